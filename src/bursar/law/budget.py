@@ -1,0 +1,266 @@
+"""Budgets: what a task may spend, and the pools that the money really sits in.
+
+A `Budget` is a statement (five numbers, None = no limit stated). A `Pool` is an account for one component.
+Every task and every nursery refers to five pools. Where its budget states a number it has a pool of its
+own, paid for by the pool of whoever made it; where it states none it shares that pool. So
+
+- nesting cannot amplify: a pool is only ever filled from its parent (or by a `CapBudget`, which counts);
+- a draw is one subtraction, however deep the nursery: sharing *is* the path compression;
+- nobody hoards: a task that shares a purse takes from it what it spends, when it spends it.
+
+The numbered invariants, checked after every step by the tests and asserted where they could break:
+
+B1  granted = left + spent + lent                       (for every pool that is not open)
+B2  lent = Σ (granted − minted) over its open sub-pools
+B3  left ≥ 0, and a charge is paid whole or not at all
+B4  a closed pool has given everything back
+
+Rejected: handing each task a slice of a finite purse in advance. Ten idle children would hold the whole
+purse and the eleventh, which could have been paid, would fail. What a slice is good for, the fairness tick,
+is the *turn*: `kernel.charge` ends it after `yield_interval` operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+COMPONENTS: Final = ("ops", "memory", "spawns", "channel_ops", "syscalls")
+OPS, MEMORY, SPAWNS, CHANNEL_OPS, SYSCALLS = range(5)
+UNITS_MAX: Final = (1 << 62) - 1  # fits a signed 64-bit word with room for one addition
+
+# A cost is a sparse row of the cost table: (component, amount) pairs.
+Cost = tuple[tuple[int, int], ...]
+FREE: Final[Cost] = ()
+OP: Final[Cost] = ((OPS, 1),)  # a loop iteration or a function call
+SPAWN: Final[Cost] = ((OPS, 1), (SPAWNS, 1))
+CHANNEL: Final[Cost] = ((OPS, 1), (CHANNEL_OPS, 1))  # a send or a receive
+SYSCALL: Final[Cost] = ((OPS, 1), (SYSCALLS, 1))  # file or network I/O
+PAID: Final = -1  # what `pay` answers when nothing is short
+
+
+def allocation(size: int) -> Cost:
+    """The row of the table for an allocation of `size` bytes."""
+    return ((OPS, 1), (MEMORY, size))
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Five limits. None means that none is stated; 0 means that nothing is granted."""
+
+    ops: int | None = None
+    memory: int | None = None
+    spawns: int | None = None
+    channel_ops: int | None = None
+    syscalls: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in zip(COMPONENTS, self.as_tuple(), strict=True):
+            if value is None:
+                continue
+            if type(value) is not int:
+                raise TypeError(
+                    f"Budget({name}={value!r}): a budget is counted in whole units; give an int, or None for no limit"
+                )
+            if not 0 <= value <= UNITS_MAX:
+                raise ValueError(
+                    f"Budget({name}={value}): must be between 0 (not granted) and {UNITS_MAX}; use None for no limit"
+                )
+
+    @classmethod
+    def none(cls) -> Self:
+        """Nothing at all."""
+        return cls(0, 0, 0, 0, 0)
+
+    @classmethod
+    def service(cls) -> Self:
+        """The purse that the service profile is named after."""
+        return cls(100_000, 10 * 2**20, 100, 1_000, 100)
+
+    @classmethod
+    def cluster(cls) -> Self:
+        """The purse that the cluster profile is named after."""
+        return cls(1_000_000, 100 * 2**20, 1_000, 10_000, 1_000)
+
+    @classmethod
+    def child(cls) -> Self:
+        """What a child gets that nobody thought about: enough to work, not enough to spawn."""
+        return cls(10_000, 2**20, 0, 100, 10)
+
+    def as_tuple(self) -> tuple[int | None, ...]:
+        return (self.ops, self.memory, self.spawns, self.channel_ops, self.syscalls)
+
+    def clamp(self, limit: Budget) -> Budget:
+        """The smaller of the two, component by component. None is larger than any number."""
+        return Budget(*(_least(a, b) for a, b in zip(self.as_tuple(), limit.as_tuple(), strict=True)))
+
+    def within(self, limit: Budget) -> bool:
+        """Whether no component exceeds that of `limit`."""
+        return self.clamp(limit) == self
+
+    def __str__(self) -> str:
+        stated = [f"{n}={v:,}" for n, v in zip(COMPONENTS, self.as_tuple(), strict=True) if v is not None]
+        return ", ".join(stated) or "unlimited"
+
+
+UNSTATED: Final = Budget()
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+class Pool:
+    """One account for one component. `left` is None in an open pool: it never runs dry."""
+
+    __slots__ = ("granted", "left", "lent", "minted", "parent", "spent")
+
+    def __init__(self, left: int | None, parent: Pool | None = None) -> None:
+        self.left = left
+        self.parent = parent
+        self.granted = left or 0
+        self.minted = 0  # the part of `granted` that came from a CapBudget, not from the parent
+        self.spent = 0
+        self.lent = 0
+
+    def lend(self, amount: int) -> Pool:
+        """A sub-pool with `amount` in it, which this pool must have."""
+        pool = Pool(0, self)
+        self.fill(pool, amount)
+        return pool
+
+    def fill(self, pool: Pool, amount: int) -> None:
+        """Move `amount` down into a sub-pool."""
+        assert pool.parent is self, "B2"
+        if self.left is not None:
+            assert self.left >= amount, "B3"
+            self.left -= amount
+        self.lent += amount
+        pool.granted += amount
+        pool.left = (pool.left or 0) + amount
+
+    def mint(self, amount: int) -> None:
+        """Put in money that comes from no parent: a self-recharge under a `CapBudget`."""
+        if self.left is not None:
+            self.left += amount
+            self.granted += amount
+            self.minted += amount
+
+    def close(self) -> None:
+        """Give everything back to the parent. Sub-pools must have been closed before."""
+        parent = self.parent
+        assert parent is not None, "only a sub-pool is closed"
+        assert self.lent == 0, "B4"
+        left = self.left or 0
+        assert self.granted == left + self.spent, "B1"
+        parent.lent -= self.granted - self.minted
+        parent.spent += self.spent
+        if parent.left is not None:
+            parent.left += left
+            parent.granted += self.minted
+            parent.minted += self.minted
+        self.granted = self.minted = self.spent = self.left = 0
+
+
+Pools = tuple[Pool, Pool, Pool, Pool, Pool]
+
+
+def root_pools(budget: Budget) -> Pools:
+    """The purse of a root nursery."""
+    a, b, c, d, e = budget.as_tuple()
+    return (Pool(a), Pool(b), Pool(c), Pool(d), Pool(e))
+
+
+def affordable(pools: Pools, budget: Budget) -> Budget:
+    """What `pools` can really set aside of a wish: the componentwise minimum."""
+    if budget == UNSTATED:
+        return budget
+    return Budget(
+        *(
+            wish if wish is None or pool.left is None else min(wish, pool.left)
+            for wish, pool in zip(budget.as_tuple(), pools, strict=True)
+        )
+    )
+
+
+def derive(pools: Pools, budget: Budget) -> Pools:
+    """The pools of a new task or nursery: its own where `budget` states a number, shared elsewhere."""
+    if budget == UNSTATED:
+        return pools
+    a, b, c, d, e = (
+        pool if amount is None else pool.lend(amount) for pool, amount in zip(pools, budget.as_tuple(), strict=True)
+    )
+    return (a, b, c, d, e)
+
+
+def close(pools: Pools, parents: Pools) -> None:
+    """Close those pools that are not shared with the maker."""
+    if pools is parents:
+        return
+    for pool, parent in zip(pools, parents, strict=True):
+        if pool is not parent:
+            pool.close()
+
+
+def pay(pools: Pools, cost: Cost) -> int:
+    """Charge a cost, whole or not at all (B3). Returns PAID, or the component that falls short."""
+    for component, amount in cost:
+        left = pools[component].left
+        if left is not None and left < amount:
+            return component
+    for component, amount in cost:
+        pool = pools[component]
+        pool.spent += amount
+        if pool.left is not None:
+            pool.left -= amount
+    return PAID
+
+
+def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:
+    """Move `amounts` into `pools` from the pools above them, up to and including `sources`.
+
+    Whole or not at all. Returns PAID, or the first component that the sources cannot give. A component that
+    is shared all the way up has nowhere to be moved from: it counts as short unless it already has that much.
+    """
+    wishes = [(c, n) for c, n in enumerate(amounts.as_tuple()) if n]
+    for component, amount in wishes:
+        if not _reaches(pools[component], sources[component], amount):
+            return component
+    for component, amount in wishes:
+        _pull(pools[component], sources[component], amount)
+    return PAID
+
+
+def _reaches(pool: Pool, source: Pool, amount: int) -> bool:
+    """Whether the pools above `pool`, up to `source`, hold `amount` together."""
+    if pool.left is None or (pool is source and pool.left >= amount):
+        return True
+    found = 0
+    while pool is not source:
+        assert pool.parent is not None, "a source is above its pool"
+        pool = pool.parent
+        if pool.left is None:
+            return True
+        found += pool.left
+    return found >= amount
+
+
+def _pull(pool: Pool, source: Pool, amount: int) -> None:
+    """Bring `amount` down to `pool`; each level takes from above only what it lacks itself."""
+    steps: list[tuple[Pool, Pool, int]] = []
+    lower, lacking = pool, amount
+    while lacking and lower is not source and lower.left is not None:
+        upper = lower.parent
+        assert upper is not None, "a source is above its pool"
+        steps.append((upper, lower, lacking))
+        lacking = 0 if upper.left is None else max(0, lacking - upper.left)
+        lower = upper
+    for upper, below, missing in reversed(steps):
+        upper.fill(below, missing)
+
+
+def left(pools: Pools) -> Budget:
+    """What is left in the pools, as a statement."""
+    return Budget(*(pool.left for pool in pools))

@@ -1,0 +1,265 @@
+"""Cancellation: request → drain → finalize.
+
+A *scope* is a block of a task that can be cancelled as a whole: the task itself, a timeout,
+a shield, the body of a nursery. Scopes of one task form a stack; `scope.parent` is the next outer one.
+
+    IDLE ──request──► REQUESTED ──delivered at an await point──► DRAINING ──block left──► FINALIZED
+
+*Request*: a reason travels with it. It reaches every nursery opened inside the scope, their children, the
+nurseries of those, and so on, but nothing behind a shield. *Drain*: `Cancelled` is thrown once, where the task
+awaits. *Finalize*: cleanup code may await; it lives on the cleanup allowance (operations and time), and when
+that is spent the task is cut off: its coroutine is closed without being asked.
+
+X1  a scope is requested at most once and delivers at most once
+X2  a request is never delivered through a shield that is inside its scope
+X3  an operation that took effect returns its result: cancellation is delivered before the next one
+X4  a task that is asked to stop, or cleans up, sits in the cancel lane when it is runnable
+
+Propagation is a loop over a queue, not a recursion: a chain of a hundred thousand nested nurseries is legal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING
+
+from bursar.errors import Cancelled, ScopeMisuse
+from bursar.law.nursery import Nursery, NurseryState
+from bursar.law.nursery import move as move_nursery
+from bursar.law.state import State
+from bursar.law.timers import TimerKind
+
+if TYPE_CHECKING:
+    from bursar.law.ledger import Ledger
+    from bursar.law.task import Task
+    from bursar.law.timers import Timer
+
+
+class CancelKind(StrEnum):
+    """Why something is cancelled."""
+
+    USER = "user"
+    TIMEOUT = "timeout"
+    PARENT = "parent"
+    SIBLING = "sibling"
+    BUDGET = "budget"
+    DROP = "drop"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CancelReason:
+    """A reason, and who gave it (a task id; None is the host or the user outside). Compared by identity."""
+
+    kind: CancelKind
+    detail: str = ""
+    by: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else str(self.kind)
+
+
+class CancelPhase(IntEnum):
+    """How far the cancellation of a scope has come."""
+
+    IDLE = 0
+    REQUESTED = 1
+    DRAINING = 2
+    FINALIZED = 3
+
+
+class Scope:
+    """Something of one task that can be cancelled as a whole: a block, or the task itself."""
+
+    __slots__ = ("body_of", "exiting", "parent", "phase", "reason", "shielded", "timer")
+
+    def __init__(self, parent: Scope | None) -> None:
+        self.parent = parent  # the next outer one of the same task; None for the task itself
+        self.phase = CancelPhase.IDLE
+        self.reason: CancelReason | None = None
+        self.shielded = False  # what is inside does not see requests from outside
+        self.exiting = False  # the block only waits for its children: nothing left to interrupt
+        self.timer: Timer | None = None
+        self.body_of: Nursery | None = None
+
+    @property
+    def task(self) -> Task:
+        raise NotImplementedError
+
+
+class Block(Scope):
+    """A scope inside a task: a timeout, a shield, the body of a nursery."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task.inner or task)
+        self._task = task
+        task.inner = self
+
+    @property
+    def task(self) -> Task:
+        return self._task
+
+
+def outward(task: Task) -> Iterator[Scope]:
+    """The scopes of a task, from the innermost to the task itself."""
+    scope: Scope | None = task.inner or task
+    while scope is not None:
+        yield scope
+        scope = scope.parent
+
+
+def leave(kernel: Ledger, block: Block) -> None:
+    """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
+    task = block.task
+    if task.inner is not block:
+        raise ScopeMisuse(
+            f"task {task.name!r}: a timeout, shield or nursery was left before one that was opened inside it; "
+            "blocks must end in the reverse order of their beginning, in the task that began them"
+        )
+    task.inner = block.parent if isinstance(block.parent, Block) else None
+    if block.timer is not None:
+        kernel.timers.disarm(block.timer)
+    was_draining = block.phase is CancelPhase.DRAINING
+    block.phase = CancelPhase.FINALIZED
+    task.cancel_pending = deliverable(task) is not None
+    if was_draining and not any(scope.phase is CancelPhase.DRAINING for scope in outward(task)):
+        end_cleanup(kernel, task)
+
+
+def leave_all(kernel: Ledger, task: Task) -> None:
+    """The task is over: close whatever blocks it did not leave."""
+    while isinstance(task.inner, Block):
+        leave(kernel, task.inner)
+    task.phase = CancelPhase.FINALIZED if task.phase is not CancelPhase.IDLE else CancelPhase.IDLE
+    task.cancel_pending = False
+    end_cleanup(kernel, task)
+
+
+def deliverable(task: Task) -> Scope | None:
+    """The outermost requested scope that the task can see from where it stands (X2)."""
+    found = None
+    for scope in outward(task):
+        if scope.phase is CancelPhase.REQUESTED and not scope.exiting:
+            found = scope
+        if scope.shielded:
+            break
+    return found
+
+
+def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
+    """What to throw into the task now, if anything. Starts its cleanup (X1)."""
+    scope = deliverable(task)
+    if scope is None:
+        task.cancel_pending = False
+        return None
+    assert scope.reason is not None, "a request has a reason"
+    scope.phase = CancelPhase.DRAINING
+    task.cancel_pending = deliverable(task) is not None
+    begin_cleanup(kernel, task)
+    kernel.note("cancel_delivered", task, scope.reason)
+    return Cancelled(scope.reason)
+
+
+def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
+    """Ask a scope and everything it owns to stop."""
+    pending: deque[tuple[Scope, CancelReason]] = deque([(scope, reason)])
+    while pending:
+        scope, reason = pending.popleft()
+        if scope.phase is not CancelPhase.IDLE:
+            continue  # X1
+        scope.phase = CancelPhase.REQUESTED
+        scope.reason = reason
+        if scope.task.state is State.DONE:
+            continue
+        kernel.note("cancel_requested", scope.task, reason)
+        for nursery in _interrupt(kernel, scope):
+            pending.extend(_stop_nursery(kernel, nursery, reason))
+
+
+def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> None:
+    """Cancel a nursery: its children, and the body of its block in the owner. Idempotent."""
+    if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
+        return
+    if nursery.scope is not None:
+        request(kernel, nursery.scope, reason)
+    for scope, why in _stop_nursery(kernel, nursery, reason):
+        request(kernel, scope, why)
+
+
+def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
+    """Make the task notice the request, if no shield is in between; list the nurseries it reaches."""
+    task = scope.task
+    reached: list[Nursery] = []
+    hidden = False
+    for inner in outward(task):
+        if inner.body_of is not None:
+            reached.append(inner.body_of)
+        if inner is scope:
+            break
+        if inner.shielded:
+            hidden = True
+            reached.clear()
+    if not hidden and not scope.exiting:
+        task.cancel_pending = True
+        kernel.interrupt(task)
+    return reached
+
+
+def _stop_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> Sequence[tuple[Scope, CancelReason]]:
+    """Move a nursery to CANCELLING; the scopes of its children come next."""
+    if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
+        return []
+    move_nursery(nursery, NurseryState.CANCELLING)
+    kernel.draining_regions += 1
+    nursery.reason = reason
+    by = nursery.owner.id if nursery.owner is not None else None
+    detail = reason.detail if reason.kind is CancelKind.PARENT else f"{nursery.name} is cancelled ({reason})"
+    kind = CancelKind.SIBLING if reason.kind is CancelKind.SIBLING else CancelKind.PARENT
+    why = CancelReason(kind, detail, by)
+    return [(child, why) for child in nursery.children.values()]
+
+
+def begin_cleanup(kernel: Ledger, task: Task) -> None:
+    """From here on the task lives on its cleanup allowance."""
+    if task.cleanup_left < 0:
+        task.cleanup_left = kernel.cleanup_ops
+        deadline_ns = kernel.now_ns + kernel.cleanup_ns
+        task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
+        if task.obligations:
+            kernel.draining_holders[task] = None
+
+
+def end_cleanup(kernel: Ledger, task: Task) -> None:
+    """The block that was cancelled has been left in time."""
+    task.cleanup_left = -1
+    kernel.draining_holders.pop(task, None)
+    if task.cleanup_timer is not None:
+        kernel.timers.disarm(task.cleanup_timer)
+        task.cleanup_timer = None
+
+
+def cut(kernel: Ledger, task: Task, why: str) -> None:
+    """The task overran its cleanup: close it and everything below it, deepest first.
+
+    Marking is enough for the law: a marked task goes to the cancel lane, whoever executes it closes its
+    code instead of resuming it, and a task with live children waits for them once more.
+    """
+    kernel.report("cleanup_cut", task, why)
+    pending = deque([task])
+    while pending:
+        victim = pending.popleft()
+        victim.cut = True
+        for nursery in (victim.owned or {}).values():
+            pending.extend(nursery.children.values())
+        kernel.interrupt(victim)
+
+
+def why_ended(task: Task) -> CancelReason:
+    """The reason that a cancelled task ends with: that of its outermost scope that was asked to stop."""
+    asked = [scope.reason for scope in outward(task) if scope.reason is not None]
+    return asked[-1] if asked else CancelReason(CancelKind.SHUTDOWN, "the task was closed")

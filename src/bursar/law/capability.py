@@ -1,0 +1,305 @@
+"""Capabilities: what a task may do at all.
+
+A capability that a program constructs is a *description*. It becomes a capability when a `Registry` mints it,
+and only a Runtime has one. From there it can only be attenuated: a derived capability is never wider than
+the one it came from, and uses count against the whole line of ancestors. Passing one on is delegation and
+must be allowed (`delegable`). Revoking one revokes all that were derived from it, at their next use;
+what was granted before (a running child, an open channel) stays.
+
+C1  a derived limit is ≤ its parent's, component by component
+C2  in use ≤ limit, for every capability and each of its ancestors
+C3  nothing that was not minted here passes `require`
+
+Rejected: permission strings in a dictionary. A misspelt permission would be a silent denial, and there would
+be nothing for a type checker to see. Also rejected: eager marking of descendants on revocation. It needs
+child lists that keep every derived capability alive; the line of ancestors is short (DEPTH_MAX) and walking it
+is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from bursar.errors import CapabilityDenied, CapabilityForged, CapabilityRevoked
+from bursar.law.budget import COMPONENTS, Budget
+
+if TYPE_CHECKING:
+    from bursar.law.task import Task
+
+DEPTH_MAX: Final = 64  # derivations in a row: bounds the walk to the root at every use
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seal:
+    """What makes a description real: where it was minted, what it was derived from, and by whom."""
+
+    registry: Registry
+    serial: int
+    parent: Capability | None
+    depth: int
+    deriver: int  # task id; 0 = the runtime itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capability:
+    """The common part: may it be passed on, and the seal, if it has one."""
+
+    delegable: bool = field(default=False, kw_only=True)
+    seal: Seal | None = field(default=None, init=False, repr=False)
+
+    @property
+    def minted(self) -> bool:
+        return self.seal is not None and self.seal.registry.minted(self)
+
+    def attenuate(self, *, delegable: bool = False, **narrower: Any) -> Self:
+        """A narrower capability of the same kind. Wider values are an error, not a clamp."""
+        if self.seal is None:
+            raise CapabilityForged(
+                f"{self!r} was never minted: only a capability held from a Runtime can be attenuated"
+            )
+        return self.seal.registry.derive(self, delegable and self.delegable, narrower)
+
+    def covers(self, other: Self) -> bool:
+        """Whether `other` asks for no more than this (C1)."""
+        limits = [f.name for f in fields(self) if f.init and f.name != "delegable"]
+        return all(_covers(getattr(self, name), getattr(other, name)) for name in limits)
+
+    def ancestors(self) -> Iterator[Capability]:
+        """This capability, then what it was derived from, up to the one that the Runtime minted."""
+        capability: Capability | None = self
+        while capability is not None:
+            yield capability
+            capability = capability.seal.parent if capability.seal is not None else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapSpawn(Capability):
+    """May spawn: at most `max_tasks` live at once, none with more than `task_budget`."""
+
+    max_tasks: int | None = None
+    task_budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapBudget(Capability):
+    """May recharge itself, or a task it is shown, up to `limits` in total."""
+
+    limits: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapChannel(Capability):
+    """May make channels: at most `max_channels` open at once, none with more than `max_buffer` places."""
+
+    max_channels: int | None = None
+    max_buffer: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapExecutor(Capability):
+    """May choose where tasks run, among `backends`."""
+
+    backends: frozenset[str] = frozenset({"cooperative"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapClock(Capability):
+    """May read the clock."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapTimer(Capability):
+    """May sleep and set timeouts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapEntropy(Capability):
+    """May draw random numbers from the seeded stream."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CapIO(Capability):
+    """May use the host's files and sockets."""
+
+
+Capabilities = Mapping[type[Capability], Capability]
+C = TypeVar("C", bound=Capability)
+
+
+def _covers(outer: Any, inner: Any) -> bool:
+    match outer:
+        case None:
+            return True
+        case Budget():
+            return isinstance(inner, Budget) and inner.within(outer)
+        case frozenset():
+            return inner <= cast("frozenset[object]", outer)
+        case _:
+            return inner is not None and inner <= outer
+
+
+class Registry:
+    """The mint: knows which capabilities are real, which are revoked, and how much of each is in use."""
+
+    __slots__ = ("_in_use", "_revoked", "_serial", "_spent", "current")
+
+    def __init__(self) -> None:
+        self._serial = 0
+        self._revoked: set[int] = set()
+        self._in_use: dict[int, int] = {}  # serial → live tasks or open channels
+        self._spent: dict[int, list[int]] = {}  # serial of a CapBudget → what was recharged under it
+        self.current: Task | None = None  # who derives: the kernel keeps this at the task being polled
+
+    # ---- making and taking back
+
+    def mint(self, description: C) -> C:
+        """Make a description real. Only the Runtime calls this."""
+        if description.seal is not None:
+            raise CapabilityForged(f"{description!r} is minted already; attenuate it instead")
+        return self._sealed(replace(description, delegable=True), parent=None, depth=0, deriver=0)
+
+    def derive(self, parent: C, delegable: bool, narrower: Mapping[str, Any]) -> C:
+        """An attenuated capability, derived by the task that runs (C1)."""
+        self.authenticate(parent)
+        known = {f.name for f in fields(parent) if f.init}
+        if unknown := set(narrower) - known:
+            raise TypeError(f"{type(parent).__name__} has no {', '.join(sorted(unknown))}")
+        depth = parent.seal.depth + 1 if parent.seal is not None else 0
+        if depth > DEPTH_MAX:
+            raise CapabilityDenied(f"{parent!r} is {DEPTH_MAX} derivations deep; derive from an earlier one")
+        child = replace(parent, delegable=delegable, **narrower)
+        if not parent.covers(child):
+            raise CapabilityDenied(f"{child!r} is wider than {parent!r}: a capability can only be attenuated")
+        return self._sealed(child, parent, depth, self.current.id if self.current is not None else 0)
+
+    def _sealed(self, capability: C, parent: Capability | None, depth: int, deriver: int) -> C:
+        self._serial += 1
+        object.__setattr__(capability, "seal", Seal(self, self._serial, parent, depth, deriver))
+        return capability
+
+    def revoke(self, capability: Capability, by: Task | None = None) -> None:
+        """Take it back, and with it all that was derived from it. A task may revoke only what it derived."""
+        seal = self._seal_of(capability)
+        if by is not None and seal.deriver != by.id:
+            raise CapabilityDenied(f"task {by.name!r} did not derive {capability!r} and so cannot revoke it")
+        self._revoked.add(seal.serial)
+
+    # ---- checking
+
+    def _seal_of(self, capability: Capability) -> Seal:
+        """C3: the seal of a capability that was minted here."""
+        seal = capability.seal
+        if seal is None or seal.registry is not self:
+            raise CapabilityForged(f"{capability!r} was not minted by this runtime; ask Runtime.grant for one")
+        return seal
+
+    def minted(self, capability: Capability) -> bool:
+        return capability.seal is not None and capability.seal.registry is self
+
+    def revoked(self, capability: Capability) -> bool:
+        return bool(self._revoked) and any(self._seal_of(c).serial in self._revoked for c in capability.ancestors())
+
+    def authenticate(self, capability: Capability) -> None:
+        """C3: raise unless the capability is real and still stands."""
+        self._seal_of(capability)
+        if self.revoked(capability):
+            raise CapabilityRevoked(f"{capability!r} has been revoked")
+
+    # ---- counting
+
+    def in_use(self, capability: Capability) -> int:
+        return self._in_use.get(self._seal_of(capability).serial, 0)
+
+    def acquire(self, task: Task | None, capability: Capability, limit_name: str, operation: str) -> None:
+        """Count one more live task or channel against the capability and its ancestors (C2)."""
+        for c in capability.ancestors():
+            limit: int | None = getattr(c, limit_name)
+            if limit is not None and self.in_use(c) >= limit:
+                raise CapabilityDenied(
+                    f"{_who(task)} may not {operation}: {type(c).__name__}({limit_name}={limit}) is used up; "
+                    "wait for one to end, or ask for a larger grant"
+                )
+        for c in capability.ancestors():
+            self._in_use[self._seal_of(c).serial] = self.in_use(c) + 1
+
+    def release(self, capability: Capability) -> None:
+        for c in capability.ancestors():
+            serial = self._seal_of(c).serial
+            self._in_use[serial] -= 1
+            assert self._in_use[serial] >= 0, "C2"
+            if not self._in_use[serial]:
+                del self._in_use[serial]
+
+    def draw(self, task: Task, capability: CapBudget, amount: Budget) -> None:
+        """Count a recharge against a `CapBudget` and its ancestors, whole or not at all (C2)."""
+        amounts = [n or 0 for n in amount.as_tuple()]
+        line = [c for c in capability.ancestors() if isinstance(c, CapBudget)]
+        after: dict[int, list[int]] = {}
+        for c in line:
+            serial = self._seal_of(c).serial
+            after[serial] = [u + m for u, m in zip(self._spent.get(serial, [0] * 5), amounts, strict=True)]
+            for name, limit, total, more in zip(COMPONENTS, c.limits.as_tuple(), after[serial], amounts, strict=True):
+                if limit is not None and total > limit:
+                    raise CapabilityDenied(
+                        f"{_who(task)} may not recharge {name} by {more:,}: "
+                        f"its CapBudget allows {limit:,} in total and {total - more:,} are used"
+                    )
+        self._spent.update(after)
+
+
+def require(task: Task | None, held: Capabilities, kind: type[C], operation: str) -> C:
+    """The capability of that kind, or `CapabilityDenied` that names task, capability and operation."""
+    capability = held.get(kind)
+    if capability is None:
+        raise CapabilityDenied(
+            f"{_who(task)} may not {operation}: it holds no {kind.__name__}; "
+            f"grant one with run(capabilities=[{kind.__name__}(...)]) and pass it on with spawn(capabilities=[...])"
+        )
+    if capability.seal is not None and capability.seal.registry.revoked(capability):
+        raise CapabilityRevoked(f"{_who(task)} may not {operation}: its {kind.__name__} has been revoked")
+    return cast("C", capability)
+
+
+def inheritable(held: Capabilities) -> Capabilities:
+    """What a nursery passes on without being asked: everything but `CapBudget`.
+
+    A child that could recharge itself would turn every budget into a suggestion, so that one is always
+    handed over by name.
+    """
+    if CapBudget not in held:
+        return held
+    return {kind: capability for kind, capability in held.items() if kind is not CapBudget}
+
+
+def delegate(spawner: Task | None, held: Capabilities, passed: Iterable[Capability]) -> Capabilities:
+    """The set that a child gets when `passed` is handed to it explicitly.
+
+    Each one must be real, and it or an ancestor must be held by the spawner in a delegable form.
+    """
+    granted: dict[type[Capability], Capability] = {}
+    for capability in passed:
+        if not isinstance(capability, Capability):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise CapabilityForged(f"{capability!r} is not a capability")
+        mine = held.get(type(capability))
+        seal = mine.seal if mine is not None else capability.seal
+        if seal is None:
+            raise CapabilityForged(f"{capability!r} was not minted by this runtime; ask Runtime.grant for one")
+        seal.registry.authenticate(capability)
+        if spawner is not None:
+            if mine is None or all(c is not mine for c in capability.ancestors()):
+                raise CapabilityDenied(
+                    f"{_who(spawner)} may not delegate {capability!r}: it neither holds it nor holds what it came from"
+                )
+            if not mine.delegable:
+                raise CapabilityDenied(
+                    f"{_who(spawner)} may not delegate {capability!r}: "
+                    "what it holds was given to it without delegable=True"
+                )
+        granted[type(capability)] = capability
+    return granted
+
+
+def _who(task: Task | None) -> str:
+    return f"task {task.name!r} ({task.id})" if task is not None else "code outside any task"

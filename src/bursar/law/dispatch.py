@@ -1,0 +1,268 @@
+"""Dispatch: the queues of all workers, the decision, and everything that makes a task runnable.
+
+This is the lowest layer of the kernel. It moves tasks between lanes and states and keeps the chain; it knows
+nothing of money or families. `step` makes one decision; `wake`, `complete`, `fail` and `interrupt` are the only
+ways in which a waiting task becomes runnable, and `_ready` the only place where one is queued.
+
+K2  a task is QUEUED exactly when READY, and its wake state follows its state
+K3  `current` is the one RUNNING task, or None
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from bursar.law import lanes
+from bursar.law.capability import Registry
+from bursar.law.chain import Stream, link, seed_chain
+from bursar.law.decide import cancel_limit, decide, streaks_after
+from bursar.law.lanes import Lane, Worker
+from bursar.law.state import State, move
+from bursar.law.steal import StealPolicy, steal
+from bursar.law.task import Task
+from bursar.law.timers import Timers
+from bursar.law.wake import Notice, Wait, WakeState, begin_poll, end_poll, notify
+
+WORKERS_MAX: Final = 4096  # the chain gives a worker's number 16 bits; this is far beyond any machine
+REPORTS_MAX: Final = 1000  # the newest reports kept; older ones are only counted
+
+Observer = Callable[[str, Task | None, Any], None]
+
+
+class Report(NamedTuple):
+    """Something that went wrong and stopped nobody: a leak, a swallowed cancel, a cut-off cleanup."""
+
+    kind: str
+    task: str
+    detail: str
+
+
+class Dispatch:
+    """The lanes of all workers, and who runs next."""
+
+    def __init__(self, seed: int, workers: int, steal_policy: StealPolicy, yield_interval: int) -> None:
+        if not 1 <= workers <= WORKERS_MAX:
+            raise ValueError(f"workers={workers}: must be between 1 and {WORKERS_MAX}")
+        self.now_ns = 0
+        self.steal_policy = steal_policy
+        self.yield_interval = yield_interval
+        self.workers = [Worker(i, Stream(seed, 1 + i)) for i in range(workers)]
+        self.injector: lanes.Queue = OrderedDict()
+        self.runnable = 0  # entries in all lanes
+        self.current: Task | None = None
+        self.at: Worker | None = None  # the worker whose task is being polled
+        self.timers = Timers()
+        self.registry = Registry()
+        # the order of workers, and the chain
+        self.decisions = 0
+        self.chain = seed_chain(seed, workers)
+        self._rounds = Stream(seed, 0)
+        self._order = list(range(workers))
+        self._place = workers  # where the current round of workers stands
+        # drain mode
+        self.draining_regions: int = 0  # nurseries that are CANCELLING
+        self.draining_holders: dict[Task, None] = {}  # tasks that clean up and hold obligations
+        # evidence
+        self.observer: Observer | None = None  # None: evidence is off and costs one comparison
+        self.counters: Counter[str] = Counter()
+        self.reports: deque[Report] = deque(maxlen=REPORTS_MAX)
+
+    def note(self, kind: str, task: Task | None, detail: Any = None) -> None:
+        """Tell the observer, if there is one."""
+        if self.observer is not None:
+            self.observer(kind, task, detail)
+
+    def report(self, kind: str, task: Task, detail: str) -> None:
+        """Keep a report, count it, and tell the observer."""
+        self.counters[kind] += 1
+        self.reports.append(Report(kind, task.name, detail))
+        self.note(kind, task, detail)
+
+    # ---- the decision
+
+    def step(self) -> Task | None:
+        """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
+        assert self.current is None, "K3"
+        if self.runnable:
+            for _ in self.workers:
+                task = self._dispatch(self._next_worker())
+                if task is not None:
+                    return task
+        return None
+
+    def _next_worker(self) -> Worker:
+        """Workers decide once each per round, in an order that the seed shuffles anew every round."""
+        n = len(self.workers)
+        if n == 1:
+            return self.workers[0]
+        if self._place == n:
+            self._place = 0
+            for i in range(n - 1, 0, -1):
+                j = self._rounds.below(i + 1)
+                self._order[i], self._order[j] = self._order[j], self._order[i]
+        worker = self.workers[self._order[self._place]]
+        self._place += 1
+        return worker
+
+    def _dispatch(self, worker: Worker) -> Task | None:
+        """Let one worker decide, and start a poll if it found a task."""
+        limit = cancel_limit(self.draining)
+        asked, due = bool(worker.cancel), worker.timed.due(self.now_ns)
+        ready = bool(worker.pinned or worker.stealable or self.injector)
+        others = not ready and worker.steal_enabled and any(w.stealable for w in self.workers)
+        lane = decide(asked, due, ready, others, worker.cancel_streak, limit, worker.timed_streak)
+        task = None
+        if lane is Lane.STEAL:
+            task = steal(worker, self.workers, self.steal_policy)
+            if task is None:
+                lane = decide(asked, due, ready, False, worker.cancel_streak, limit, worker.timed_streak)
+        match lane:
+            case Lane.CANCEL | Lane.CANCEL_FALLBACK:
+                task = lanes.take_oldest(worker.cancel)
+            case Lane.TIMED:
+                task = lanes.take_timed(worker)
+            case Lane.READY:
+                task = lanes.take_ready(worker, self.injector)
+            case Lane.STEAL | Lane.IDLE:
+                pass
+        if task is not None:
+            self._begin(worker, task, lane, limit)
+        return task
+
+    @property
+    def draining(self) -> bool:
+        return self.draining_regions > 0 or bool(self.draining_holders)
+
+    def _begin(self, worker: Worker, task: Task, lane: Lane, limit: int) -> None:
+        """Record the decision in the chain and start the poll."""
+        self.runnable -= 1
+        worker.cancel_streak, worker.timed_streak = streaks_after(lane, worker.cancel_streak, worker.timed_streak)
+        assert worker.cancel_streak <= limit, "D1"
+        worker.stats.dispatched[lane] += 1
+        self.decisions += 1
+        begin_poll(task)
+        move(task, State.RUNNING)
+        task.worker = worker.id
+        task.turn_left = self.yield_interval
+        self.current = self.registry.current = task
+        self.at = worker
+        self.chain = link(
+            self.chain,
+            task.id,
+            task.nursery.id,
+            lane,
+            worker.id,
+            worker.cancel_streak,
+            limit,
+            task.generation,
+        )
+        if self.observer is not None:
+            self.observer("decision", task, (lane, worker.id, worker.cancel_streak, limit))
+
+    # ---- how a poll ends (the other two ways, `exhaust` and `finish`, need money and families)
+
+    def yielded(self, task: Task) -> None:
+        """The task gives way and goes to the back of its queue."""
+        self._poll_over(task)
+        self._ready(task)
+        self.at = None
+
+    def blocked(self, task: Task, wait: Wait) -> None:
+        """The task waits. If it was woken while it ran it is queued again at once."""
+        self._poll_over(task)
+        move(task, State.BLOCKED)
+        task.wait = wait
+        task.since_ns = self.now_ns
+        if end_poll(task):
+            self._end_wait(task)
+            self._ready(task)
+        elif task.cancel_pending:
+            self.interrupt(task)
+        self.at = None
+
+    def _poll_over(self, task: Task) -> None:
+        assert self.current is task, "K3"
+        self.current = self.registry.current = None
+
+    # ---- becoming runnable
+
+    def wake(self, task: Task, generation: int) -> Notice:
+        """One wake from anywhere, for the wait that poll `generation` ended in."""
+        notice = notify(task, generation)
+        match notice:
+            case Notice.ENQUEUE:
+                self._end_wait(task)
+                self._ready(task)
+            case Notice.STALE:
+                self.counters["stale_wake"] += 1
+                self.note("stale_wake", task, generation)
+            case Notice.MERGED | Notice.NOTED:
+                self.counters["wakes_merged"] += 1
+        return notice
+
+    def complete(self, task: Task, value: Any) -> None:
+        """End the wait of a BLOCKED task with a result: the operation took effect (X3)."""
+        task.inbox = value
+        task.effect = True
+        self.wake(task, task.generation)
+
+    def fail(self, task: Task, error: BaseException) -> None:
+        """End the wait of a BLOCKED task with an error."""
+        task.error = error
+        self.wake(task, task.generation)
+
+    def interrupt(self, task: Task) -> None:
+        """Bring a task that was asked to stop, or cut off, to the cancel lane (X4)."""
+        match task.state:
+            case State.BLOCKED:
+                assert task.wait is not None, "a BLOCKED task has a wait"
+                if task.wait.interruptible:
+                    self.wake(task, task.generation)
+            case State.EXHAUSTED | State.PENDING | State.PAUSED:
+                task.nursery.exhausted.pop(task.id, None)
+                self._ready(task)
+            case State.READY:
+                if task.lane is not Lane.CANCEL:
+                    lanes.remove(task)
+                    self.runnable -= 1
+                    self._enqueue(task, None)
+            case State.RUNNING | State.DONE:
+                pass
+
+    def _end_wait(self, task: Task) -> None:
+        """Leave the queues of whatever the task waited for. A wait that was answered has left them already."""
+        wait, task.wait = task.wait, None
+        if wait is not None:
+            wait.withdraw(self)
+
+    def _ready(self, task: Task, deadline_ns: int | None = None) -> None:
+        """READY *and queued* (K2)."""
+        move(task, State.READY)
+        task.wake = WakeState.QUEUED
+        task.since_ns = self.now_ns
+        self._enqueue(task, deadline_ns)
+
+    def _enqueue(self, task: Task, deadline_ns: int | None) -> None:
+        """Put a READY task in its lane.
+
+        Cancelled and timed tasks go to their home worker. A stealable task goes to the worker on which it
+        was spawned or woken; woken by the host, to its home; without a home, to the injector.
+        """
+        self.runnable += 1
+        home = self.workers[task.worker] if task.worker >= 0 else self.at
+        if task.cancel_pending or task.cut or task.cleanup_left >= 0:
+            queue, lane, home = (home or self.workers[0]).cancel, Lane.CANCEL, home or self.workers[0]
+        elif deadline_ns is not None and home is not None:
+            lanes.put_timed(home, task, deadline_ns)
+            return
+        elif task.pinned and home is not None:
+            queue, lane = home.pinned, Lane.READY
+        elif (home := self.at or home) is not None:
+            queue, lane = home.stealable, Lane.READY
+        else:
+            lanes.put(self.injector, task, Lane.READY, 0)
+            return
+        home.stamp += 1
+        lanes.put(queue, task, lane, home.stamp)

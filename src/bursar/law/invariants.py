@@ -1,0 +1,140 @@
+"""Every numbered invariant of the law, checked over the whole state at once.
+
+The code asserts each invariant where it could break; this file is the second place. It costs O(everything), so it
+runs in tests, after every step, and never in a program. A violation names the invariant and the culprit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from bursar.law.budget import COMPONENTS, Pool, Pools
+from bursar.law.capability import CapSpawn
+from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
+from bursar.law.kernel import Kernel
+from bursar.law.lanes import Lane
+from bursar.law.nursery import Nursery, NurseryState
+from bursar.law.state import State
+from bursar.law.task import Task
+from bursar.law.wake import WakeState
+
+_WAKE_OF_STATE: dict[State, frozenset[WakeState]] = {
+    State.PENDING: frozenset({WakeState.IDLE}),
+    State.READY: frozenset({WakeState.QUEUED}),
+    State.RUNNING: frozenset({WakeState.RUNNING, WakeState.RUNNING_WOKEN}),
+    State.BLOCKED: frozenset({WakeState.IDLE}),
+    State.EXHAUSTED: frozenset({WakeState.IDLE}),
+    State.PAUSED: frozenset({WakeState.IDLE}),
+    State.DONE: frozenset({WakeState.DONE}),
+}
+
+
+def check(kernel: Kernel) -> None:
+    """Raise AssertionError if any invariant does not hold between two calls of the kernel."""
+    _tasks(kernel)
+    _lanes(kernel)
+    _families(kernel)
+    _money(kernel)
+    _capabilities(kernel)
+
+
+def _tasks(kernel: Kernel) -> None:
+    assert kernel.spawned == len(kernel.tasks) + sum(kernel.done.values()), "K1: spawned = live + done"
+    running = [t for t in kernel.tasks.values() if t.state is State.RUNNING]
+    assert running == ([kernel.current] if kernel.current is not None else []), f"K3: {running} run"
+    for task in kernel.tasks.values():
+        assert task.state is not State.DONE, f"K1: {task} is DONE and still listed"
+        assert task.wake in _WAKE_OF_STATE[task.state], f"K2: {task} has wake state {task.wake.name}"
+        assert (task.wait is not None) == (task.state is State.BLOCKED), f"{task} has wait {task.wait}"
+        held = task.state is State.EXHAUSTED
+        assert held == (task.id in task.nursery.exhausted), f"{task} is on hold without being listed, or the reverse"
+
+
+def queued(kernel: Kernel) -> Iterator[tuple[Task, Lane]]:
+    """Every entry of every lane."""
+    for worker in kernel.workers:
+        yield from ((task, Lane.CANCEL) for task in worker.cancel)
+        yield from ((task, Lane.TIMED) for task in worker.timed)
+        yield from ((task, Lane.READY) for task in worker.pinned)
+        yield from ((task, Lane.READY) for task in worker.stealable)
+    yield from ((task, Lane.READY) for task in kernel.injector)
+
+
+def _lanes(kernel: Kernel) -> None:
+    entries = Counter(task for task, _ in queued(kernel))
+    assert all(n == 1 for n in entries.values()), "L1: more than one entry for one task"
+    ready = {t for t in kernel.tasks.values() if t.state is State.READY}
+    assert set(entries) == ready, "L1: the lanes hold other tasks than the READY ones"
+    assert len(entries) == kernel.runnable, "the count of runnable tasks is wrong"
+    for task, lane in queued(kernel):
+        assert task.lane is lane, f"L1: {task} believes to be in {task.lane}"
+        if task.cancel_pending or task.cut or task.cleanup_left >= 0:
+            assert lane is Lane.CANCEL, f"X4: {task} waits in {lane.name}"
+    for worker in kernel.workers:
+        assert all(task.pinned for task in worker.pinned), "a task that is not pinned sits in a pinned queue"
+        assert not any(task.pinned for task in worker.stealable), "a pinned task can be stolen"
+        assert 0 <= worker.cancel_streak <= 2 * CANCEL_STREAK_MAX, "D1"
+        assert 0 <= worker.timed_streak <= TIMED_STREAK_MAX, "D2"
+
+
+def _nurseries(kernel: Kernel) -> Iterator[Nursery]:
+    yield kernel.root
+    for task in kernel.tasks.values():
+        yield from (task.owned or {}).values()
+
+
+def _families(kernel: Kernel) -> None:
+    members: Counter[Task] = Counter()
+    cancelling = 0
+    for nursery in _nurseries(kernel):
+        members.update(nursery.children.values())
+        cancelling += nursery.state is NurseryState.CANCELLING
+        assert not (nursery.state.terminal and nursery.children), f"N3: {nursery} ended with live children"
+        assert (nursery.owner is None) == (nursery is kernel.root), f"N1: {nursery} has no owner"
+        if nursery.owner is not None:
+            assert nursery.owner.id in kernel.tasks, f"N1: the owner of {nursery} is gone"
+            assert not nursery.state.terminal, f"N1: {nursery} is over and still owned"
+    assert set(members) == set(kernel.tasks.values()), "N1: an orphan, or a stranger in a nursery"
+    assert all(n == 1 for n in members.values()), "N1: a task in two nurseries"
+    assert cancelling == kernel.draining_regions, "the count of draining regions is wrong"
+
+
+def _pool_pairs(kernel: Kernel) -> Iterator[tuple[Pools, Pools]]:
+    """Every live (pools, the pools that they were lent from)."""
+    for task in kernel.tasks.values():
+        yield task.pools, task.nursery.pools
+        for nursery in (task.owned or {}).values():
+            yield nursery.pools, nursery.purse_of
+
+
+def _money(kernel: Kernel) -> None:
+    lent: Counter[Pool] = Counter()
+    pools: dict[Pool, int] = {pool: i for i, pool in enumerate(kernel.root.pools)}
+    for mine, makers in _pool_pairs(kernel):
+        for i, (pool, maker) in enumerate(zip(mine, makers, strict=True)):
+            if pool is not maker:
+                assert pool.parent is maker, "B2: a pool was not lent by its maker"
+                assert pool not in pools, "B2: two makers for one pool"
+                lent[maker] += pool.granted - pool.minted
+                pools[pool] = i
+    for pool, i in pools.items():
+        assert pool.lent == lent[pool], f"B2: {COMPONENTS[i]}: lent {pool.lent}, but sub-pools hold {lent[pool]}"
+        if pool.left is not None:
+            assert pool.left >= 0, f"B3: {COMPONENTS[i]} is overdrawn"
+            assert pool.granted == pool.left + pool.spent + pool.lent, (
+                f"B1: {COMPONENTS[i]}: {pool.granted} granted, {pool.left} left, {pool.spent} spent, {pool.lent} lent"
+            )
+
+
+def _capabilities(kernel: Kernel) -> None:
+    used: Counter[CapSpawn] = Counter()
+    for task in kernel.tasks.values():
+        for capability in task.spawn_cap.ancestors() if task.spawn_cap is not None else ():
+            assert isinstance(capability, CapSpawn)
+            used[capability] += 1
+    for capability, n in used.items():
+        assert kernel.registry.in_use(capability) == n, (
+            f"C2: {capability} counts {kernel.registry.in_use(capability)}, not {n}"
+        )
+        assert capability.max_tasks is None or n <= capability.max_tasks, f"C2: {capability} is overdrawn"

@@ -1,0 +1,337 @@
+"""The kernel: one object that holds the whole state and through which all of it changes.
+
+It knows no coroutine, no clock and no thread. Whoever executes tasks asks `step()` for the next one, runs it for
+exactly one poll, bills what it asks for, and says how the poll ended: `yielded`, `blocked` or `finish`. Whoever
+owns time says `advance`. Everything else (a channel, a timeout, a browser) is built from these and from `wake`.
+
+    Dispatch   lanes, decisions, wakes          dispatch.py
+    Ledger     billing, exhaustion, recharge    ledger.py
+    Kernel     families, ends, time             this file
+
+The invariants of the single files (B1–B4 budgets, C1–C3 capabilities, D1–D2 decide, K2–K3 dispatch, L1–L3
+lanes, N1–N4 nurseries, O1–O2 obligations, X1–X4 cancellation) hold between any two calls, and with them
+
+K1  spawned = live + done, by outcome
+
+`law.invariants.check` tests them all; the asserts in the code cite them where they could break.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from bursar.errors import NurseryClosed, SpawnBudgetExceeded
+from bursar.law import budget as money
+from bursar.law import cancel, obligation
+from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
+from bursar.law.cancel import Block, CancelKind, CancelReason
+from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
+from bursar.law.chain import Stream
+from bursar.law.ledger import Ledger
+from bursar.law.nursery import Nursery, NurseryState, note_end
+from bursar.law.nursery import move as move_nursery
+from bursar.law.state import Outcome, OutcomeKind, end
+from bursar.law.steal import StealPolicy
+from bursar.law.task import Task
+from bursar.law.timers import Timer, TimerKind
+from bursar.law.wake import Notice, Wait, WakeState, notify
+
+YIELD_INTERVAL: Final = 1024  # ops per turn, unless the profile says otherwise
+CLEANUP_OPS: Final = 10_000  # what a cancelled block may still spend on tidying up
+CLEANUP_NS: Final = 10_000_000_000  # and how long it may take
+
+
+class Drain(Wait):
+    """What a task waits for that is over itself but still owns live children."""
+
+    __slots__ = ()
+    interruptible = False
+
+    @property
+    def reason(self) -> str:
+        return "is over and waits for the children of the nurseries that it left open"
+
+
+class Kernel(Ledger):
+    """The law at work. See the module's first paragraph for who calls what."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        workers: int = 1,
+        budget: Budget = UNSTATED,
+        steal_policy: StealPolicy = StealPolicy.RANDOM,
+        yield_interval: int = YIELD_INTERVAL,
+        cleanup_ops: int = CLEANUP_OPS,
+        cleanup_ns: int = CLEANUP_NS,
+        inherit: bool = True,
+        default_spawns: int | None = None,
+    ) -> None:
+        super().__init__(seed, workers, steal_policy, yield_interval)
+        self.cleanup_ops = cleanup_ops
+        self.cleanup_ns = cleanup_ns
+        self.inherit = inherit  # children get their nursery's capabilities without being handed them
+        self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
+        self.actors = False  # whether the profile has supervisors and actors
+        self.choices = Stream(seed, -1)  # for select
+        self.entropy = Stream(seed, -2)  # for programs
+        self.tasks: dict[int, Task] = {}  # live ones
+        self.spawned = 0
+        self.done: Counter[OutcomeKind] = Counter()
+        self._next_id = 1
+        pools = money.root_pools(budget)
+        self.root = Nursery(self.new_id(), "the root nursery", None, pools, pools, {})
+
+    def new_id(self) -> int:
+        """Tasks, nurseries and obligations are numbered from one counter, from 1: 0 is nobody."""
+        id = self._next_id
+        self._next_id += 1
+        return id
+
+    # ---- spawning
+
+    def may_spawn(self, nursery: Nursery, spawner: Task | None) -> CapSpawn | None:
+        """Raise unless `spawner` may put a task into `nursery` now. None: the runtime itself spawns."""
+        if nursery.state is not NurseryState.OPEN:
+            raise NurseryClosed(
+                f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
+                "spawn inside its `async with` block, before it is cancelled"
+            )  # N2
+        if spawner is None:
+            return None
+        return require(spawner, spawner.capabilities, CapSpawn, f"spawn into {nursery.name}")
+
+    def spawn(
+        self,
+        nursery: Nursery,
+        *,
+        name: str = "",
+        budget: Budget = UNSTATED,
+        capabilities: Iterable[Capability] | None = None,
+        pinned: bool = False,
+    ) -> Task:
+        """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole."""
+        spawner = self.current
+        permit = self.may_spawn(nursery, spawner)
+        held = self._capabilities_for(nursery, spawner, capabilities)
+        if permit is not None and permit.task_budget is not None:
+            budget = budget.clamp(permit.task_budget)
+        if budget.spawns is None and self.default_spawns is not None:
+            budget = budget.clamp(Budget(spawns=self.default_spawns))
+        self._check_purse(nursery, budget)
+        if permit is not None:
+            self.registry.acquire(spawner, permit, "max_tasks", f"spawn into {nursery.name}")
+        # From here on nothing can fail.
+        short = money.pay(nursery.pools, money.SPAWN)
+        assert short == PAID, "B3"
+        if spawner is not None:
+            spawner.spent[OPS] += 1
+            spawner.spent[SPAWNS] += 1
+            spawner.turn_left -= 1
+        id = self.new_id()
+        pools = money.derive(nursery.pools, money.affordable(nursery.pools, budget))
+        task = Task(id, name or f"task-{id}", nursery, pools, held)
+        task.spawn_cap = permit
+        task.pinned = pinned
+        task.worker = 0 if pinned else -1
+        nursery.children[id] = task
+        nursery.spawned += 1
+        self.tasks[id] = task
+        self.spawned += 1
+        self.note("spawned", task)
+        self._ready(task)
+        return task
+
+    def _capabilities_for(
+        self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
+    ) -> Capabilities:
+        if passed is not None:
+            return delegate(spawner, spawner.capabilities if spawner is not None else {}, passed)
+        return nursery.capabilities if self.inherit or spawner is None else {}
+
+    def _check_purse(self, nursery: Nursery, budget: Budget) -> None:
+        """Raise unless the purse pays for the spawn and leaves something of the operations asked for."""
+        ops, spawns = nursery.pools[OPS].left, nursery.pools[SPAWNS].left
+        if spawns is not None and spawns < 1:
+            raise SpawnBudgetExceeded(
+                f"{nursery.name} has no spawns left; "
+                "give the nursery, or the task that opened it, a larger `spawns` budget",
+                component=COMPONENTS[SPAWNS],
+            )
+        needed = 2 if budget.ops else 1  # one for the spawn, at least one to give away
+        if ops is not None and ops < needed:
+            raise SpawnBudgetExceeded(
+                f"{nursery.name} has {ops} ops left, too few to start a task with; recharge it or ask for less",
+                component=COMPONENTS[OPS],
+            )
+
+    # ---- nurseries
+
+    def open_nursery(
+        self,
+        owner: Task,
+        *,
+        name: str = "",
+        budget: Budget = UNSTATED,
+        capabilities: Iterable[Capability] | None = None,
+    ) -> Nursery:
+        """A nursery owned by `owner`, whose purse comes out of the owner's own pools."""
+        require(owner, owner.capabilities, CapSpawn, "open a nursery")
+        held = (
+            inheritable(owner.capabilities)
+            if capabilities is None
+            else delegate(owner, owner.capabilities, capabilities)
+        )
+        pools = money.derive(owner.pools, money.affordable(owner.pools, budget))
+        id = self.new_id()
+        title = f"nursery {name!r}" if name else f"nursery {id} of {owner.name!r}"
+        nursery = Nursery(id, title, owner, pools, owner.pools, held)
+        nursery.scope = Block(owner)
+        nursery.scope.body_of = nursery
+        if owner.owned is None:
+            owner.owned = {}
+        owner.owned[id] = nursery
+        self.note("nursery_opened", owner, nursery)
+        return nursery
+
+    def close_nursery(self, nursery: Nursery) -> None:
+        """The block has ended: no more children; from now on its owner only waits."""
+        if nursery.state is NurseryState.OPEN:
+            move_nursery(nursery, NurseryState.CLOSING)
+        if nursery.scope is not None and nursery.owner is not None:
+            nursery.scope.exiting = True
+            nursery.owner.cancel_pending = cancel.deliverable(nursery.owner) is not None
+
+    def end_nursery(self, nursery: Nursery) -> None:
+        """The owner's await has seen quiescence: the terminal state, the refund, the end of the scope (N3)."""
+        if nursery.state is NurseryState.CANCELLING:
+            move_nursery(nursery, NurseryState.CANCELLED)
+            self.draining_regions -= 1
+        else:
+            move_nursery(nursery, NurseryState.CLOSED)
+        owner = nursery.owner
+        if owner is not None:
+            assert nursery.scope is not None, "N1"
+            assert owner.owned is not None, "N1"
+            del owner.owned[nursery.id]
+            money.close(nursery.pools, nursery.purse_of)
+            cancel.leave(self, nursery.scope)
+        self.note("nursery_closed", owner, nursery)
+
+    def body_failed(self, nursery: Nursery, error: BaseException) -> None:
+        """The block itself raised: that counts like the failure of a child."""
+        nursery.failures.append(error)
+        why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type(error).__name__}")
+        cancel.request_nursery(self, nursery, why)
+
+    # ---- the end of a task
+
+    def finish(self, task: Task, outcome: Outcome) -> bool:
+        """The RUNNING task is over. False: it still owns live children, which must end first; it waits for
+        them and comes back to its executor, which then finishes it with the outcome kept in `ending`."""
+        if task.has_children():
+            self._drain_owned(task, outcome)
+            return False
+        self._poll_over(task)
+        for leak in obligation.leaked(task):
+            self.report("obligation_leaked", task, str(leak))
+        for nursery in reversed(list((task.owned or {}).values())):
+            self._end_abandoned(task, nursery)
+        cancel.leave_all(self, task)
+        end(task, outcome)
+        task.wake = WakeState.DONE
+        money.close(task.pools, task.nursery.pools)
+        if task.spawn_cap is not None:
+            self.registry.release(task.spawn_cap)
+        del self.tasks[task.id]
+        self.done[outcome.kind] += 1
+        self.note("done", task, outcome)
+        self._tell_parent(task, outcome)
+        waiters, task.waiters = task.waiters, None
+        for waiter in list(waiters or ()):
+            waiter.answer(self, outcome)
+        task.work = task.context = task.retry = task.inbox = task.error = task.ending = None
+        self.at = None
+        return True
+
+    def _drain_owned(self, task: Task, outcome: Outcome) -> None:
+        """Cancel what an ended task left running, and wait for it: no orphan, ever (N1)."""
+        task.ending = outcome
+        why = CancelReason(CancelKind.PARENT, f"task {task.name!r} ended inside the block of a nursery", task.id)
+        for nursery in list((task.owned or {}).values()):
+            self.close_nursery(nursery)
+            cancel.request_nursery(self, nursery, why)
+        self.blocked(task, Drain(task))
+
+    def _end_abandoned(self, task: Task, nursery: Nursery) -> None:
+        """End a nursery, without children by now, whose block was never left."""
+        while task.inner is not nursery.scope and isinstance(task.inner, Block):
+            cancel.leave(self, task.inner)
+        self.close_nursery(nursery)
+        self.end_nursery(nursery)
+
+    def _tell_parent(self, task: Task, outcome: Outcome) -> None:
+        """Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence."""
+        nursery = task.nursery
+        if note_end(nursery, task, outcome):
+            why = CancelReason(CancelKind.SIBLING, f"task {task.name!r} {outcome}", task.id)
+            cancel.request_nursery(self, nursery, why)
+        if nursery.ends_waiter is not None:
+            waiter, nursery.ends_waiter = nursery.ends_waiter, None
+            waiter.answer(self, None)
+        if nursery.children:
+            return
+        owner = nursery.owner
+        if nursery.joining is not None:
+            joiner, nursery.joining = nursery.joining, None
+            joiner.answer(self, None)
+        elif owner is not None and isinstance(owner.wait, Drain) and not owner.has_children():
+            self.complete(owner, None)
+
+    # ---- time
+
+    def advance(self, now_ns: int) -> int:
+        """Time has come this far (never back). Fires what is due, in order; returns how many fired."""
+        self.now_ns = max(self.now_ns, now_ns)
+        fired = 0
+        while (timer := self.timers.pop_due(self.now_ns)) is not None:
+            self._fire(timer)
+            fired += 1
+        return fired
+
+    def timer_fired(self, id: int, generation: int) -> bool:
+        """A host reports one timer. One that is no longer armed is a `stale_timer` record."""
+        timer = self.timers.find(id, generation)
+        if timer is None:
+            self._stale_timer(None, id, generation)
+            return False
+        self.timers.disarm(timer)
+        self._fire(timer)
+        return True
+
+    def _fire(self, timer: Timer) -> None:
+        """Enqueue what a timer stands for; never run anything."""
+        task = timer.task
+        self.note("timer_fired", task, timer)
+        match timer.kind:
+            case TimerKind.WAKE:
+                notice = notify(task, timer.generation)
+                if notice is Notice.ENQUEUE:
+                    wait, task.wait = task.wait, None
+                    if wait is not None:
+                        wait.expired(self, timer)
+                    self._ready(task, timer.deadline_ns)
+                elif notice is Notice.STALE:
+                    self._stale_timer(task, timer.id, timer.generation)
+            case TimerKind.DEADLINE:
+                assert timer.scope is not None, "a deadline belongs to a scope"
+                cancel.request(self, timer.scope, CancelReason(CancelKind.TIMEOUT, "the time is up"))
+            case TimerKind.CLEANUP:
+                cancel.cut(self, task, f"cleanup took longer than {self.cleanup_ns / 1e9:g} s")
+
+    def _stale_timer(self, task: Task | None, id: int, generation: int) -> None:
+        self.counters["stale_timer"] += 1
+        self.note("stale_timer", task, (id, generation))

@@ -1,0 +1,185 @@
+"""The lanes of one logical worker, and the injector that all workers share.
+
+    cancel   tasks that are asked to stop, and those that clean up          oldest first
+    timed    tasks whose timer has fired                                    (deadline, task id, generation)
+    ready    pinned tasks and stealable tasks, together                     oldest first
+    injector tasks that came from outside any worker                        oldest first
+
+L1  a task has an entry in exactly one lane while READY, and none otherwise
+L2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
+L3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
+
+Own ready tasks are oldest-first for the owner as well as for a thief. The classical deque gives its owner the
+newest task, for warm caches; then a task that yields in a loop, or a tree that keeps spawning, starves what
+lies below it, and no bound can be stated. (The native engine's deque has that end, for fork-join work.)
+
+Every queue but the timed one is an ordered dictionary: append, take the oldest and remove from the middle
+are each O(1), which is what an intrusive list gives in C.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from bursar.law.chain import Stream
+    from bursar.law.task import Task
+
+INJECTOR_INTERVAL: Final = 61  # a prime, so that it does not beat with programs that work in rounds of 2ⁿ
+
+
+class Lane(IntEnum):
+    """Which lane a decision took from. The numbers are part of the chain."""
+
+    IDLE = 0
+    CANCEL = 1
+    TIMED = 2
+    READY = 3
+    STEAL = 4
+    CANCEL_FALLBACK = 5
+
+
+Queue = OrderedDict["Task", int]  # task → the stamp of its arrival
+
+
+class TimedLane:
+    """Tasks that were woken by a timer, earliest (deadline, task id, generation) first."""
+
+    __slots__ = ("_heap", "_live")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int, Task]] = []
+        self._live: dict[Task, int] = {}  # task → the generation of its one live entry
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._live)
+
+    def push(self, deadline_ns: int, task: Task) -> None:
+        self._live[task] = task.generation
+        heapq.heappush(self._heap, (deadline_ns, task.id, task.generation, task))
+
+    def __delitem__(self, task: Task) -> None:
+        del self._live[task]
+
+    def due(self, now_ns: int) -> bool:
+        """Whether the earliest entry may run. Entries that were taken out are dropped on the way."""
+        heap = self._heap
+        while heap and self._live.get(heap[0][3]) != heap[0][2]:
+            heapq.heappop(heap)
+        return bool(heap) and heap[0][0] <= now_ns
+
+    def pop(self) -> Task:
+        """The earliest task. Only after `due` said yes."""
+        task = heapq.heappop(self._heap)[3]
+        del self._live[task]
+        return task
+
+
+class WorkerStats:
+    """What one worker did, in counts."""
+
+    __slots__ = ("dispatched", "injected", "steals", "steals_failed", "stolen_from")
+
+    def __init__(self) -> None:
+        self.dispatched = [0] * len(Lane)  # by lane
+        self.injected = 0
+        self.steals = 0
+        self.steals_failed = 0
+        self.stolen_from = 0
+
+
+class Worker:
+    """One logical worker: its lanes, its streaks, its random stream."""
+
+    __slots__ = (
+        "cancel",
+        "cancel_streak",
+        "id",
+        "next_victim",
+        "pinned",
+        "ready_turns",
+        "stamp",
+        "stats",
+        "steal_enabled",
+        "stealable",
+        "stream",
+        "timed",
+        "timed_streak",
+    )
+
+    def __init__(self, id: int, stream: Stream) -> None:
+        self.id = id
+        self.stream = stream
+        self.cancel: Queue = OrderedDict()
+        self.timed = TimedLane()
+        self.pinned: Queue = OrderedDict()
+        self.stealable: Queue = OrderedDict()
+        self.stamp = 0
+        self.cancel_streak = 0
+        self.timed_streak = 0  # timed dispatches since the last ready one
+        self.ready_turns = 0
+        self.next_victim = id
+        self.steal_enabled = True
+        self.stats = WorkerStats()
+
+
+def put(queue: Queue, task: Task, lane: Lane, stamp: int) -> None:
+    """Append a task to a queue (L1)."""
+    assert task.lane is None, "L1"
+    queue[task] = stamp
+    task.queue = queue
+    task.lane = lane
+
+
+def put_timed(worker: Worker, task: Task, deadline_ns: int) -> None:
+    """Enter a task in the timed lane of its worker (L1)."""
+    assert task.lane is None, "L1"
+    worker.timed.push(deadline_ns, task)
+    task.queue = worker.timed
+    task.lane = Lane.TIMED
+
+
+def remove(task: Task) -> None:
+    """Take a queued task out of wherever it is."""
+    del task.queue[task]
+    task.queue = None
+    task.lane = None
+
+
+def take_oldest(queue: Queue) -> Task:
+    """The task that has been in this queue longest."""
+    task, _ = queue.popitem(last=False)
+    task.queue = None
+    task.lane = None
+    return task
+
+
+def take_timed(worker: Worker) -> Task:
+    """The earliest due task of the timed lane."""
+    task = worker.timed.pop()
+    task.queue = None
+    task.lane = None
+    return task
+
+
+def take_ready(worker: Worker, injector: Queue) -> Task:
+    """The next ready task of a worker that has one (L2, L3)."""
+    worker.ready_turns += 1
+    pinned, stealable = worker.pinned, worker.stealable
+    own = bool(pinned or stealable)
+    if injector and (not own or worker.ready_turns % INJECTOR_INTERVAL == 0):
+        worker.stats.injected += 1
+        return take_oldest(injector)
+    if not pinned:
+        return take_oldest(stealable)
+    if not stealable:
+        return take_oldest(pinned)
+    older = next(iter(pinned.values())) < next(iter(stealable.values()))
+    return take_oldest(pinned if older else stealable)

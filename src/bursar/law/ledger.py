@@ -1,0 +1,156 @@
+"""The ledger: who pays for what, what happens when nobody can, and how money comes back in.
+
+The middle layer of the kernel. Every request of a task is billed before it is performed. A bill is paid whole,
+or nothing is paid and one of three things follows:
+
+    the turn is over            EXHAUSTED, granted another turn, READY at the back of the queue (the fairness tick)
+    memory, spawns are short    the task is told by an exception at its await point and may recharge or fail
+    ops, channel ops, syscalls  EXHAUSTED; its nursery's policy decides: end with `BudgetExceeded`, or hold
+
+A task on hold waits for `recharge` by its nursery's owner, by a supervisor or by a holder of `CapBudget`. A task that
+cleans up pays its operations from the cleanup allowance; overrunning that cuts it off.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
+from bursar.law import budget as money
+from bursar.law import cancel
+from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, Budget, Cost
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
+from bursar.law.capability import CapBudget, require
+from bursar.law.dispatch import Dispatch
+from bursar.law.nursery import Nursery
+from bursar.law.state import State, move
+from bursar.law.task import Task
+from bursar.law.wake import end_poll
+
+
+class Bill(Enum):
+    """What came of billing a task."""
+
+    PAID = "paid"
+    SUSPENDED = "suspended"  # the poll is over: the task is EXHAUSTED, or on its way back to the queue
+    CUT = "cut"  # the task overran its cleanup and must be closed
+
+
+class Ledger(Dispatch):
+    """Dispatch, plus money."""
+
+    cleanup_ops: int
+    cleanup_ns: int
+
+    def bill(self, task: Task, cost: Cost) -> Bill | BudgetExceeded:
+        """Charge the RUNNING task for what it asks for. An error is to be raised where it asked."""
+        if task.turn_left <= 0:
+            self.counters["turns_over"] += 1
+            self._exhausted(task, PAID)
+            self._ready(task)
+            self.at = None
+            return Bill.SUSPENDED
+        cleaning = task.cleanup_left >= 0
+        short = self._pay_cleanup(task, cost) if cleaning else money.pay(task.pools, cost)
+        if short == PAID:
+            for component, amount in cost:
+                task.spent[component] += amount
+                if component == OPS:
+                    task.turn_left -= amount
+            return Bill.PAID
+        if cleaning and short == OPS:
+            cancel.cut(self, task, f"cleanup took more than {self.cleanup_ops:,} ops")
+            return Bill.CUT
+        if cleaning or short in (MEMORY, SPAWNS):
+            return self.shortage(task, short)
+        self._run_dry(task, short)
+        self.at = None
+        return Bill.SUSPENDED
+
+    def charge_now(self, task: Task, cost: Cost) -> None:
+        """Charge the RUNNING task for something that does not wait: paid at once, or refused by an error."""
+        short = money.pay(task.pools, cost)
+        if short != PAID:
+            raise self.shortage(task, short)
+        for component, amount in cost:
+            task.spent[component] += amount
+            if component == OPS:
+                task.turn_left -= amount
+
+    def _pay_cleanup(self, task: Task, cost: Cost) -> int:
+        """While it cleans up, a task's operations come from the allowance and the rest as always."""
+        ops = sum(amount for component, amount in cost if component == OPS)
+        if ops > task.cleanup_left:
+            return OPS
+        short = money.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
+        if short == PAID:
+            task.cleanup_left -= ops
+        return short
+
+    def _exhausted(self, task: Task, component: int) -> None:
+        self._poll_over(task)
+        move(task, State.EXHAUSTED)
+        end_poll(task)
+        task.short_of = component
+        task.since_ns = self.now_ns
+
+    def _run_dry(self, task: Task, component: int) -> None:
+        """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
+        self.counters["exhausted"] += 1
+        self._exhausted(task, component)
+        nursery = task.nursery
+        if nursery.hold:
+            self.note("budget_held", task, COMPONENTS[component])
+            nursery.exhausted[task.id] = task
+            waiter, nursery.exhausted_waiter = nursery.exhausted_waiter, None
+            if waiter is not None:
+                waiter.answer(self, task)
+            return
+        self.note("budget_exceeded", task, COMPONENTS[component])
+        task.error = self.shortage(task, component)
+        task.retry = None
+        task.phase = CancelPhase.DRAINING
+        task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
+        cancel.begin_cleanup(self, task)
+        self._ready(task)
+
+    def shortage(self, task: Task, component: int) -> BudgetExceeded:
+        """The error for a component that cannot pay."""
+        name = COMPONENTS[component]
+        kind = {MEMORY: MemoryBudgetExceeded, SPAWNS: SpawnBudgetExceeded}.get(component, BudgetExceeded)
+        return kind(
+            f"task {task.name!r} ({task.id}) has used up its {name} ({task.spent[component]:,} spent, "
+            f"{task.pools[component].left:,} left); give it a larger budget or recharge it",
+            task=task.name,
+            component=name,
+        )
+
+    # ---- money coming in
+
+    def recharge(self, nursery: Nursery, task: Task, amount: Budget) -> None:
+        """Move money down to a child, from the purse and then from its owner's own pools."""
+        sources = nursery.owner.pools if nursery.owner is not None else nursery.pools
+        short = money.top_up(task.pools, sources, amount)
+        if short != PAID:
+            raise BudgetExceeded(
+                f"{nursery.name} cannot recharge task {task.name!r}: "
+                f"its purse and its owner together are short of {COMPONENTS[short]}",
+                task=task.name,
+                component=COMPONENTS[short],
+            )
+        self._recharged(task, amount)
+
+    def recharge_by_capability(self, holder: Task, task: Task, amount: Budget) -> None:
+        """Put fresh money into a task's pools, within the limits of the holder's `CapBudget`."""
+        permit = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
+        self.registry.draw(holder, permit, amount)
+        for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
+            pool.mint(units or 0)
+        self._recharged(task, amount)
+
+    def _recharged(self, task: Task, amount: Budget) -> None:
+        """A task that was on hold becomes READY and is queued; it asks again for what it could not pay."""
+        self.counters["recharged"] += 1
+        self.note("recharged", task, amount)
+        if task.nursery.exhausted.pop(task.id, None) is not None:
+            self._ready(task)

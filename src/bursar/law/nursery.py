@@ -1,0 +1,146 @@
+"""Nurseries: who owns whom, and when a block may end.
+
+    OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
+      │                │
+      └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
+
+N1  every live task is a child of exactly one nursery; only the root nursery has no owner
+N2  a nursery takes children only while OPEN
+N3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
+N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+
+The owner link goes both ways: the task lists the nurseries it owns, the nursery names its owner and holds the
+scope through which cancelling the owner reaches the children.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from bursar.errors import IllegalTransition
+from bursar.law.state import Outcome, OutcomeKind
+
+if TYPE_CHECKING:
+    from bursar.law.budget import Pools
+    from bursar.law.cancel import Block, CancelReason
+    from bursar.law.capability import Capabilities
+    from bursar.law.task import Task
+    from bursar.law.wake import Wait
+
+
+class NurseryState(IntEnum):
+    """Where a nursery stands. The numbers are those of the C interface."""
+
+    OPEN = 0
+    CLOSING = 1
+    CANCELLING = 2
+    CLOSED = 3
+    CANCELLED = 4
+
+    @property
+    def terminal(self) -> bool:
+        return self >= NurseryState.CLOSED
+
+
+_TRANSITIONS: dict[NurseryState, frozenset[NurseryState]] = {
+    NurseryState.OPEN: frozenset({NurseryState.CLOSING, NurseryState.CANCELLING}),
+    NurseryState.CLOSING: frozenset({NurseryState.CLOSED, NurseryState.CANCELLING}),
+    NurseryState.CANCELLING: frozenset({NurseryState.CANCELLED}),
+    NurseryState.CLOSED: frozenset(),
+    NurseryState.CANCELLED: frozenset(),
+}
+
+
+class Nursery:
+    """The law's record of one nursery."""
+
+    __slots__ = (
+        "cancel_on_failure",
+        "capabilities",
+        "children",
+        "ends",
+        "ends_waiter",
+        "exhausted",
+        "exhausted_waiter",
+        "failures",
+        "hold",
+        "id",
+        "joining",
+        "name",
+        "owner",
+        "pools",
+        "purse_of",
+        "reason",
+        "scope",
+        "spawned",
+        "state",
+    )
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        owner: Task | None,
+        pools: Pools,
+        purse_of: Pools,
+        capabilities: Capabilities,
+    ) -> None:
+        self.id = id
+        self.name = name
+        self.owner = owner
+        self.scope: Block | None = None  # None only in the root
+        self.state = NurseryState.OPEN
+        self.children: dict[int, Task] = {}  # live ones, in order of spawning
+        self.spawned = 0
+        self.failures: list[BaseException] = []  # first failure first
+        self.reason: CancelReason | None = None
+        self.joining: Wait | None = None  # whoever waits for quiescence
+        self.pools = pools
+        self.purse_of = purse_of  # the pools that its own were lent from
+        self.capabilities = capabilities
+        self.cancel_on_failure = True
+        self.hold = False  # an exhausted child waits for a recharge instead of ending
+        self.exhausted: dict[int, Task] = {}  # children on hold, longest first
+        self.exhausted_waiter: Wait | None = None
+        self.ends: deque[Task] | None = None  # supervised: ended children, for whoever decides what follows
+        self.ends_waiter: Wait | None = None
+
+    def __repr__(self) -> str:
+        return f"<nursery {self.id} {self.name!r} {self.state.name}>"
+
+
+def move(nursery: Nursery, to: NurseryState) -> None:
+    """Change the state of a nursery, if the drawing above allows it."""
+    if to not in _TRANSITIONS[nursery.state]:
+        raise IllegalTransition(f"{nursery!r} cannot become {to.name}")
+    assert not to.terminal or not nursery.children, "N3"
+    nursery.state = to
+
+
+def result_kind(nursery: Nursery) -> OutcomeKind:
+    """N4: what the nursery as a whole came to."""
+    if nursery.failures:
+        first = nursery.failures[0]
+        return OutcomeKind.FAILED if isinstance(first, Exception) else OutcomeKind.PANICKED
+    if nursery.reason is not None:
+        return OutcomeKind.CANCELLED
+    return OutcomeKind.OK
+
+
+def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
+    """A child is DONE. True if this is a failure that should cancel its siblings.
+
+    In a supervised nursery no end is a failure of the nursery: the supervisor hears of it and decides.
+    """
+    del nursery.children[task.id]
+    nursery.exhausted.pop(task.id, None)
+    if nursery.ends is not None:
+        nursery.ends.append(task)
+        return False
+    if outcome.kind not in (OutcomeKind.FAILED, OutcomeKind.PANICKED):
+        return False
+    assert outcome.error is not None, "a failure has an error"
+    nursery.failures.append(outcome.error)
+    return nursery.cancel_on_failure

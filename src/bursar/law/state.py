@@ -1,0 +1,122 @@
+"""States, outcomes, and the one table of legal moves.
+
+                         ┌────────── yield ───────────┐
+                         ▼                            │
+    PENDING ──► READY ──► RUNNING ──► BLOCKED ──► READY
+       │          │          ├──────► EXHAUSTED ─► READY        (recharged, and queued)
+       │          │          ├──────► PAUSED ────► READY | PENDING
+       ▼          ▼          ▼
+      DONE       DONE       DONE        and from BLOCKED, EXHAUSTED, PAUSED when cancelled or cut off
+
+`move` is the only function that changes a task's state, and `TRANSITIONS` the only place that says which
+changes exist. A DONE task has an `Outcome`; `ENDINGS` says which outcomes each state may end in.
+
+Rejected: a state per outcome (Completed, Cancelled, …). It doubles the table and hides that how a task
+ended says nothing about how it was scheduled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from bursar.errors import IllegalTransition
+
+if TYPE_CHECKING:
+    from bursar.law.cancel import CancelReason
+    from bursar.law.task import Task
+
+
+class State(IntEnum):
+    """Where a task stands between its spawn and its end."""
+
+    PENDING = 0  # waits for permission (admission)
+    READY = 1  # has exactly one entry in exactly one lane
+    RUNNING = 2  # is being polled
+    BLOCKED = 3  # waits for something; `task.wait` says for what
+    EXHAUSTED = 4  # could not pay; nothing was charged
+    PAUSED = 5  # was asked to stand still
+    DONE = 6  # has an outcome, holds nothing
+
+
+class OutcomeKind(IntEnum):
+    """How a task ended, ordered by severity for reports that name the worst ending.
+
+    DROPPED never joins with the others in a nursery's result: a dropped task did not start.
+    """
+
+    OK = 0
+    DROPPED = 1
+    FAILED = 2
+    CANCELLED = 3
+    PANICKED = 4
+
+
+_PENDING, _READY, _RUNNING, _BLOCKED, _EXHAUSTED, _PAUSED, _DONE = State
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    _PENDING: frozenset({_READY, _PAUSED, _DONE}),
+    _READY: frozenset({_RUNNING, _PAUSED, _DONE}),
+    _RUNNING: frozenset({_READY, _BLOCKED, _EXHAUSTED, _PAUSED, _DONE}),
+    _BLOCKED: frozenset({_READY, _PAUSED, _DONE}),
+    _EXHAUSTED: frozenset({_READY, _PAUSED, _DONE}),
+    _PAUSED: frozenset({_READY, _PENDING, _DONE}),
+    _DONE: frozenset(),
+}
+
+# The same table as bit masks, indexed by state: what the hot path reads.
+_LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in State)
+
+_ENDED_FROM_OUTSIDE = frozenset({OutcomeKind.CANCELLED, OutcomeKind.FAILED})
+
+ENDINGS: dict[State, frozenset[OutcomeKind]] = {
+    _PENDING: frozenset({OutcomeKind.DROPPED, OutcomeKind.CANCELLED}),
+    _READY: frozenset({OutcomeKind.CANCELLED}),  # cancelled before its first poll
+    _RUNNING: frozenset(OutcomeKind) - {OutcomeKind.DROPPED},
+    _BLOCKED: _ENDED_FROM_OUTSIDE,
+    _EXHAUSTED: _ENDED_FROM_OUTSIDE,
+    _PAUSED: _ENDED_FROM_OUTSIDE,
+    _DONE: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a task. Exactly one of `value`, `error` and `reason` speaks, by `kind`."""
+
+    kind: OutcomeKind
+    value: Any = None
+    error: BaseException | None = None
+    reason: CancelReason | None = None
+
+    def __str__(self) -> str:
+        match self.kind:
+            case OutcomeKind.OK:
+                return "ok"
+            case OutcomeKind.FAILED | OutcomeKind.PANICKED:
+                return f"{self.kind.name.lower()}: {type(self.error).__name__}: {self.error}"
+            case _:
+                return f"{self.kind.name.lower()}: {self.reason}"
+
+
+def severer(a: OutcomeKind, b: OutcomeKind) -> OutcomeKind:
+    """The worse of two endings, for reports: ok < dropped < failed < cancelled < panicked."""
+    return max(a, b)
+
+
+def move(task: Task, to: State) -> None:
+    """Change the state of a task, if the table allows it."""
+    if not _LEGAL[task.state] >> to & 1:
+        raise IllegalTransition(f"task {task.name!r} ({task.id}) cannot go from {task.state.name} to {to.name}")
+    task.state = to
+
+
+def end(task: Task, outcome: Outcome) -> None:
+    """Move a task to DONE with an outcome that its state may end in."""
+    if outcome.kind not in ENDINGS[task.state]:
+        raise IllegalTransition(
+            f"task {task.name!r} ({task.id}) cannot end {outcome.kind.name} while {task.state.name}"
+        )
+    move(task, State.DONE)
+    task.outcome = outcome

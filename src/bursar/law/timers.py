@@ -1,0 +1,101 @@
+"""Timers: one heap, ordered by (deadline, timer id, generation).
+
+Timers that are due together fire in that order, on every host. A timer does not run anything: firing it
+enqueues a wake or a cancellation request. Disarming is O(1): the entry stays in the heap as a dead one and
+the heap is rebuilt when dead entries outnumber live ones, so a million timeouts that never expire cost what
+the live ones cost. A host that reports a timer that is no longer armed gets a `stale_timer` record.
+
+Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
+"""
+
+from __future__ import annotations
+
+import heapq
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bursar.law.cancel import Scope
+    from bursar.law.task import Task
+
+COMPACT_MIN = 64  # below this many dead entries a rebuild costs more than it saves
+
+
+class TimerKind(IntEnum):
+    """What firing does."""
+
+    WAKE = 0  # wake the task that sleeps
+    DEADLINE = 1  # request cancellation of the scope
+    CLEANUP = 2  # the task overran its cleanup
+
+
+class Timer:
+    """One armed alarm."""
+
+    __slots__ = ("armed", "deadline_ns", "generation", "id", "kind", "scope", "task")
+
+    def __init__(
+        self, id: int, deadline_ns: int, kind: TimerKind, task: Task, scope: Scope | None, generation: int
+    ) -> None:
+        self.id = id
+        self.deadline_ns = deadline_ns
+        self.kind = kind
+        self.task = task
+        self.scope = scope
+        self.generation = generation
+        self.armed = True
+
+
+class Timers:
+    """The heap of armed timers.
+
+    Invariant: len(self) is the number of armed timers; dead entries never outnumber them by COMPACT_MIN.
+    """
+
+    __slots__ = ("_by_id", "_heap", "_next_id")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, int, Timer]] = []
+        self._by_id: dict[int, Timer] = {}
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def arm(self, deadline_ns: int, kind: TimerKind, task: Task, scope: Scope | None = None) -> Timer:
+        timer = Timer(self._next_id, deadline_ns, kind, task, scope, task.generation)
+        self._next_id += 1
+        self._by_id[timer.id] = timer
+        heapq.heappush(self._heap, (deadline_ns, timer.id, timer.generation, timer))
+        return timer
+
+    def disarm(self, timer: Timer) -> None:
+        """Idempotent: a timer that fired or was disarmed before stays as it is."""
+        if not timer.armed:
+            return
+        timer.armed = False
+        del self._by_id[timer.id]
+        dead = len(self._heap) - len(self._by_id)
+        if dead > len(self._by_id) + COMPACT_MIN:
+            self._heap = [entry for entry in self._heap if entry[3].armed]
+            heapq.heapify(self._heap)
+
+    def find(self, id: int, generation: int) -> Timer | None:
+        """The armed timer that a host means, or None if that one is no more."""
+        timer = self._by_id.get(id)
+        return timer if timer is not None and timer.generation == generation else None
+
+    def next_deadline_ns(self) -> int | None:
+        while self._heap and not self._heap[0][3].armed:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now_ns: int) -> Timer | None:
+        """The next timer whose deadline has come, disarmed; None when there is none."""
+        deadline_ns = self.next_deadline_ns()
+        if deadline_ns is None or deadline_ns > now_ns:
+            return None
+        timer = heapq.heappop(self._heap)[3]
+        timer.armed = False
+        del self._by_id[timer.id]
+        return timer
