@@ -1,0 +1,133 @@
+"""Bursar: a task scheduler in which every task belongs to a nursery, carries a budget, does only what its capabilities
+allow, and waits for permission instead of competing for time. This file holds the public names, nothing else."""
+
+from bursar.actor import Actor, Call, Mailbox, actor
+from bursar.admission import Priority
+from bursar.channel import Permit, ReceiveEnd, SendEnd, channel
+from bursar.clock import now, sleep, sleep_until
+from bursar.economy import capabilities, charge, entropy, recharge, revoke
+from bursar.errors import (
+    BudgetExceeded,
+    BursarError,
+    Cancelled,
+    CapabilityDenied,
+    CapabilityForged,
+    CapabilityRevoked,
+    ChannelClosed,
+    Deadlock,
+    ForeignAwait,
+    MemoryBudgetExceeded,
+    NotBuilt,
+    NurseryClosed,
+    ProfileError,
+    RestartLimitExceeded,
+    ResultNotReady,
+    RuntimeUsed,
+    ScopeMisuse,
+    SpawnBudgetExceeded,
+    TaskCancelled,
+    TaskDropped,
+    TaskPanicked,
+    WouldBlock,
+)
+from bursar.law.budget import Budget
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.capability import (
+    CapBudget,
+    CapChannel,
+    CapClock,
+    CapEntropy,
+    CapExecutor,
+    CapIO,
+    CapSpawn,
+    CapTimer,
+)
+from bursar.law.nursery import NurseryState
+from bursar.law.state import Outcome, OutcomeKind, State
+from bursar.nursery import Nursery, nursery
+from bursar.runtime import Cleanup, Runtime, Statistics, run
+from bursar.scope import shield, timeout
+from bursar.select import Selected, select
+from bursar.snapshot import Explanation, Snapshot
+from bursar.supervisor import Supervisor, supervisor
+from bursar.sync import Event, Lock, Semaphore
+from bursar.task import Task, checkpoint, current_task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Actor",
+    "Budget",
+    "BudgetExceeded",
+    "BursarError",
+    "Call",
+    "CancelKind",
+    "CancelReason",
+    "Cancelled",
+    "CapBudget",
+    "CapChannel",
+    "CapClock",
+    "CapEntropy",
+    "CapExecutor",
+    "CapIO",
+    "CapSpawn",
+    "CapTimer",
+    "CapabilityDenied",
+    "CapabilityForged",
+    "CapabilityRevoked",
+    "ChannelClosed",
+    "Cleanup",
+    "Deadlock",
+    "Event",
+    "Explanation",
+    "ForeignAwait",
+    "Lock",
+    "Mailbox",
+    "MemoryBudgetExceeded",
+    "NotBuilt",
+    "Nursery",
+    "NurseryClosed",
+    "NurseryState",
+    "Outcome",
+    "OutcomeKind",
+    "Permit",
+    "Priority",
+    "ProfileError",
+    "ReceiveEnd",
+    "RestartLimitExceeded",
+    "ResultNotReady",
+    "Runtime",
+    "RuntimeUsed",
+    "ScopeMisuse",
+    "Selected",
+    "Semaphore",
+    "SendEnd",
+    "Snapshot",
+    "SpawnBudgetExceeded",
+    "State",
+    "Statistics",
+    "Supervisor",
+    "Task",
+    "TaskCancelled",
+    "TaskDropped",
+    "TaskPanicked",
+    "WouldBlock",
+    "actor",
+    "capabilities",
+    "channel",
+    "charge",
+    "checkpoint",
+    "current_task",
+    "entropy",
+    "now",
+    "nursery",
+    "recharge",
+    "revoke",
+    "run",
+    "select",
+    "shield",
+    "sleep",
+    "sleep_until",
+    "supervisor",
+    "timeout",
+]

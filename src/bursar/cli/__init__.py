@@ -1,0 +1,62 @@
+"""The command line. One module per command, each holding one function of the same name.
+
+The core of Bursar needs no other package; the command line needs typer and rich. So nothing here imports
+them before `main` runs, and where they are missing `main` says how to get them.
+
+Exit codes: 0 done, 1 the program failed, 2 the command could not be carried out as written, 3 the program's
+budget ran out, 130 interrupted from the keyboard.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import typer
+
+COMMANDS = ("run", "demo", "info")
+NEEDED = {"typer", "rich"}
+
+EXIT_FAILED = 1
+EXIT_REFUSED = 2
+EXIT_BUDGET = 3
+EXIT_INTERRUPTED = 130
+
+
+def main() -> None:
+    """The console script `bursar`."""
+    try:
+        app = build_app()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
+            raise
+        refuse(f"the command line needs {missing}, which is not installed; pip install 'bursar[cli]'")
+    app()
+
+
+def build_app() -> typer.Typer:
+    """The Typer application with every command in it."""
+    import typer
+
+    app = typer.Typer(
+        name="bursar",
+        help="Budget is the tick. Capability is the trust. Nursery is the scope. Evidence is the proof.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for name in COMMANDS:
+        if find_spec(f"bursar.cli.{name}"):  # a build may leave a command out
+            module = importlib.import_module(f"bursar.cli.{name}")
+            app.command(name)(getattr(module, name))
+    return app
+
+
+def refuse(message: str) -> NoReturn:
+    """End the command because it cannot be carried out as written. The message names the remedy."""
+    print(f"bursar: {message}", file=sys.stderr)
+    raise SystemExit(EXIT_REFUSED)

@@ -1,0 +1,117 @@
+"""`bursar info`: what is installed here and which kernel runs a program.
+
+The native extension and the native kernel are two things: the extension may be present while the kernel is
+not in it yet. Both are reported, and what it means that one is absent is said in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import sysconfig
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bursar.cli import refuse
+from bursar.errors import BursarError, NotBuilt
+
+KERNEL_VARIABLE = "BURSAR_KERNEL"
+
+PROFILES = {
+    "core": "no scheduler: any use is an error",
+    "service": "the default: capabilities implicit, the root purse open unless a budget closes it",
+    "cluster": "rechargeable, supervised, with mailboxes",
+    "sovereign": "nothing without an explicit grant",
+}
+
+ABSENT = (
+    "the native extension was not built, because the install found no working C compiler; Bursar runs "
+    "completely on its Python kernel, but the faster native kernel can never be chosen in this install; "
+    "install a C compiler and reinstall Bursar to have it"
+)
+
+
+def info(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show the version, the kernel in use, the native extension, Python, the platform and the profiles."""
+    try:
+        facts = gather()
+    except BursarError as error:
+        refuse(str(error))
+    if as_json:
+        print(json.dumps(facts, indent=2))
+    else:
+        Console(soft_wrap=True).print(as_table(facts))
+
+
+def kernel_in_use() -> str:
+    """The name of the kernel that runs programs, as `BURSAR_KERNEL` chooses it."""
+    asked = os.environ.get(KERNEL_VARIABLE) or "python"
+    if asked == "python":
+        return asked
+    if asked == "native":
+        raise NotBuilt(
+            f"{KERNEL_VARIABLE}=native: the native kernel is not built yet; "
+            f"unset {KERNEL_VARIABLE} or set it to 'python'"
+        )
+    raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
+
+
+def gather() -> dict[str, Any]:
+    """Everything that `bursar info` reports, ready for JSON."""
+    return {
+        "version": version("bursar"),
+        "kernel": kernel_in_use(),
+        "native": native_extension(),
+        "python": {
+            "implementation": platform.python_implementation(),
+            "version": platform.python_version(),
+            "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+            "executable": sys.executable,
+        },
+        "platform": platform.platform(),
+        "profiles": PROFILES,
+    }
+
+
+def native_extension() -> dict[str, Any]:
+    """Whether the extension is here, whether it holds a kernel, and what built it."""
+    try:
+        from bursar import _native
+    except ImportError:
+        return {"present": False, "kernel": False, "why_it_matters": ABSENT}
+    return {"present": True, "kernel": _native.KERNEL, "build": _native.build_info()}
+
+
+def as_table(facts: dict[str, Any]) -> Table:
+    """The facts for a human reader: one line each."""
+    table = Table.grid(padding=(0, 2))
+    table.add_row("bursar", facts["version"])
+    table.add_row("kernel", facts["kernel"])
+    table.add_row("native", native_line(facts["native"]))
+    python = facts["python"]
+    threads = ", free-threaded" if python["free_threaded"] else ""
+    table.add_row("python", f"{python['implementation']} {python['version']}{threads}")
+    table.add_row("", python["executable"])
+    table.add_row("platform", facts["platform"])
+    for number, (name, meaning) in enumerate(facts["profiles"].items()):
+        table.add_row("" if number else "profiles", f"{name}: {meaning}")
+    return table
+
+
+def native_line(native: dict[str, Any]) -> str:
+    if not native["present"]:
+        return f"absent: {native['why_it_matters']}"
+    build = native["build"]
+    kernel = "with the native kernel" if native["kernel"] else "the native kernel is not in this build"
+    return (
+        f"present: {build['compiler']} {build['compiler_version']}, {build['c_standard']}, "
+        f"for Python {build['python']}; {kernel}"
+    )

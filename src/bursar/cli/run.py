@@ -1,0 +1,195 @@
+"""`bursar run FILE`: run a program, that is, the `async def main` of a Python file.
+
+The file is imported, not run as `__main__`, so a program may also end in
+`if __name__ == "__main__": bursar.run(main)` and be started either way. It is imported under the name
+`__bursar_main__`, which no real module has: the file's own name could hide a module that others need.
+
+What is wrong with the command or the file is said before anything runs, with exit code 2. What happens
+after that is the program's own: its traceback and exit code 1, or 3 when its budget ran out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Annotated, Any, Literal, cast
+
+import typer
+
+from bursar import Budget, Runtime
+from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, refuse
+from bursar.cli.info import kernel_in_use
+from bursar.errors import BudgetExceeded, BursarError, NotBuilt
+
+MODULE_NAME = "__bursar_main__"
+
+Main = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def limit(what: str) -> Any:
+    """The option for one component of the budget."""
+    return typer.Option(min=0, help=what, rich_help_panel="Budget of the program (unlimited if not stated)")
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A Python file with an `async def main`.", show_default=False)],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(help="Strings handed to main. Write -- before ones that begin with a dash."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same schedule.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Logical workers.")] = 1,
+    clock: Annotated[Literal["real", "virtual"], typer.Option(help="A virtual clock jumps over every wait.")] = "real",
+    profile: Annotated[
+        Literal["service", "cluster", "sovereign"], typer.Option(help="What is granted; see bursar info.")
+    ] = "service",
+    steal: Annotated[
+        Literal["random", "round_robin", "least_loaded"], typer.Option(help="How a victim is chosen.")
+    ] = "random",
+    ops: Annotated[int | None, limit("Operations.")] = None,
+    memory: Annotated[int | None, limit("Bytes of memory.")] = None,
+    spawns: Annotated[int | None, limit("Tasks spawned.")] = None,
+    channel_ops: Annotated[int | None, limit("Channel operations.")] = None,
+    syscalls: Annotated[int | None, limit("System calls.")] = None,
+    fingerprint: Annotated[bool, typer.Option("--fingerprint", help="Print it to stderr.")] = False,
+    statistics: Annotated[bool, typer.Option("--statistics", help="Print them to stderr.")] = False,
+    record: Annotated[Path | None, typer.Option(help="Not built yet.", show_default=False)] = None,
+) -> None:
+    """Run the `async def main` of FILE. SIGUSR1 prints the tree of its tasks."""
+    arguments = args or []
+    try:
+        kernel_in_use()
+        check_built(file, record)
+    except BursarError as error:
+        refuse(str(error))
+    main = load_main(file, arguments)
+    budget = Budget(ops=ops, memory=memory, spawns=spawns, channel_ops=channel_ops, syscalls=syscalls)
+    try:
+        runtime = Runtime(
+            budget=None if budget == Budget() else budget,
+            profile=profile,
+            seed=seed,
+            workers=workers,
+            clock=clock,
+            steal=steal,
+            dump_signal=getattr(signal, "SIGUSR1", None),
+        )
+    except (BursarError, ValueError) as error:
+        refuse(str(error))
+    try:
+        code = execute(runtime, main, arguments)
+    finally:
+        if statistics:
+            print(runtime.statistics(), file=sys.stderr)
+        if fingerprint:
+            print(f"fingerprint {runtime.fingerprint}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def check_built(file: Path, record: Path | None) -> None:
+    """Refuse what the design has a room for and this build does not."""
+    if record is not None:
+        raise NotBuilt("--record: traces are not built yet; --fingerprint already tells two schedules apart")
+    if file.suffix == ".toml":
+        raise NotBuilt(f"{file}: workflow files are not built yet; give a Python file with 'async def main'")
+
+
+def load_main(file: Path, arguments: list[str]) -> Main:
+    """Import the file and find the `async def main` that fits the arguments; refuse if there is none."""
+    module = load_module(file, arguments)
+    main = getattr(module, "main", None)
+    if main is None:
+        refuse(f"{file}:1: the file has no 'async def main'{other_coroutine_functions(module)}")
+    if not inspect.iscoroutinefunction(main):
+        refuse(f"{file}:{line_of(main)}: 'main' is not an 'async def' function; write 'async def main(...)'")
+    try:
+        inspect.signature(main).bind(*arguments)
+    except TypeError as error:
+        given = " ".join(arguments) or "none"
+        refuse(
+            f"{file}:{line_of(main)}: the arguments do not fit main{inspect.signature(main)}: {error}; given: {given}"
+        )
+    return main
+
+
+def load_module(file: Path, arguments: list[str]) -> ModuleType:
+    """Import the file as Python would start it: its folder on `sys.path`, its arguments in `sys.argv`."""
+    if not file.is_file():
+        refuse(f"{file}: there is no such file")
+    path = str(file.resolve())
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = path
+    sys.modules[MODULE_NAME] = module
+    sys.path.insert(0, str(file.resolve().parent))
+    sys.argv[:] = [str(file), *arguments]
+    try:
+        exec(compile(file.read_bytes(), path, "exec", dont_inherit=True), vars(module))
+    except KeyboardInterrupt:
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    except Exception as error:
+        own = frames_of_file(error.__traceback__, path)
+        traceback.print_exception(error.with_traceback(own))
+        line = line_of_error(error, own, path)
+        refuse(f"{file}:{line}: the file cannot be imported: {type(error).__name__}: {error}")
+    return module
+
+
+def execute(runtime: Runtime, main: Main, arguments: list[str]) -> int:
+    """Run the program, print its result or its traceback, and return the exit code."""
+    try:
+        result = runtime.run(main, *arguments)
+    except KeyboardInterrupt:
+        print("bursar: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except (Exception, BaseExceptionGroup) as error:
+        own = error.__traceback__.tb_next if error.__traceback__ else None
+        traceback.print_exception(error.with_traceback(own))
+        return EXIT_BUDGET if is_budget_only(error) else EXIT_FAILED
+    if result is not None:
+        print(result)
+    return 0
+
+
+def is_budget_only(error: BaseException) -> bool:
+    """Whether nothing but spent budgets ended the program, in however many groups they are wrapped."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(is_budget_only(inner) for inner in group.exceptions)
+    return isinstance(error, BudgetExceeded)
+
+
+def frames_of_file(trace: TracebackType | None, path: str) -> TracebackType | None:
+    """The traceback from the file's first frame on: how it was imported is of no interest to its author."""
+    while trace is not None and trace.tb_frame.f_code.co_filename != path:
+        trace = trace.tb_next
+    return trace
+
+
+def line_of_error(error: Exception, own: TracebackType | None, path: str) -> int:
+    """The line of the file that the import stopped at; for a syntax error there is no frame to ask."""
+    if own is not None:
+        return own.tb_lineno
+    if isinstance(error, SyntaxError) and error.filename == path and error.lineno:
+        return error.lineno
+    return 1
+
+
+def line_of(thing: object) -> int:
+    """Where a function begins, or 1 for what is no function."""
+    code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
+    return code.co_firstlineno if code else 1
+
+
+def other_coroutine_functions(module: ModuleType) -> str:
+    """What the author may have meant instead of `main`."""
+    found = [
+        f"{name} (line {line_of(value)})"
+        for name, value in vars(module).items()
+        if inspect.iscoroutinefunction(value) and value.__module__ == MODULE_NAME
+    ]
+    return f"; it has: {', '.join(found)}" if found else ""

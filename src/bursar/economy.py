@@ -1,0 +1,94 @@
+"""Money and authority, as a task may use them: `charge`, `recharge`, `capabilities`, `revoke`, `entropy`."""
+
+from __future__ import annotations
+
+from bursar.law.budget import COMPONENTS, Budget, Cost
+from bursar.law.capability import Capabilities, Capability, CapEntropy, require
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task as Record
+from bursar.request import Request
+from bursar.task import Task
+
+
+class _Charge(Request[None]):
+    __slots__ = ("_cost",)
+
+    def __init__(self, cost: Cost) -> None:
+        self._cost = cost
+
+    def bill(self) -> Cost:
+        return self._cost
+
+    def perform(self, kernel: Kernel, task: Record) -> None:
+        """The bill was all."""
+
+
+def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
+    """Pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
+
+    Paid whole or not at all. When the turn is over, the task goes to the back of the queue first.
+    """
+    amounts = (ops, memory, spawns, channel_ops, syscalls)
+    for name, amount in zip(COMPONENTS, amounts, strict=True):
+        if type(amount) is not int or amount < 0:
+            raise ValueError(f"charge({name}={amount!r}): a charge is a whole number, not negative")
+    return _Charge(tuple((i, n) for i, n in enumerate(amounts) if n))
+
+
+class _Recharge(Request[None]):
+    __slots__ = ("_amount", "_task")
+
+    def __init__(self, amount: Budget, task: Task[object] | None) -> None:
+        self._amount = amount
+        self._task = task
+
+    def perform(self, kernel: Kernel, task: Record) -> None:
+        target = task if self._task is None else self._task.inside(kernel)
+        if target.outcome is not None:
+            raise ValueError(f"task {target.name!r} is over: there is nothing to recharge")
+        kernel.recharge_by_capability(task, target, self._amount)
+
+
+def recharge(amount: Budget, task: Task[object] | None = None) -> Request[None]:
+    """Put `amount` into this task's own budget, or into that of `task`. Needs `CapBudget`, within its limits."""
+    return _Recharge(amount, task)
+
+
+class _Held(Request[Capabilities]):
+    __slots__ = ()
+
+    def perform(self, kernel: Kernel, task: Record) -> Capabilities:
+        return dict(task.capabilities)
+
+
+def capabilities() -> Request[Capabilities]:
+    """What this task holds, by kind: `(await capabilities())[CapSpawn]`."""
+    return _Held()
+
+
+class _Revoke(Request[None]):
+    __slots__ = ("_capability",)
+
+    def __init__(self, capability: Capability) -> None:
+        self._capability = capability
+
+    def perform(self, kernel: Kernel, task: Record) -> None:
+        kernel.registry.revoke(self._capability, by=task)
+
+
+def revoke(capability: Capability) -> Request[None]:
+    """Take back a capability that this task derived, and with it all that came from it."""
+    return _Revoke(capability)
+
+
+class _Entropy(Request[int]):
+    __slots__ = ()
+
+    def perform(self, kernel: Kernel, task: Record) -> int:
+        require(task, task.capabilities, CapEntropy, "draw random numbers")
+        return kernel.entropy.next()
+
+
+def entropy() -> Request[int]:
+    """A random 64-bit number from the seeded stream of the run. Needs `CapEntropy`."""
+    return _Entropy()

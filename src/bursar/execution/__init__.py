@@ -1,0 +1,1 @@
+"""How tasks run: coroutines here; threads and native fibers are rooms of their own (`thread`, `native`)."""

@@ -1,0 +1,198 @@
+"""Coroutine tasks: one poll at a time, from a dispatch to whatever the poll ends in.
+
+`poll` resumes the coroutine, takes the request that it yields, bills the task, performs the request, and goes on
+until the task waits, gives way, runs out or ends. Cancellation enters here and only here: as `Cancelled`, thrown at
+the await point, before the awaited operation takes effect.
+
+Whatever a task does wrong stays its own affair: an object that Bursar cannot drive is thrown back at the await
+that produced it, `BaseException` ends the task as panicked, a coroutine that refuses to close is abandoned
+after CLOSE_ATTEMPTS_MAX and reported.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait, IllegalTransition
+from bursar.law import cancel
+from bursar.law.cancel import CancelKind, CancelPhase
+from bursar.law.kernel import Drain, Kernel
+from bursar.law.ledger import Bill
+from bursar.law.state import Outcome, OutcomeKind
+from bursar.law.task import Task
+from bursar.request import SUSPENDED, Request
+
+CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
+
+
+class Coroutines:
+    """Drives the coroutine tasks of one kernel."""
+
+    __slots__ = ("aborting", "kernel")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
+
+    def poll(self, task: Task) -> None:
+        """Run a task that was just dispatched until its poll is over."""
+        if task.cut:
+            self._close(task)
+            return
+        if task.ending is not None:
+            self.kernel.finish(task, task.ending)
+            return
+        value, error, request = task.inbox, task.error, task.retry
+        task.inbox = task.error = task.retry = None
+        if error is None and task.cancel_pending and not task.effect:
+            error = cancel.deliver(self.kernel, task)
+        task.effect = False
+        if not task.started and error is not None:
+            self._close(task)
+            return
+        task.started = True
+        self._run(task, value, error, None if error is not None else request)
+
+    def _run(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
+        kernel, coroutine, run = self.kernel, task.work, task.context.run
+        while True:
+            if request is None:
+                try:
+                    request = run(coroutine.send, value) if error is None else run(coroutine.throw, error)
+                except StopIteration as stop:
+                    self._returned(task, stop.value)
+                    return
+                except BaseException as raised:
+                    self._raised(task, raised)
+                    return
+            value, error = None, None
+            if not isinstance(request, Request):
+                error = self._foreign(task, request)
+            elif task.cancel_pending:
+                error = cancel.deliver(kernel, task)
+            if error is None:
+                value, error = self._ask(task, request)  # pyright: ignore[reportArgumentType]
+                if value is SUSPENDED:
+                    return
+            request = None
+
+    def _ask(self, task: Task, request: Request[Any]) -> tuple[Any, BaseException | None]:
+        """Bill and perform one request: its value, or what to raise at the await point."""
+        task.retry = request
+        match self.kernel.bill(task, request.bill()):
+            case Bill.PAID:
+                task.retry = None
+            case Bill.SUSPENDED:
+                return SUSPENDED, None
+            case Bill.CUT:
+                self._close(task)
+                return SUSPENDED, None
+            case shortage:
+                task.retry = None
+                return None, shortage
+        try:
+            return request.perform(self.kernel, task), None
+        except IllegalTransition:
+            raise  # a bug of ours must not look like a mistake of the task
+        except Exception as refused:
+            return None, refused
+
+    def _foreign(self, task: Task, thing: object) -> ForeignAwait:
+        kind = type(thing)
+        return ForeignAwait(
+            f"task {task.name!r} awaited something that yielded {thing!r} ({kind.__module__}.{kind.__qualname__}), "
+            "which Bursar does not drive; await Bursar's own operations here"
+        )
+
+    # ---- endings
+
+    def _returned(self, task: Task, value: Any) -> None:
+        if task.phase is CancelPhase.DRAINING and task.reason is not None and task.reason.kind is not CancelKind.BUDGET:
+            self.kernel.report(
+                "cancel_swallowed",
+                task,
+                f"was cancelled ({task.reason}) and returned {value!r} instead of letting Cancelled pass",
+            )
+            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=task.reason))
+            return
+        self.kernel.finish(task, Outcome(OutcomeKind.OK, value))
+
+    def _raised(self, task: Task, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt) and self.aborting:
+            raise error
+        if isinstance(error, Cancelled):
+            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=error.reason))
+            return
+        error.add_note(f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
+        kind = OutcomeKind.FAILED if isinstance(error, Exception) else OutcomeKind.PANICKED
+        self.kernel.finish(task, Outcome(kind, error=error))
+
+    def _close(self, task: Task) -> None:
+        """End a task without resuming it: it never started, or it overran its cleanup."""
+        kernel = self.kernel
+        if task.has_children():
+            kernel.blocked(task, Drain(task))
+            return
+        if task.effect:
+            kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
+        self._close_coroutine(task)
+        if task.reason is not None and task.reason.kind is CancelKind.BUDGET:
+            error = BudgetExceeded(f"{task.reason.detail} (and it overran its cleanup)", task=task.name)
+            kernel.finish(task, Outcome(OutcomeKind.FAILED, error=error))
+        else:
+            kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=cancel.why_ended(task)))
+
+    def _close_coroutine(self, task: Task) -> None:
+        for _ in range(CLOSE_ATTEMPTS_MAX):
+            try:
+                task.context.run(task.work.close)
+            except RuntimeError as refusal:
+                if "ignored GeneratorExit" not in str(refusal):
+                    self.kernel.report("cleanup_failed", task, f"raised {refusal!r} while it was closed")
+                    return
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.aborting:
+                    raise
+                self.kernel.report("cleanup_failed", task, f"raised {error!r} while it was closed")
+                return
+            else:
+                return
+        self.kernel.report("cleanup_ignored", task, f"went on awaiting after being closed {CLOSE_ATTEMPTS_MAX} times")
+
+
+def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[Any, ...]) -> None:
+    """Give a spawned task its code and a copy of the caller's context.
+
+    If the call itself fails (wrong arguments), the task fails with that error, at its first poll.
+    """
+    task.context = contextvars.copy_context()
+    try:
+        task.work = fn(*args)
+    except Exception as error:
+        task.work = _raise(error)
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+def where(task: Task) -> str:
+    """The place in the program where a suspended task awaits: `file:line in function`."""
+    place = "an unknown place"
+    awaitable: Any = task.work
+    while awaitable is not None:
+        frame = (
+            getattr(awaitable, "cr_frame", None)
+            or getattr(awaitable, "gi_frame", None)
+            or getattr(awaitable, "ag_frame", None)
+        )
+        if frame is not None and not frame.f_globals.get("__name__", "").startswith("bursar."):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+        awaitable = (
+            getattr(awaitable, "cr_await", None)
+            or getattr(awaitable, "gi_yieldfrom", None)
+            or getattr(awaitable, "ag_await", None)
+        )
+    return place

@@ -1,0 +1,309 @@
+"""`nursery()`: the block that owns tasks, and the handle to spawn with.
+
+The block ends only when every child is DONE. A child that fails cancels its siblings (unless told otherwise) and is
+raised to the parent in an `ExceptionGroup`, first failure first; so is an error of the block's own body. A nursery
+that was cancelled by its handle ends silently; one that was cancelled from outside lets `Cancelled` pass on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
+
+from bursar import admission
+from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, NurseryClosed, ScopeMisuse
+from bursar.execution.coroutine import start
+from bursar.law import budget as money
+from bursar.law import cancel
+from bursar.law.budget import FREE, UNSTATED, Budget, Cost
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.capability import Capability, CapBudget
+from bursar.law.kernel import Kernel
+from bursar.law.nursery import Nursery as Record
+from bursar.law.nursery import NurseryState, result_kind
+from bursar.law.state import OutcomeKind
+from bursar.law.task import Task as TaskRecord
+from bursar.request import Entry, Operation, Request
+from bursar.task import Task
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+OnExhausted = Literal["end", "hold"]
+
+
+class _Open(Request["Nursery"]):
+    """Open a nursery in the task that asks."""
+
+    __slots__ = ("_cancel_on_failure", "_hold", "_keywords")
+
+    def __init__(self, hold: bool, cancel_on_failure: bool, **keywords: Any) -> None:
+        self._hold = hold
+        self._cancel_on_failure = cancel_on_failure
+        self._keywords = keywords
+
+    def perform(self, kernel: Kernel, task: TaskRecord) -> Nursery:
+        record = kernel.open_nursery(task, **self._keywords)
+        record.hold = self._hold
+        record.cancel_on_failure = self._cancel_on_failure
+        return Nursery(kernel, record)
+
+
+class _Join(Operation[None]):
+    """Wait until no child lives. Free: what cannot be paid must not keep a block from ending."""
+
+    __slots__ = ("_record",)
+    cost: ClassVar[Cost] = FREE
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def why(self) -> str:
+        return f"waits for the {len(self._record.children)} tasks of {self._record.name}"
+
+    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+        return not self._record.children
+
+    def take(self, kernel: Kernel, task: TaskRecord) -> None:
+        """Quiescent."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._record.joining = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._record.joining is entry:
+            self._record.joining = None
+
+    def blockers(self) -> Iterable[TaskRecord]:
+        return self._record.children.values()
+
+
+class _Exhausted(Operation[Task[Any]]):
+    """Wait until a child is on hold for want of budget."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def why(self) -> str:
+        return f"waits for a task of {self._record.name} to run out of budget"
+
+    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+        if self._record.exhausted_waiter is not None:
+            raise ScopeMisuse(f"another task already waits for exhausted tasks of {self._record.name}")
+        return bool(self._record.exhausted)
+
+    def take(self, kernel: Kernel, task: TaskRecord) -> Task[Any]:
+        return Task(kernel, next(iter(self._record.exhausted.values())))
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._record.exhausted_waiter = _HandleEntry(kernel, entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        waiter = self._record.exhausted_waiter
+        if isinstance(waiter, _HandleEntry) and waiter.entry is entry:
+            self._record.exhausted_waiter = None
+
+
+class _HandleEntry(Entry):
+    """Turns the record that the law answers with into a handle."""
+
+    __slots__ = ("_kernel", "entry")
+
+    def __init__(self, kernel: Kernel, entry: Entry) -> None:
+        super().__init__(entry.task, entry.operation)
+        self._kernel = kernel
+        self.entry = entry
+
+    def answer(self, kernel: Any, value: TaskRecord) -> None:
+        self.entry.answer(kernel, Task(self._kernel, value))
+
+
+class Nursery:
+    """A handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn into it."""
+
+    __slots__ = ("_kernel", "_record")
+
+    def __init__(self, kernel: Kernel, record: Record) -> None:
+        self._kernel = kernel
+        self._record = record
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def state(self) -> NurseryState:
+        return self._record.state
+
+    @property
+    def result_kind(self) -> OutcomeKind:
+        """What the nursery as a whole has come to so far: first failure, then cancelled, then ok."""
+        return result_kind(self._record)
+
+    @property
+    def budget(self) -> Budget:
+        """What its purse has left."""
+        return money.left(self._record.pools)
+
+    @property
+    def tasks(self) -> list[Task[Any]]:
+        """The children that live, in the order of their spawning."""
+        return [Task(self._kernel, child) for child in self._record.children.values()]
+
+    def spawn(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        priority: admission.Priority = admission.Priority.NORMAL,
+        after: Sequence[Task[Any]] = (),
+        needs: Any = None,
+        retry: Any = None,
+    ) -> Task[T]:
+        """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
+        admission.refuse_what_is_not_built(args, priority=priority, after=after, needs=needs, retry=retry)
+        kernel = self._kernel
+        if kernel.current is None:
+            raise NurseryClosed(
+                f"{self.name}: spawn was called outside any task of its runtime; spawn from inside the block"
+            )
+        kernel.may_spawn(self._record, kernel.current)
+        require_coroutine_function(fn)
+        record = kernel.spawn(
+            self._record,
+            name=name or getattr(fn, "__qualname__", repr(fn)),
+            budget=budget or UNSTATED,
+            capabilities=capabilities,
+        )
+        start(record, fn, args)
+        return Task(kernel, record)
+
+    def cancel(self, detail: str = "") -> None:
+        """Ask every child, and the body of the block, to stop."""
+        by = self._kernel.current
+        reason = CancelReason(CancelKind.USER, detail, by.id if by is not None else None)
+        cancel.request_nursery(self._kernel, self._record, reason)
+
+    def recharge(self, task: Task[Any], amount: Budget) -> None:
+        """Give a child more, out of the purse and then out of the owner's own budget.
+
+        Only the owner may, or a task that holds `CapBudget`.
+        """
+        record, current = task.inside(self._kernel), self._kernel.current
+        if record.nursery is not self._record or record.outcome is not None:
+            raise ValueError(f"task {task.name!r} is not a living task of {self.name}")
+        if current is not self._record.owner and (current is None or CapBudget not in current.capabilities):
+            who = f"task {current.name!r}" if current is not None else "code outside any task"
+            raise CapabilityDenied(
+                f"{who} may not recharge a task of {self.name}: it neither owns it nor holds CapBudget"
+            )
+        self._kernel.recharge(self._record, record, amount)
+
+    def wait_exhausted(self) -> Operation[Task[Any]]:
+        """Awaited: a child that is on hold because it ran out of budget (`on_exhausted="hold"`)."""
+        return _Exhausted(self._record)
+
+    def inside(self) -> tuple[Kernel, Record]:
+        """For Bursar's own parts: what the handle looks at."""
+        return self._kernel, self._record
+
+    def __repr__(self) -> str:
+        return f"<Nursery {self.name} {self.state.name}, {len(self._record.children)} live>"
+
+
+def require_coroutine_function(fn: Any) -> None:
+    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
+    unwrapped = inspect.unwrap(fn) if callable(fn) else fn
+    while hasattr(unwrapped, "func"):  # functools.partial
+        unwrapped = unwrapped.func
+    call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
+    if inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call):
+        return
+    if inspect.iscoroutine(fn):
+        fn.close()
+        raise TypeError(
+            f"spawn({fn!r}): pass the function and its arguments, not the coroutine: spawn(fn, x), not spawn(fn(x))"
+        )
+    if callable(fn):
+        raise NotBuilt(
+            f"spawn({fn!r}): plain functions run on threads (execution/thread), which is not built yet; use `async def`"
+        )
+    raise TypeError(f"spawn({fn!r}): not a function")
+
+
+class NurseryBlock:
+    """The `async with` part of a nursery."""
+
+    __slots__ = ("_nursery", "_open")
+
+    def __init__(self, request: _Open) -> None:
+        self._open = request
+        self._nursery: Nursery | None = None
+
+    async def __aenter__(self) -> Nursery:
+        if self._nursery is not None:
+            raise ScopeMisuse(f"{self._nursery.name} was entered already; make a new one for each block")
+        self._nursery = await self._open
+        return self._nursery
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        assert self._nursery is not None, "left without being entered"
+        kernel, record = self._nursery.inside()
+        if isinstance(error, GeneratorExit):  # closed from outside: awaiting is not possible any more
+            return False
+        scope = record.scope
+        assert scope is not None, "a block's nursery has a scope"
+        kernel.close_nursery(record)
+        passing: Cancelled | None = None  # a cancellation that is meant for something further out
+        if isinstance(error, Cancelled):
+            passing = error if error.reason is not scope.reason else None
+        elif error is not None:
+            kernel.body_failed(record, error)
+        while record.children:
+            try:
+                await _Join(record)
+            except Cancelled as outer:
+                passing = outer
+        kernel.end_nursery(record)
+        if record.failures:
+            raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
+        if passing is not None and passing is not error:
+            raise passing
+        return passing is None
+
+
+def nursery(
+    *,
+    budget: Budget | None = None,
+    name: str = "",
+    capabilities: Iterable[Capability] | None = None,
+    on_exhausted: OnExhausted = "end",
+    cancel_on_failure: bool = True,
+    admission: object = None,
+) -> NurseryBlock:
+    """`async with nursery() as n:` — a block that ends when all its tasks have.
+
+    budget           its purse, taken out of the budget of the task that opens it
+    capabilities     what its tasks get; default: what the opening task holds
+    on_exhausted     "end": a task that cannot pay ends with BudgetExceeded; "hold": it waits for a recharge
+    cancel_on_failure  whether the failure of one task cancels the others
+    """
+    if admission is not None:
+        raise NotBuilt("nursery(admission=...): admission is not built yet")
+    if on_exhausted not in ("end", "hold"):
+        raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
+    request = _Open(
+        on_exhausted == "hold",
+        cancel_on_failure,
+        name=name,
+        budget=budget or UNSTATED,
+        capabilities=capabilities,
+    )
+    return NurseryBlock(request)

@@ -1,0 +1,63 @@
+"""The four profiles: what a runtime grants before anybody asked for anything.
+
+    core       no scheduler: any use is an error
+    service    everything implicit and inherited, except `CapBudget`, which nobody has; the root purse is open
+    cluster    the same, and the main task holds `CapBudget`; supervisors and actors
+    sovereign  nothing without an explicit grant: capabilities, budget and spawns are passed on by name
+
+YIELD_INTERVAL is how many operations a task may do in one turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bursar.errors import ProfileError
+from bursar.law.budget import Budget
+from bursar.law.capability import (
+    Capability,
+    CapBudget,
+    CapChannel,
+    CapClock,
+    CapEntropy,
+    CapExecutor,
+    CapIO,
+    CapSpawn,
+    CapTimer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One profile."""
+
+    name: str
+    scheduler: bool = True
+    actors: bool = False
+    inherit: bool = True
+    yield_interval: int = 1024
+    default_spawns: int | None = None
+    implicit: tuple[Capability, ...] = ()
+
+
+_COMMON = (CapSpawn(), CapChannel(), CapExecutor(), CapClock(), CapTimer(), CapEntropy(), CapIO())
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("core", scheduler=False),
+        Profile("service", implicit=_COMMON),
+        Profile("cluster", actors=True, yield_interval=512, implicit=(*_COMMON, CapBudget(Budget.cluster()))),
+        Profile("sovereign", actors=True, inherit=False, default_spawns=0),
+    )
+}
+
+
+def find(name: str) -> Profile:
+    """The profile of that name, if it may be run."""
+    profile = PROFILES.get(name)
+    if profile is None:
+        raise ValueError(f"profile={name!r}: unknown; choose one of {', '.join(PROFILES)}")
+    if not profile.scheduler:
+        raise ProfileError(f"profile {name!r} has no scheduler: nothing can be spawned or run in it; use 'service'")
+    return profile

@@ -1,0 +1,113 @@
+"""Requests: how a coroutine asks. Nothing here, and nothing built on it, looks for a "current runtime".
+
+A coroutine awaits a request object; the await yields the object itself to whoever drives the coroutine; the driver
+bills the task for it and calls `perform` with its own kernel and the task. A request is a description and may be
+awaited again. An `Operation` is a request that may have to wait, and so can be a case of a `select`:
+
+    ready    could it be done now? (changes nothing)
+    take     do it now
+    enlist   wait for it: enter the queue of whoever can answer
+    delist   leave that queue, if still in it
+
+Rejected: futures with callbacks. They need a loop to be found from inside, which is the ambient authority that
+Bursar does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+
+from bursar.law.budget import OP, Cost
+from bursar.law.dispatch import Dispatch
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task
+from bursar.law.wake import Wait
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Suspended:
+    """The type of `SUSPENDED`."""
+
+    __slots__ = ()
+
+
+SUSPENDED: Final = _Suspended()  # what `perform` returns when the poll is over
+
+
+class Request(Generic[T_co]):
+    """Something that a task asks of the kernel that drives it."""
+
+    __slots__ = ()
+
+    cost: ClassVar[Cost] = OP
+
+    def bill(self) -> Cost:
+        """What it costs. Most requests cost the same every time."""
+        return self.cost
+
+    def __await__(self) -> Generator[Request[Any], Any, T_co]:
+        return (yield self)
+
+    def perform(self, kernel: Kernel, task: Task) -> Any:
+        """Do it. Returns the result, or SUSPENDED once the kernel knows how the poll ended."""
+        raise NotImplementedError
+
+
+class Operation(Request[T_co]):
+    """A request that may have to wait."""
+
+    __slots__ = ()
+
+    reason: ClassVar[str] = "waits"
+
+    def why(self) -> str:
+        """What a task does that waits for this, as the end of the sentence "the task …"."""
+        return self.reason
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        raise NotImplementedError
+
+    def take(self, kernel: Kernel, task: Task) -> Any:
+        raise NotImplementedError
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        raise NotImplementedError
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        raise NotImplementedError
+
+    def blockers(self) -> Iterable[Task]:
+        """The tasks that can end this wait, where that is known."""
+        return ()
+
+    def perform(self, kernel: Kernel, task: Task) -> Any:
+        if self.ready(kernel, task):
+            return self.take(kernel, task)
+        entry = Entry(task, self)
+        self.enlist(kernel, entry)
+        kernel.blocked(task, entry)
+        return SUSPENDED
+
+
+class Entry(Wait):
+    """One task in the queue of one operation."""
+
+    __slots__ = ("operation", "token")
+
+    def __init__(self, task: Task, operation: Operation[Any]) -> None:
+        super().__init__(task)
+        self.operation = operation
+        self.token: Any = None  # whatever `enlist` needs to remember for `delist`
+
+    @property
+    def reason(self) -> str:
+        return self.operation.why()
+
+    def withdraw(self, kernel: Dispatch) -> None:
+        self.operation.delist(cast("Kernel", kernel), self)
+
+    def blockers(self) -> Iterable[Task]:
+        return self.operation.blockers()

@@ -1,0 +1,153 @@
+"""What the runtime looks like right now: the task tree, the wait graph, one task explained.
+
+All of it is read off the law's own records; nothing is collected while a program runs. Everything here is a loop, not
+a recursion, and visits each task once: a tree that is a hundred thousand deep prints like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bursar.law.budget import COMPONENTS, OPS, Budget
+from bursar.law.cancel import CancelPhase, outward
+from bursar.law.kernel import Kernel
+from bursar.law.nursery import Nursery
+from bursar.law.state import State
+from bursar.law.task import Task
+
+NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and n more"
+INDENT_MAX: Final = 40  # levels that are drawn; deeper ones are marked by number
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one task stands where it stands."""
+
+    id: int
+    name: str
+    state: State
+    reason: str
+    blockers: tuple[str, ...]
+    seconds: float  # in this state
+    spent: Budget
+    cancelling: str  # why it is asked to stop; empty if it is not
+
+    def __str__(self) -> str:
+        line = f"task {self.name!r} ({self.id}) is {self.state.name}: {self.reason}"
+        line += f" [{self.seconds:g} s; spent {_spent(self.spent)}]"
+        if self.cancelling:
+            line += f" — asked to stop ({self.cancelling})"
+        return line
+
+
+def why(task: Task) -> str:
+    """Why a task is in its state, as the end of the sentence "the task …"."""
+    match task.state:
+        case State.BLOCKED:
+            assert task.wait is not None, "a BLOCKED task has a wait"
+            return task.wait.reason
+        case State.READY:
+            return f"waits for its turn in the {task.lane.name.lower() if task.lane is not None else '?'} lane"
+        case State.RUNNING:
+            return "runs"
+        case State.EXHAUSTED:
+            return f"ran out of {COMPONENTS[task.short_of]} and waits for {task.nursery.name} to recharge it"
+        case State.DONE:
+            return str(task.outcome)
+        case State.PENDING | State.PAUSED:
+            return "waits for permission"
+
+
+def explain(kernel: Kernel, task: Task) -> Explanation:
+    """One task, explained."""
+    blockers = tuple(b.name for b in task.wait.blockers()) if task.wait is not None else ()
+    asked = [
+        str(scope.reason) for scope in outward(task) if scope.phase in (CancelPhase.REQUESTED, CancelPhase.DRAINING)
+    ]
+    seconds = (kernel.now_ns - task.since_ns) / 1e9
+    return Explanation(
+        task.id,
+        task.name,
+        task.state,
+        why(task),
+        blockers,
+        seconds,
+        Budget(*task.spent),
+        asked[-1] if asked else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the tree: a nursery or a task, and how deep it stands."""
+
+    depth: int
+    nursery: str  # its title, or "" in the row of a task
+    task: Explanation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The tree of nurseries and tasks at one moment. `str()` draws it."""
+
+    seconds: float
+    decisions: int
+    rows: tuple[Row, ...]
+
+    @property
+    def tasks(self) -> tuple[Explanation, ...]:
+        return tuple(row.task for row in self.rows if row.task is not None)
+
+    def __str__(self) -> str:
+        head = f"bursar: {len(self.tasks)} tasks at {self.seconds:g} s after {self.decisions:,} decisions"
+        return "\n".join([head, *(_draw(row) for row in self.rows)])
+
+
+def _draw(row: Row) -> str:
+    indent = "  " * min(row.depth, INDENT_MAX) + (f"(level {row.depth}) " if row.depth > INDENT_MAX else "")
+    if row.task is None:
+        return f"{indent}{row.nursery}"
+    task = row.task
+    line = f"{indent}- {task.name} ({task.id}) {task.state.name}: {task.reason}"
+    line += f" [{task.seconds:g} s; spent {_spent(task.spent)}]"
+    return line + (f" — asked to stop ({task.cancelling})" if task.cancelling else "")
+
+
+def _spent(budget: Budget) -> str:
+    amounts = [f"{v:,} {n}" for n, v in zip(COMPONENTS, budget.as_tuple(), strict=True) if v]
+    return ", ".join(amounts) or f"0 {COMPONENTS[OPS]}"
+
+
+def take(kernel: Kernel) -> Snapshot:
+    """The whole tree, now."""
+    rows = tuple(_walk(kernel))
+    return Snapshot(kernel.now_ns / 1e9, kernel.decisions, rows)
+
+
+def _walk(kernel: Kernel) -> Iterator[Row]:
+    stack: list[tuple[int, Nursery | Task]] = [(0, kernel.root)]
+    while stack:
+        depth, item = stack.pop()
+        if isinstance(item, Task):
+            yield Row(depth, "", explain(kernel, item))
+            below: list[Nursery | Task] = list((item.owned or {}).values())
+        else:
+            yield Row(depth, f"{item.name}: {item.state.name}, {len(item.children)} live of {item.spawned}", None)
+            below = list(item.children.values())
+        stack.extend((depth + 1, child) for child in reversed(below))
+
+
+def wait_graph(kernel: Kernel) -> str:
+    """Who waits for what, one line a task: what a deadlock report shows."""
+    lines: list[str] = []
+    for task in kernel.tasks.values():
+        line = f"  task {task.name!r} ({task.id}) {why(task)}"
+        blockers = [b.name for b in task.wait.blockers()] if task.wait is not None else []
+        if blockers:
+            named = ", ".join(repr(name) for name in blockers[:NAMED_MAX])
+            more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
+            line += f"  ← {named}{more}"
+        lines.append(line)
+    return "\n".join(lines)

@@ -1,0 +1,337 @@
+"""Supervisors: children that are started again when they fail, within limits.
+
+    one_for_one    the failed child is restarted
+    one_for_all    all children are stopped and restarted
+    rest_for_one   the failed child and those started after it are stopped and restarted
+
+A *transient* child (the default) is restarted when it fails, a *permanent* one whenever it ends, a *temporary* one
+never. More than `max_restarts` restarts `within` seconds end the supervisor with `RestartLimitExceeded`. A child that
+runs out of budget is ended, held, cancelled or recharged, as `on_exhausted` says; money for a recharge comes from the
+supervisor's own budget first and then from the `CapBudget` of the task that opened it.
+
+How it works: a manager task owns a *supervised* nursery, in which the end of a child is not a failure of the nursery
+but news for its supervisor. The manager is the only one who acts on the news, one piece at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
+
+from bursar.clock import NS, to_ns
+from bursar.economy import recharge as recharge_by_capability
+from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded
+from bursar.execution.coroutine import start
+from bursar.law.budget import UNSTATED, Budget
+from bursar.law.capability import Capability
+from bursar.law.kernel import Kernel
+from bursar.law.state import Outcome, OutcomeKind
+from bursar.law.task import Task as Record
+from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function
+from bursar.request import Entry, Operation, Request
+from bursar.select import select
+from bursar.sync import Event
+from bursar.task import Task
+
+Ts = TypeVarTuple("Ts")
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
+Restart = Literal["transient", "permanent", "temporary"]
+OnExhausted = Literal["end", "hold", "cancel", "recharge"]
+
+
+class Child:
+    """One supervised child: what to start, and the task that runs it now."""
+
+    def __init__(
+        self,
+        name: str,
+        restart: Restart,
+        spawn: Callable[[], Task[Any]],
+        over: Callable[[Outcome, bool], None] | None,
+    ) -> None:
+        self.name = name
+        self.restart: Restart = restart
+        self.restarts = 0
+        self._spawn = spawn
+        self._over = over
+        self.task = spawn()
+
+    def again(self) -> None:
+        """Start it anew. The new task shares nothing with the old one but its name."""
+        self.restarts += 1
+        self.task = self._spawn()
+
+    def wants_restart(self, outcome: Outcome) -> bool:
+        match self.restart:
+            case "permanent":
+                return True
+            case "transient":
+                return outcome.kind in (OutcomeKind.FAILED, OutcomeKind.PANICKED)
+            case "temporary":
+                return False
+
+    def ended(self, outcome: Outcome, final: bool) -> None:
+        if self._over is not None:
+            self._over(outcome, final)
+
+
+class _Supervise(Request[Kernel]):
+    """Make the nursery that the asking task has just opened a supervised one."""
+
+    __slots__ = ("_nursery",)
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+
+    def perform(self, kernel: Kernel, task: Record) -> Kernel:
+        _, record = self._nursery.inside()
+        record.ends = deque()
+        return kernel
+
+
+class _Permission(Request[tuple[Kernel, Record]]):
+    """Check that the profile has supervisors; tell who asks."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def perform(self, kernel: Kernel, task: Record) -> tuple[Kernel, Record]:
+        check_profile(kernel, self._what)
+        return kernel, task
+
+
+def check_profile(kernel: Kernel, what: str) -> None:
+    """Supervisors and actors belong to the profiles that have them."""
+    if not kernel.actors:
+        raise ProfileError(f"{what} belongs to the cluster and sovereign profiles; run(..., profile='cluster')")
+
+
+class _NextEnd(Operation[None]):
+    """Wait until a child of a supervised nursery has ended."""
+
+    __slots__ = ("_nursery",)
+
+    def __init__(self, nursery: Nursery) -> None:
+        _, self._nursery = nursery.inside()
+
+    def why(self) -> str:
+        return f"supervises the {len(self._nursery.children)} tasks of {self._nursery.name}"
+
+    def ready(self, kernel: Kernel, task: Record) -> bool:
+        return bool(self._nursery.ends)
+
+    def take(self, kernel: Kernel, task: Record) -> None:
+        """The news is read by `Supervisor._news`."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._nursery.ends_waiter = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._nursery.ends_waiter is entry:
+            self._nursery.ends_waiter = None
+
+    def blockers(self) -> Iterable[Record]:
+        return self._nursery.children.values()
+
+
+class Supervisor:
+    """The handle inside an `async with supervisor():` block."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        max_restarts: int,
+        within_ns: int,
+        budget: Budget | None,
+        on_exhausted: OnExhausted,
+        recharge: Budget | None,
+    ) -> None:
+        self._strategy: Strategy = strategy
+        self._max_restarts = max_restarts
+        self._within_ns = within_ns
+        self._on_exhausted: OnExhausted = on_exhausted
+        self._recharge = recharge or UNSTATED
+        self._outer: NurseryBlock = nursery(budget=budget, name="supervisor")
+        self._children: dict[Task[Any], Child] = {}  # by their current task, in the order of their first start
+        self._restarted_ns: deque[int] = deque()
+        self._closing = Event()
+        self._opened = Event()
+        self._inner: Nursery | None = None
+        self._kernel: Kernel | None = None
+
+    @property
+    def children(self) -> list[Child]:
+        """Those that live or will be restarted."""
+        return list(self._children.values())
+
+    def start(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, Any]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        restart: Restart = "transient",
+    ) -> Child:
+        """Start a child. Each restart calls `fn(*args)` again, with the same budget anew."""
+        return self.adopt(fn, args, name, budget, capabilities, restart, None)
+
+    def adopt(
+        self,
+        fn: Callable[..., Coroutine[Any, Any, Any]],
+        args: tuple[Any, ...],
+        name: str | None,
+        budget: Budget | None,
+        capabilities: Iterable[Capability] | None,
+        restart: Restart,
+        over: Callable[[Outcome, bool], None] | None,
+    ) -> Child:
+        """`start`, with someone to tell when a task of the child is over (and whether for good)."""
+        if restart not in get_args(Restart):
+            raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
+        require_coroutine_function(fn)
+        inner = self._inner
+        assert inner is not None, "started inside the block"
+        title = name or getattr(fn, "__qualname__", repr(fn))
+        passed = tuple(capabilities) if capabilities is not None else None
+
+        def spawn() -> Task[Any]:
+            return inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed)
+
+        child = Child(title, restart, spawn, over)
+        self._children[child.task] = child
+        return child
+
+    def stop(self) -> None:
+        """Stop all children; the block can then end. Restarts nothing."""
+        self._closing.set()
+        for child in self.children:
+            child.restart = "temporary"
+            child.task.cancel("the supervisor was stopped")
+
+    async def __aenter__(self) -> Self:
+        kernel, opener = await _Permission("supervisor()")
+        outer = await self._outer.__aenter__()
+        record = kernel.spawn(outer.inside()[1], name="supervisor")
+        record.capabilities = opener.capabilities  # it acts for the task that opened it
+        start(record, self._manage, ())
+        await self._opened.wait()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._closing.set()
+        return await self._outer.__aexit__(kind, error, trace)
+
+    # ---- the manager
+
+    async def _manage(self) -> None:
+        hold = "end" if self._on_exhausted == "end" else "hold"
+        async with nursery(name="supervised", on_exhausted=hold) as inner:
+            self._kernel = await _Supervise(inner)
+            self._inner = inner
+            self._opened.set()
+            while not (self._closing.is_set() and not inner.tasks and not self._children):
+                cases: list[Operation[Any]] = [_NextEnd(inner)]
+                if not self._closing.is_set():
+                    cases.append(self._closing.wait())
+                if self._on_exhausted in ("cancel", "recharge"):
+                    cases.append(inner.wait_exhausted())
+                chosen = await select(*cases)
+                if isinstance(chosen.value, Task):
+                    await self._exhausted(inner, cast("Task[Any]", chosen.value))
+                for child, outcome in self._news(inner):
+                    await self._decide(inner, child, outcome)
+
+    def _news(self, inner: Nursery) -> list[tuple[Child, Outcome]]:
+        """The children that have ended since the last look, with how they ended."""
+        ends = inner.inside()[1].ends
+        assert ends is not None, "the nursery is supervised"
+        news: list[tuple[Child, Outcome]] = []
+        while ends:
+            record = ends.popleft()
+            child = next((c for t, c in self._children.items() if t.id == record.id), None)
+            if child is not None and record.outcome is not None:
+                news.append((child, record.outcome))
+        return news
+
+    async def _decide(self, inner: Nursery, child: Child, outcome: Outcome) -> None:
+        """What the end of one child leads to."""
+        if child.task.outcome is None or child.task not in self._children:
+            return  # restarted or stopped meanwhile, on behalf of another one
+        if not child.wants_restart(outcome):
+            del self._children[child.task]
+            child.ended(outcome, final=True)
+            return
+        self._count_restart(child, outcome)
+        affected = self._affected(child)
+        for other in reversed(affected):
+            if other.task.outcome is None:
+                other.task.cancel(f"restarted together with {child.name!r}")
+        for other in reversed(affected):
+            other.ended(await other.task.wait(), final=False)
+        everyone = self.children
+        for other in affected:
+            other.again()
+        self._children = {c.task: c for c in everyone}
+
+    def _affected(self, failed: Child) -> list[Child]:
+        everyone = self.children
+        match self._strategy:
+            case "one_for_one":
+                return [failed]
+            case "one_for_all":
+                return everyone
+            case "rest_for_one":
+                return everyone[everyone.index(failed) :]
+
+    def _count_restart(self, child: Child, outcome: Outcome) -> None:
+        assert self._kernel is not None, "the manager runs"
+        now_ns = self._kernel.now_ns
+        self._restarted_ns.append(now_ns)
+        while self._restarted_ns[0] < now_ns - self._within_ns:
+            self._restarted_ns.popleft()
+        if len(self._restarted_ns) > self._max_restarts:
+            raise RestartLimitExceeded(
+                f"supervisor: {child.name!r} ended ({outcome}) and would be restart {len(self._restarted_ns)} "
+                f"within {self._within_ns / NS:g} s; the limit is {self._max_restarts}"
+            ) from outcome.error
+
+    async def _exhausted(self, inner: Nursery, task: Task[Any]) -> None:
+        """A child is on hold for want of budget."""
+        if self._on_exhausted == "cancel":
+            task.cancel("it ran out of budget")
+            return
+        try:
+            inner.recharge(task, self._recharge)
+        except BudgetExceeded:
+            try:
+                await recharge_by_capability(self._recharge, task)
+            except CapabilityDenied as denied:
+                task.cancel(f"it ran out of budget and the supervisor could not recharge it: {denied}")
+
+
+def supervisor(
+    strategy: Strategy = "one_for_one",
+    *,
+    max_restarts: int = 3,
+    within: float = 5.0,
+    budget: Budget | None = None,
+    on_exhausted: OnExhausted = "end",
+    recharge: Budget | None = None,
+) -> Supervisor:
+    """`async with supervisor("one_for_all") as s: s.start(fn, ...)` — see the module for what the words mean."""
+    if strategy not in get_args(Strategy):
+        raise ValueError(f"supervisor({strategy!r}): must be one of {', '.join(get_args(Strategy))}")
+    if on_exhausted not in get_args(OnExhausted):
+        raise ValueError(f"on_exhausted={on_exhausted!r}: must be one of {', '.join(get_args(OnExhausted))}")
+    if type(max_restarts) is not int or max_restarts < 0:
+        raise ValueError(f"max_restarts={max_restarts!r}: must be a whole number, not negative")
+    if on_exhausted == "recharge" and recharge is None:
+        raise ValueError("on_exhausted='recharge' needs recharge=Budget(...): how much to give each time")
+    return Supervisor(strategy, max_restarts, to_ns(within, "within"), budget, on_exhausted, recharge)

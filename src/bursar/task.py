@@ -1,0 +1,189 @@
+"""`Task`: the handle that a spawn returns, and what a task may ask about itself.
+
+A handle looks at the law's record; it never copies it, so what it shows is true at that moment. Two handles of the
+same task are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, Generic, TypeVar, cast
+
+from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
+from bursar.law import cancel
+from bursar.law.budget import Budget
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.kernel import Kernel
+from bursar.law.state import Outcome, OutcomeKind, State
+from bursar.law.task import Task as Record
+from bursar.law.wake import WaitList
+from bursar.request import SUSPENDED, Entry, Operation, Request
+from bursar.snapshot import Explanation, explain
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+def unwrap(name: str, outcome: Outcome) -> Any:
+    """The value of an outcome, or the error that it stands for."""
+    match outcome.kind:
+        case OutcomeKind.OK:
+            return outcome.value
+        case OutcomeKind.FAILED:
+            assert outcome.error is not None, "a failure has an error"
+            raise outcome.error
+        case OutcomeKind.PANICKED:
+            raise TaskPanicked(f"task {name!r} panicked: {outcome.error!r}") from outcome.error
+        case OutcomeKind.CANCELLED:
+            raise TaskCancelled(f"task {name!r} was cancelled ({outcome.reason})")
+        case OutcomeKind.DROPPED:
+            raise TaskDropped(f"task {name!r} was dropped ({outcome.reason})")
+
+
+class _Ended(Operation[Outcome]):
+    """Wait for the end of a task."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def why(self) -> str:
+        return f"waits for task {self._record.name!r}"
+
+    def ready(self, kernel: Kernel, task: Record) -> bool:
+        if task is self._record:
+            raise ScopeMisuse(f"task {task.name!r} awaits itself, which would never end")
+        if self._record.outcome is None and self._record.id not in kernel.tasks:
+            raise ScopeMisuse(f"task {self._record.name!r} belongs to another runtime than {task.name!r}")
+        return self._record.outcome is not None
+
+    def take(self, kernel: Kernel, task: Record) -> Outcome | None:
+        return self._record.outcome
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._record.waiters is None:
+            self._record.waiters = WaitList()
+        self._record.waiters.join(entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._record.waiters is not None:
+            self._record.waiters.leave(entry)
+
+    def blockers(self) -> Iterable[Record]:
+        return (self._record,)
+
+
+class Task(Generic[T_co]):
+    """A handle on a spawned task. `await task` gives its value or raises what it failed with."""
+
+    __slots__ = ("_kernel", "_record")
+
+    def __init__(self, kernel: Kernel, record: Record) -> None:
+        self._kernel = kernel
+        self._record = record
+
+    @property
+    def id(self) -> int:
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def state(self) -> State:
+        return self._record.state
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None while it lives."""
+        return self._record.outcome
+
+    @property
+    def result(self) -> T_co:
+        """Its value, or whatever it failed with. Before its end: `ResultNotReady`."""
+        if self._record.outcome is None:
+            raise ResultNotReady(
+                f"task {self.name!r} is {self.state.name} and has no result yet; "
+                "await it, or read the result after its nursery's block"
+            )
+        return cast("T_co", unwrap(self.name, self._record.outcome))
+
+    @property
+    def spent(self) -> Budget:
+        """What it has spent so far."""
+        return Budget(*self._record.spent)
+
+    @property
+    def budget(self) -> Budget:
+        """What it may still spend of its own; None where it draws on its nursery's purse."""
+        mine, purse = self._record.pools, self._record.nursery.pools
+        return Budget(*(p.left if p is not q else None for p, q in zip(mine, purse, strict=True)))
+
+    def wait(self) -> Operation[Outcome]:
+        """Awaited: its outcome, without raising. Can be a case of a `select`."""
+        return _Ended(self._record)
+
+    def __await__(self) -> Generator[Request[Any], Any, T_co]:
+        outcome = yield from self.wait().__await__()
+        return cast("T_co", unwrap(self.name, outcome))
+
+    def cancel(self, detail: str = "") -> None:
+        """Ask it to stop. It is told at its next await point; this does not wait for it."""
+        by = self._kernel.current
+        reason = CancelReason(CancelKind.USER, detail, by.id if by is not None else None)
+        cancel.request(self._kernel, self._record, reason)
+
+    def explain(self) -> Explanation:
+        """Why it stands where it stands: state, reason, whom it waits for, since when, what it spent."""
+        return explain(self._kernel, self._record)
+
+    def pause(self) -> None:
+        raise NotBuilt("Task.pause: pausing belongs to admission, which is not built yet")
+
+    def resume(self) -> None:
+        raise NotBuilt("Task.resume: pausing belongs to admission, which is not built yet")
+
+    def inside(self, kernel: Kernel) -> Record:
+        """For Bursar's own parts: the record behind the handle, which must belong to `kernel`."""
+        if self._kernel is not kernel:
+            raise ScopeMisuse(f"task {self.name!r} belongs to another runtime")
+        return self._record
+
+    def __repr__(self) -> str:
+        ended = f" {self.outcome}" if self.outcome is not None else ""
+        return f"<Task {self.id} {self.name!r} {self.state.name}{ended}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and other._record is self._record  # pyright: ignore[reportUnknownMemberType]
+
+    def __hash__(self) -> int:
+        return hash(self._record)
+
+
+class _Checkpoint(Request[None]):
+    __slots__ = ()
+
+    def perform(self, kernel: Kernel, task: Record) -> Any:
+        kernel.yielded(task)
+        return SUSPENDED
+
+
+_CHECKPOINT = _Checkpoint()
+
+
+def checkpoint() -> Request[None]:
+    """Pay one op and let the others run: the place where a long loop can be stopped."""
+    return _CHECKPOINT
+
+
+class _Current(Request[Task[Any]]):
+    __slots__ = ()
+
+    def perform(self, kernel: Kernel, task: Record) -> Task[Any]:
+        return Task(kernel, task)
+
+
+def current_task() -> Request[Task[Any]]:
+    """Awaited: the handle of the task that asks."""
+    return _Current()
