@@ -1,0 +1,81 @@
+"""`bursar info`, and what the command line says where it cannot do its work."""
+
+import json
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from bursar.cli import COMMANDS
+
+
+def test_json_holds_the_facts(bursar):
+    answer = bursar("info", "--json")
+    assert answer.returncode == 0, answer.stderr
+    facts = json.loads(answer.stdout)
+    assert facts["version"] == version("bursar")
+    assert facts["kernel"] == "python"
+    assert facts["python"]["version"] == platform.python_version()
+    assert list(facts["profiles"]) == ["core", "service", "cluster", "sovereign"]
+
+
+def test_json_reports_the_native_extension_as_it_is(bursar):
+    native = json.loads(bursar("info", "--json").stdout)["native"]
+    try:
+        from bursar import _native
+    except ImportError:
+        assert native["present"] is False
+        assert "C compiler" in native["why_it_matters"]
+    else:
+        assert native == {"present": True, "kernel": False, "build": _native.build_info()}
+
+
+def test_the_table_says_the_same_in_words(bursar):
+    answer = bursar("info")
+    assert answer.returncode == 0, answer.stderr
+    for text in (version("bursar"), "kernel", "python", platform.python_version(), "sovereign"):
+        assert text in answer.stdout
+
+
+def test_an_absent_extension_is_explained(monkeypatch):
+    from bursar.cli.info import native_extension, native_line
+
+    monkeypatch.setitem(sys.modules, "bursar._native", None)
+    monkeypatch.delattr("bursar._native", raising=False)
+    line = native_line(native_extension())
+    assert line.startswith("absent: ")
+    assert "no working C compiler" in line
+    assert "Python kernel" in line
+
+
+def test_the_python_kernel_can_be_asked_for(bursar):
+    assert json.loads(bursar("info", "--json", BURSAR_KERNEL="python").stdout)["kernel"] == "python"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [("native", "the native kernel is not built yet"), ("fast", "no such kernel")],
+)
+def test_a_kernel_that_is_not_there_is_refused(bursar, asked, message):
+    answer = bursar("info", BURSAR_KERNEL=asked)
+    assert answer.returncode == 2
+    assert f"BURSAR_KERNEL={asked}" in answer.stderr
+    assert message in answer.stderr
+    assert answer.stdout == ""
+
+
+def test_every_command_is_there(bursar):
+    answer = bursar("--help")
+    assert answer.returncode == 0
+    assert all(command in answer.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_packages_the_command_line_names_the_remedy(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from bursar.cli import main; main()"
+    answer = subprocess.run([sys.executable, "-c", code, "info"], capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 2
+    assert answer.stderr.strip().endswith("pip install 'bursar[cli]'")
+    assert missing in answer.stderr

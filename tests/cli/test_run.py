@@ -1,0 +1,338 @@
+"""`bursar run`: real files, run by the real script, and how the command ends: 0, 1, 2, 3 or 130."""
+
+import os
+import re
+import signal
+import subprocess
+from textwrap import dedent
+
+import pytest
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Write a program file and return its path."""
+
+    def write(text, name="program.py"):
+        file = tmp_path / name
+        file.write_text(dedent(text).lstrip())
+        return file
+
+    return write
+
+
+@pytest.fixture
+def started(script, environment, tmp_path):
+    """Start a program that prints `started` once it runs, and leave it running."""
+    processes = []
+
+    def start(file):
+        process = subprocess.Popen(
+            [script, "run", file],
+            cwd=tmp_path,
+            env=environment | {"PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "started\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+WORKING = """
+    import bursar
+
+    async def child(n):
+        for _ in range(n):
+            await bursar.checkpoint()
+        return n
+
+    async def main():
+        async with bursar.nursery() as nursery:
+            tasks = [nursery.spawn(child, n) for n in range(8)]
+        return sum(task.result for task in tasks)
+"""
+
+
+# What a program gives and is given
+
+
+def test_prints_the_result(bursar, program):
+    answer = bursar("run", program("async def main():\n    return 42\n"))
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "42\n", "")
+
+
+def test_prints_nothing_for_none(bursar, program):
+    answer = bursar("run", program("async def main():\n    pass\n"))
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+
+
+def test_hands_the_arguments_to_main(bursar, program):
+    file = program("""
+        import sys
+
+        async def main(first, *rest):
+            return first, rest, sys.argv[1:]
+    """)
+    answer = bursar("run", file, "--seed", "7", "a", "--", "b c", "--seed")
+    assert answer.stdout == "('a', ('b c', '--seed'), ['a', 'b c', '--seed'])\n", answer.stderr
+
+
+def test_the_folder_of_the_file_is_importable(bursar, program, tmp_path):
+    (tmp_path / "sub").mkdir()
+    program("ANSWER = 42\n", "sub/helper.py")
+    file = program("import helper\n\nasync def main():\n    return helper.ANSWER\n", "sub/program.py")
+    assert bursar("run", file).stdout == "42\n"
+
+
+def test_the_file_is_not_run_as_a_script(bursar, program):
+    file = program("""
+        import bursar
+
+        async def main():
+            return "once"
+
+        if __name__ == "__main__":
+            print(bursar.run(main))
+    """)
+    assert bursar("run", file).stdout == "once\n"
+
+
+def test_a_virtual_clock_does_not_wait(bursar, program):
+    file = program("""
+        import bursar
+
+        async def main():
+            begin = await bursar.now()
+            await bursar.sleep(86_400)
+            return await bursar.now() - begin
+    """)
+    answer = bursar("run", file, "--clock", "virtual")
+    assert answer.stdout == "86400.0\n", answer.stderr
+
+
+# What can be asked of the runtime
+
+
+def test_the_same_seed_gives_the_same_fingerprint(bursar, program):
+    file = program(WORKING)
+    options = ("--fingerprint", "--workers", "4", "--clock", "virtual")
+    one, again, other = (bursar("run", file, *options, "--seed", seed) for seed in (1, 1, 2))
+    assert one.stdout == "28\n"
+    assert re.fullmatch(r"fingerprint [0-9a-f]{16}\n", one.stderr)
+    assert again.stderr == one.stderr
+    assert other.stderr != one.stderr
+
+
+@pytest.mark.parametrize("policy", ["random", "round_robin", "least_loaded"])
+def test_takes_every_stealing_policy(bursar, program, policy):
+    answer = bursar("run", program(WORKING), "--workers", "3", "--steal", policy)
+    assert (answer.returncode, answer.stdout) == (0, "28\n"), answer.stderr
+
+
+def test_statistics_and_fingerprint_also_follow_a_failure(bursar, program):
+    file = program("async def main():\n    raise ValueError('no')\n")
+    answer = bursar("run", file, "--statistics", "--fingerprint")
+    assert answer.returncode == 1
+    assert "ValueError: no" in answer.stderr
+    assert re.search(r"^fingerprint [0-9a-f]{16}$", answer.stderr, re.MULTILINE)
+    assert len(answer.stderr) > len(bursar("run", file, "--fingerprint").stderr)
+
+
+def test_a_profile_is_passed_on(bursar, program):
+    answer = bursar("run", program(WORKING), "--profile", "sovereign")
+    assert answer.returncode == 1
+    assert "CapabilityDenied" in answer.stderr
+
+
+# How a program ends badly
+
+
+def test_a_failure_exits_1_with_its_traceback(bursar, program):
+    file = program("""
+        class Broken(Exception):
+            pass
+
+        async def main():
+            raise Broken("so sad")
+    """)
+    answer = bursar("run", file)
+    assert answer.returncode == 1
+    assert "Broken: so sad" in answer.stderr
+    assert f'"{file}", line 5, in main' in answer.stderr
+    assert "cli/run.py" not in answer.stderr
+
+
+SPENDER = """
+    import bursar
+
+    async def spend():
+        while True:
+            await bursar.checkpoint()
+
+    async def main(where):
+        if where == "main":
+            await spend()
+        async with bursar.nursery() as nursery:
+            nursery.spawn(spend)
+"""
+
+
+@pytest.mark.parametrize("where", ["main", "child"])
+def test_a_spent_budget_exits_3(bursar, program, where):
+    answer = bursar("run", program(SPENDER), where, "--ops", "500")
+    assert answer.returncode == 3
+    assert "BudgetExceeded" in answer.stderr
+
+
+def test_a_spent_budget_beside_another_failure_exits_1(bursar, program):
+    file = program("""
+        from bursar import BudgetExceeded
+
+        async def main():
+            raise ExceptionGroup("both", [BudgetExceeded("spent"), ValueError("broken")])
+    """)
+    assert bursar("run", file).returncode == 1
+
+
+def test_no_spawns_granted_exits_3(bursar, program):
+    answer = bursar("run", program(WORKING), "--spawns", "3")
+    assert answer.returncode == 3
+    assert "SpawnBudgetExceeded" in answer.stderr
+
+
+def test_the_exit_code_of_sys_exit_is_kept(bursar, program):
+    assert bursar("run", program("import sys\nsys.exit(7)\n")).returncode == 7
+
+
+# What is refused before anything runs
+
+
+def refused(answer, *texts):
+    assert answer.returncode == 2, answer
+    assert answer.stdout == ""
+    for text in texts:
+        assert text in answer.stderr
+    return True
+
+
+def test_refuses_a_missing_file(bursar):
+    assert refused(bursar("run", "nowhere.py"), "nowhere.py: there is no such file")
+
+
+def test_refuses_a_file_that_raises_at_import(bursar, program):
+    file = program("x = 1\n\ny = x / 0\n\nasync def main():\n    pass\n")
+    answer = bursar("run", file)
+    assert refused(answer, f"{file}:3: ", "cannot be imported: ZeroDivisionError: division by zero")
+    assert "cli/run.py" not in answer.stderr
+
+
+def test_refuses_a_file_whose_import_raises_elsewhere(bursar, program):
+    program("boom = 1 / 0\n", "helper.py")
+    file = program("import sys\nimport helper\n")
+    assert refused(bursar("run", file), f"{file}:2: ", "helper.py", "boom = 1 / 0")
+
+
+def test_refuses_a_file_with_a_syntax_error(bursar, program):
+    file = program("async def main():\n    return (\n")
+    assert refused(bursar("run", file), f"{file}:2: ", "SyntaxError")
+
+
+def test_refuses_a_file_without_main(bursar, program):
+    file = program("x = 1\n\nasync def start():\n    pass\n")
+    assert refused(bursar("run", file), f"{file}:1: the file has no 'async def main'", "start (line 3)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def main():\n    return 1\n",
+        "async def main():\n    yield 1\n",
+        "class main:\n    pass\n",
+        "main = 3\n",
+    ],
+)
+def test_refuses_a_main_that_is_not_async(bursar, program, text):
+    file = program(text)
+    assert refused(bursar("run", file), f"{file}:1: 'main' is not an 'async def' function")
+
+
+@pytest.mark.parametrize("args", [(), ("a", "b", "c")])
+def test_refuses_arguments_that_do_not_fit(bursar, program, args):
+    file = program("import os\nasync def main(first, second=None):\n    pass\n")
+    assert refused(bursar("run", file, *args), f"{file}:2: the arguments do not fit main(first, second=None)")
+
+
+def test_refuses_what_is_not_built(bursar, program):
+    assert refused(bursar("run", program(WORKING), "--record", "run.trace"), "--record", "not built yet")
+    assert refused(bursar("run", program("", "flow.toml")), "workflow files are not built yet")
+
+
+@pytest.mark.parametrize("kernel", ["native", "fast"])
+def test_refuses_a_kernel_that_is_not_there(bursar, program, kernel):
+    assert refused(bursar("run", program(WORKING), BURSAR_KERNEL=kernel), f"BURSAR_KERNEL={kernel}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--profile", "core"),
+        ("--clock", "lunar"),
+        ("--steal", "everything"),
+        ("--workers", "0"),
+        ("--ops", "-1"),
+    ],
+)
+def test_refuses_options_that_make_no_sense(bursar, program, options):
+    assert refused(bursar("run", program(WORKING), *options), options[0])
+
+
+# Signals
+
+WAITING = """
+    import bursar
+
+    async def child():
+        await bursar.sleep(3600)
+
+    async def main():
+        try:
+            async with bursar.nursery(name="yard") as nursery:
+                nursery.spawn(child, name="sleeper")
+                print("started")
+                await bursar.sleep(3600)
+        finally:
+            print("cleaned up")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+def test_ctrl_c_cleans_up_and_exits_130(program, started):
+    process = started(program(WAITING))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert out == "cleaned up\n"
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
+def test_sigusr1_prints_the_tree_and_the_program_goes_on(program, started):
+    process = started(program(WAITING))
+    process.send_signal(signal.SIGUSR1)
+    lines = []
+    while "sleeper" not in "".join(lines):
+        line = process.stderr.readline()
+        assert line, "the program ended"
+        lines.append(line)
+    assert "yard" in "".join(lines)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130

@@ -1,0 +1,81 @@
+"""Bursar installs everywhere: with a compiler the native extension is there, without one all else is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Install the checkout into a fresh environment; returns a function that runs a program of it."""
+    venv.create(tmp_path / "env", with_pip=True)
+    programs = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
+
+    def install(*options, **variables):
+        environment = {key: value for key, value in os.environ.items() if key != "BURSAR_KERNEL"} | variables
+        command = [programs / "python", "-m", "pip", "install", *options]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+        def call(program, *args):
+            return subprocess.run(
+                [programs / program, *args], cwd=tmp_path, env=environment, capture_output=True, text=True
+            )
+
+        return call
+
+    return install
+
+
+def info(call):
+    answer = call("bursar", "info", "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def program_runs(call, tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text("import bursar\n\nasync def main():\n    await bursar.checkpoint()\n    return 'ran'\n")
+    answer = call("bursar", "run", str(file))
+    assert answer.stdout == "ran\n", answer.stderr
+    return True
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang", "cl"))), reason="needs a C compiler")
+def test_with_a_compiler_the_native_extension_is_there(installed, tmp_path):
+    call = installed(f"{ROOT}[cli]")
+    native = info(call)["native"]
+    assert native["present"] is True
+    assert native["build"]["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
+    assert program_runs(call, tmp_path)
+
+
+@pytest.mark.parametrize("options", [(), ("--editable",)], ids=["plain", "editable"])
+def test_without_a_compiler_the_install_is_pure_python(installed, tmp_path, options):
+    call = installed(*options, f"{ROOT}[cli]", CC="/nonexistent")
+    facts = info(call)
+    assert facts["kernel"] == "python"
+    assert facts["native"]["present"] is False
+    assert "no working C compiler" in facts["native"]["why_it_matters"]
+    assert "absent: " in call("bursar", "info").stdout
+    assert program_runs(call, tmp_path)
+
+
+def test_the_core_needs_no_other_package(installed):
+    call = installed(str(ROOT), CC="/nonexistent")
+    code = "import bursar\nasync def main(): return 42\nprint(bursar.run(main))"
+    answer = call("python", "-c", code)
+    assert answer.stdout == "42\n", answer.stderr
+    refused = call("bursar", "info")
+    assert refused.returncode == 2
+    assert "pip install 'bursar[cli]'" in refused.stderr

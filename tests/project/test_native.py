@@ -1,0 +1,50 @@
+"""The native extension as this environment has it.
+
+The build falls back to pure Python when the C code does not compile. That is right for a user without a
+compiler and wrong for us: with a compiler at hand, a missing extension is a broken build.
+"""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+COMPILERS = ("cc", "gcc", "clang", "cl")
+
+
+@pytest.fixture
+def native():
+    if not any(map(shutil.which, COMPILERS)):
+        pytest.skip("no C compiler here, so no native extension")
+    from bursar import _native
+
+    return _native
+
+
+def test_says_what_built_it(native):
+    info = native.build_info()
+    assert set(info) == {"compiler", "compiler_version", "c_standard", "python"}
+    assert info["c_standard"] in {"C11", "C17", "C23"}
+    assert info["python"].split(".")[:2] == [str(part) for part in sys.version_info[:2]]
+
+
+def test_does_not_claim_a_kernel(native):
+    assert native.KERNEL is False
+
+
+def test_has_no_static_state(native):
+    """A second copy beside the first one is legal, and the two are not one."""
+    spec = importlib.util.spec_from_file_location("bursar._native", native.__file__)
+    second = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(second)
+    assert second is not native
+    assert second.build_info() == native.build_info()
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
+def test_leaves_a_free_threaded_python_free():
+    code = "import sys, bursar._native; sys.exit(sys._is_gil_enabled())"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
