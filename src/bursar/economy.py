@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursar.law.budget import COMPONENTS, Budget, Cost
+from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task as Record
@@ -30,8 +30,8 @@ def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int =
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
     for name, amount in zip(COMPONENTS, amounts, strict=True):
-        if type(amount) is not int or amount < 0:
-            raise ValueError(f"charge({name}={amount!r}): a charge is a whole number, not negative")
+        if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
+            raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
     return _Charge(tuple((i, n) for i, n in enumerate(amounts) if n))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
 
 from bursar import admission
@@ -166,14 +166,14 @@ class Nursery:
         retry: Any = None,
     ) -> Task[T]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
-        admission.refuse_what_is_not_built(args, priority=priority, after=after, needs=needs, retry=retry)
+        depends = bool(after) or any(isinstance(arg, Task) for arg in args)
+        admission.refuse_what_is_not_built(depends=depends, priority=priority, needs=needs, retry=retry)
+        require_coroutine_function(fn)
         kernel = self._kernel
         if kernel.current is None:
             raise NurseryClosed(
                 f"{self.name}: spawn was called outside any task of its runtime; spawn from inside the block"
             )
-        kernel.may_spawn(self._record, kernel.current)
-        require_coroutine_function(fn)
         record = kernel.spawn(
             self._record,
             name=name or getattr(fn, "__qualname__", repr(fn)),
@@ -218,6 +218,8 @@ class Nursery:
 
 def require_coroutine_function(fn: Any) -> None:
     """Refuse what cannot be run as a coroutine task, before anything is made of it."""
+    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
+        return  # the usual case, for a fraction of what asking `inspect` costs
     unwrapped = inspect.unwrap(fn) if callable(fn) else fn
     while hasattr(unwrapped, "func"):  # functools.partial
         unwrapped = unwrapped.func

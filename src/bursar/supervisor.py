@@ -156,7 +156,8 @@ class Supervisor:
         self._on_exhausted: OnExhausted = on_exhausted
         self._recharge = recharge or UNSTATED
         self._outer: NurseryBlock = nursery(budget=budget, name="supervisor")
-        self._children: dict[Task[Any], Child] = {}  # by their current task, in the order of their first start
+        self._children: dict[Child, None] = {}  # in the order of their first start
+        self._by_task: dict[int, Child] = {}  # by the task that runs them now
         self._restarted_ns: deque[int] = deque()
         self._closing = Event()
         self._opened = Event()
@@ -166,7 +167,7 @@ class Supervisor:
     @property
     def children(self) -> list[Child]:
         """Those that live or will be restarted."""
-        return list(self._children.values())
+        return list(self._children)
 
     def start(
         self,
@@ -203,7 +204,8 @@ class Supervisor:
             return inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed)
 
         child = Child(title, restart, spawn, over)
-        self._children[child.task] = child
+        self._children[child] = None
+        self._by_task[child.task.id] = child
         return child
 
     def stop(self) -> None:
@@ -231,64 +233,62 @@ class Supervisor:
     # ---- the manager
 
     async def _manage(self) -> None:
-        hold = "end" if self._on_exhausted == "end" else "hold"
-        async with nursery(name="supervised", on_exhausted=hold) as inner:
-            self._kernel = await _Supervise(inner)
-            self._inner = inner
-            self._opened.set()
-            while not (self._closing.is_set() and not inner.tasks and not self._children):
-                cases: list[Operation[Any]] = [_NextEnd(inner)]
-                if not self._closing.is_set():
-                    cases.append(self._closing.wait())
-                if self._on_exhausted in ("cancel", "recharge"):
-                    cases.append(inner.wait_exhausted())
-                chosen = await select(*cases)
-                if isinstance(chosen.value, Task):
-                    await self._exhausted(inner, cast("Task[Any]", chosen.value))
-                for child, outcome in self._news(inner):
-                    await self._decide(inner, child, outcome)
+        try:
+            on_exhausted = "end" if self._on_exhausted == "end" else "hold"
+            async with nursery(name="supervised", on_exhausted=on_exhausted) as inner:
+                self._kernel = await _Supervise(inner)
+                self._inner = inner
+                self._opened.set()
+                await self._watch(inner)
+        finally:
+            for child in self.children:  # the supervisor gave up, or was stopped itself
+                if child.task.outcome is not None:
+                    child.ended(child.task.outcome, final=True)
 
-    def _news(self, inner: Nursery) -> list[tuple[Child, Outcome]]:
-        """The children that have ended since the last look, with how they ended."""
-        ends = inner.inside()[1].ends
-        assert ends is not None, "the nursery is supervised"
-        news: list[tuple[Child, Outcome]] = []
-        while ends:
-            record = ends.popleft()
-            child = next((c for t, c in self._children.items() if t.id == record.id), None)
-            if child is not None and record.outcome is not None:
-                news.append((child, record.outcome))
-        return news
+    async def _watch(self, inner: Nursery) -> None:
+        """Hear what happens to the children until the block has ended and none is left."""
+        _, record = inner.inside()
+        while not self._closing.is_set() or self._children:
+            cases: list[Operation[Any]] = [_NextEnd(inner)]
+            if not self._closing.is_set():
+                cases.append(self._closing.wait())
+            if self._on_exhausted in ("cancel", "recharge"):
+                cases.append(inner.wait_exhausted())
+            chosen = await select(*cases)
+            if isinstance(chosen.value, Task):
+                await self._exhausted(inner, cast("Task[Any]", chosen.value))
+            while record.ends:
+                await self._ended(record.ends.popleft())
 
-    async def _decide(self, inner: Nursery, child: Child, outcome: Outcome) -> None:
-        """What the end of one child leads to."""
-        if child.task.outcome is None or child.task not in self._children:
-            return  # restarted or stopped meanwhile, on behalf of another one
+    async def _ended(self, record: Record) -> None:
+        """What the end of one task leads to. A task that was stopped for another one's sake is known no more."""
+        child = self._by_task.pop(record.id, None)
+        outcome = record.outcome
+        if child is None or outcome is None:
+            return
         if not child.wants_restart(outcome):
-            del self._children[child.task]
+            del self._children[child]
             child.ended(outcome, final=True)
             return
         self._count_restart(child, outcome)
         affected = self._affected(child)
         for other in reversed(affected):
-            if other.task.outcome is None:
-                other.task.cancel(f"restarted together with {child.name!r}")
+            self._by_task.pop(other.task.id, None)
+            other.task.cancel(f"restarted together with {child.name!r}")
         for other in reversed(affected):
             other.ended(await other.task.wait(), final=False)
-        everyone = self.children
         for other in affected:
             other.again()
-        self._children = {c.task: c for c in everyone}
+            self._by_task[other.task.id] = other
 
     def _affected(self, failed: Child) -> list[Child]:
-        everyone = self.children
         match self._strategy:
             case "one_for_one":
                 return [failed]
             case "one_for_all":
-                return everyone
+                return self.children
             case "rest_for_one":
-                return everyone[everyone.index(failed) :]
+                return self.children[self.children.index(failed) :]
 
     def _count_restart(self, child: Child, outcome: Outcome) -> None:
         assert self._kernel is not None, "the manager runs"

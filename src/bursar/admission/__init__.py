@@ -6,9 +6,7 @@ is refused by name, so that no program believes it has something that it has not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
 
 from bursar.errors import NotBuilt
 
@@ -21,13 +19,9 @@ class Priority(IntEnum):
     LOW = 2
 
 
-def refuse_what_is_not_built(
-    args: Sequence[object], *, priority: Priority, after: Sequence[object], needs: Any, retry: Any
-) -> None:
+def refuse_what_is_not_built(*, depends: bool, priority: Priority, needs: object, retry: object) -> None:
     """Raise `NotBuilt` for the keywords of `spawn` that belong to this room."""
-    from bursar.task import Task
-
-    if any(isinstance(arg, Task) for arg in args) or after:
+    if depends:
         raise NotBuilt(
             "spawn: a task among the arguments, or in after=, is a dependency; "
             "dependencies belong to admission, which is not built yet. Await the task inside the new one."

@@ -18,7 +18,7 @@ from enum import Enum
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
 from bursar.law import budget as money
 from bursar.law import cancel
-from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, Budget, Cost
+from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, UNITS_MAX, Budget, Cost
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
 from bursar.law.dispatch import Dispatch
@@ -53,10 +53,7 @@ class Ledger(Dispatch):
         cleaning = task.cleanup_left >= 0
         short = self._pay_cleanup(task, cost) if cleaning else money.pay(task.pools, cost)
         if short == PAID:
-            for component, amount in cost:
-                task.spent[component] += amount
-                if component == OPS:
-                    task.turn_left -= amount
+            self._book(task, cost)
             return Bill.PAID
         if cleaning and short == OPS:
             cancel.cut(self, task, f"cleanup took more than {self.cleanup_ops:,} ops")
@@ -72,8 +69,13 @@ class Ledger(Dispatch):
         short = money.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short)
+        self._book(task, cost)
+
+    def _book(self, task: Task, cost: Cost) -> None:
+        """Write down what was paid. The record saturates; the pools do not."""
+        spent = task.spent
         for component, amount in cost:
-            task.spent[component] += amount
+            spent[component] = min(spent[component] + amount, UNITS_MAX)
             if component == OPS:
                 task.turn_left -= amount
 

@@ -10,8 +10,10 @@ the task and mean nothing to the law.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from array import array
+from typing import TYPE_CHECKING, Any, Final
 
+from bursar.law.budget import COMPONENTS
 from bursar.law.cancel import Scope
 from bursar.law.state import Outcome, State
 from bursar.law.wake import Wait, WaitList, WakeState
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from bursar.law.nursery import Nursery
     from bursar.law.obligation import Obligation
     from bursar.law.timers import Timer
+
+_NOTHING: Final = array("q", [0] * len(COMPONENTS))
 
 
 class Task(Scope):
@@ -99,7 +103,7 @@ class Task(Scope):
         self.ending: Outcome | None = None  # decided, but it still owns live children
         # economy
         self.pools = pools
-        self.spent = [0, 0, 0, 0, 0]
+        self.spent = array("q", _NOTHING)  # by component; an array, so that the collector need not look inside
         self.turn_left = 0
         self.short_of = -1  # the component it could not pay; -1 = its turn was over
         self.capabilities = capabilities
