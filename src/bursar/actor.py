@@ -56,9 +56,13 @@ class Call:
     def _settle(self, value: Any, error: BaseException | None) -> None:
         if self._answered:
             raise BursarError("this call was answered already")
-        self._answered = True
         with contextlib.suppress(ChannelClosed):
             self._answer.send_nowait((value, error))
+        self.drop()
+
+    def drop(self) -> None:
+        """Nobody will answer any more."""
+        self._answered = True
         self._answer.close()
 
 
@@ -120,7 +124,10 @@ class Actor(Generic[M]):
         answer, result = channel(1)
         with result:
             await self._send.send(Call(payload, answer))
-            value, error = await result.receive()
+            try:
+                value, error = await result.receive()
+            except ChannelClosed:
+                raise ChannelClosed(f"actor {self.task.name!r} ended without answering") from None
         if error is not None:
             raise error
         return value
@@ -141,19 +148,16 @@ class Actor(Generic[M]):
         self._taken = {c: None for c in self._taken if not c.answered}
         self._taken[call] = None
 
-    def over(self, outcome: Outcome, final: bool) -> None:
+    def over(self, final: bool) -> None:
         """A task of the actor has ended: the calls it had taken fail, and for good: the mailbox closes."""
-        pending = list(self._taken)
+        pending: list[object] = list(self._taken)
         self._taken.clear()
-        while final and len(self._receive):
-            message = self._receive.receive_nowait()
-            if isinstance(message, Call):
-                pending.append(message)
         if final:
+            pending += self._receive.unread()
             self._receive.close()
         for call in pending:
-            if not call.answered:
-                call.fail(ChannelClosed(f"the actor ended without answering ({outcome})"))
+            if isinstance(call, Call) and not call.answered:
+                call.drop()
 
 
 class _Obituary(Wait):
@@ -166,7 +170,7 @@ class _Obituary(Wait):
         self._actor = actor
 
     def answer(self, kernel: Dispatch, value: Outcome) -> None:
-        self._actor.over(value, final=True)
+        self._actor.over(final=True)
 
 
 def actor(

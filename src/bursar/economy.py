@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
+from bursar.law.budget import COMPONENTS, OP, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task as Record
@@ -32,7 +32,7 @@ def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int =
     for name, amount in zip(COMPONENTS, amounts, strict=True):
         if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
             raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
-    return _Charge(tuple((i, n) for i, n in enumerate(amounts) if n))
+    return _Charge(tuple((i, n) for i, n in enumerate(amounts) if n) or OP)  # asking is never free
 
 
 class _Recharge(Request[None]):

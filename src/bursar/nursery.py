@@ -258,11 +258,13 @@ class NurseryBlock:
     ) -> bool:
         assert self._nursery is not None, "left without being entered"
         kernel, record = self._nursery.inside()
-        if isinstance(error, GeneratorExit):  # closed from outside: awaiting is not possible any more
-            return False
         scope = record.scope
         assert scope is not None, "a block's nursery has a scope"
         kernel.close_nursery(record)
+        if isinstance(error, GeneratorExit):  # cut off, with no children left: awaiting is not possible any more
+            if not record.children:
+                kernel.end_nursery(record)
+            return False
         passing: Cancelled | None = None  # a cancellation that is meant for something further out
         if isinstance(error, Cancelled):
             passing = error if error.reason is not scope.reason else None

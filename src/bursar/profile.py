@@ -32,6 +32,7 @@ class Profile:
     """One profile."""
 
     name: str
+    summary: str
     scheduler: bool = True
     actors: bool = False
     inherit: bool = True
@@ -45,10 +46,20 @@ _COMMON = (CapSpawn(), CapChannel(), CapExecutor(), CapClock(), CapTimer(), CapE
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
-        Profile("core", scheduler=False),
-        Profile("service", implicit=_COMMON),
-        Profile("cluster", actors=True, yield_interval=512, implicit=(*_COMMON, CapBudget(Budget.cluster()))),
-        Profile("sovereign", actors=True, inherit=False, default_spawns=0),
+        Profile("core", "no scheduler: any use is an error", scheduler=False),
+        Profile(
+            "service",
+            "the default: everything implicit, the root purse open unless a budget closes it",
+            implicit=_COMMON,
+        ),
+        Profile(
+            "cluster",
+            "rechargeable, supervised, with mailboxes",
+            actors=True,
+            yield_interval=512,
+            implicit=(*_COMMON, CapBudget(Budget.cluster())),
+        ),
+        Profile("sovereign", "nothing without an explicit grant", actors=True, inherit=False, default_spawns=0),
     )
 }
 

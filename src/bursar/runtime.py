@@ -10,6 +10,7 @@ after its tasks have had their chance to clean up.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from typing import Any, Final, Literal, TypeVar, TypeVarTuple
 from bursar import profile as profiles
 from bursar import snapshot
 from bursar.clock import to_ns
-from bursar.errors import Deadlock, NotBuilt, RuntimeUsed
+from bursar.errors import BursarError, Deadlock, NotBuilt, RuntimeUsed
 from bursar.execution.asyncgen import AsyncGenerators
 from bursar.execution.coroutine import Coroutines, start
 from bursar.hosts import Host
@@ -46,7 +47,21 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Capability)
 Ts = TypeVarTuple("Ts")
 
+KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
 BURST_MAX: Final = 64  # decisions between two looks at the clock and at what happened outside
+
+
+def kernel_in_use() -> str:
+    """The name of the kernel that runs programs, as `BURSAR_KERNEL` chooses it."""
+    asked = os.environ.get(KERNEL_VARIABLE) or "python"
+    if asked == "python":
+        return asked
+    if asked == "native":
+        raise NotBuilt(
+            f"{KERNEL_VARIABLE}=native: the native kernel is not built yet; "
+            f"unset {KERNEL_VARIABLE} or set it to 'python'"
+        )
+    raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +125,7 @@ class Runtime:
         policies = [str(policy) for policy in StealPolicy]
         if steal not in policies:
             raise ValueError(f"steal={steal!r}: must be one of {', '.join(policies)}")
+        kernel_in_use()
         chosen = profiles.find(profile)
         if profile == "sovereign" and budget is None:
             raise ValueError(
@@ -225,6 +241,7 @@ class Runtime:
         self._stop(CancelReason(CancelKind.USER, detail))
 
     def _stop(self, reason: CancelReason) -> None:
+        """Cancel what the root nursery holds. The nursery itself stays open: closing async generators needs it."""
         for child in list(self.kernel.root.children.values()):
             cancel.request(self.kernel, child, reason)
 

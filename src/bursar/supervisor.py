@@ -49,7 +49,7 @@ class Child:
         name: str,
         restart: Restart,
         spawn: Callable[[], Task[Any]],
-        over: Callable[[Outcome, bool], None] | None,
+        over: Callable[[bool], None] | None,
     ) -> None:
         self.name = name
         self.restart: Restart = restart
@@ -72,9 +72,10 @@ class Child:
             case "temporary":
                 return False
 
-    def ended(self, outcome: Outcome, final: bool) -> None:
+    def ended(self, *, final: bool) -> None:
+        """A task of this child is over; `final`: there will be no other."""
         if self._over is not None:
-            self._over(outcome, final)
+            self._over(final)
 
 
 class _Supervise(Request[Kernel]):
@@ -189,7 +190,7 @@ class Supervisor:
         budget: Budget | None,
         capabilities: Iterable[Capability] | None,
         restart: Restart,
-        over: Callable[[Outcome, bool], None] | None,
+        over: Callable[[bool], None] | None,
     ) -> Child:
         """`start`, with someone to tell when a task of the child is over (and whether for good)."""
         if restart not in get_args(Restart):
@@ -242,8 +243,7 @@ class Supervisor:
                 await self._watch(inner)
         finally:
             for child in self.children:  # the supervisor gave up, or was stopped itself
-                if child.task.outcome is not None:
-                    child.ended(child.task.outcome, final=True)
+                child.ended(final=True)
 
     async def _watch(self, inner: Nursery) -> None:
         """Hear what happens to the children until the block has ended and none is left."""
@@ -268,7 +268,7 @@ class Supervisor:
             return
         if not child.wants_restart(outcome):
             del self._children[child]
-            child.ended(outcome, final=True)
+            child.ended(final=True)
             return
         self._count_restart(child, outcome)
         affected = self._affected(child)
@@ -276,7 +276,8 @@ class Supervisor:
             self._by_task.pop(other.task.id, None)
             other.task.cancel(f"restarted together with {child.name!r}")
         for other in reversed(affected):
-            other.ended(await other.task.wait(), final=False)
+            await other.task.wait()
+            other.ended(final=False)
         for other in affected:
             other.again()
             self._by_task[other.task.id] = other

@@ -146,9 +146,15 @@ def test_statistics_and_fingerprint_also_follow_a_failure(bursar, program):
 
 
 def test_a_profile_is_passed_on(bursar, program):
-    answer = bursar("run", program(WORKING), "--profile", "sovereign")
+    answer = bursar("run", program(WORKING), "--profile", "sovereign", "--ops", "1000", "--spawns", "10")
     assert answer.returncode == 1
     assert "CapabilityDenied" in answer.stderr
+
+
+def test_the_sovereign_profile_wants_a_budget(bursar, program):
+    answer = bursar("run", program(WORKING), "--profile", "sovereign")
+    assert answer.returncode == 2
+    assert "grants nothing by itself" in answer.stderr
 
 
 # How a program ends badly

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -50,9 +49,8 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for name in COMMANDS:
-        if find_spec(f"bursar.cli.{name}"):  # a build may leave a command out
-            module = importlib.import_module(f"bursar.cli.{name}")
-            app.command(name)(getattr(module, name))
+        module = importlib.import_module(f"bursar.cli.{name}")
+        app.command(name)(getattr(module, name))
     return app
 
 

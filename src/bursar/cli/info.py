@@ -7,7 +7,6 @@ not in it yet. Both are reported, and what it means that one is absent is said i
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 import sysconfig
@@ -19,16 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bursar.cli import refuse
-from bursar.errors import BursarError, NotBuilt
-
-KERNEL_VARIABLE = "BURSAR_KERNEL"
-
-PROFILES = {
-    "core": "no scheduler: any use is an error",
-    "service": "the default: capabilities implicit, the root purse open unless a budget closes it",
-    "cluster": "rechargeable, supervised, with mailboxes",
-    "sovereign": "nothing without an explicit grant",
-}
+from bursar.errors import BursarError
+from bursar.profile import PROFILES
+from bursar.runtime import kernel_in_use
 
 ABSENT = (
     "the native extension was not built, because the install found no working C compiler; Bursar runs "
@@ -51,19 +43,6 @@ def info(
         Console(soft_wrap=True).print(as_table(facts))
 
 
-def kernel_in_use() -> str:
-    """The name of the kernel that runs programs, as `BURSAR_KERNEL` chooses it."""
-    asked = os.environ.get(KERNEL_VARIABLE) or "python"
-    if asked == "python":
-        return asked
-    if asked == "native":
-        raise NotBuilt(
-            f"{KERNEL_VARIABLE}=native: the native kernel is not built yet; "
-            f"unset {KERNEL_VARIABLE} or set it to 'python'"
-        )
-    raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
-
-
 def gather() -> dict[str, Any]:
     """Everything that `bursar info` reports, ready for JSON."""
     return {
@@ -77,7 +56,7 @@ def gather() -> dict[str, Any]:
             "executable": sys.executable,
         },
         "platform": platform.platform(),
-        "profiles": PROFILES,
+        "profiles": {profile.name: profile.summary for profile in PROFILES.values()},
     }
 
 

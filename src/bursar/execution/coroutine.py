@@ -27,6 +27,22 @@ from bursar.request import SUSPENDED, Request
 CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
 
 
+class _Foreign(Request[None]):
+    """Something that was awaited and that Bursar cannot drive: billed like any request, and refused."""
+
+    __slots__ = ("_thing",)
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def perform(self, kernel: Kernel, task: Task) -> None:
+        kind = type(self._thing)
+        raise ForeignAwait(
+            f"task {task.name!r} awaited something that yielded {self._thing!r} "
+            f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; await Bursar's own operations here"
+        )
+
+
 class Coroutines:
     """Drives the coroutine tasks of one kernel."""
 
@@ -67,13 +83,11 @@ class Coroutines:
                 except BaseException as raised:
                     self._raised(task, raised)
                     return
-            value, error = None, None
             if not isinstance(request, Request):
-                error = self._foreign(task, request)
-            elif task.cancel_pending:
-                error = cancel.deliver(kernel, task)
+                request = _Foreign(request)
+            value, error = None, cancel.deliver(kernel, task) if task.cancel_pending else None
             if error is None:
-                value, error = self._ask(task, request)  # pyright: ignore[reportArgumentType]
+                value, error = self._ask(task, request)
                 if value is SUSPENDED:
                     return
             request = None
@@ -98,13 +112,6 @@ class Coroutines:
             raise  # a bug of ours must not look like a mistake of the task
         except Exception as refused:
             return None, refused
-
-    def _foreign(self, task: Task, thing: object) -> ForeignAwait:
-        kind = type(thing)
-        return ForeignAwait(
-            f"task {task.name!r} awaited something that yielded {thing!r} ({kind.__module__}.{kind.__qualname__}), "
-            "which Bursar does not drive; await Bursar's own operations here"
-        )
 
     # ---- endings
 

@@ -10,7 +10,7 @@ nurseries of those, and so on, but nothing behind a shield. *Drain*: `Cancelled`
 awaits. *Finalize*: cleanup code may await; it lives on the cleanup allowance (operations and time), and when
 that is spent the task is cut off: its coroutine is closed without being asked.
 
-X1  a scope is requested at most once and delivers at most once
+X1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
 X2  a request is never delivered through a shield that is inside its scope
 X3  an operation that took effect returns its result: cancellation is delivered before the next one
 X4  a task that is asked to stop, or cleans up, sits in the cancel lane when it is runnable
@@ -158,7 +158,10 @@ def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
         task.cancel_pending = False
         return None
     assert scope.reason is not None, "a request has a reason"
-    scope.phase = CancelPhase.DRAINING
+    for inner in outward(task):  # the blocks inside are unwound by this very request: their own would be moot
+        inner.phase = CancelPhase.DRAINING
+        if inner is scope:
+            break
     task.cancel_pending = deliverable(task) is not None
     begin_cleanup(kernel, task)
     kernel.note("cancel_delivered", task, scope.reason)
