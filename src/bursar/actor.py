@@ -23,7 +23,7 @@ from bursar.law.budget import Budget
 from bursar.law.dispatch import Dispatch
 from bursar.law.state import Outcome
 from bursar.law.wake import Wait, WaitList
-from bursar.nursery import Nursery
+from bursar.nursery import Nursery, require_coroutine_function
 from bursar.supervisor import Supervisor, check_profile
 from bursar.task import Task
 
@@ -184,6 +184,7 @@ def actor(
     """Start `fn(mailbox, *args)` as an actor in a nursery or under a supervisor; returns its address."""
     if type(mailbox) is not int or mailbox < 1:
         raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
+    require_coroutine_function(fn)
     made: Actor[M] = Actor(mailbox)
     title = name or getattr(fn, "__qualname__", repr(fn))
     if isinstance(scope, Supervisor):

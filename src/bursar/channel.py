@@ -95,7 +95,10 @@ class _Channel(Generic[T]):
     def refill(self) -> None:
         """Room may have appeared: serve those who wait to send, oldest first."""
         while self.senders and self.room() > 0:
-            entry = cast("Entry", self.senders.take_oldest())
+            entry = cast("Entry", self.senders.oldest())
+            if self.receivers and self.receivers.oldest().task is entry.task:
+                return  # one task that selects both ends: it does not meet itself
+            self.senders.leave(entry)
             operation = entry.operation
             if isinstance(operation, Send):
                 self.accept(cast("Send[T]", operation).value)

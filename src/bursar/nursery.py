@@ -202,7 +202,8 @@ class Nursery:
             raise CapabilityDenied(
                 f"{who} may not recharge a task of {self.name}: it neither owns it nor holds CapBudget"
             )
-        self._kernel.recharge(self._record, record, amount)
+        owner = self._record.owner
+        self._kernel.recharge(record, owner.pools if owner is not None else self._record.pools, amount)
 
     def wait_exhausted(self) -> Operation[Task[Any]]:
         """Awaited: a child that is on hold because it ran out of budget (`on_exhausted="hold"`)."""
@@ -261,13 +262,16 @@ class NurseryBlock:
         scope = record.scope
         assert scope is not None, "a block's nursery has a scope"
         kernel.close_nursery(record)
-        if isinstance(error, GeneratorExit):  # cut off, with no children left: awaiting is not possible any more
-            if not record.children:
+        if kernel.current is not record.owner or (record.owner is not None and record.owner.cut):
+            # Closed from outside: awaiting is not possible any more. Whoever closes sees to the children.
+            if kernel.current is record.owner and not record.children:
                 kernel.end_nursery(record)
             return False
         passing: Cancelled | None = None  # a cancellation that is meant for something further out
         if isinstance(error, Cancelled):
             passing = error if error.reason is not scope.reason else None
+        elif isinstance(error, GeneratorExit):  # an async generator is being closed
+            self._nursery.cancel("its generator was closed")
         elif error is not None:
             kernel.body_failed(record, error)
         while record.children:
@@ -280,7 +284,7 @@ class NurseryBlock:
             raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
         if passing is not None and passing is not error:
             raise passing
-        return passing is None
+        return isinstance(error, Cancelled) and passing is None
 
 
 def nursery(

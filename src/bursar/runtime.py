@@ -147,7 +147,7 @@ class Runtime:
         self.kernel.actors = chosen.actors
         self.kernel.root.cancel_on_failure = False
         given = chosen.implicit if capabilities is None else tuple(capabilities)
-        self.kernel.root.capabilities = {type(c): c if c.minted else self.grant(c) for c in given}
+        self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
         self._host: Host = host or (VirtualHost() if clock == "virtual" else NativeHost())
         self._coroutines = Coroutines(self.kernel)
         self._generators = AsyncGenerators(self.kernel)
@@ -277,6 +277,13 @@ class Runtime:
     def grant(self, capability: C) -> C:
         """Mint a capability from its description. What it may do is then decided by whom it is passed to."""
         return self.kernel.registry.mint(capability)
+
+    def _own(self, capability: Capability) -> Capability:
+        """A description is minted; what is minted already must be ours."""
+        if capability.seal is None:
+            return self.grant(capability)
+        self.kernel.registry.authenticate(capability)
+        return capability
 
     def revoke(self, capability: Capability) -> None:
         """Take a capability back, and with it all that were derived from it."""

@@ -7,7 +7,7 @@
 A *transient* child (the default) is restarted when it fails, a *permanent* one whenever it ends, a *temporary* one
 never. More than `max_restarts` restarts `within` seconds end the supervisor with `RestartLimitExceeded`. A child that
 runs out of budget is ended, held, cancelled or recharged, as `on_exhausted` says; money for a recharge comes from the
-supervisor's own budget first and then from the `CapBudget` of the task that opened it.
+supervisor's own purse first and then from the `CapBudget` of the task that opened it.
 
 How it works: a manager task owns a *supervised* nursery, in which the end of a child is not a failure of the nursery
 but news for its supervisor. The manager is the only one who acts on the news, one piece at a time.
@@ -22,9 +22,9 @@ from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
 
 from bursar.clock import NS, to_ns
 from bursar.economy import recharge as recharge_by_capability
-from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded
+from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse
 from bursar.execution.coroutine import start
-from bursar.law.budget import UNSTATED, Budget
+from bursar.law.budget import COMPONENTS, UNSTATED, Budget
 from bursar.law.capability import Capability
 from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind
@@ -92,17 +92,17 @@ class _Supervise(Request[Kernel]):
         return kernel
 
 
-class _Permission(Request[tuple[Kernel, Record]]):
-    """Check that the profile has supervisors; tell who asks."""
+class _Permission(Request[Kernel]):
+    """Check that the profile has supervisors."""
 
     __slots__ = ("_what",)
 
     def __init__(self, what: str) -> None:
         self._what = what
 
-    def perform(self, kernel: Kernel, task: Record) -> tuple[Kernel, Record]:
+    def perform(self, kernel: Kernel, task: Record) -> Kernel:
         check_profile(kernel, self._what)
-        return kernel, task
+        return kernel
 
 
 def check_profile(kernel: Kernel, what: str) -> None:
@@ -156,7 +156,8 @@ class Supervisor:
         self._within_ns = within_ns
         self._on_exhausted: OnExhausted = on_exhausted
         self._recharge = recharge or UNSTATED
-        self._outer: NurseryBlock = nursery(budget=budget, name="supervisor")
+        self._budget = budget
+        self._outer: NurseryBlock = nursery(name="supervisor")
         self._children: dict[Child, None] = {}  # in the order of their first start
         self._by_task: dict[int, Child] = {}  # by the task that runs them now
         self._restarted_ns: deque[int] = deque()
@@ -197,7 +198,10 @@ class Supervisor:
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
         inner = self._inner
-        assert inner is not None, "started inside the block"
+        if inner is None:
+            raise ScopeMisuse(
+                "start children inside the block of the supervisor: async with supervisor() as s: s.start(...)"
+            )
         title = name or getattr(fn, "__qualname__", repr(fn))
         passed = tuple(capabilities) if capabilities is not None else None
 
@@ -217,12 +221,16 @@ class Supervisor:
             child.task.cancel("the supervisor was stopped")
 
     async def __aenter__(self) -> Self:
-        kernel, opener = await _Permission("supervisor()")
+        kernel = await _Permission("supervisor()")
         outer = await self._outer.__aenter__()
-        record = kernel.spawn(outer.inside()[1], name="supervisor")
-        record.capabilities = opener.capabilities  # it acts for the task that opened it
+        _, nursery = outer.inside()
+        record = kernel.spawn(nursery, name="supervisor", acting=True)
         start(record, self._manage, ())
-        await self._opened.wait()
+        try:
+            await self._opened.wait()
+        except BaseException as error:
+            await self._outer.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(
@@ -236,7 +244,7 @@ class Supervisor:
     async def _manage(self) -> None:
         try:
             on_exhausted = "end" if self._on_exhausted == "end" else "hold"
-            async with nursery(name="supervised", on_exhausted=on_exhausted) as inner:
+            async with nursery(name="supervised", budget=self._budget, on_exhausted=on_exhausted) as inner:
                 self._kernel = await _Supervise(inner)
                 self._inner = inner
                 self._opened.set()
@@ -279,8 +287,12 @@ class Supervisor:
             await other.task.wait()
             other.ended(final=False)
         for other in affected:
-            other.again()
-            self._by_task[other.task.id] = other
+            if other.restart == "temporary":  # or the supervisor was stopped meanwhile
+                del self._children[other]
+                other.ended(final=True)
+            else:
+                other.again()
+                self._by_task[other.task.id] = other
 
     def _affected(self, failed: Child) -> list[Child]:
         match self._strategy:
@@ -308,8 +320,13 @@ class Supervisor:
         if self._on_exhausted == "cancel":
             task.cancel("it ran out of budget")
             return
+        kernel, nursery = inner.inside()
+        record = task.inside(kernel)
+        if not self._recharge.as_tuple()[record.short_of]:
+            task.cancel(f"it ran out of {COMPONENTS[record.short_of]}, which the supervisor does not recharge")
+            return
         try:
-            inner.recharge(task, self._recharge)
+            kernel.recharge(record, nursery.pools, self._recharge)
         except BudgetExceeded:
             try:
                 await recharge_by_capability(self._recharge, task)

@@ -176,7 +176,10 @@ def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[A
     """
     task.context = contextvars.copy_context()
     try:
-        task.work = fn(*args)
+        work = fn(*args)
+        if not isinstance(work, Coroutine):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"task {task.name!r}: {fn!r} gave {work!r}, not a coroutine; is its wrapper `async`?")
+        task.work = work
     except Exception as error:
         task.work = _raise(error)
 

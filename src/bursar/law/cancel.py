@@ -116,7 +116,7 @@ def outward(task: Task) -> Iterator[Scope]:
 def leave(kernel: Ledger, block: Block) -> None:
     """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
     task = block.task
-    if task.inner is not block:
+    if task.inner is not block or kernel.current not in (task, None):
         raise ScopeMisuse(
             f"task {task.name!r}: a timeout, shield or nursery was left before one that was opened inside it; "
             "blocks must end in the reverse order of their beginning, in the task that began them"
@@ -175,10 +175,10 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
         scope, reason = pending.popleft()
         if scope.phase is not CancelPhase.IDLE:
             continue  # X1
-        scope.phase = CancelPhase.REQUESTED
-        scope.reason = reason
         if scope.task.state is State.DONE:
             continue
+        scope.phase = CancelPhase.REQUESTED
+        scope.reason = reason
         kernel.note("cancel_requested", scope.task, reason)
         for nursery in _interrupt(kernel, scope):
             pending.extend(_stop_nursery(kernel, nursery, reason))
@@ -231,19 +231,30 @@ def begin_cleanup(kernel: Ledger, task: Task) -> None:
     """From here on the task lives on its cleanup allowance."""
     if task.cleanup_left < 0:
         task.cleanup_left = kernel.cleanup_ops
-        deadline_ns = kernel.now_ns + kernel.cleanup_ns
-        task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
+        resume_cleanup(kernel, task)
         if task.obligations:
             kernel.draining_holders[task] = None
+
+
+def pause_cleanup(kernel: Ledger, task: Task) -> None:
+    """Waiting for children is not cleaning up: they have allowances of their own, and may be shielded."""
+    if task.cleanup_timer is not None:
+        kernel.timers.disarm(task.cleanup_timer)
+        task.cleanup_timer = None
+
+
+def resume_cleanup(kernel: Ledger, task: Task) -> None:
+    """The time for cleaning up runs, if the task is at it."""
+    if task.cleanup_left >= 0 and task.cleanup_timer is None:
+        deadline_ns = kernel.now_ns + kernel.cleanup_ns
+        task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
 
 
 def end_cleanup(kernel: Ledger, task: Task) -> None:
     """The block that was cancelled has been left in time."""
     task.cleanup_left = -1
     kernel.draining_holders.pop(task, None)
-    if task.cleanup_timer is not None:
-        kernel.timers.disarm(task.cleanup_timer)
-        task.cleanup_timer = None
+    pause_cleanup(kernel, task)
 
 
 def cut(kernel: Ledger, task: Task, why: str) -> None:

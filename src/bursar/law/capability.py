@@ -257,7 +257,9 @@ def require(task: Task | None, held: Capabilities, kind: type[C], operation: str
             f"{_who(task)} may not {operation}: it holds no {kind.__name__}; "
             f"grant one with run(capabilities=[{kind.__name__}(...)]) and pass it on with spawn(capabilities=[...])"
         )
-    if capability.seal is not None and capability.seal.registry.revoked(capability):
+    if capability.seal is None:
+        raise CapabilityForged(f"{_who(task)} may not {operation}: {capability!r} was never minted")  # C3
+    if capability.seal.registry.revoked(capability):
         raise CapabilityRevoked(f"{_who(task)} may not {operation}: its {kind.__name__} has been revoked")
     return cast("C", capability)
 
@@ -273,7 +275,9 @@ def inheritable(held: Capabilities) -> Capabilities:
     return {kind: capability for kind, capability in held.items() if kind is not CapBudget}
 
 
-def delegate(spawner: Task | None, held: Capabilities, passed: Iterable[Capability]) -> Capabilities:
+def delegate(
+    registry: Registry, spawner: Task | None, held: Capabilities, passed: Iterable[Capability]
+) -> Capabilities:
     """The set that a child gets when `passed` is handed to it explicitly.
 
     Each one must be real, and it or an ancestor must be held by the spawner in a delegable form.
@@ -283,10 +287,7 @@ def delegate(spawner: Task | None, held: Capabilities, passed: Iterable[Capabili
         if not isinstance(capability, Capability):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise CapabilityForged(f"{capability!r} is not a capability")
         mine = held.get(type(capability))
-        seal = mine.seal if mine is not None else capability.seal
-        if seal is None:
-            raise CapabilityForged(f"{capability!r} was not minted by this runtime; ask Runtime.grant for one")
-        seal.registry.authenticate(capability)
+        registry.authenticate(capability)
         if spawner is not None:
             if mine is None or all(c is not mine for c in capability.ancestors()):
                 raise CapabilityDenied(

@@ -1,8 +1,8 @@
 """Dispatch: the queues of all workers, the decision, and everything that makes a task runnable.
 
 This is the lowest layer of the kernel. It moves tasks between lanes and states and keeps the chain; it knows
-nothing of money or families. `step` makes one decision; `wake`, `complete`, `fail` and `interrupt` are the only
-ways in which a waiting task becomes runnable, and `_ready` the only place where one is queued.
+nothing of money or families. `step` makes one decision; `wake` and `interrupt` are the only ways in
+which a waiting task becomes runnable, and `_ready` the only place where one is queued.
 
 K2  a task is QUEUED exactly when READY, and its wake state follows its state
 K3  `current` is the one RUNNING task, or None
@@ -86,7 +86,7 @@ class Dispatch:
         """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
         assert self.current is None, "K3"
         if self.runnable:
-            for _ in self.workers:
+            for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one: nobody is left out
                 task = self._dispatch(self._next_worker())
                 if task is not None:
                     return task
@@ -188,30 +188,32 @@ class Dispatch:
 
     # ---- becoming runnable
 
-    def wake(self, task: Task, generation: int) -> Notice:
-        """One wake from anywhere, for the wait that poll `generation` ended in."""
+    def wake(
+        self,
+        task: Task,
+        generation: int,
+        *,
+        value: Any = None,
+        error: BaseException | None = None,
+        effect: bool = False,
+    ) -> Notice:
+        """One wake from anywhere, for the wait that poll `generation` ends in; only the first one counts.
+
+        `effect` says that the operation took place and `value` is its result (X3).
+        """
         notice = notify(task, generation)
         match notice:
-            case Notice.ENQUEUE:
-                self._end_wait(task)
-                self._ready(task)
+            case Notice.ENQUEUE | Notice.NOTED:
+                task.inbox, task.error, task.effect = value, error, effect
+                if notice is Notice.ENQUEUE:
+                    self._end_wait(task)
+                    self._ready(task)
+            case Notice.MERGED:
+                self.counters["wakes_merged"] += 1
             case Notice.STALE:
                 self.counters["stale_wake"] += 1
                 self.note("stale_wake", task, generation)
-            case Notice.MERGED | Notice.NOTED:
-                self.counters["wakes_merged"] += 1
         return notice
-
-    def complete(self, task: Task, value: Any) -> None:
-        """End the wait of a BLOCKED task with a result: the operation took effect (X3)."""
-        task.inbox = value
-        task.effect = True
-        self.wake(task, task.generation)
-
-    def fail(self, task: Task, error: BaseException) -> None:
-        """End the wait of a BLOCKED task with an error."""
-        task.error = error
-        self.wake(task, task.generation)
 
     def interrupt(self, task: Task) -> None:
         """Bring a task that was asked to stop, or cut off, to the cancel lane (X4)."""

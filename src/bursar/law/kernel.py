@@ -112,14 +112,18 @@ class Kernel(Ledger):
         budget: Budget = UNSTATED,
         capabilities: Iterable[Capability] | None = None,
         pinned: bool = False,
+        acting: bool = False,
     ) -> Task:
-        """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole."""
+        """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole.
+
+        `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
+        """
         spawner = self.current
         permit = self.may_spawn(nursery, spawner)
-        held = self._capabilities_for(nursery, spawner, capabilities)
+        held = spawner.capabilities if acting and spawner else self._capabilities_for(nursery, spawner, capabilities)
         if permit is not None and permit.task_budget is not None:
             budget = budget.clamp(permit.task_budget)
-        if budget.spawns is None and self.default_spawns is not None:
+        if budget.spawns is None and self.default_spawns is not None and spawner is not None and not acting:
             budget = budget.clamp(Budget(spawns=self.default_spawns))
         self._check_purse(nursery, budget)
         if permit is not None:
@@ -149,7 +153,7 @@ class Kernel(Ledger):
         self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
     ) -> Capabilities:
         if passed is not None:
-            return delegate(spawner, spawner.capabilities if spawner is not None else {}, passed)
+            return delegate(self.registry, spawner, spawner.capabilities if spawner is not None else {}, passed)
         return nursery.capabilities if self.inherit or spawner is None else {}
 
     def _check_purse(self, nursery: Nursery, budget: Budget) -> None:
@@ -183,7 +187,7 @@ class Kernel(Ledger):
         held = (
             inheritable(owner.capabilities)
             if capabilities is None
-            else delegate(owner, owner.capabilities, capabilities)
+            else delegate(self.registry, owner, owner.capabilities, capabilities)
         )
         pools = money.derive(owner.pools, money.affordable(owner.pools, budget))
         id = self.new_id()
@@ -203,6 +207,7 @@ class Kernel(Ledger):
             move_nursery(nursery, NurseryState.CLOSING)
         if nursery.scope is not None and nursery.owner is not None:
             nursery.scope.exiting = True
+            cancel.pause_cleanup(self, nursery.owner)
             nursery.owner.cancel_pending = cancel.deliverable(nursery.owner) is not None
 
     def end_nursery(self, nursery: Nursery) -> None:
@@ -219,11 +224,13 @@ class Kernel(Ledger):
             del owner.owned[nursery.id]
             money.close(nursery.pools, nursery.purse_of)
             cancel.leave(self, nursery.scope)
+            cancel.resume_cleanup(self, owner)
         self.note("nursery_closed", owner, nursery)
 
     def body_failed(self, nursery: Nursery, error: BaseException) -> None:
         """The block itself raised: that counts like the failure of a child."""
-        nursery.failures.append(error)
+        if all(error is not failure for failure in nursery.failures):  # it may just pass on a child's
+            nursery.failures.append(error)
         why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type(error).__name__}")
         cancel.request_nursery(self, nursery, why)
 
@@ -289,7 +296,7 @@ class Kernel(Ledger):
             joiner, nursery.joining = nursery.joining, None
             joiner.answer(self, None)
         elif owner is not None and isinstance(owner.wait, Drain) and not owner.has_children():
-            self.complete(owner, None)
+            owner.wait.answer(self, None)
 
     # ---- time
 

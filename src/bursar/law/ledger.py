@@ -18,11 +18,10 @@ from enum import Enum
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
 from bursar.law import budget as money
 from bursar.law import cancel
-from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, UNITS_MAX, Budget, Cost
+from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, UNITS_MAX, Budget, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
 from bursar.law.dispatch import Dispatch
-from bursar.law.nursery import Nursery
 from bursar.law.state import State, move
 from bursar.law.task import Task
 from bursar.law.wake import end_poll
@@ -66,7 +65,7 @@ class Ledger(Dispatch):
 
     def charge_now(self, task: Task, cost: Cost) -> None:
         """Charge the RUNNING task for something that does not wait: paid at once, or refused by an error."""
-        short = money.pay(task.pools, cost)
+        short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else money.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short)
         self._book(task, cost)
@@ -129,14 +128,12 @@ class Ledger(Dispatch):
 
     # ---- money coming in
 
-    def recharge(self, nursery: Nursery, task: Task, amount: Budget) -> None:
-        """Move money down to a child, from the purse and then from its owner's own pools."""
-        sources = nursery.owner.pools if nursery.owner is not None else nursery.pools
+    def recharge(self, task: Task, sources: Pools, amount: Budget) -> None:
+        """Move money down to a task, from the pools above it up to and including `sources`."""
         short = money.top_up(task.pools, sources, amount)
         if short != PAID:
             raise BudgetExceeded(
-                f"{nursery.name} cannot recharge task {task.name!r}: "
-                f"its purse and its owner together are short of {COMPONENTS[short]}",
+                f"task {task.name!r} cannot be recharged: what is above it is short of {COMPONENTS[short]}",
                 task=task.name,
                 component=COMPONENTS[short],
             )

@@ -73,12 +73,7 @@ class Timers:
         """Idempotent: a timer that fired or was disarmed before stays as it is."""
         if not timer.armed:
             return
-        timer.armed = False
-        del self._by_id[timer.id]
-        dead = len(self._heap) - len(self._by_id)
-        if dead > len(self._by_id) + COMPACT_MIN:
-            self._heap = [entry for entry in self._heap if entry[3].armed]
-            heapq.heapify(self._heap)
+        self._drop(timer)
 
     def find(self, id: int, generation: int) -> Timer | None:
         """The armed timer that a host means, or None if that one is no more."""
@@ -96,6 +91,13 @@ class Timers:
         if deadline_ns is None or deadline_ns > now_ns:
             return None
         timer = heapq.heappop(self._heap)[3]
+        self._drop(timer)
+        return timer
+
+    def _drop(self, timer: Timer) -> None:
         timer.armed = False
         del self._by_id[timer.id]
-        return timer
+        dead = len(self._heap) - len(self._by_id)
+        if dead > len(self._by_id) + COMPACT_MIN:
+            self._heap = [entry for entry in self._heap if entry[3].armed]
+            heapq.heapify(self._heap)

@@ -79,12 +79,13 @@ class Wait:
     Whoever can end the wait holds this object: `answer` with a result, `refuse` with an error.
     """
 
-    __slots__ = ("task",)
+    __slots__ = ("generation", "task")
 
     interruptible: bool = True  # False: cancellation is noted, but does not end this wait
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self.generation = task.generation  # an answer that comes after this poll's wait is stale
 
     @property
     def reason(self) -> str:
@@ -100,11 +101,11 @@ class Wait:
 
     def answer(self, kernel: Dispatch, value: Any) -> None:
         """The operation took effect: the task resumes with its result."""
-        kernel.complete(self.task, value)
+        kernel.wake(self.task, self.generation, value=value, effect=True)
 
     def refuse(self, kernel: Dispatch, error: BaseException) -> None:
         """The operation cannot be: the task resumes with an error."""
-        kernel.fail(self.task, error)
+        kernel.wake(self.task, self.generation, error=error)
 
     def blockers(self) -> Iterable[Task]:
         """The tasks that this wait is known to depend on, for the wait graph."""
