@@ -33,6 +33,7 @@ from bursar.errors import (
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import (
+    Capability,
     CapBudget,
     CapChannel,
     CapClock,
@@ -42,6 +43,7 @@ from bursar.law.capability import (
     CapSpawn,
     CapTimer,
 )
+from bursar.law.dispatch import Report
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.nursery import Nursery, nursery
@@ -49,7 +51,7 @@ from bursar.runtime import Cleanup, Runtime, Statistics, run
 from bursar.scope import shield, timeout
 from bursar.select import Selected, select
 from bursar.snapshot import Explanation, Snapshot
-from bursar.supervisor import Supervisor, supervisor
+from bursar.supervisor import Child, Supervisor, supervisor
 from bursar.sync import Event, Lock, Semaphore
 from bursar.task import Task, checkpoint, current_task
 
@@ -72,10 +74,12 @@ __all__ = [
     "CapIO",
     "CapSpawn",
     "CapTimer",
+    "Capability",
     "CapabilityDenied",
     "CapabilityForged",
     "CapabilityRevoked",
     "ChannelClosed",
+    "Child",
     "Cleanup",
     "Deadlock",
     "Event",
@@ -94,6 +98,7 @@ __all__ = [
     "Priority",
     "ProfileError",
     "ReceiveEnd",
+    "Report",
     "RestartLimitExceeded",
     "ResultNotReady",
     "Runtime",

@@ -17,13 +17,15 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Self, TypeVar, TypeVarTuple
 
-from bursar.channel import ReceiveEnd, SendEnd, channel
+from bursar.channel import ReceiveEnd, SendEnd, live_channel
 from bursar.errors import BursarError, ChannelClosed
 from bursar.law.budget import Budget
 from bursar.law.dispatch import Dispatch
+from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome
 from bursar.law.wake import Wait, WaitList
 from bursar.nursery import Nursery, require_coroutine_function
+from bursar.request import running
 from bursar.supervisor import Supervisor, check_profile
 from bursar.task import Task
 
@@ -100,8 +102,9 @@ class Mailbox(Generic[M]):
 class Actor(Generic[M]):
     """The address of an actor."""
 
-    def __init__(self, mailbox: int) -> None:
-        self._send, self._receive = channel(mailbox)
+    def __init__(self, kernel: Kernel, mailbox: int) -> None:
+        self._kernel = kernel
+        self._send, self._receive = live_channel(kernel, running(kernel, "actor()"), mailbox)
         self._taken: dict[Call, None] = {}
         self._current: Callable[[], Task[Any]] | None = None
 
@@ -121,7 +124,7 @@ class Actor(Generic[M]):
 
     async def ask(self, payload: Any) -> Any:
         """Send a `Call` and wait for its answer. Raises `ChannelClosed` if the actor ends without answering."""
-        answer, result = channel(1)
+        answer, result = live_channel(self._kernel, running(self._kernel, "ask()"), 1)
         with result:
             await self._send.send(Call(payload, answer))
             try:
@@ -185,7 +188,9 @@ def actor(
     if type(mailbox) is not int or mailbox < 1:
         raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
     require_coroutine_function(fn)
-    made: Actor[M] = Actor(mailbox)
+    kernel = scope.inside()[0]
+    check_profile(kernel, "actor()")
+    made: Actor[M] = Actor(kernel, mailbox)
     title = name or getattr(fn, "__qualname__", repr(fn))
     if isinstance(scope, Supervisor):
 
@@ -195,8 +200,6 @@ def actor(
         child = scope.adopt(life, (), title, budget, None, "transient", made.over)
         made.run_by(lambda: child.task)
         return made
-    kernel, _ = scope.inside()
-    check_profile(kernel, "actor()")
     task = scope.spawn(fn, made.mailbox(), *args, name=title, budget=budget)
     record = task.inside(kernel)
     record.waiters = WaitList()

@@ -3,12 +3,12 @@
     send, receive = channel()        rendezvous: a send waits for its receiver
     send, receive = channel(10)      up to ten values wait in the buffer
 
-A channel comes to life in the task that first uses it, which needs `CapChannel` for that; whoever holds an end may use
-it. `reserve` is the first half of a send: it waits for room and gives a `Permit`, an obligation, with which the value
-is put in later without waiting. Ends can be cloned; a side is closed when its last clone is. After that senders and
-drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
+A channel comes to life in the task that first awaits it or one of its operations, which needs `CapChannel` for that;
+whoever holds an end may use it. `reserve` is the first half of a send: it waits for room and gives a `Permit`, an
+obligation, with which the value is put in later without waiting. Ends can be cloned; a side is closed when its last
+clone is. After that senders and drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
 
-H1  buffered + reserved ≤ capacity + waiting receivers
+H1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
 H2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
 H3  nobody waits on a side that cannot answer any more
 """
@@ -16,6 +16,7 @@ H3  nobody waits on a side that cannot answer any more
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMisuse, WouldBlock
@@ -26,9 +27,10 @@ from bursar.law.kernel import Kernel
 from bursar.law.obligation import Obligation, Settled
 from bursar.law.task import Task
 from bursar.law.wake import WaitList
-from bursar.request import Entry, Operation
+from bursar.request import Entry, Operation, Request, running
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class _Channel(Generic[T]):
@@ -154,10 +156,14 @@ class _End(Generic[T]):
         self.close()
 
     def _charge_now(self) -> None:
-        """Bill the running task for an operation that does not wait. Before the first use there is nobody to bill."""
+        """Bill the running task for an operation that does not wait."""
         kernel = self._channel.kernel
-        if kernel is not None and kernel.current is not None:
-            kernel.charge_now(kernel.current, CHANNEL)
+        if kernel is None:
+            raise ScopeMisuse(
+                "this channel has not been used by any task yet, so there is nobody to bill: "
+                "make it with `send, receive = await channel(n)`, or await send() or receive() once"
+            )
+        kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
 
 
 class SendEnd(_End[T]):
@@ -181,7 +187,7 @@ class SendEnd(_End[T]):
         """Put a value in now, or raise `WouldBlock`."""
         channel = self._channel
         self._check()
-        if channel.room() <= 0:
+        if channel.kernel is not None and channel.room() <= 0:
             raise WouldBlock(f"{channel} has no room; await send(), or make the buffer larger")
         self._charge_now()
         channel.accept(value)
@@ -222,7 +228,7 @@ class ReceiveEnd(_End[T]):
     def receive_nowait(self) -> T:
         """The next value now, or `WouldBlock`."""
         receive = Receive(self)
-        if not receive.possible():
+        if self._channel.kernel is not None and not receive.possible():
             raise WouldBlock(f"{self._channel} has nothing to receive; await receive()")
         self._charge_now()
         return receive.get()
@@ -267,7 +273,7 @@ class ReceiveEnd(_End[T]):
             raise StopAsyncIteration from None
 
 
-class _SendSide(Operation[Any], Generic[T]):
+class _SendSide(Operation[T_co], Generic[T_co, T]):
     """What waits for room: a send or a reservation."""
 
     __slots__ = ("_channel", "end")
@@ -287,7 +293,7 @@ class _SendSide(Operation[Any], Generic[T]):
         self._channel.senders.leave(entry)
 
 
-class Send(_SendSide[T]):
+class Send(_SendSide[None, T]):
     """The request behind `SendEnd.send`."""
 
     __slots__ = ("value",)
@@ -305,7 +311,7 @@ class Send(_SendSide[T]):
         self._channel.accept(self.value)
 
 
-class Reserve(_SendSide[T]):
+class Reserve(_SendSide["Permit[T]", T]):
     """The request behind `SendEnd.reserve`."""
 
     __slots__ = ()
@@ -415,9 +421,36 @@ class Receive(Operation[T]):
         self._channel.receivers.leave(entry)
 
 
-def channel(buffer: int = 0) -> tuple[SendEnd[Any], ReceiveEnd[Any]]:
+class Channel(tuple[SendEnd[T], ReceiveEnd[T]]):
+    """The two ends of a new channel. Unpack it; or await it first, to bring the channel to life at once."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Request[Any], Any, Channel[T]]:
+        yield from _Birth(self[0]._channel).__await__()  # pyright: ignore[reportPrivateUsage]
+        return self
+
+
+class _Birth(Request[None]):
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: _Channel[Any]) -> None:
+        self._channel = channel
+
+    def perform(self, kernel: Kernel, task: Task) -> None:
+        self._channel.bind(kernel, task)
+
+
+def channel(buffer: int = 0) -> Channel[Any]:
     """A new channel: `send, receive = channel(buffer)`. Without a buffer each send waits for its receiver."""
     if type(buffer) is not int or buffer < 0:
         raise ValueError(f"channel({buffer!r}): the buffer is a whole number of places, 0 for a rendezvous")
     state: _Channel[Any] = _Channel(buffer)
-    return SendEnd(state), ReceiveEnd(state)
+    return Channel((SendEnd(state), ReceiveEnd(state)))
+
+
+def live_channel(kernel: Kernel, task: Task, buffer: int) -> Channel[Any]:
+    """For Bursar's own parts: a channel that is brought to life at once, in `task`."""
+    ends = channel(buffer)
+    ends[0]._channel.bind(kernel, task)  # pyright: ignore[reportPrivateUsage]
+    return ends

@@ -7,25 +7,26 @@ that was cancelled by its handle ends silently; one that was cancelled from outs
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
 
 from bursar import admission
-from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, NurseryClosed, ScopeMisuse
+from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse
 from bursar.execution.coroutine import start
 from bursar.law import budget as money
 from bursar.law import cancel
 from bursar.law.budget import FREE, UNSTATED, Budget, Cost
 from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import Capability, CapBudget
+from bursar.law.capability import Capability
 from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery as Record
 from bursar.law.nursery import NurseryState, result_kind
 from bursar.law.state import OutcomeKind
 from bursar.law.task import Task as TaskRecord
-from bursar.request import Entry, Operation, Request
+from bursar.request import Entry, Operation, Request, counted, running
 from bursar.task import Task
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class _Join(Operation[None]):
         self._record = record
 
     def why(self) -> str:
-        return f"waits for the {len(self._record.children)} tasks of {self._record.name}"
+        return f"waits for {counted(len(self._record.children), 'task')} of {self._record.name}"
 
     def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
         return not self._record.children
@@ -170,10 +171,8 @@ class Nursery:
         admission.refuse_what_is_not_built(depends=depends, priority=priority, needs=needs, retry=retry)
         require_coroutine_function(fn)
         kernel = self._kernel
-        if kernel.current is None:
-            raise NurseryClosed(
-                f"{self.name}: spawn was called outside any task of its runtime; spawn from inside the block"
-            )
+        kernel.require_open(self._record)
+        running(kernel, self.name)
         record = kernel.spawn(
             self._record,
             name=name or getattr(fn, "__qualname__", repr(fn)),
@@ -192,15 +191,16 @@ class Nursery:
     def recharge(self, task: Task[Any], amount: Budget) -> None:
         """Give a child more, out of the purse and then out of the owner's own budget.
 
-        Only the owner may, or a task that holds `CapBudget`.
+        Only the task that opened the nursery may; others need `CapBudget` and `bursar.recharge(amount, task)`.
         """
         record, current = task.inside(self._kernel), self._kernel.current
         if record.nursery is not self._record or record.outcome is not None:
             raise ValueError(f"task {task.name!r} is not a living task of {self.name}")
-        if current is not self._record.owner and (current is None or CapBudget not in current.capabilities):
+        if current is None or current is not self._record.owner:
             who = f"task {current.name!r}" if current is not None else "code outside any task"
             raise CapabilityDenied(
-                f"{who} may not recharge a task of {self.name}: it neither owns it nor holds CapBudget"
+                f"{who} may not recharge out of the purse of {self.name}, which it does not own; "
+                "with CapBudget it can use bursar.recharge(amount, task)"
             )
         owner = self._record.owner
         self._kernel.recharge(record, owner.pools if owner is not None else self._record.pools, amount)
@@ -222,7 +222,7 @@ def require_coroutine_function(fn: Any) -> None:
     if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
         return  # the usual case, for a fraction of what asking `inspect` costs
     unwrapped = inspect.unwrap(fn) if callable(fn) else fn
-    while hasattr(unwrapped, "func"):  # functools.partial
+    while isinstance(unwrapped, functools.partial):
         unwrapped = unwrapped.func
     call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
     if inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call):
@@ -256,17 +256,21 @@ class NurseryBlock:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> bool | None:
         assert self._nursery is not None, "left without being entered"
         kernel, record = self._nursery.inside()
-        scope = record.scope
+        scope, owner = record.scope, record.owner
         assert scope is not None, "a block's nursery has a scope"
+        assert owner is not None, "a block's nursery has an owner"
+        if kernel.current is not owner:
+            if isinstance(error, GeneratorExit):
+                return None  # torn down from outside: whoever does that sees to the children
+            raise ScopeMisuse(f"{record.name} was left by another task than {owner.name!r}, which opened it")
         kernel.close_nursery(record)
-        if kernel.current is not record.owner or (record.owner is not None and record.owner.cut):
-            # Closed from outside: awaiting is not possible any more. Whoever closes sees to the children.
-            if kernel.current is record.owner and not record.children:
+        if owner.cut:  # awaiting is not possible any more, and there are no children left
+            if not record.children:
                 kernel.end_nursery(record)
-            return False
+            return None
         passing: Cancelled | None = None  # a cancellation that is meant for something further out
         if isinstance(error, Cancelled):
             passing = error if error.reason is not scope.reason else None
@@ -279,6 +283,10 @@ class NurseryBlock:
                 await _Join(record)
             except Cancelled as outer:
                 passing = outer
+            except GeneratorExit:  # cut off while waiting: by now there are no children left
+                if not record.children:
+                    kernel.end_nursery(record)
+                raise
         kernel.end_nursery(record)
         if record.failures:
             raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None

@@ -4,7 +4,7 @@ A coroutine awaits a request object; the await yields the object itself to whoev
 bills the task for it and calls `perform` with its own kernel and the task. A request is a description and may be
 awaited again. An `Operation` is a request that may have to wait, and so can be a case of a `select`:
 
-    ready    could it be done now? (changes nothing)
+    ready    could it be done now? (takes nothing; may refuse, and brings what it is about to life)
     take     do it now
     enlist   wait for it: enter the queue of whoever can answer
     delist   leave that queue, if still in it
@@ -15,9 +15,11 @@ Bursar does without.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Iterable
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
+from bursar.errors import ScopeMisuse
 from bursar.law.budget import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.kernel import Kernel
@@ -26,6 +28,20 @@ from bursar.law.wake import Wait
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+def counted(n: int, what: str) -> str:
+    """ "1 task", "2 tasks"."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def running(kernel: Kernel, what: str) -> Task:
+    """The task on whose behalf code runs that does not await: the one that `kernel` is polling, in this thread."""
+    if kernel.current is None:
+        raise ScopeMisuse(f"{what} was used outside any task of its runtime")
+    if kernel.thread != threading.get_ident():
+        raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime")
+    return kernel.current
 
 
 class _Suspended:

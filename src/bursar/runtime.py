@@ -10,6 +10,7 @@ after its tasks have had their chance to clean up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -30,7 +31,7 @@ from bursar.hosts import Host
 from bursar.hosts.native import NativeHost
 from bursar.hosts.virtual import VirtualHost
 from bursar.law import cancel
-from bursar.law.budget import UNSTATED, Budget
+from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
 from bursar.law.chain import fingerprint
@@ -41,6 +42,7 @@ from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
 from bursar.nursery import require_coroutine_function
+from bursar.task import Task as TaskHandle
 from bursar.task import unwrap
 
 T = TypeVar("T")
@@ -70,6 +72,11 @@ class Cleanup:
 
     ops: int = 10_000
     seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if type(self.ops) is not int or not 0 <= self.ops <= UNITS_MAX:
+            raise ValueError(f"Cleanup(ops={self.ops!r}): must be a whole number, not negative")
+        to_ns(self.seconds, "Cleanup.seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,8 @@ class Runtime:
         self.kernel.root.cancel_on_failure = False
         given = chosen.implicit if capabilities is None else tuple(capabilities)
         self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
-        self._host: Host = host or (VirtualHost() if clock == "virtual" else NativeHost())
+        self._make_host = (lambda: host) if host is not None else VirtualHost if clock == "virtual" else NativeHost
+        self._host: Host | None = None  # while it runs
         self._coroutines = Coroutines(self.kernel)
         self._generators = AsyncGenerators(self.kernel)
         self._dump_signal = dump_signal
@@ -166,25 +174,28 @@ class Runtime:
             raise RuntimeUsed("this Runtime has run a program already; make a new one for the next")
         self._used = True
         kernel = self.kernel
+        kernel.thread = threading.get_ident()
         main = kernel.spawn(kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
         start(main, fn, args)
+        host = self._host = self._make_host()
         try:
             with self._generators.hooked(), self._signals():
-                self._pump()
+                self._pump(host)
                 while self._generators.close_all():
-                    self._pump()
+                    self._pump(host)
         except BaseException:
             self._abandon()
             raise
         finally:
-            self._host.close()
+            self._host = None
+            host.close()
         kernel.close_nursery(kernel.root)
         kernel.end_nursery(kernel.root)
         return self._result(main)
 
-    def _pump(self) -> None:
+    def _pump(self, host: Host) -> None:
         """Until no task is left: dispatch, look at the host, wait."""
-        kernel, host, poll = self.kernel, self._host, self._coroutines.poll
+        kernel, poll = self.kernel, self._coroutines.poll
         while kernel.tasks:
             kernel.advance(host.now_ns())
             if self._interrupts and not self._interrupt_seen:
@@ -196,13 +207,13 @@ class Runtime:
                     break
                 poll(task)
             if not kernel.runnable and kernel.tasks and not (self._interrupts and not self._interrupt_seen):
-                self._idle()
+                self._idle(host)
 
-    def _idle(self) -> None:
+    def _idle(self, host: Host) -> None:
         """Nothing is runnable: wait for the next timer, or say that there is nothing to wait for."""
         deadline_ns = self.kernel.timers.next_deadline_ns()
         if deadline_ns is not None:
-            self._host.wait_until(deadline_ns)
+            host.wait_until(deadline_ns)
             return
         if self._deadlock is None:
             graph = snapshot.wait_graph(self.kernel)
@@ -252,7 +263,8 @@ class Runtime:
             yield
             return
         restore: list[tuple[int, Any]] = []
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handler = signal.getsignal(signal.SIGINT)
+        if handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Runtime):
             restore.append((signal.SIGINT, signal.signal(signal.SIGINT, self._on_interrupt)))
         if self._dump_signal is not None:
             restore.append((self._dump_signal, signal.signal(self._dump_signal, self._on_dump)))
@@ -264,19 +276,26 @@ class Runtime:
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
-        self._host.wake()
+        if self._host is not None:
+            self._host.wake()
         if self._interrupts > 1:
             self._coroutines.aborting = True
             raise KeyboardInterrupt
 
     def _on_dump(self, number: int, frame: FrameType | None) -> None:
-        print(self.snapshot(), file=sys.stderr, flush=True)
+        """Between any two lines of the program: whatever goes wrong here must not become its problem."""
+        with contextlib.suppress(Exception):
+            os.write(sys.stderr.fileno(), f"{self.snapshot()}\n".encode())
 
     # ---- authority
 
-    def grant(self, capability: C) -> C:
-        """Mint a capability from its description. What it may do is then decided by whom it is passed to."""
-        return self.kernel.registry.mint(capability)
+    def grant(self, capability: C, to: TaskHandle[Any] | None = None) -> C:
+        """Mint a capability from its description; with `to`, put it into the hands of a task."""
+        minted = self.kernel.registry.mint(capability)
+        if to is not None:
+            record = to.inside(self.kernel)
+            record.capabilities = {**record.capabilities, type(minted): minted}
+        return minted
 
     def _own(self, capability: Capability) -> Capability:
         """A description is minted; what is minted already must be ours."""

@@ -11,7 +11,7 @@ from typing import Any, Self
 from bursar.clock import to_ns
 from bursar.errors import Cancelled, ScopeMisuse
 from bursar.law import cancel
-from bursar.law.cancel import Block
+from bursar.law.cancel import Block, CancelPhase
 from bursar.law.capability import CapTimer, require
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
@@ -50,6 +50,9 @@ class _ScopeBlock:
         self._entered = await self._enter
         return self
 
+    def _delivered(self) -> bool:
+        return self._entered is not None and self._entered[1].phase is CancelPhase.DRAINING
+
     def _leave(self) -> Block:
         assert self._entered is not None, "left without being entered"
         kernel, block = self._entered
@@ -69,9 +72,10 @@ class Timeout(_ScopeBlock):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        delivered = self._delivered()
         block = self._leave()
+        self.expired = delivered and block.reason is not None
         if isinstance(error, Cancelled) and error.reason is block.reason:
-            self.expired = True
             raise TimeoutError(f"task {block.task.name!r} did not finish the block within {self._seconds} s") from None
 
 

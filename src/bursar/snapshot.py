@@ -45,9 +45,8 @@ class Explanation:
 def why(task: Task) -> str:
     """Why a task is in its state, as the end of the sentence "the task …"."""
     match task.state:
-        case State.BLOCKED:
-            assert task.wait is not None, "a BLOCKED task has a wait"
-            return task.wait.reason
+        case State.BLOCKED:  # a dump on a signal may come between two lines, before the wait is noted
+            return task.wait.reason if task.wait is not None else "is about to wait"
         case State.READY:
             return f"waits for its turn in the {task.lane.name.lower() if task.lane is not None else '?'} lane"
         case State.RUNNING:

@@ -30,7 +30,7 @@ from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.task import Task as Record
 from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function
-from bursar.request import Entry, Operation, Request
+from bursar.request import Entry, Operation, Request, counted
 from bursar.select import select
 from bursar.sync import Event
 from bursar.task import Task
@@ -120,7 +120,7 @@ class _NextEnd(Operation[None]):
         _, self._nursery = nursery.inside()
 
     def why(self) -> str:
-        return f"supervises the {len(self._nursery.children)} tasks of {self._nursery.name}"
+        return f"supervises {counted(len(self._nursery.children), 'task')} of {self._nursery.name}"
 
     def ready(self, kernel: Kernel, task: Record) -> bool:
         return bool(self._nursery.ends)
@@ -166,6 +166,14 @@ class Supervisor:
         self._inner: Nursery | None = None
         self._kernel: Kernel | None = None
 
+    def inside(self) -> tuple[Kernel, Nursery]:
+        """For Bursar's own parts: the kernel, and the nursery that holds the children."""
+        if self._inner is None or self._kernel is None:
+            raise ScopeMisuse(
+                "start children inside the block of the supervisor: async with supervisor() as s: s.start(...)"
+            )
+        return self._kernel, self._inner
+
     @property
     def children(self) -> list[Child]:
         """Those that live or will be restarted."""
@@ -197,11 +205,7 @@ class Supervisor:
         if restart not in get_args(Restart):
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
-        inner = self._inner
-        if inner is None:
-            raise ScopeMisuse(
-                "start children inside the block of the supervisor: async with supervisor() as s: s.start(...)"
-            )
+        _, inner = self.inside()
         title = name or getattr(fn, "__qualname__", repr(fn))
         passed = tuple(capabilities) if capabilities is not None else None
 
@@ -235,13 +239,14 @@ class Supervisor:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> bool | None:
         self._closing.set()
         return await self._outer.__aexit__(kind, error, trace)
 
     # ---- the manager
 
     async def _manage(self) -> None:
+        failure: BaseException | None = None
         try:
             on_exhausted = "end" if self._on_exhausted == "end" else "hold"
             async with nursery(name="supervised", budget=self._budget, on_exhausted=on_exhausted) as inner:
@@ -249,9 +254,15 @@ class Supervisor:
                 self._inner = inner
                 self._opened.set()
                 await self._watch(inner)
+        except BaseExceptionGroup as group:
+            failure, *more = group.exceptions
+            if more:
+                raise
         finally:
             for child in self.children:  # the supervisor gave up, or was stopped itself
                 child.ended(final=True)
+        if failure is not None:
+            raise failure  # one level of wrapping is enough
 
     async def _watch(self, inner: Nursery) -> None:
         """Hear what happens to the children until the block has ended and none is left."""

@@ -98,12 +98,13 @@ class _EventWait(_Queued[None]):
 class Semaphore(_Shared):
     """At most `value` permits are out at once."""
 
-    __slots__ = ("_entered", "_holders", "_value")
+    __slots__ = ("_entered", "_holders", "_value", "label")
 
     def __init__(self, value: int) -> None:
         super().__init__()
         if type(value) is not int or value < 0:
             raise ValueError(f"Semaphore({value!r}): must be a whole number, not negative")
+        self.label = "a permit of a semaphore"
         self._value = value
         self._holders: dict[HeldPermit, None] = {}
         self._entered: dict[Task, list[HeldPermit]] = {}  # permits of open `async with` blocks
@@ -165,7 +166,7 @@ class _Acquire(_Queued["HeldPermit"]):
         self._semaphore = semaphore
 
     def why(self) -> str:
-        return f"waits for a permit of a {type(self._semaphore).__name__.lower()}"
+        return f"waits for {self._semaphore.label}"
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         self._semaphore.bind(kernel, task)
@@ -186,8 +187,7 @@ class HeldPermit:
 
     def __init__(self, semaphore: Semaphore, kernel: Kernel, task: Task) -> None:
         self._semaphore = semaphore
-        what = f"a permit of a {type(semaphore).__name__.lower()}"
-        self._obligation = Obligation(kernel.new_id(), task, what, where(task), self._give_back)
+        self._obligation = Obligation(kernel.new_id(), task, semaphore.label, where(task), self._give_back)
 
     def _give_back(self) -> None:
         self._semaphore.take_back(self)
@@ -217,6 +217,7 @@ class Lock:
 
     def __init__(self) -> None:
         self._semaphore = Semaphore(1)
+        self._semaphore.label = "a lock"
 
     def locked(self) -> bool:
         return self._semaphore.value == 0

@@ -53,7 +53,7 @@ class _Ended(Operation[Outcome]):
     def ready(self, kernel: Kernel, task: Record) -> bool:
         if task is self._record:
             raise ScopeMisuse(f"task {task.name!r} awaits itself, which would never end")
-        if self._record.outcome is None and self._record.id not in kernel.tasks:
+        if self._record.outcome is None and kernel.tasks.get(self._record.id) is not self._record:
             raise ScopeMisuse(f"task {self._record.name!r} belongs to another runtime than {task.name!r}")
         return self._record.outcome is not None
 
@@ -117,7 +117,7 @@ class Task(Generic[T_co]):
     @property
     def budget(self) -> Budget:
         """What it may still spend of its own; None where it draws on its nursery's purse."""
-        mine, purse = self._record.pools, self._record.nursery.pools
+        mine, purse = self._record.pools, self._record.purse_of
         return Budget(*(p.left if p is not q else None for p, q in zip(mine, purse, strict=True)))
 
     def wait(self) -> Operation[Outcome]:

@@ -15,7 +15,7 @@ import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait, IllegalTransition
+from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
 from bursar.law.kernel import Drain, Kernel
@@ -54,11 +54,11 @@ class Coroutines:
 
     def poll(self, task: Task) -> None:
         """Run a task that was just dispatched until its poll is over."""
-        if task.cut:
-            self._close(task)
-            return
         if task.ending is not None:
             self.kernel.finish(task, task.ending)
+            return
+        if task.cut:
+            self._close(task)
             return
         value, error, request = task.inbox, task.error, task.retry
         task.inbox = task.error = task.retry = None
@@ -108,7 +108,7 @@ class Coroutines:
                 return None, shortage
         try:
             return request.perform(self.kernel, task), None
-        except IllegalTransition:
+        except AssertionError:
             raise  # a bug of ours must not look like a mistake of the task
         except Exception as refused:
             return None, refused
@@ -142,7 +142,7 @@ class Coroutines:
         if task.has_children():
             kernel.blocked(task, Drain(task))
             return
-        if task.effect:
+        if task.effect and task.inbox is not None:
             kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
         self._close_coroutine(task)
         if task.reason is not None and task.reason.kind is CancelKind.BUDGET:

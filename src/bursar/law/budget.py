@@ -106,6 +106,12 @@ class Budget:
 UNSTATED: Final = Budget()
 
 
+def require_plain(budget: Budget) -> None:
+    """Refuse what only looks like a budget: a subclass could say one thing and be another."""
+    if type(budget) is not Budget:
+        raise TypeError(f"{budget!r} is not a Budget")
+
+
 def _least(a: int | None, b: int | None) -> int | None:
     if a is None or b is None:
         return b if a is None else a

@@ -231,22 +231,27 @@ def begin_cleanup(kernel: Ledger, task: Task) -> None:
     """From here on the task lives on its cleanup allowance."""
     if task.cleanup_left < 0:
         task.cleanup_left = kernel.cleanup_ops
+        task.cleanup_left_ns = kernel.cleanup_ns
         resume_cleanup(kernel, task)
         if task.obligations:
             kernel.draining_holders[task] = None
 
 
 def pause_cleanup(kernel: Ledger, task: Task) -> None:
-    """Waiting for children is not cleaning up: they have allowances of their own, and may be shielded."""
+    """Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields."""
     if task.cleanup_timer is not None:
+        task.cleanup_left_ns = max(0, task.cleanup_timer.deadline_ns - kernel.now_ns)
         kernel.timers.disarm(task.cleanup_timer)
         task.cleanup_timer = None
 
 
 def resume_cleanup(kernel: Ledger, task: Task) -> None:
-    """The time for cleaning up runs, if the task is at it."""
+    """The time for cleaning up runs, if the task is at it and not just waiting for cancelled children."""
+    inner = task.inner
+    if inner is not None and inner.exiting and inner.body_of is not None and inner.body_of.reason is not None:
+        return
     if task.cleanup_left >= 0 and task.cleanup_timer is None:
-        deadline_ns = kernel.now_ns + kernel.cleanup_ns
+        deadline_ns = kernel.now_ns + task.cleanup_left_ns
         task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
 
 

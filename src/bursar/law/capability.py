@@ -133,11 +133,11 @@ def _covers(outer: Any, inner: Any) -> bool:
         case None:
             return True
         case Budget():
-            return isinstance(inner, Budget) and inner.within(outer)
+            return type(inner) is Budget and inner.within(outer)
         case frozenset():
-            return inner <= cast("frozenset[object]", outer)
+            return type(inner) is frozenset and inner <= cast("frozenset[object]", outer)
         case _:
-            return inner is not None and inner <= outer
+            return type(inner) is int and inner <= outer
 
 
 class Registry:

@@ -1,4 +1,4 @@
-"""Every numbered invariant of the law, checked over the whole state at once.
+"""The numbered invariants of the law, as far as one look at the whole state can check them.
 
 The code asserts each invariant where it could break; this file is the second place. It costs O(everything), so it
 runs in tests, after every step, and never in a program. A violation names the invariant and the culprit.
@@ -103,7 +103,7 @@ def _families(kernel: Kernel) -> None:
 def _pool_pairs(kernel: Kernel) -> Iterator[tuple[Pools, Pools]]:
     """Every live (pools, the pools that they were lent from)."""
     for task in kernel.tasks.values():
-        yield task.pools, task.nursery.pools
+        yield task.pools, task.purse_of
         for nursery in (task.owned or {}).values():
             yield nursery.pools, nursery.purse_of
 

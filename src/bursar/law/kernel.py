@@ -75,6 +75,7 @@ class Kernel(Ledger):
         self.cleanup_ns = cleanup_ns
         self.inherit = inherit  # children get their nursery's capabilities without being handed them
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
+        self.thread = 0  # the thread that drives it, for whoever must ask; the law itself has none
         self.actors = False  # whether the profile has supervisors and actors
         self.choices = Stream(seed, -1)  # for select
         self.entropy = Stream(seed, -2)  # for programs
@@ -93,16 +94,13 @@ class Kernel(Ledger):
 
     # ---- spawning
 
-    def may_spawn(self, nursery: Nursery, spawner: Task | None) -> CapSpawn | None:
-        """Raise unless `spawner` may put a task into `nursery` now. None: the runtime itself spawns."""
+    def require_open(self, nursery: Nursery) -> None:
+        """Raise unless `nursery` takes children now (N2)."""
         if nursery.state is not NurseryState.OPEN:
             raise NurseryClosed(
                 f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
                 "spawn inside its `async with` block, before it is cancelled"
-            )  # N2
-        if spawner is None:
-            return None
-        return require(spawner, spawner.capabilities, CapSpawn, f"spawn into {nursery.name}")
+            )
 
     def spawn(
         self,
@@ -118,8 +116,14 @@ class Kernel(Ledger):
 
         `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
         """
+        money.require_plain(budget)
         spawner = self.current
-        permit = self.may_spawn(nursery, spawner)
+        self.require_open(nursery)
+        permit = (
+            require(spawner, spawner.capabilities, CapSpawn, f"spawn into {nursery.name}")
+            if spawner is not None
+            else None  # the runtime itself spawns
+        )
         held = spawner.capabilities if acting and spawner else self._capabilities_for(nursery, spawner, capabilities)
         if permit is not None and permit.task_budget is not None:
             budget = budget.clamp(permit.task_budget)
@@ -152,9 +156,16 @@ class Kernel(Ledger):
     def _capabilities_for(
         self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
     ) -> Capabilities:
+        """What a new task holds: what it was handed, or else what its nursery passes on and its spawner has."""
         if passed is not None:
             return delegate(self.registry, spawner, spawner.capabilities if spawner is not None else {}, passed)
-        return nursery.capabilities if self.inherit or spawner is None else {}
+        if spawner is None or (nursery.explicit and spawner is nursery.owner):
+            return nursery.capabilities
+        if not (self.inherit or nursery.explicit):
+            return {}
+        if spawner is nursery.owner or spawner.capabilities is nursery.capabilities:
+            return nursery.capabilities
+        return {kind: spawner.capabilities[kind] for kind in nursery.capabilities if kind in spawner.capabilities}
 
     def _check_purse(self, nursery: Nursery, budget: Budget) -> None:
         """Raise unless the purse pays for the spawn and leaves something of the operations asked for."""
@@ -183,6 +194,7 @@ class Kernel(Ledger):
         capabilities: Iterable[Capability] | None = None,
     ) -> Nursery:
         """A nursery owned by `owner`, whose purse comes out of the owner's own pools."""
+        money.require_plain(budget)
         require(owner, owner.capabilities, CapSpawn, "open a nursery")
         held = (
             inheritable(owner.capabilities)
@@ -193,6 +205,7 @@ class Kernel(Ledger):
         id = self.new_id()
         title = f"nursery {name!r}" if name else f"nursery {id} of {owner.name!r}"
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
+        nursery.explicit = capabilities is not None
         nursery.scope = Block(owner)
         nursery.scope.body_of = nursery
         if owner.owned is None:
@@ -207,7 +220,8 @@ class Kernel(Ledger):
             move_nursery(nursery, NurseryState.CLOSING)
         if nursery.scope is not None and nursery.owner is not None:
             nursery.scope.exiting = True
-            cancel.pause_cleanup(self, nursery.owner)
+            if nursery.state is NurseryState.CANCELLING:
+                cancel.pause_cleanup(self, nursery.owner)
             nursery.owner.cancel_pending = cancel.deliverable(nursery.owner) is not None
 
     def end_nursery(self, nursery: Nursery) -> None:
@@ -250,7 +264,7 @@ class Kernel(Ledger):
         cancel.leave_all(self, task)
         end(task, outcome)
         task.wake = WakeState.DONE
-        money.close(task.pools, task.nursery.pools)
+        money.close(task.pools, task.purse_of)
         if task.spawn_cap is not None:
             self.registry.release(task.spawn_cap)
         del self.tasks[task.id]
@@ -274,7 +288,9 @@ class Kernel(Ledger):
         self.blocked(task, Drain(task))
 
     def _end_abandoned(self, task: Task, nursery: Nursery) -> None:
-        """End a nursery, without children by now, whose block was never left."""
+        """End a nursery, without children by now, whose block was never left: nobody will raise its failures."""
+        for error in nursery.failures:
+            self.report("failure_unraised", task, f"left {nursery.name} without seeing that {error!r} happened in it")
         while task.inner is not nursery.scope and isinstance(task.inner, Block):
             cancel.leave(self, task.inner)
         self.close_nursery(nursery)

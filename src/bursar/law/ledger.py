@@ -8,7 +8,7 @@ or nothing is paid and one of three things follows:
     ops, channel ops, syscalls  EXHAUSTED; its nursery's policy decides: end with `BudgetExceeded`, or hold
 
 A task on hold waits for `recharge` by its nursery's owner, by a supervisor or by a holder of `CapBudget`. A task that
-cleans up pays its operations from the cleanup allowance; overrunning that cuts it off.
+cleans up may go into debt for its operations, up to the cleanup allowance; overrunning that cuts it off.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bursar.law.capability import CapBudget, require
 from bursar.law.dispatch import Dispatch
 from bursar.law.state import State, move
 from bursar.law.task import Task
-from bursar.law.wake import end_poll
+from bursar.law.wake import WakeState
 
 
 class Bill(Enum):
@@ -58,8 +58,8 @@ class Ledger(Dispatch):
             cancel.cut(self, task, f"cleanup took more than {self.cleanup_ops:,} ops")
             return Bill.CUT
         if cleaning or short in (MEMORY, SPAWNS):
-            return self.shortage(task, short)
-        self._run_dry(task, short)
+            return self.shortage(task, short, cost)
+        self._run_dry(task, short, cost)
         self.at = None
         return Bill.SUSPENDED
 
@@ -67,7 +67,7 @@ class Ledger(Dispatch):
         """Charge the RUNNING task for something that does not wait: paid at once, or refused by an error."""
         short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else money.pay(task.pools, cost)
         if short != PAID:
-            raise self.shortage(task, short)
+            raise self.shortage(task, short, cost)
         self._book(task, cost)
 
     def _book(self, task: Task, cost: Cost) -> None:
@@ -79,23 +79,32 @@ class Ledger(Dispatch):
                 task.turn_left -= amount
 
     def _pay_cleanup(self, task: Task, cost: Cost) -> int:
-        """While it cleans up, a task's operations come from the allowance and the rest as always."""
+        """While it cleans up, a task pays as always; operations that it cannot pay go on its credit.
+
+        The credit is as large as the allowance and lasts for the life of the task: being cancelled again and
+        again is no source of income.
+        """
         ops = sum(amount for component, amount in cost if component == OPS)
         if ops > task.cleanup_left:
             return OPS
-        short = money.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
+        short = money.pay(task.pools, cost)
+        if short == OPS and task.credit_used + ops <= self.cleanup_ops:
+            short = money.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
+            task.credit_used += ops if short == PAID else 0
         if short == PAID:
             task.cleanup_left -= ops
         return short
 
     def _exhausted(self, task: Task, component: int) -> None:
+        """Nothing was charged and nothing was done: a wake that came meanwhile has nothing to end."""
         self._poll_over(task)
         move(task, State.EXHAUSTED)
-        end_poll(task)
+        task.wake = WakeState.IDLE
+        task.inbox, task.error, task.effect = None, None, False
         task.short_of = component
         task.since_ns = self.now_ns
 
-    def _run_dry(self, task: Task, component: int) -> None:
+    def _run_dry(self, task: Task, component: int, cost: Cost) -> None:
         """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
         self.counters["exhausted"] += 1
         self._exhausted(task, component)
@@ -108,20 +117,21 @@ class Ledger(Dispatch):
                 waiter.answer(self, task)
             return
         self.note("budget_exceeded", task, COMPONENTS[component])
-        task.error = self.shortage(task, component)
+        task.error = self.shortage(task, component, cost)
         task.retry = None
         task.phase = CancelPhase.DRAINING
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
         cancel.begin_cleanup(self, task)
         self._ready(task)
 
-    def shortage(self, task: Task, component: int) -> BudgetExceeded:
+    def shortage(self, task: Task, component: int, cost: Cost) -> BudgetExceeded:
         """The error for a component that cannot pay."""
+        needed = dict(cost)[component]
         name = COMPONENTS[component]
         kind = {MEMORY: MemoryBudgetExceeded, SPAWNS: SpawnBudgetExceeded}.get(component, BudgetExceeded)
         return kind(
-            f"task {task.name!r} ({task.id}) has used up its {name} ({task.spent[component]:,} spent, "
-            f"{task.pools[component].left:,} left); give it a larger budget or recharge it",
+            f"task {task.name!r} ({task.id}) is out of {name}: it needs {needed:,}, has {task.pools[component].left:,} "
+            f"left and has spent {task.spent[component]:,}; give it a larger budget or recharge it",
             task=task.name,
             component=name,
         )
@@ -130,6 +140,7 @@ class Ledger(Dispatch):
 
     def recharge(self, task: Task, sources: Pools, amount: Budget) -> None:
         """Move money down to a task, from the pools above it up to and including `sources`."""
+        money.require_plain(amount)
         short = money.top_up(task.pools, sources, amount)
         if short != PAID:
             raise BudgetExceeded(
@@ -141,6 +152,7 @@ class Ledger(Dispatch):
 
     def recharge_by_capability(self, holder: Task, task: Task, amount: Budget) -> None:
         """Put fresh money into a task's pools, within the limits of the holder's `CapBudget`."""
+        money.require_plain(amount)
         permit = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
         self.registry.draw(holder, permit, amount)
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):

@@ -64,6 +64,7 @@ class Nursery:
         "ends_waiter",
         "exhausted",
         "exhausted_waiter",
+        "explicit",
         "failures",
         "hold",
         "id",
@@ -100,6 +101,7 @@ class Nursery:
         self.pools = pools
         self.purse_of = purse_of  # the pools that its own were lent from
         self.capabilities = capabilities
+        self.explicit = False  # the capabilities were named when it was opened
         self.cancel_on_failure = True
         self.hold = False  # an exhausted child waits for a recharge instead of ending
         self.exhausted: dict[int, Task] = {}  # children on hold, longest first

@@ -36,8 +36,10 @@ class Task(Scope):
         "cancel_pending",
         "capabilities",
         "cleanup_left",
+        "cleanup_left_ns",
         "cleanup_timer",
         "context",
+        "credit_used",
         "cut",
         "effect",
         "ending",
@@ -54,6 +56,7 @@ class Task(Scope):
         "owned",
         "pinned",
         "pools",
+        "purse_of",
         "queue",
         "retry",
         "short_of",
@@ -98,11 +101,14 @@ class Task(Scope):
         self.inner: Scope | None = None  # the innermost open block; None: the task itself
         self.cancel_pending = False  # a request is visible from where it stands
         self.cleanup_left = -1  # ops left for cleanup; -1 = not finalizing
+        self.cleanup_left_ns = 0  # and time, while the timer does not run
         self.cleanup_timer: Timer | None = None
         self.cut = False  # overran its cleanup: to be closed, not resumed
         self.ending: Outcome | None = None  # decided, but it still owns live children
         # economy
         self.pools = pools
+        self.purse_of = nursery.pools  # the pools that its own were lent from
+        self.credit_used = 0  # ops of cleanup that it could not pay
         self.spent = array("q", _NOTHING)  # by component; an array, so that the collector need not look inside
         self.turn_left = 0
         self.short_of = -1  # the component it could not pay; -1 = its turn was over

@@ -51,6 +51,8 @@ def notify(task: Task, generation: int) -> Notice:
         return Notice.STALE
     match task.wake:
         case WakeState.IDLE:
+            if task.wait is None:
+                return Notice.STALE  # on hold: a wake is no recharge
             task.wake = WakeState.QUEUED
             return Notice.ENQUEUE
         case WakeState.RUNNING:
