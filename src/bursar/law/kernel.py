@@ -75,7 +75,7 @@ class Kernel(Ledger):
         self.cleanup_ns = cleanup_ns
         self.inherit = inherit  # children get their nursery's capabilities without being handed them
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
-        self.thread = 0  # the thread that drives it, for whoever must ask; the law itself has none
+        self.thread = 0  # the thread of the runtime that drives it, for whoever must ask; 0: driven by hand
         self.actors = False  # whether the profile has supervisors and actors
         self.choices = Stream(seed, -1)  # for select
         self.entropy = Stream(seed, -2)  # for programs

@@ -1,0 +1,232 @@
+"""Async generators: closed in their own runtime, in order, also when a task forgets one half way."""
+
+import gc
+import sys
+
+import pytest
+
+import bursar
+from bursar import Runtime, nursery, sleep
+from bursar.law.invariants import check
+
+
+def generators(log):
+    async def numbers(name):
+        try:
+            for i in range(10):
+                yield i
+                await bursar.checkpoint()
+        finally:
+            await sleep(1)
+            log.append(name)
+
+    return numbers
+
+
+def run(main, *args, **keywords):
+    runtime = Runtime(clock="virtual", **keywords)
+    value = runtime.run(main, *args)
+    check(runtime.kernel)
+    return value
+
+
+def test_a_generator_that_is_used_up_closes_itself():
+    log = []
+
+    async def main():
+        return [i async for i in generators(log)("a")]
+
+    assert run(main) == list(range(10))
+    assert log == ["a"]
+
+
+def test_one_that_is_abandoned_half_way_is_closed_and_its_cleanup_may_await():
+    log = []
+
+    async def main():
+        async for i in generators(log)("a"):
+            if i == 3:
+                break
+        await sleep(5)
+        return list(log)
+
+    assert run(main) == ["a"]
+
+
+def test_one_that_is_still_held_is_closed_at_the_end_of_the_run():
+    log = []
+    kept = []
+
+    async def main():
+        numbers = generators(log)("kept")
+        kept.append(numbers)
+        await numbers.__anext__()
+        return list(log)
+
+    assert run(main) == []
+    assert log == ["kept"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_several_are_closed_in_the_order_of_their_first_iteration(workers):
+    log = []
+    kept = []
+
+    async def numbers(name):
+        try:
+            yield 1
+        finally:
+            log.append(name)
+            await sleep(1)
+
+    async def main():
+        made = [numbers(name) for name in "abcd"]
+        kept.extend(made)
+        for i in (2, 0, 3, 1):
+            await made[i].__anext__()
+
+    run(main, workers=workers)
+    assert log == ["c", "a", "d", "b"]
+
+
+def test_one_that_was_never_iterated_needs_no_closing():
+    log = []
+    kept = []
+
+    async def main():
+        kept.append(generators(log)("never"))
+
+    run(main)
+    assert log == []
+
+
+def test_one_in_a_cycle_is_closed_when_the_collector_finds_it():
+    log = []
+
+    async def main():
+        numbers = generators(log)("cycle")
+        cycle = [numbers]
+        cycle.append(cycle)
+        await numbers.__anext__()
+        del numbers, cycle
+        gc.collect()
+        await sleep(5)
+        return list(log)
+
+    assert run(main) == ["cycle"]
+
+
+def test_a_cleanup_that_makes_another_generator_is_closed_too():
+    log = []
+    kept = []
+
+    async def outer():
+        try:
+            yield 1
+        finally:
+            inner = generators(log)("inner")
+            kept.append(inner)
+            await inner.__anext__()
+            log.append("outer")
+
+    async def main():
+        numbers = outer()
+        kept.append(numbers)
+        await numbers.__anext__()
+
+    run(main)
+    assert log == ["outer", "inner"]
+
+
+def test_an_error_in_the_cleanup_of_an_abandoned_generator_is_reported():
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            raise ValueError("in the cleanup")
+
+    async def main():
+        async for _ in numbers():
+            break
+        await sleep(1)
+
+    runtime = Runtime(clock="virtual")
+    runtime.run(main)
+    (report,) = runtime.reports
+    assert "numbers" in report.task
+    assert "in the cleanup" in report.detail
+
+
+def test_generators_are_closed_when_the_program_failed_or_was_cancelled():
+    log = []
+    kept = []
+
+    async def main(error):
+        numbers = generators(log)("x")
+        kept.append(numbers)
+        await numbers.__anext__()
+        raise error
+
+    with pytest.raises(KeyError):
+        run(main, KeyError())
+    assert log == ["x"]
+
+
+def test_cancelling_a_task_inside_a_generator_runs_the_generators_cleanup():
+    log = []
+
+    async def numbers():
+        try:
+            yield 1
+            await sleep(100)
+        finally:
+            log.append("closed")
+
+    async def child():
+        async for _ in numbers():
+            pass
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(child)
+            await sleep(1)
+            task.cancel()
+
+    run(main)
+    assert log == ["closed"]
+
+
+def test_the_hooks_are_given_back_and_nested_runs_keep_their_own():
+    log = []
+
+    async def inner():
+        async for _ in generators(log)("inner"):
+            break
+
+    async def main():
+        mine = sys.get_asyncgen_hooks()
+        run(inner)
+        assert log == ["inner"]
+        assert sys.get_asyncgen_hooks() == mine
+        async for _ in generators(log)("outer"):
+            break
+
+    before = sys.get_asyncgen_hooks()
+    run(main)
+    assert sys.get_asyncgen_hooks() == before
+    assert log == ["inner", "outer"]
+
+
+def test_with_a_dry_purse_it_is_counted_that_nobody_could_close_it():
+    log = []
+    kept = []
+
+    async def main():
+        numbers = generators(log)("x")
+        kept.append(numbers)
+        await numbers.__anext__()
+
+    runtime = Runtime(clock="virtual", budget=bursar.Budget(spawns=1))
+    runtime.run(main)
+    assert runtime.statistics().counters["asyncgen_unclosed"] == 1
+    check(runtime.kernel)

@@ -1,0 +1,129 @@
+"""Right uses of every public name with a type, and the types that a checker must find for them."""
+
+from typing import Any, assert_type
+
+import bursar
+from bursar import (
+    Actor,
+    Budget,
+    Call,
+    CapSpawn,
+    Mailbox,
+    Nursery,
+    Outcome,
+    Permit,
+    ReceiveEnd,
+    Selected,
+    SendEnd,
+    State,
+    Task,
+)
+
+
+async def double(n: int) -> int:
+    return 2 * n
+
+
+async def join(text: str, n: int, *, sep: str = "") -> str:
+    return sep.join([text] * n)
+
+
+async def nothing() -> None:
+    pass
+
+
+async def spawning() -> int:
+    async with bursar.nursery(budget=Budget(ops=100), name="n") as n:
+        assert_type(n, Nursery)
+        number = n.spawn(double, 1)
+        assert_type(number, Task[int])
+        text = n.spawn(join, "x", 3, name="joiner", budget=Budget(ops=5))
+        assert_type(text, Task[str])
+        assert_type(n.spawn(nothing), Task[None])
+        assert_type(await number, int)
+        assert_type(text.outcome, Outcome | None)
+        assert_type(number.state, State)
+        assert_type(number.spent, Budget)
+        assert_type(await number.wait(), Outcome)
+        n.cancel("enough")
+    assert_type(text.result, str)
+    return number.result
+
+
+async def times() -> float:
+    await bursar.sleep(1)
+    await bursar.sleep_until(2.5)
+    await bursar.checkpoint()
+    await bursar.charge(ops=5, memory=1)
+    async with bursar.timeout(5) as limit, bursar.shield():
+        assert_type(limit.expired, bool)
+    async with bursar.timeout(None):
+        pass
+    assert_type(await bursar.entropy(), int)
+    return await bursar.now()
+
+
+async def numbers(send: SendEnd[int], receive: ReceiveEnd[int]) -> int:
+    await send.send(1)
+    send.send_nowait(2)
+    permit = await send.reserve()
+    assert_type(permit, Permit[int])
+    permit.send(3)
+    assert_type(receive.receive_nowait(), int)
+    async for value in receive:
+        assert_type(value, int)
+    with send.clone() as more:
+        assert_type(more, SendEnd[int])
+    return await receive.receive()
+
+
+async def choosing(receive: ReceiveEnd[int], event: bursar.Event, task: Task[str]) -> int:
+    chosen = await bursar.select(receive.receive(), event.wait(), bursar.sleep(1), task.wait(), default=None)
+    assert_type(chosen, Selected)
+    return chosen.index
+
+
+async def locks() -> None:
+    lock, semaphore = bursar.Lock(), bursar.Semaphore(2)
+    async with lock, semaphore:
+        assert_type(lock.locked(), bool)
+    permit = await semaphore.acquire()
+    permit.release()
+
+
+async def talker(mailbox: Mailbox[str], times: int) -> None:
+    async for message in mailbox:
+        assert_type(message, str)
+
+
+async def answerer(mailbox: Mailbox[Call]) -> None:
+    async for call in mailbox:
+        call.reply(call.payload)
+
+
+async def supervising() -> None:
+    async with bursar.supervisor("one_for_all", max_restarts=5) as s:
+        child = s.start(double, 1, restart="permanent")
+        assert_type(child.restarts, int)
+        ref = bursar.actor(s, talker, 3)
+        assert_type(ref, Actor[str])
+        await ref.send("x")
+        assert_type(await ref.ask("x"), Any)
+
+
+async def capable() -> None:
+    held = await bursar.capabilities()
+    narrow = CapSpawn(max_tasks=1).attenuate(max_tasks=0)
+    assert_type(narrow, CapSpawn)
+    assert CapSpawn in held
+
+
+def running() -> None:
+    assert_type(bursar.run(double, 1), int)
+    assert_type(bursar.run(join, "x", 2, clock="virtual", seed=1), str)
+    runtime = bursar.Runtime(clock="virtual", profile="cluster")
+    assert_type(runtime.run(double, 2), int)
+    assert_type(runtime.grant(CapSpawn()), CapSpawn)
+    assert_type(runtime.fingerprint, str)
+    assert_type(str(runtime.snapshot()), str)
+    assert_type(runtime.statistics().spawned, int)

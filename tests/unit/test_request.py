@@ -1,0 +1,133 @@
+"""Requests: descriptions that a coroutine awaits and a kernel performs, with nothing ambient in between."""
+
+import pytest
+
+import bursar
+from bursar.request import SUSPENDED, Operation, Request
+
+
+class Number(Request[int]):
+    """Answers at once."""
+
+    def __init__(self, number):
+        self.number = number
+        self.asked = []
+
+    def perform(self, kernel, task):
+        self.asked.append((kernel, task.name))
+        return self.number
+
+
+class Refused(Request[None]):
+    """Cannot be."""
+
+    def perform(self, kernel, task):
+        raise LookupError("no")
+
+
+class Never(Operation[None]):
+    """Waits for ever, and knows how to leave."""
+
+    reason = "waits for the end of days"
+
+    def __init__(self):
+        self.queue = []
+
+    def ready(self, kernel, task):
+        return False
+
+    def enlist(self, kernel, entry):
+        self.queue.append(entry)
+
+    def delist(self, kernel, entry):
+        if entry in self.queue:
+            self.queue.remove(entry)
+
+
+def test_a_request_is_performed_by_the_kernel_that_drives_the_task(run):
+    number = Number(7)
+
+    async def main():
+        return await number, await number
+
+    assert run(main) == (7, 7)
+    assert [kernel for kernel, _ in number.asked] == [run.runtime.kernel] * 2
+
+
+def test_awaiting_yields_the_request_itself():
+    number = Number(7)
+    waiting = number.__await__()
+    assert next(waiting) is number
+    with pytest.raises(StopIteration) as stop:
+        waiting.send("answer")
+    assert stop.value.value == "answer"
+
+
+def test_a_refusal_is_raised_at_the_await(run):
+    async def main():
+        with pytest.raises(LookupError, match="no"):
+            await Refused()
+        return "went on"
+
+    assert run(main) == "went on"
+
+
+def test_a_request_costs_one_op_unless_it_says_otherwise(run):
+    class Dear(Number):
+        def bill(self):
+            return ((0, 5), (4, 2))
+
+    async def main():
+        me = await bursar.current_task()
+        before = me.spent
+        await Number(1)
+        middle = me.spent
+        await Dear(1)
+        after = me.spent
+        return middle.ops - before.ops, after.ops - middle.ops, after.syscalls
+
+    assert run(main) == (1, 5, 2)
+
+
+def test_a_request_that_cannot_be_paid_is_not_performed(run):
+    number = Number(1)
+
+    async def child():
+        await number
+        await number
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(child, budget=bursar.Budget(ops=1))
+
+    with pytest.raises(ExceptionGroup):
+        run(main)
+    assert len(number.asked) == 1
+
+
+def test_an_operation_that_waits_leaves_its_queue_when_its_task_is_cancelled(run):
+    never = Never()
+
+    async def child():
+        await never
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(child)
+            await bursar.sleep(1)
+            assert len(never.queue) == 1
+            assert task.explain().reason == "waits for the end of days"
+            assert list(never.queue[0].blockers()) == []
+            n.cancel()
+        return never.queue
+
+    assert run(main) == []
+
+
+def test_the_bare_classes_do_nothing():
+    with pytest.raises(NotImplementedError):
+        Request().perform(None, None)
+    for method in ("ready", "take", "enlist", "delist"):
+        with pytest.raises(NotImplementedError):
+            getattr(Operation(), method)(None, None)
+    assert type(SUSPENDED).__doc__

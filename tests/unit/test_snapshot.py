@@ -1,0 +1,286 @@
+"""Snapshots and explanations: true in every state, drawn as a tree, and safe to take at any moment."""
+
+import sys
+
+import pytest
+
+import bursar
+from bursar import Budget, State, nursery, sleep
+
+
+async def forever():
+    await sleep(1000)
+
+
+def explained(run, prepare):
+    """The explanation that `prepare(n)` returns, taken inside a nursery that is then cancelled."""
+
+    async def main():
+        async with nursery(name="family", on_exhausted="hold") as n:
+            try:
+                return await prepare(n)
+            finally:
+                n.cancel()
+
+    return run(main)
+
+
+def test_a_ready_task_waits_for_its_turn(run):
+    async def prepare(n):
+        return n.spawn(forever, name="t").explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.state is State.READY
+    assert explanation.reason == "waits for its turn in the ready lane"
+    assert str(explanation) == "task 't' (4) is READY: waits for its turn in the ready lane [0 s; spent 0 ops]"
+
+
+def test_a_running_task_runs(run):
+    async def prepare(n):
+        return (await bursar.current_task()).explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.state is State.RUNNING
+    assert explanation.reason == "runs"
+
+
+@pytest.mark.parametrize(
+    ("wait", "reason"),
+    [
+        (lambda n: sleep(1000), "sleeps for 1000 s"),
+        (lambda n: bursar.sleep_until(900), "sleeps until 900 s"),
+        (lambda n: bursar.Event().wait(), "waits for an event"),
+        (lambda n: bursar.channel()[1].receive(), "waits to receive from channel 5"),
+        (lambda n: bursar.channel()[0].send(1), "waits to send to channel 5"),
+        (lambda n: bursar.channel()[0].reserve(), "waits to reserve a place in channel 5"),
+        (lambda n: bursar.Semaphore(0).acquire(), "waits for a permit of a semaphore"),
+        (lambda n: n.wait_exhausted(), "waits for a task of nursery 'family' to run out of budget"),
+    ],
+)
+def test_a_blocked_task_says_what_it_waits_for_and_since_when(run, wait, reason):
+    kept = []
+
+    async def waiter(n):
+        ends = wait(n)
+        kept.append(ends)
+        await ends
+
+    async def prepare(n):
+        task = n.spawn(waiter, n)
+        await sleep(2)
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.state is State.BLOCKED
+    assert explanation.reason == reason
+    assert explanation.seconds == 2.0
+
+
+def test_who_waits_for_a_task_names_it(run):
+    async def waiter(box):
+        await box[0]
+
+    async def prepare(n):
+        target = n.spawn(forever, name="target")
+        task = n.spawn(waiter, [target])
+        await sleep(1)
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.reason == "waits for task 'target'"
+    assert explanation.blockers == ("target",)
+
+
+def test_who_waits_for_a_nursery_counts_its_tasks(run):
+    async def parent():
+        async with nursery(name="inner") as n:
+            n.spawn(forever, name="a")
+            n.spawn(forever, name="b")
+
+    async def prepare(n):
+        task = n.spawn(parent)
+        await sleep(1)
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.reason == "waits for 2 tasks of nursery 'inner'"
+    assert explanation.blockers == ("a", "b")
+
+
+def test_an_exhausted_task_says_of_what_and_who_could_recharge_it(run):
+    async def spender():
+        await bursar.charge(syscalls=1)
+
+    async def prepare(n):
+        task = n.spawn(spender, budget=Budget(syscalls=0))
+        await sleep(1)
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.state is State.EXHAUSTED
+    assert explanation.reason == "ran out of syscalls and waits for nursery 'family' to recharge it"
+    assert explanation.seconds == 1.0
+
+
+def test_a_task_that_is_over_says_how_it_ended(run):
+    async def value():
+        return 1
+
+    async def prepare(n):
+        task = n.spawn(value)
+        await task
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.state is State.DONE
+    assert explanation.reason == "ok"
+
+
+def test_a_task_that_is_asked_to_stop_says_why(run):
+    async def slow():
+        try:
+            await sleep(1000)
+        finally:
+            await sleep(5)
+
+    async def prepare(n):
+        task = n.spawn(slow)
+        await sleep(1)
+        before = task.explain().cancelling
+        task.cancel("enough")
+        requested = task.explain().cancelling
+        await sleep(1)
+        return before, requested, task.explain()
+
+    before, requested, explanation = explained(run, prepare)
+    assert (before, requested) == ("", "user: enough")
+    assert explanation.cancelling == "user: enough"
+    assert str(explanation).endswith("— asked to stop (user: enough)")
+
+
+def test_what_was_spent_is_listed(run):
+    async def spender():
+        await bursar.charge(ops=2000, memory=5)
+        await bursar.Event().wait()
+
+    async def prepare(n):
+        task = n.spawn(spender)
+        await sleep(1)
+        return task.explain()
+
+    explanation = explained(run, prepare)
+    assert explanation.spent == Budget(2001, 5, 0, 0, 0)
+    assert "spent 2,001 ops, 5 memory" in str(explanation)
+
+
+def test_the_tree_shows_nurseries_and_tasks_by_depth(run):
+    async def parent():
+        async with nursery(name="inner") as n:
+            n.spawn(forever, name="leaf")
+
+    async def main():
+        async with nursery(name="outer") as n:
+            n.spawn(parent, name="parent")
+            n.spawn(forever, name="other")
+            await sleep(1)
+            snapshot = run.runtime.snapshot()
+            n.cancel()
+            return snapshot
+
+    snapshot = run(main)
+    assert [(row.depth, row.nursery or row.task.name) for row in snapshot.rows] == [
+        (0, "the root nursery: OPEN, 1 live of 1"),
+        (1, main.__qualname__),
+        (2, "nursery 'outer': OPEN, 2 live of 2"),
+        (3, "parent"),
+        (4, "nursery 'inner': CLOSING, 1 live of 1"),
+        (5, "leaf"),
+        (3, "other"),
+    ]
+    assert len(snapshot.tasks) == 4
+    text = str(snapshot).splitlines()
+    assert text[0].startswith("bursar: 4 tasks at 1 s after ")
+    assert text[4].startswith("      - parent (")
+    assert "BLOCKED: waits for 1 task of nursery 'inner'" in text[4]
+
+
+def test_a_tree_of_any_depth_can_be_drawn(run):
+    async def nest(depth):
+        async with nursery() as n:
+            if depth:
+                n.spawn(nest, depth - 1)
+            await sleep(10)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(nest, 2000)
+            await sleep(5)
+            return run.runtime.snapshot()
+
+    snapshot = run(main)
+    assert len(snapshot.tasks) == 2002
+    assert "(level 4003) - " in str(snapshot)
+
+
+def test_before_and_after_the_run_the_tree_is_empty():
+    async def main():
+        pass
+
+    runtime = bursar.Runtime(clock="virtual")
+    assert runtime.snapshot().tasks == ()
+    runtime.run(main)
+    assert runtime.snapshot().tasks == ()
+    assert "the root nursery: CLOSED, 0 live of 1" in str(runtime.snapshot())
+
+
+def test_a_snapshot_can_be_taken_between_any_two_lines_of_the_runtime():
+    """A signal may arrive anywhere. Whatever the kernel is doing, drawing the tree must not break the program."""
+    broken = {}
+    busy = False
+
+    def trace(frame, event, argument):
+        nonlocal busy
+        if busy or not frame.f_globals.get("__name__", "").startswith("bursar."):
+            return None
+        if event == "line":
+            busy = True
+            try:
+                str(runtime.snapshot())
+            except BaseException as error:
+                broken[f"{frame.f_globals['__name__']}:{frame.f_lineno}"] = repr(error)
+            finally:
+                busy = False
+        return trace
+
+    async def sender(send):
+        await send.send(1)
+        await sleep(1)
+
+    async def spender():
+        while True:
+            await bursar.checkpoint()
+
+    async def main():
+        send, receive = bursar.channel()
+        lock = bursar.Lock()
+        async with nursery(on_exhausted="hold") as n:
+            n.spawn(sender, send)
+            task = n.spawn(sender, send)
+            held = n.spawn(spender, budget=Budget(ops=3))
+            async with lock:
+                await bursar.select(receive.receive(), sleep(1))
+                await receive.receive()
+            await sleep(0.5)
+            task.cancel()
+            n.recharge(held, Budget(ops=1))
+            await sleep(1)
+            n.cancel()
+
+    runtime = bursar.Runtime(clock="virtual")
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        runtime.run(main)
+    finally:
+        sys.settrace(before)
+    assert broken == {}
