@@ -415,6 +415,8 @@ class Receive(Operation[T]):
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         self._channel.receivers.join(entry)
+
+    def enlisted(self, kernel: Kernel) -> None:
         self._channel.refill()  # a reservation may have waited for a receiver
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:

@@ -9,10 +9,23 @@ the package, so that the law, the hosts and the command line can all raise the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from bursar.law.cancel import CancelReason
+
+
+TEXT_MAX: Final = 400  # of a program's own words that we repeat
+
+
+def brief(thing: object, how: Callable[[Any], str] = str) -> str:
+    """A program's object in our words: short, plain, and never an error of its own."""
+    try:
+        text = str.__str__(how(thing))
+    except BaseException:
+        text = f"<{type.__dict__['__name__'].__get__(type(thing))} that cannot be printed>"
+    return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "…"
 
 
 class BursarError(Exception):

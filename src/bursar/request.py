@@ -92,6 +92,9 @@ class Operation(Request[T_co]):
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         raise NotImplementedError
 
+    def enlisted(self, kernel: Kernel) -> None:
+        """The task waits now: whatever its waiting makes possible may happen."""
+
     def delist(self, kernel: Kernel, entry: Entry) -> None:
         raise NotImplementedError
 
@@ -105,6 +108,7 @@ class Operation(Request[T_co]):
         entry = Entry(task, self)
         self.enlist(kernel, entry)
         kernel.blocked(task, entry)
+        self.enlisted(kernel)
         return SUSPENDED
 
 

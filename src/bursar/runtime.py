@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeVar, TypeVarTuple
 from bursar import profile as profiles
 from bursar import snapshot
 from bursar.clock import to_ns
-from bursar.errors import BursarError, Deadlock, NotBuilt, RuntimeUsed
+from bursar.errors import BursarError, Deadlock, NotBuilt, RuntimeUsed, brief
 from bursar.execution.asyncgen import AsyncGenerators
 from bursar.execution.coroutine import Coroutines, start
 from bursar.hosts import Host
@@ -243,7 +243,7 @@ class Runtime:
             try:
                 task.work.close()
             except BaseException as error:
-                self.kernel.report("cleanup_failed", task, f"raised {error!r} while the run was torn down")
+                self.kernel.report("cleanup_failed", task, f"raised {brief(error, repr)} while the run was torn down")
 
     # ---- stopping
 

@@ -107,6 +107,8 @@ class Select(Request[Selected]):
         for entry in entries:
             entry.operation.enlist(kernel, entry)
         kernel.blocked(task, _AnyOf(task, entries))
+        for case in self._cases:
+            case.enlisted(kernel)
         return SUSPENDED
 
 

@@ -6,6 +6,7 @@ a recursion, and visits each task once: a tree that is a hundred thousand deep p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +18,7 @@ from bursar.law.nursery import Nursery
 from bursar.law.state import State
 from bursar.law.task import Task
 
-NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and n more"
+NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and more"
 INDENT_MAX: Final = 40  # levels that are drawn; deeper ones are marked by number
 
 
@@ -29,7 +30,8 @@ class Explanation:
     name: str
     state: State
     reason: str
-    blockers: tuple[str, ...]
+    blockers: tuple[str, ...]  # the first few of those it waits for
+    more_blockers: bool  # whether there are others
     seconds: float  # in this state
     spent: Budget
     cancelling: str  # why it is asked to stop; empty if it is not
@@ -59,9 +61,19 @@ def why(task: Task) -> str:
             return "waits for permission"
 
 
+def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
+    """The names of the first few tasks that a task waits for, and whether there are more.
+
+    Never all of them: a crowd that waits for a crowd would be listed in the square of its size.
+    """
+    blockers = task.wait.blockers() if task.wait is not None else ()
+    named = tuple(blocker.name for blocker in itertools.islice(blockers, NAMED_MAX + 1))
+    return named[:NAMED_MAX], len(named) > NAMED_MAX
+
+
 def explain(kernel: Kernel, task: Task) -> Explanation:
     """One task, explained."""
-    blockers = tuple(b.name for b in task.wait.blockers()) if task.wait is not None else ()
+    blockers, more = _blockers(task)
     asked = [
         str(scope.reason) for scope in outward(task) if scope.phase in (CancelPhase.REQUESTED, CancelPhase.DRAINING)
     ]
@@ -143,10 +155,9 @@ def wait_graph(kernel: Kernel) -> str:
     lines: list[str] = []
     for task in kernel.tasks.values():
         line = f"  task {task.name!r} ({task.id}) {why(task)}"
-        blockers = [b.name for b in task.wait.blockers()] if task.wait is not None else []
+        blockers, more = _blockers(task)
         if blockers:
-            named = ", ".join(repr(name) for name in blockers[:NAMED_MAX])
-            more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
-            line += f"  ← {named}{more}"
+            named = ", ".join(repr(name) for name in blockers)
+            line += f"  ← {named}{' and more' if more else ''}"
         lines.append(line)
     return "\n".join(lines)

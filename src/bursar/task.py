@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
-from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
+from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
 from bursar.law import cancel
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -32,7 +32,7 @@ def unwrap(name: str, outcome: Outcome) -> Any:
             assert outcome.error is not None, "a failure has an error"
             raise outcome.error
         case OutcomeKind.PANICKED:
-            raise TaskPanicked(f"task {name!r} panicked: {outcome.error!r}") from outcome.error
+            raise TaskPanicked(f"task {name!r} panicked: {brief(outcome.error, repr)}") from outcome.error
         case OutcomeKind.CANCELLED:
             raise TaskCancelled(f"task {name!r} was cancelled ({outcome.reason})")
         case OutcomeKind.DROPPED:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Any
 
-from bursar.errors import BudgetExceeded
+from bursar.errors import BudgetExceeded, brief
 from bursar.execution.coroutine import start
 from bursar.law.budget import Pools
 from bursar.law.kernel import Kernel
@@ -86,4 +86,4 @@ class AsyncGenerators:
         try:
             await generator.aclose()
         except Exception as error:
-            self._kernel.report("asyncgen_failed", task, f"raised {error!r} while it was closed")
+            self._kernel.report("asyncgen_failed", task, f"raised {brief(error, repr)} while it was closed")

@@ -11,11 +11,12 @@ after CLOSE_ATTEMPTS_MAX and reported.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait
+from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait, brief
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
 from bursar.law.kernel import Drain, Kernel
@@ -38,9 +39,14 @@ class _Foreign(Request[None]):
     def perform(self, kernel: Kernel, task: Task) -> None:
         kind = type(self._thing)
         raise ForeignAwait(
-            f"task {task.name!r} awaited something that yielded {self._thing!r} "
+            f"task {task.name!r} awaited something that yielded {brief(self._thing, repr)} "
             f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; await Bursar's own operations here"
         )
+
+
+def _as_request(thing: object) -> Request[Any]:
+    """What a coroutine yielded, if it is ours. The object's own word on its class is not taken."""
+    return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
 
 
 class Coroutines:
@@ -83,8 +89,7 @@ class Coroutines:
                 except BaseException as raised:
                     self._raised(task, raised)
                     return
-            if not isinstance(request, Request):
-                request = _Foreign(request)
+            request = _as_request(request)
             value, error = None, cancel.deliver(kernel, task) if task.cancel_pending else None
             if error is None:
                 value, error = self._ask(task, request)
@@ -120,7 +125,7 @@ class Coroutines:
             self.kernel.report(
                 "cancel_swallowed",
                 task,
-                f"was cancelled ({task.reason}) and returned {value!r} instead of letting Cancelled pass",
+                f"was cancelled ({task.reason}) and returned {brief(value, repr)} instead of letting Cancelled pass",
             )
             self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=task.reason))
             return
@@ -130,9 +135,11 @@ class Coroutines:
         if isinstance(error, KeyboardInterrupt) and self.aborting:
             raise error
         if isinstance(error, Cancelled):
-            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=error.reason))
+            reason = getattr(error, "reason", None) or cancel.why_ended(task)
+            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
             return
-        error.add_note(f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
+        with contextlib.suppress(Exception):  # an error may refuse to carry notes
+            BaseException.add_note(error, f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
         kind = OutcomeKind.FAILED if isinstance(error, Exception) else OutcomeKind.PANICKED
         self.kernel.finish(task, Outcome(kind, error=error))
 
@@ -157,12 +164,12 @@ class Coroutines:
                 task.context.run(task.work.close)
             except RuntimeError as refusal:
                 if "ignored GeneratorExit" not in str(refusal):
-                    self.kernel.report("cleanup_failed", task, f"raised {refusal!r} while it was closed")
+                    self.kernel.report("cleanup_failed", task, f"raised {brief(refusal, repr)} while it was closed")
                     return
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt) and self.aborting:
                     raise
-                self.kernel.report("cleanup_failed", task, f"raised {error!r} while it was closed")
+                self.kernel.report("cleanup_failed", task, f"raised {brief(error, repr)} while it was closed")
                 return
             else:
                 return
@@ -178,7 +185,10 @@ def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[A
     try:
         work = fn(*args)
         if not isinstance(work, Coroutine):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"task {task.name!r}: {fn!r} gave {work!r}, not a coroutine; is its wrapper `async`?")
+            raise TypeError(
+                f"task {task.name!r}: {brief(fn, repr)} gave {brief(work, repr)}, "
+                "not a coroutine; is its wrapper `async`?"
+            )
         task.work = work
     except Exception as error:
         task.work = _raise(error)

@@ -181,7 +181,8 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
         scope.reason = reason
         kernel.note("cancel_requested", scope.task, reason)
         for nursery in _interrupt(kernel, scope):
-            pending.extend(_stop_nursery(kernel, nursery, reason))
+            at_home = nursery.scope is scope  # it was this nursery that was asked to stop
+            pending.extend(_stop_nursery(kernel, nursery, reason, at_home))
 
 
 def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> None:
@@ -190,7 +191,7 @@ def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> N
         return
     if nursery.scope is not None:
         request(kernel, nursery.scope, reason)
-    for scope, why in _stop_nursery(kernel, nursery, reason):
+    for scope, why in _stop_nursery(kernel, nursery, reason, at_home=True):
         request(kernel, scope, why)
 
 
@@ -210,19 +211,28 @@ def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
     if not hidden and not scope.exiting:
         task.cancel_pending = True
         kernel.interrupt(task)
+    elif task.state is State.EXHAUSTED:
+        kernel.end_hold(task)  # nobody recharges what is being cancelled, not even behind a shield
     return reached
 
 
-def _stop_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> Sequence[tuple[Scope, CancelReason]]:
-    """Move a nursery to CANCELLING; the scopes of its children come next."""
+def _stop_nursery(
+    kernel: Ledger, nursery: Nursery, reason: CancelReason, at_home: bool
+) -> Sequence[tuple[Scope, CancelReason]]:
+    """Move a nursery to CANCELLING; its children come next.
+
+    They hear of a sibling's failure as such, and of everything else that their parent is being cancelled. The detail
+    travels on as it is: a reason does not grow with the depth of the tree.
+    """
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return []
     move_nursery(nursery, NurseryState.CANCELLING)
     kernel.draining_regions += 1
     nursery.reason = reason
     by = nursery.owner.id if nursery.owner is not None else None
-    detail = reason.detail if reason.kind is CancelKind.PARENT else f"{nursery.name} is cancelled ({reason})"
-    kind = CancelKind.SIBLING if reason.kind is CancelKind.SIBLING else CancelKind.PARENT
+    inherited = reason.kind in (CancelKind.PARENT, CancelKind.SIBLING)
+    detail = reason.detail if inherited else f"{nursery.name} is cancelled ({reason})"
+    kind = CancelKind.SIBLING if at_home and reason.kind is CancelKind.SIBLING else CancelKind.PARENT
     why = CancelReason(kind, detail, by)
     return [(child, why) for child in nursery.children.values()]
 

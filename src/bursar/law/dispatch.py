@@ -63,7 +63,7 @@ class Dispatch:
         self._place = workers  # where the current round of workers stands
         # drain mode
         self.draining_regions: int = 0  # nurseries that are CANCELLING
-        self.draining_holders: dict[Task, None] = {}  # tasks that clean up and hold obligations
+        self.draining_holders: OrderedDict[Task, None] = OrderedDict()  # tasks that clean up and hold obligations
         # evidence
         self.observer: Observer | None = None  # None: evidence is off and costs one comparison
         self.counters: Counter[str] = Counter()
@@ -133,7 +133,14 @@ class Dispatch:
 
     @property
     def draining(self) -> bool:
-        return self.draining_regions > 0 or bool(self.draining_holders)
+        """Whether regions or obligations drain. A holder that has settled everything is forgotten on the way."""
+        if self.draining_regions:
+            return True
+        while self.draining_holders:
+            if next(iter(self.draining_holders)).obligations:
+                return True
+            self.draining_holders.popitem(last=False)
+        return False
 
     def _begin(self, worker: Worker, task: Task, lane: Lane, limit: int) -> None:
         """Record the decision in the chain and start the poll."""
@@ -224,6 +231,7 @@ class Dispatch:
                     self.wake(task, task.generation)
             case State.EXHAUSTED | State.PENDING | State.PAUSED:
                 task.nursery.exhausted.pop(task.id, None)
+                task.error = None
                 self._ready(task)
             case State.READY:
                 if task.lane is not Lane.CANCEL:

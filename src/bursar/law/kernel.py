@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from bursar.errors import NurseryClosed, SpawnBudgetExceeded
+from bursar.errors import NurseryClosed, SpawnBudgetExceeded, brief
 from bursar.law import budget as money
 from bursar.law import cancel, obligation
 from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
@@ -141,7 +141,7 @@ class Kernel(Ledger):
             spawner.turn_left -= 1
         id = self.new_id()
         pools = money.derive(nursery.pools, money.affordable(nursery.pools, budget))
-        task = Task(id, name or f"task-{id}", nursery, pools, held)
+        task = Task(id, brief(name) or f"task-{id}", nursery, pools, held)
         task.spawn_cap = permit
         task.pinned = pinned
         task.worker = 0 if pinned else -1
@@ -203,7 +203,7 @@ class Kernel(Ledger):
         )
         pools = money.derive(owner.pools, money.affordable(owner.pools, budget))
         id = self.new_id()
-        title = f"nursery {name!r}" if name else f"nursery {id} of {owner.name!r}"
+        title = f"nursery {brief(name)!r}" if name else f"nursery {id} of {owner.name!r}"
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
         nursery.explicit = capabilities is not None
         nursery.scope = Block(owner)
@@ -290,7 +290,9 @@ class Kernel(Ledger):
     def _end_abandoned(self, task: Task, nursery: Nursery) -> None:
         """End a nursery, without children by now, whose block was never left: nobody will raise its failures."""
         for error in nursery.failures:
-            self.report("failure_unraised", task, f"left {nursery.name} without seeing that {error!r} happened in it")
+            self.report(
+                "failure_unraised", task, f"left {nursery.name} without seeing that {brief(error, repr)} happened in it"
+            )
         while task.inner is not nursery.scope and isinstance(task.inner, Block):
             cancel.leave(self, task.inner)
         self.close_nursery(nursery)
@@ -332,6 +334,7 @@ class Kernel(Ledger):
             self._stale_timer(None, id, generation)
             return False
         self.timers.disarm(timer)
+        self.now_ns = max(self.now_ns, timer.deadline_ns)  # whoever reports a timer says what time it is
         self._fire(timer)
         return True
 

@@ -108,16 +108,21 @@ class Ledger(Dispatch):
         """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
         self.counters["exhausted"] += 1
         self._exhausted(task, component)
-        nursery = task.nursery
-        if nursery.hold:
-            self.note("budget_held", task, COMPONENTS[component])
-            nursery.exhausted[task.id] = task
-            waiter, nursery.exhausted_waiter = nursery.exhausted_waiter, None
-            if waiter is not None:
-                waiter.answer(self, task)
-            return
-        self.note("budget_exceeded", task, COMPONENTS[component])
         task.error = self.shortage(task, component, cost)
+        nursery = task.nursery
+        nursery.exhausted[task.id] = task
+        if not nursery.hold or nursery.reason is not None:
+            self.end_hold(task)
+            return
+        self.note("budget_held", task, COMPONENTS[component])
+        waiter, nursery.exhausted_waiter = nursery.exhausted_waiter, None
+        if waiter is not None:
+            waiter.answer(self, task)
+
+    def end_hold(self, task: Task) -> None:
+        """Nobody will recharge the EXHAUSTED task: it is told, once, and cleans up."""
+        del task.nursery.exhausted[task.id]
+        self.note("budget_exceeded", task, COMPONENTS[task.short_of])
         task.retry = None
         task.phase = CancelPhase.DRAINING
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
@@ -126,11 +131,13 @@ class Ledger(Dispatch):
 
     def shortage(self, task: Task, component: int, cost: Cost) -> BudgetExceeded:
         """The error for a component that cannot pay."""
-        needed = dict(cost)[component]
+        needed, left = dict(cost)[component], task.pools[component].left
+        if task.cleanup_left >= 0 and component == OPS:
+            left = task.cleanup_left
         name = COMPONENTS[component]
         kind = {MEMORY: MemoryBudgetExceeded, SPAWNS: SpawnBudgetExceeded}.get(component, BudgetExceeded)
         return kind(
-            f"task {task.name!r} ({task.id}) is out of {name}: it needs {needed:,}, has {task.pools[component].left:,} "
+            f"task {task.name!r} ({task.id}) is out of {name}: it needs {needed:,}, has {left:,} "
             f"left and has spent {task.spent[component]:,}; give it a larger budget or recharge it",
             task=task.name,
             component=name,
@@ -140,7 +147,7 @@ class Ledger(Dispatch):
 
     def recharge(self, task: Task, sources: Pools, amount: Budget) -> None:
         """Move money down to a task, from the pools above it up to and including `sources`."""
-        money.require_plain(amount)
+        self._require_countable(task, amount)
         short = money.top_up(task.pools, sources, amount)
         if short != PAID:
             raise BudgetExceeded(
@@ -152,16 +159,25 @@ class Ledger(Dispatch):
 
     def recharge_by_capability(self, holder: Task, task: Task, amount: Budget) -> None:
         """Put fresh money into a task's pools, within the limits of the holder's `CapBudget`."""
-        money.require_plain(amount)
+        self._require_countable(task, amount)
         permit = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
         self.registry.draw(holder, permit, amount)
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
             pool.mint(units or 0)
         self._recharged(task, amount)
 
+    def _require_countable(self, task: Task, amount: Budget) -> None:
+        money.require_plain(amount)
+        for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
+            if pool.left is not None and pool.left + (units or 0) > UNITS_MAX:
+                raise ValueError(
+                    f"task {task.name!r} cannot be recharged by {amount}: that is more than can be counted"
+                )
+
     def _recharged(self, task: Task, amount: Budget) -> None:
         """A task that was on hold becomes READY and is queued; it asks again for what it could not pay."""
         self.counters["recharged"] += 1
         self.note("recharged", task, amount)
         if task.nursery.exhausted.pop(task.id, None) is not None:
+            task.error = None
             self._ready(task)

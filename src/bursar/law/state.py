@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from bursar.errors import IllegalTransition
+from bursar.errors import IllegalTransition, brief
 
 if TYPE_CHECKING:
     from bursar.law.cancel import CancelReason
@@ -95,7 +95,7 @@ class Outcome:
             case OutcomeKind.OK:
                 return "ok"
             case OutcomeKind.FAILED | OutcomeKind.PANICKED:
-                return f"{self.kind.name.lower()}: {type(self.error).__name__}: {self.error}"
+                return f"{self.kind.name.lower()}: {type(self.error).__name__}: {brief(self.error)}"
             case _:
                 return f"{self.kind.name.lower()}: {self.reason}"
 

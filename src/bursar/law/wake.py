@@ -52,7 +52,7 @@ def notify(task: Task, generation: int) -> Notice:
     match task.wake:
         case WakeState.IDLE:
             if task.wait is None:
-                return Notice.STALE  # on hold: a wake is no recharge
+                return Notice.STALE  # it waits for nothing that a wake could end: on hold, a wake is no recharge
             task.wake = WakeState.QUEUED
             return Notice.ENQUEUE
         case WakeState.RUNNING:
