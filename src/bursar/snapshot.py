@@ -84,6 +84,7 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
         task.state,
         why(task),
         blockers,
+        more,
         seconds,
         Budget(*task.spent),
         asked[-1] if asked else "",

@@ -191,7 +191,7 @@ def test_a_long_list_of_blockers_is_cut_short(run):
 
     with pytest.raises(bursar.Deadlock) as caught:
         run(main)
-    assert "'t7' and 12 more" in caught.value.graph
+    assert "'t7' and more" in caught.value.graph
 
 
 def test_waiting_for_a_timer_is_no_deadlock(run):

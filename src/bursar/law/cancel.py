@@ -205,14 +205,16 @@ def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
             reached.append(inner.body_of)
         if inner is scope:
             break
-        if inner.shielded:
+        if inner.shielded and task.state is State.EXHAUSTED:
+            inner.shielded = (
+                False  # it is on hold and cannot run: there is nothing to shield, and nobody to recharge it
+            )
+        elif inner.shielded:
             hidden = True
             reached.clear()
     if not hidden and not scope.exiting:
         task.cancel_pending = True
         kernel.interrupt(task)
-    elif task.state is State.EXHAUSTED:
-        kernel.end_hold(task)  # nobody recharges what is being cancelled, not even behind a shield
     return reached
 
 

@@ -110,18 +110,17 @@ class Ledger(Dispatch):
         self._exhausted(task, component)
         task.error = self.shortage(task, component, cost)
         nursery = task.nursery
-        nursery.exhausted[task.id] = task
         if not nursery.hold or nursery.reason is not None:
-            self.end_hold(task)
+            self._end_dry(task)
             return
         self.note("budget_held", task, COMPONENTS[component])
+        nursery.exhausted[task.id] = task
         waiter, nursery.exhausted_waiter = nursery.exhausted_waiter, None
         if waiter is not None:
             waiter.answer(self, task)
 
-    def end_hold(self, task: Task) -> None:
+    def _end_dry(self, task: Task) -> None:
         """Nobody will recharge the EXHAUSTED task: it is told, once, and cleans up."""
-        del task.nursery.exhausted[task.id]
         self.note("budget_exceeded", task, COMPONENTS[task.short_of])
         task.retry = None
         task.phase = CancelPhase.DRAINING
