@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bursar.law.budget import COMPONENTS, OP, UNITS_MAX, Budget, Cost
+from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task as Record
@@ -26,13 +26,14 @@ class _Charge(Request[None]):
 def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
     """Pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
 
-    Paid whole or not at all. When the turn is over, the task goes to the back of the queue first.
+    Paid whole or not at all; at least one op, as for any request. When the turn is over, the task goes to the back of the queue first.
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
     for name, amount in zip(COMPONENTS, amounts, strict=True):
         if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
             raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
-    return _Charge(tuple((i, n) for i, n in enumerate(amounts) if n) or OP)  # asking is never free
+    billed = (max(ops, 1), *amounts[1:])  # asking is never free
+    return _Charge(tuple((component, amount) for component, amount in enumerate(billed) if amount))
 
 
 class _Recharge(Request[None]):

@@ -351,3 +351,20 @@ def test_random_numbers_need_their_capability(run):
             await bursar.entropy()
 
     run(main, capabilities=[])
+
+
+@pytest.mark.parametrize("component", ["memory", "spawns", "channel_ops", "syscalls"])
+def test_a_charge_of_anything_costs_an_op_too(run, component):
+    """Asking is never free: a loop that only charges memory must not run for ever on its ops."""
+
+    async def greedy():
+        for _ in range(100):
+            await bursar.charge(**{component: 1})
+
+    async def main():
+        async with nursery(cancel_on_failure=False) as n:
+            n.spawn(greedy, budget=Budget(ops=50))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(main)
+    assert caught.value.subgroup(bursar.BudgetExceeded)

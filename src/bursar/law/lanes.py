@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from bursar.law.chain import MASK64
+
 if TYPE_CHECKING:
     from bursar.law.chain import Stream
     from bursar.law.task import Task
@@ -47,39 +49,44 @@ Queue = OrderedDict["Task", int]  # task → the stamp of its arrival
 
 
 class TimedLane:
-    """Tasks that were woken by a timer, earliest (deadline, task id, generation) first."""
+    """Tasks that were woken by a timer, earliest (deadline, task id, generation) first.
+
+    An entry is one number, the three side by side (see `law.timers`). One that was taken out stays in the heap until it
+    comes up; it is told from a live one by its task, which is not listed or has gone on to another generation.
+    """
 
     __slots__ = ("_heap", "_live")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, Task]] = []
-        self._live: dict[Task, int] = {}  # task → the generation of its one live entry
+        self._heap: list[int] = []
+        self._live: dict[int, Task] = {}  # task id → task
 
     def __len__(self) -> int:
         return len(self._live)
 
     def __iter__(self) -> Iterator[Task]:
-        return iter(self._live)
+        return iter(self._live.values())
 
     def push(self, deadline_ns: int, task: Task) -> None:
-        self._live[task] = task.generation
-        heapq.heappush(self._heap, (deadline_ns, task.id, task.generation, task))
+        self._live[task.id] = task
+        heapq.heappush(self._heap, deadline_ns << 128 | task.id << 64 | task.generation)
 
     def __delitem__(self, task: Task) -> None:
-        del self._live[task]
+        del self._live[task.id]
 
     def due(self, now_ns: int) -> bool:
-        """Whether the earliest entry may run. Entries that were taken out are dropped on the way."""
+        """Whether the earliest entry may run. Dead entries are dropped on the way."""
         heap = self._heap
-        while heap and self._live.get(heap[0][3]) != heap[0][2]:
+        while heap:
+            task = self._live.get(heap[0] >> 64 & MASK64)
+            if task is not None and task.generation == heap[0] & MASK64:
+                return heap[0] >> 128 <= now_ns
             heapq.heappop(heap)
-        return bool(heap) and heap[0][0] <= now_ns
+        return False
 
     def pop(self) -> Task:
         """The earliest task. Only after `due` said yes."""
-        task = heapq.heappop(self._heap)[3]
-        del self._live[task]
-        return task
+        return self._live.pop(heapq.heappop(self._heap) >> 64 & MASK64)
 
 
 class WorkerStats:

@@ -14,6 +14,8 @@ import heapq
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from bursar.law.chain import MASK64
+
 if TYPE_CHECKING:
     from bursar.law.cancel import Scope
     from bursar.law.task import Task
@@ -49,13 +51,16 @@ class Timer:
 class Timers:
     """The heap of armed timers.
 
+    An entry is one number, deadline and timer id side by side: it orders like the pair, compares in one step and is
+    nothing that the collector has to visit. No two timers share an id, so the generation never decides.
+
     Invariant: len(self) is the number of armed timers; dead entries never outnumber them by COMPACT_MIN.
     """
 
     __slots__ = ("_by_id", "_heap", "_next_id")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, Timer]] = []
+        self._heap: list[int] = []
         self._by_id: dict[int, Timer] = {}
         self._next_id = 1
 
@@ -66,14 +71,13 @@ class Timers:
         timer = Timer(self._next_id, deadline_ns, kind, task, scope, task.generation)
         self._next_id += 1
         self._by_id[timer.id] = timer
-        heapq.heappush(self._heap, (deadline_ns, timer.id, timer.generation, timer))
+        heapq.heappush(self._heap, deadline_ns << 64 | timer.id)
         return timer
 
     def disarm(self, timer: Timer) -> None:
         """Idempotent: a timer that fired or was disarmed before stays as it is."""
-        if not timer.armed:
-            return
-        self._drop(timer)
+        if timer.armed:
+            self._drop(timer)
 
     def find(self, id: int, generation: int) -> Timer | None:
         """The armed timer that a host means, or None if that one is no more."""
@@ -81,16 +85,16 @@ class Timers:
         return timer if timer is not None and timer.generation == generation else None
 
     def next_deadline_ns(self) -> int | None:
-        while self._heap and not self._heap[0][3].armed:
+        while self._heap and self._heap[0] & MASK64 not in self._by_id:
             heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0] >> 64 if self._heap else None
 
     def pop_due(self, now_ns: int) -> Timer | None:
         """The next timer whose deadline has come, disarmed; None when there is none."""
         deadline_ns = self.next_deadline_ns()
         if deadline_ns is None or deadline_ns > now_ns:
             return None
-        timer = heapq.heappop(self._heap)[3]
+        timer = self._by_id[heapq.heappop(self._heap) & MASK64]
         self._drop(timer)
         return timer
 
@@ -99,5 +103,5 @@ class Timers:
         del self._by_id[timer.id]
         dead = len(self._heap) - len(self._by_id)
         if dead > len(self._by_id) + COMPACT_MIN:
-            self._heap = [entry for entry in self._heap if entry[3].armed]
+            self._heap = [entry for entry in self._heap if entry & MASK64 in self._by_id]
             heapq.heapify(self._heap)
