@@ -38,8 +38,8 @@ def demo(
     except BursarError as error:
         refuse(str(error))
     console = make_console(plain)
-    console.print(title(seed, workers, tasks))
     try:
+        console.print(title(seed, workers, tasks))
         rehearsal.run(service, tasks)
         watch = Watch(make_runtime(seed, workers), tasks)
         store = run_shown(watch, rehearsal.statistics(), console, seconds)

@@ -69,8 +69,10 @@ class Show:
     def _draw(self, position: float) -> RenderableType:
         """One frame: the head, how far the run is, the kinds, the news."""
         bar = ProgressBar(total=1.0, completed=position, complete_style="cyan", finished_style="cyan")
-        parts = Group(self._head(), Padding(bar, 0), self._kinds(), Text(), self._news())
-        return Panel(parts, border_style="cyan", padding=(0, 1))
+        whole_line = Padding(bar, 0)  # a bar by itself does not end its line
+        parts = Group(self._head(), whole_line, self._kinds(), Text(), self._news())
+        width = self._live.console.width - len("^C")  # its echo must not begin a line, or a border stays behind
+        return Panel(parts, border_style="cyan", padding=(0, 1), width=width)
 
     def _head(self) -> Table:
         watch, kernel = self._watch, self._watch.kernel
