@@ -26,7 +26,8 @@ class _Charge(Request[None]):
 def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
     """Pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
 
-    Paid whole or not at all; at least one op, as for any request. When the turn is over, the task goes to the back of the queue first.
+    Paid whole or not at all; at least one op, as for any request. When the turn is over, the task goes to the back
+    of the queue first.
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
     for name, amount in zip(COMPONENTS, amounts, strict=True):

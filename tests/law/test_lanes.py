@@ -220,10 +220,12 @@ def test_timed_tasks_are_taken_by_deadline_then_by_id():
     assert len(lane) == 0
 
 
-def test_the_key_of_an_entry_is_deadline_task_id_generation():
-    lane, t = TimedLane(), task(7, generation=3)
-    lane.push(10, t)
-    assert lane._heap == [(10, 7, 3, t)]
+def test_a_huge_deadline_or_number_does_not_disturb_the_order():
+    lane, far = TimedLane(), 1 << 62
+    made = [(far, task(1)), (far, task(1 << 40, generation=1 << 30)), (far + 1, task(2)), (0, task(3))]
+    for deadline, t in made:
+        lane.push(deadline, t)
+    assert pop_all(lane, far + 1) == [made[3][1], made[0][1], made[1][1], made[2][1]]
 
 
 def test_a_timed_task_waits_for_its_deadline():
@@ -242,7 +244,6 @@ def test_a_task_taken_out_of_the_timed_lane_does_not_come_up():
     assert len(lane) == 1
     assert list(lane) == [b]
     assert pop_all(lane, 5) == [b]
-    assert lane._heap == []
 
 
 def test_a_task_that_comes_back_in_a_later_generation_has_one_entry():

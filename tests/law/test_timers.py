@@ -54,10 +54,10 @@ def test_of_timers_with_one_deadline_the_one_armed_first_fires_first_whatever_it
     assert fire_all(timers, 10) == armed
 
 
-def test_the_key_of_an_entry_is_deadline_id_generation():
-    timers = Timers()
-    timer = arm(timers, 10, generation=4)
-    assert timers._heap == [(10, timer.id, 4, timer)]
+def test_a_huge_deadline_does_not_disturb_the_order():
+    timers, far = Timers(), 1 << 62
+    last, first, middle = arm(timers, far + 1), arm(timers, 0), arm(timers, far)
+    assert fire_all(timers, far + 1) == [first, middle, last]
 
 
 def test_a_timer_remembers_what_it_is_for():

@@ -1,0 +1,1 @@
+"""Workloads that Bursar, asyncio, trio and a bare loop run side by side: `python -m benchmarks`."""
