@@ -1,0 +1,59 @@
+"""A promise in two steps, and what becomes of it when a task forgets the second one.
+
+`reserve` is the first half of a send: once the place is yours, putting the value in cannot wait or fail for want of
+room. Between the halves the place is an obligation. Sent, it is kept; aborted, it goes to the next in line; leaked by a
+task that ends without either, it is given back as well, and reported with the line that made the promise.
+
+Run:
+    bursar run examples/obligations.py
+
+Prints:
+    careful: has a place, and changes its mind
+    keen: has a place, and uses it
+    forgetful: has a place, and forgets it
+    received: ['from keen', 'from last']
+    report: obligation_leaked by 'forgetful': a reserved place in channel 8, made at obligations.py:33 in forgetful
+"""
+
+import bursar
+
+
+async def careful(send):
+    with await send.reserve():
+        print("careful: has a place, and changes its mind")
+
+
+async def keen(send):
+    permit = await send.reserve()
+    print("keen: has a place, and uses it")
+    permit.send("from keen")
+
+
+async def forgetful(send):
+    await send.reserve()
+    print("forgetful: has a place, and forgets it")
+
+
+async def last(send):
+    with send:
+        await send.send("from last")
+
+
+async def program():
+    send, receive = bursar.channel(1)
+    async with bursar.nursery() as n:
+        for fn in (careful, keen, forgetful, last):
+            n.spawn(fn, send, name=fn.__name__)
+        print("received:", [value async for value in receive])
+
+
+async def main():
+    runtime = bursar.Runtime()
+    runtime.run(program)
+    for report in runtime.reports:
+        what, _, where = report.detail.partition(", made at ")
+        print(f"report: {report.kind} by {report.task!r}: {what}, made at {where.rpartition('/')[2]}")
+
+
+if __name__ == "__main__":
+    bursar.run(main)
