@@ -1,9 +1,9 @@
 """Running other people's tasks: each tool gets a budget, a time limit and the capabilities that it was registered with.
 
 This is what Bursar is for. An agent calls tools that it did not write, some of them wrong, greedy or stubborn. Each
-call runs in a nursery of its own with a purse of its own; whatever the tool does, the call ends, the agent hears how,
-and what was not spent is there for the next one. (In-process Python is no sandbox for hostile code: SECURITY.md says
-what Bursar can and cannot promise.)
+call runs in a nursery of its own with a purse of its own; as long as the tool awaits now and then, the call ends, the
+agent hears how, and what was not spent is there for the next one. (In-process Python is no sandbox for hostile code:
+SECURITY.md says what Bursar can and cannot promise.)
 
 Run:
     bursar run examples/agent_tools.py
@@ -14,7 +14,7 @@ Prints:
     dice            ok        2
     spins           failed    BudgetExceeded: is out of ops: it needs 100, has 99 left and has spent 4,900
     breeds          failed    SpawnBudgetExceeded: nursery 18 of 'breeds' has no spawns left
-    hoards          failed    MemoryBudgetExceeded: is out of memory: it needs 10,000,000, has 1,000,000 left and has spent 0
+    hoards          failed    MemoryBudgetExceeded: is out of memory: it needs 200,000, has 100,000 left and has spent 0
     cheats          failed    CapabilityDenied: may not draw random numbers: it holds no CapEntropy
     too_slow        cancelled user: it took longer than 5 s
     stubborn        cancelled user: it took longer than 5 s
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import bursar
 from bursar import Budget, Cancelled, CapEntropy, CapSpawn, CapTimer, OutcomeKind
 
-PURSE = Budget(ops=5_000, memory=1_000_000, spawns=12)  # for one call
+PURSE = Budget(ops=5_000, memory=100_000, spawns=12)  # for one call
 PATIENCE_S = 5.0
 TEXT = "the quick brown fox jumps over the lazy dog"
 
@@ -64,7 +64,7 @@ async def breeds():
 
 
 async def hoards():
-    await bursar.charge(memory=10_000_000)
+    await bursar.charge(memory=200_000)
 
 
 async def cheats():
@@ -150,7 +150,7 @@ async def main():
         profile="sovereign",
         seed=7,
         clock="virtual",
-        budget=Budget(ops=100_000, memory=10_000_000, spawns=200),
+        budget=Budget(ops=100_000, memory=1_000_000, spawns=200),
         capabilities=[CapSpawn(max_tasks=20), CapTimer(), CapEntropy(), bursar.CapClock()],
         cleanup=bursar.Cleanup(ops=100, seconds=1.0),
     )

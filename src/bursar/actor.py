@@ -36,12 +36,13 @@ Ts = TypeVarTuple("Ts")
 class Call:
     """A message that wants an answer. Answer it once, with `reply` or `fail`."""
 
-    __slots__ = ("_answer", "_answered", "payload")
+    __slots__ = ("_answer", "_answered", "payload", "taken_by")
 
     def __init__(self, payload: Any, answer: SendEnd[tuple[Any, BaseException | None]]) -> None:
         self.payload = payload
         self._answer = answer
         self._answered = False
+        self.taken_by: dict[Call, None] | None = None  # the open calls of the actor that has taken it
 
     @property
     def answered(self) -> bool:
@@ -66,6 +67,8 @@ class Call:
         """Nobody will answer any more."""
         self._answered = True
         self._answer.close()
+        if self.taken_by is not None:
+            self.taken_by.pop(self, None)
 
 
 class Mailbox(Generic[M]):
@@ -148,8 +151,8 @@ class Actor(Generic[M]):
         return Mailbox(self._receive, self)
 
     def taken(self, call: Call) -> None:
-        self._taken = {c: None for c in self._taken if not c.answered}
         self._taken[call] = None
+        call.taken_by = self._taken
 
     def over(self, final: bool) -> None:
         """A task of the actor has ended: the calls it had taken fail, and for good: the mailbox closes."""

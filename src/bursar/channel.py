@@ -87,23 +87,33 @@ class _Channel(Generic[T]):
         """How many more values could be accepted now (H1)."""
         return self.capacity + len(self.receivers) - len(self.buffer) - self.reserved
 
-    def accept(self, value: T) -> None:
-        """Take a value that there is room for: to the receiver that waits longest, else to the buffer."""
-        if self.receivers:
-            self.receivers.take_oldest().answer(self._live(), value)
-        else:
-            self.buffer.append(value)
+    def accept(self, value: T, sender: Task | None = None) -> None:
+        """Take a value that there is room for: to the receiver that waits longest, else to the buffer.
+
+        A task that selects both ends does not meet itself.
+        """
+        for wait in self.receivers:
+            if wait.task is not sender:
+                self.receivers.leave(wait)
+                wait.answer(self._live(), value)
+                return
+        self.buffer.append(value)
+
+    def _next_sender(self) -> Entry | None:
+        """The one that has waited longest among those who can be served now."""
+        place = self.capacity > len(self.buffer) + self.reserved
+        for entry in self.senders:
+            if place or any(wait.task is not entry.task for wait in self.receivers):
+                return cast("Entry", entry)
+        return None
 
     def refill(self) -> None:
         """Room may have appeared: serve those who wait to send, oldest first."""
-        while self.senders and self.room() > 0:
-            entry = cast("Entry", self.senders.oldest())
-            if self.receivers and self.receivers.oldest().task is entry.task:
-                return  # one task that selects both ends: it does not meet itself
+        while self.senders and self.room() > 0 and (entry := self._next_sender()) is not None:
             self.senders.leave(entry)
             operation = entry.operation
             if isinstance(operation, Send):
-                self.accept(cast("Send[T]", operation).value)
+                self.accept(cast("Send[T]", operation).value, entry.task)
                 entry.answer(self._live(), None)
             else:
                 assert isinstance(operation, Reserve)
@@ -122,8 +132,10 @@ class _Channel(Generic[T]):
         if not self.receive_ends and not self.send_ends and not self.reserved:
             self._release()
 
-    def refuse_waiters(self, waiters: WaitList, end: object) -> None:
+    def refuse_waiters(self, waiters: WaitList, end: _End[T]) -> None:
         """Tasks that wait on one closed end are told; those on its clones go on waiting."""
+        if not end.waiting:
+            return
         for wait in [w for w in waiters if isinstance(w, Entry) and getattr(w.operation, "end", None) is end]:
             waiters.leave(wait)
             wait.refuse(self._live(), ChannelClosed(f"this end of {self} was closed"))
@@ -136,11 +148,12 @@ class _Channel(Generic[T]):
 class _End(Generic[T]):
     """What both kinds of ends have in common."""
 
-    __slots__ = ("_channel", "_open")
+    __slots__ = ("_channel", "_open", "waiting")
 
     def __init__(self, channel: _Channel[T]) -> None:
         self._channel = channel
         self._open = True
+        self.waiting = False  # whether a task has ever waited on this very end
 
     @property
     def closed(self) -> bool:
@@ -287,6 +300,7 @@ class _SendSide(Operation[T_co], Generic[T_co, T]):
         return self.end.closed or not self._channel.receive_ends or self._channel.room() > 0
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self.end.waiting = True
         self._channel.senders.join(entry)
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
@@ -308,7 +322,7 @@ class Send(_SendSide[None, T]):
 
     def take(self, kernel: Kernel, task: Task) -> None:
         self.end._check()  # pyright: ignore[reportPrivateUsage]
-        self._channel.accept(self.value)
+        self._channel.accept(self.value, task)
 
 
 class Reserve(_SendSide["Permit[T]", T]):
@@ -414,6 +428,7 @@ class Receive(Operation[T]):
         return self.get()
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self.end.waiting = True
         self._channel.receivers.join(entry)
 
     def enlisted(self, kernel: Kernel) -> None:

@@ -7,6 +7,7 @@ passes only when nothing is runnable, so a program that sleeps for an hour takes
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from bursar.law.capability import CapClock, CapTimer, require
 from bursar.law.kernel import Kernel
@@ -27,6 +28,7 @@ def to_ns(seconds: float, what: str) -> int:
 
 class _Sleep(Operation[None]):
     __slots__ = ("_absolute", "_ns")
+    timed: ClassVar[bool] = True
 
     def __init__(self, ns: int, absolute: bool) -> None:
         self._ns = ns
@@ -70,6 +72,7 @@ def sleep_until(seconds: float) -> Operation[None]:
 
 class _Now(Request[float]):
     __slots__ = ()
+    timed: ClassVar[bool] = True
 
     def perform(self, kernel: Kernel, task: Task) -> float:
         require(task, task.capabilities, CapClock, "read the clock")

@@ -46,8 +46,6 @@ class _Recharge(Request[None]):
 
     def perform(self, kernel: Kernel, task: Record) -> None:
         target = task if self._task is None else self._task.inside(kernel)
-        if target.outcome is not None:
-            raise ValueError(f"task {target.name!r} is over: there is nothing to recharge")
         kernel.recharge_by_capability(task, target, self._amount)
 
 

@@ -24,8 +24,13 @@ def brief(thing: object, how: Callable[[Any], str] = str) -> str:
     try:
         text = str.__str__(how(thing))
     except BaseException:
-        text = f"<{type.__dict__['__name__'].__get__(type(thing))} that cannot be printed>"
+        text = f"<{type_name(thing)} that cannot be printed>"
     return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "…"
+
+
+def type_name(thing: object) -> str:
+    """The name of an object's class, whatever its metaclass says about it."""
+    return type.__dict__["__name__"].__get__(type(thing))
 
 
 class BursarError(Exception):

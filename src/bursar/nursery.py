@@ -14,7 +14,7 @@ from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
 
 from bursar import admission
-from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse
+from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
 from bursar.law import budget as money
 from bursar.law import cancel
@@ -171,13 +171,15 @@ class Nursery:
         admission.refuse_what_is_not_built(depends=depends, priority=priority, needs=needs, retry=retry)
         require_coroutine_function(fn)
         kernel = self._kernel
+        passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
+        title = brief(name) if name else title_of(fn)
         kernel.require_open(self._record)
         running(kernel, self.name)
         record = kernel.spawn(
             self._record,
-            name=name or getattr(fn, "__qualname__", repr(fn)),
-            budget=budget or UNSTATED,
-            capabilities=capabilities,
+            name=title,
+            budget=UNSTATED if budget is None else budget,
+            capabilities=passed,
         )
         start(record, fn, args)
         return Task(kernel, record)
@@ -185,7 +187,7 @@ class Nursery:
     def cancel(self, detail: str = "") -> None:
         """Ask every child, and the body of the block, to stop."""
         by = self._kernel.current
-        reason = CancelReason(CancelKind.USER, detail, by.id if by is not None else None)
+        reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         cancel.request_nursery(self._kernel, self._record, reason)
 
     def recharge(self, task: Task[Any], amount: Budget) -> None:
@@ -215,6 +217,11 @@ class Nursery:
 
     def __repr__(self) -> str:
         return f"<Nursery {self.name} {self.state.name}, {len(self._record.children)} live>"
+
+
+def title_of(fn: object) -> str:
+    """What a task is called that nobody named."""
+    return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
 
 
 def require_coroutine_function(fn: Any) -> None:
@@ -287,7 +294,12 @@ class NurseryBlock:
                 if not record.children:
                     kernel.end_nursery(record)
                 raise
-        kernel.end_nursery(record)
+        try:
+            kernel.end_nursery(record)
+        except ScopeMisuse as misuse:
+            if not record.failures:
+                raise
+            raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *record.failures]) from None
         if record.failures:
             raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
         if passing is not None and passing is not error:
@@ -318,8 +330,8 @@ def nursery(
     request = _Open(
         on_exhausted == "hold",
         cancel_on_failure,
-        name=name,
-        budget=budget or UNSTATED,
-        capabilities=capabilities,
+        name=brief(name),
+        budget=UNSTATED if budget is None else budget,
+        capabilities=None if capabilities is None else tuple(capabilities),
     )
     return NurseryBlock(request)

@@ -59,6 +59,7 @@ class Request(Generic[T_co]):
     __slots__ = ()
 
     cost: ClassVar[Cost] = OP
+    timed: ClassVar[bool] = False  # whether it sets a deadline or reads the clock: the time must be exact
 
     def bill(self) -> Cost:
         """What it costs. Most requests cost the same every time."""

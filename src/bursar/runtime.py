@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -161,6 +162,8 @@ class Runtime:
         self._generators = AsyncGenerators(self.kernel)
         self._dump_signal = dump_signal
         self._used = False
+        self._stops: deque[str] = deque()  # why the program was asked to stop, from outside the pump
+        self._stop_asked = False
         self._interrupts = 0
         self._interrupt_seen = False
         self._deadlock: Deadlock | None = None
@@ -178,6 +181,8 @@ class Runtime:
         main = kernel.spawn(kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
         start(main, fn, args)
         host = self._host = self._make_host()
+        self._coroutines.clock = host.now_ns
+        self._generators.wake = host.wake
         try:
             with self._generators.hooked(), self._signals():
                 self._pump(host)
@@ -195,18 +200,24 @@ class Runtime:
 
     def _pump(self, host: Host) -> None:
         """Until no task is left: dispatch, look at the host, wait."""
-        kernel, poll = self.kernel, self._coroutines.poll
+        kernel, poll, generators = self.kernel, self._coroutines.poll, self._generators
         while kernel.tasks:
             kernel.advance(host.now_ns())
+            generators.close_collected()
             if self._interrupts and not self._interrupt_seen:
                 self._interrupt_seen = True
-                self.cancel("interrupted by Ctrl-C")
+                self._stops.append("interrupted by Ctrl-C")
+            while self._stops:
+                self._stop(CancelReason(CancelKind.USER, self._stops.popleft()))
             for _ in range(BURST_MAX):
                 task = kernel.step()
                 if task is None:
                     break
                 poll(task)
-            if not kernel.runnable and kernel.tasks and not (self._interrupts and not self._interrupt_seen):
+                if generators.collected:
+                    generators.close_collected()
+            asked = self._stops or (self._interrupts and not self._interrupt_seen)
+            if not kernel.runnable and kernel.tasks and not asked:
                 self._idle(host)
 
     def _idle(self, host: Host) -> None:
@@ -221,7 +232,7 @@ class Runtime:
             self._deadlock = Deadlock(message, graph)
             self._stop(CancelReason(CancelKind.SHUTDOWN, "deadlock"))
             return
-        for task in list(self.kernel.tasks.values()):  # cancelled and still stuck: behind a shield
+        for task in list(self.kernel.root.children.values()):  # cancelled and still stuck: behind a shield
             cancel.cut(self.kernel, task, "waited for ever behind a shield")
 
     def _result(self, main: Task) -> Any:
@@ -248,8 +259,15 @@ class Runtime:
     # ---- stopping
 
     def cancel(self, detail: str = "") -> None:
-        """Ask the whole program to stop: cancels the root nursery."""
-        self._stop(CancelReason(CancelKind.USER, detail))
+        """Ask the whole program to stop: cancels the root nursery. Safe from any thread and from signal handlers.
+
+        The pump carries it out, before its next burst; asking again changes nothing.
+        """
+        if not self._stop_asked:
+            self._stop_asked = True
+            self._stops.append(brief(detail))
+            if self._host is not None:
+                self._host.wake()
 
     def _stop(self, reason: CancelReason) -> None:
         """Cancel what the root nursery holds. The nursery itself stays open: closing async generators needs it."""

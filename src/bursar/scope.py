@@ -6,7 +6,7 @@ Both open a scope of the law when the block is entered and leave it, without wai
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from bursar.clock import to_ns
 from bursar.errors import Cancelled, ScopeMisuse
@@ -21,6 +21,7 @@ from bursar.request import Request
 
 class _Enter(Request[tuple[Kernel, Block]]):
     __slots__ = ("_shielded", "_timeout_ns")
+    timed: ClassVar[bool] = True
 
     def __init__(self, timeout_ns: int | None, shielded: bool) -> None:
         self._timeout_ns = timeout_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from bursar.law.budget import Cost
 from bursar.law.dispatch import Dispatch
@@ -83,6 +83,7 @@ class Select(Request[Selected]):
     """The request behind `select`."""
 
     __slots__ = ("_cases", "_default")
+    timed: ClassVar[bool] = True
 
     def __init__(self, cases: tuple[Operation[Any], ...], default: Any) -> None:
         self._cases = cases

@@ -15,6 +15,7 @@ but news for its supervisor. The manager is the only one who acts on the news, o
 
 from __future__ import annotations
 
+import contextvars
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
@@ -22,14 +23,14 @@ from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
 
 from bursar.clock import NS, to_ns
 from bursar.economy import recharge as recharge_by_capability
-from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse
+from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse, brief
 from bursar.execution.coroutine import start
 from bursar.law.budget import COMPONENTS, UNSTATED, Budget
 from bursar.law.capability import Capability
 from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.task import Task as Record
-from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function
+from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function, title_of
 from bursar.request import Entry, Operation, Request, counted
 from bursar.select import select
 from bursar.sync import Event
@@ -54,6 +55,7 @@ class Child:
         self.name = name
         self.restart: Restart = restart
         self.restarts = 0
+        self._context = contextvars.copy_context()  # a restarted child sees what the first one saw
         self._spawn = spawn
         self._over = over
         self.task = spawn()
@@ -61,7 +63,7 @@ class Child:
     def again(self) -> None:
         """Start it anew. The new task shares nothing with the old one but its name."""
         self.restarts += 1
-        self.task = self._spawn()
+        self.task = self._context.run(self._spawn)
 
     def wants_restart(self, outcome: Outcome) -> bool:
         match self.restart:
@@ -206,7 +208,7 @@ class Supervisor:
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
         _, inner = self.inside()
-        title = name or getattr(fn, "__qualname__", repr(fn))
+        title = brief(name) if name else title_of(fn)
         passed = tuple(capabilities) if capabilities is not None else None
 
         def spawn() -> Task[Any]:
@@ -228,9 +230,9 @@ class Supervisor:
         kernel = await _Permission("supervisor()")
         outer = await self._outer.__aenter__()
         _, nursery = outer.inside()
-        record = kernel.spawn(nursery, name="supervisor", acting=True)
-        start(record, self._manage, ())
         try:
+            record = kernel.spawn(nursery, name="supervisor", acting=True)
+            start(record, self._manage, ())
             await self._opened.wait()
         except BaseException as error:
             await self._outer.__aexit__(type(error), error, error.__traceback__)
@@ -291,6 +293,10 @@ class Supervisor:
             return
         self._count_restart(child, outcome)
         affected = self._affected(child)
+        for other in list(affected):
+            done = other.task.outcome
+            if done is not None and not other.wants_restart(done):  # it had ended well, and nobody had looked yet
+                affected.remove(other)
         for other in reversed(affected):
             self._by_task.pop(other.task.id, None)
             other.task.cancel(f"restarted together with {child.name!r}")
@@ -333,6 +339,8 @@ class Supervisor:
             return
         kernel, nursery = inner.inside()
         record = task.inside(kernel)
+        if record.id not in nursery.exhausted:
+            return  # it was cancelled meanwhile
         if not self._recharge.as_tuple()[record.short_of]:
             task.cancel(f"it ran out of {COMPONENTS[record.short_of]}, which the supervisor does not recharge")
             return

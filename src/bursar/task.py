@@ -131,7 +131,7 @@ class Task(Generic[T_co]):
     def cancel(self, detail: str = "") -> None:
         """Ask it to stop. It is told at its next await point; this does not wait for it."""
         by = self._kernel.current
-        reason = CancelReason(CancelKind.USER, detail, by.id if by is not None else None)
+        reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         cancel.request(self._kernel, self._record, reason)
 
     def explain(self) -> Explanation:

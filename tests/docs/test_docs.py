@@ -260,12 +260,13 @@ def test_the_reference_gives_signatures_of_classes_as_they_are(name):
 SHARED = {"answer_oldest", "bind", "kernel", "waiters"}
 INTERNAL = {
     "Actor": {"mailbox", "over", "run_by", "taken"},
-    "Call": {"drop"},
+    "Call": {"drop", "taken_by"},
     "Capability": {"seal"},
     "Child": {"again", "ended", "wants_restart"},
     "Event": SHARED,
     "Nursery": {"inside"},
-    "ReceiveEnd": {"unread"},
+    "ReceiveEnd": {"unread", "waiting"},
+    "SendEnd": {"waiting"},
     "Semaphore": SHARED | {"give", "holders", "label", "permits", "take_back", "take_one"},
     "Supervisor": {"adopt", "inside"},
     "Task": {"inside"},

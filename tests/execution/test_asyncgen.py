@@ -153,7 +153,7 @@ def test_an_error_in_the_cleanup_of_an_abandoned_generator_is_reported():
     runtime = Runtime(clock="virtual")
     runtime.run(main)
     (report,) = runtime.reports
-    assert "numbers" in report.task
+    assert "numbers" in report.detail
     assert "in the cleanup" in report.detail
 
 

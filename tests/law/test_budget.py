@@ -201,6 +201,13 @@ def test_an_open_pool_pays_for_ever_and_counts():
     assert left(pools) == UNSTATED
 
 
+def test_an_open_pool_counts_only_as_far_as_can_be_counted():
+    pools = root_pools(UNSTATED)
+    for _ in range(3):
+        assert pay(pools, ((OPS, UNITS_MAX),)) == PAID
+    assert pools[OPS].spent == UNITS_MAX
+
+
 def test_n_ops_pay_for_exactly_n_operations():
     pools = root_pools(Budget(ops=7))
     assert [pay(pools, OP) for _ in range(9)] == [PAID] * 7 + [OPS] * 2
@@ -401,7 +408,7 @@ def test_an_open_pool_needs_no_recharge():
     assert figures(line[0][OPS]) == (None, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize(("has", "wish", "answer"), [(5, 5, PAID), (5, 6, OPS), (0, 1, OPS)])
+@pytest.mark.parametrize(("has", "wish", "answer"), [(5, 5, OPS), (5, 6, OPS), (0, 1, OPS), (5, 0, PAID)])
 def test_a_component_shared_all_the_way_up_has_nowhere_to_come_from(has, wish, answer):
     line = chain_of_pools(has)
     before = figures(line[0][OPS])

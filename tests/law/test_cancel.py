@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bursar.errors import Cancelled, ScopeMisuse
+from bursar.errors import Cancelled, NurseryClosed, ScopeMisuse
 from bursar.law import cancel
 from bursar.law.budget import OPS, Budget
 from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason, Scope
@@ -165,8 +165,9 @@ def test_only_the_first_request_counts(delivered):
 def test_a_task_that_was_not_asked_is_told_nothing():
     kernel = new_kernel()
     task = running(kernel)
+    task.cancel_pending = True  # as after a request that has become moot
     assert cancel.deliver(kernel, task) is None
-    assert (task.phase, task.cleanup_left) == (IDLE, -1)
+    assert (task.phase, task.cleanup_left, task.cancel_pending) == (IDLE, -1, False)
 
 
 def test_a_task_that_has_ended_is_not_asked():
@@ -241,6 +242,32 @@ def test_an_operation_that_did_not_take_effect_never_does():
     cancel.request(kernel, task, STOP)
     wait.answer(kernel, "too late")
     assert (task.inbox, task.effect) == (None, False)
+
+
+def test_a_phase_never_goes_back():
+    kernel = new_kernel()
+    task = stopped(kernel)
+    with pytest.raises(AssertionError, match="X1"):
+        cancel.move(task, REQUESTED)
+    cancel.move(task, DRAINING)
+    assert task.phase is DRAINING
+
+
+def test_a_task_counts_the_scopes_that_wait_to_be_told_and_those_that_drain():
+    kernel = new_kernel()
+    task = running(kernel)
+    outer, inner = Block(task), Block(task)
+    counts = []
+    for act in (
+        lambda: cancel.request(kernel, inner, STOP),
+        lambda: cancel.request(kernel, outer, STOP),
+        lambda: cancel.deliver(kernel, task),
+        lambda: cancel.leave(kernel, inner),
+        lambda: cancel.leave(kernel, outer),
+    ):
+        act()
+        counts.append((task.requested, task.draining))
+    assert counts == [(1, 0), (2, 0), (0, 2), (0, 1), (0, 0)]
 
 
 # ---- blocks
@@ -377,6 +404,18 @@ def test_a_cleanup_goes_on_until_the_last_draining_block_is_left():
     assert (task.cleanup_left, task.cleanup_timer, len(kernel.timers)) == (-1, None, 0)
 
 
+def test_an_allowance_that_is_used_up_is_not_given_again():
+    kernel = new_kernel(cleanup_ops=3)
+    task = running(kernel)
+    outer = Block(task)
+    cancel.request(kernel, Block(task), AGAIN)
+    cancel.deliver(kernel, task)
+    kernel.bill(task, ((OPS, 3),))
+    cancel.request(kernel, outer, STOP)
+    cancel.deliver(kernel, task)
+    assert task.cleanup_left == 0
+
+
 # ---- shields
 
 
@@ -430,6 +469,21 @@ def test_two_shields_must_both_be_left():
     assert task.cancel_pending is False
     cancel.leave(kernel, outer)
     assert task.cancel_pending is True
+
+
+def test_a_shield_does_not_keep_a_task_that_is_on_hold():
+    """It cannot run, so there is nothing to shield; and nobody may be left to recharge it."""
+    kernel = new_kernel()
+    kernel.root.hold = True
+    task = running(kernel, budget=Budget(ops=0))
+    shield(task)
+    assert kernel.bill(task, ((OPS, 1),)) is Bill.SUSPENDED
+    assert task.state is State.EXHAUSTED
+    cancel.request(kernel, task, STOP)
+    assert (task.state, task.lane, task.error) == (State.READY, Lane.CANCEL, None)
+    check(kernel)
+    run(kernel, task)
+    assert cancel.deliver(kernel, task).reason is STOP
 
 
 def test_a_request_reaches_nurseries_outside_a_shield_but_none_behind_it():
@@ -547,6 +601,13 @@ def test_a_failing_sibling_is_the_reason_of_its_siblings_and_their_children_hear
     assert below[0].reason.kind is CancelKind.SIBLING
     assert {task.reason.kind for task in below[1:]} == {CancelKind.PARENT}
     assert len({task.reason.detail for task in below[1:]}) == 1  # it does not grow on its way down
+
+
+def test_siblings_in_the_root_nursery_hear_of_each_other_too():
+    kernel = new_kernel()
+    culprit, sibling = running(kernel), kernel.spawn(kernel.root)
+    kernel.finish(culprit, Outcome(OutcomeKind.FAILED, error=ValueError("no")))
+    assert (sibling.reason.kind, sibling.lane) == (CancelKind.SIBLING, Lane.CANCEL)
 
 
 def test_a_failure_below_is_no_request_above():
@@ -693,6 +754,25 @@ def test_cutting_a_task_off_cuts_off_everything_below_it():
     assert [task.lane for task in tasks[3:]] == [Lane.CANCEL] * 8
     assert [(r.kind, r.detail) for r in kernel.reports] == [("cleanup_cut", "out of patience")]
     check(kernel)
+
+
+def test_nobody_spawns_into_the_nursery_of_a_task_that_was_cut_off():
+    kernel = new_kernel()
+    owner = running(kernel)
+    nursery = kernel.open_nursery(owner)
+    nap(kernel, owner)
+    cancel.cut(kernel, owner, "out of patience")
+    assert nursery.state is NurseryState.CANCELLING
+    with pytest.raises(NurseryClosed):
+        kernel.spawn(nursery)
+    check(kernel)
+
+
+def test_ten_thousand_nested_tasks_are_cut_off_without_recursion():
+    kernel = new_kernel()
+    tasks = chain(kernel, 10_000)
+    cancel.cut(kernel, tasks[0], "out of patience")
+    assert all(task.cut for task in tasks)
 
 
 def test_cutting_off_goes_through_shields():

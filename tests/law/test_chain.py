@@ -253,6 +253,12 @@ def test_one_more_draw_in_one_place_does_not_shift_the_draws_of_another():
     assert busy._rounds.next() == quiet._rounds.next()
 
 
+def test_which_stream_a_kernel_uses_for_what():
+    kernel = Kernel(seed=5, workers=3)
+    streams = [kernel.entropy, kernel.choices, kernel._rounds, *(worker.stream for worker in kernel.workers)]
+    assert [stream.next() for stream in streams] == [Stream(5, purpose).next() for purpose in (-2, -1, 0, 1, 2, 3)]
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, 4095])
 def test_a_number_below_n_is_below_n_and_any_of_them_comes_up(n):
     stream = Stream(1, 2)

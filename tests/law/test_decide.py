@@ -11,7 +11,7 @@ from bursar.law.capability import CapSpawn
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
 from bursar.law.invariants import check
 from bursar.law.kernel import Kernel
-from bursar.law.lanes import Lane
+from bursar.law.lanes import Lane, Worker
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.law.task import Task
 from bursar.law.timers import TimerKind
@@ -321,6 +321,11 @@ def test_one_step_is_one_decision_and_one_poll():
     assert kernel.decisions == 3
 
 
+def decide_for(kernel: Kernel, worker: Worker) -> Task | None:
+    """Let this worker decide, and no other."""
+    return kernel._dispatch(worker, any(w.stealable for w in kernel.workers))
+
+
 def test_own_work_goes_before_the_shared_queue_and_that_before_stealing():
     kernel = Kernel(workers=2)
     kernel.root.capabilities = {CapSpawn: kernel.registry.mint(CapSpawn())}
@@ -331,9 +336,9 @@ def test_own_work_goes_before_the_shared_queue_and_that_before_stealing():
     kernel.blocked(parent, Nap(parent))
     shared = kernel.spawn(kernel.root, name="shared")
     thief = kernel.workers[1]
-    assert kernel._dispatch(thief) is shared
+    assert decide_for(kernel, thief) is shared
     kernel.blocked(shared, Nap(shared))
-    assert kernel._dispatch(thief) is victim
+    assert decide_for(kernel, thief) is victim
     assert thief.stats.dispatched[Lane.STEAL] == 1
     kernel.blocked(victim, Nap(victim))
-    assert kernel._dispatch(thief) is None
+    assert decide_for(kernel, thief) is None

@@ -10,7 +10,7 @@ from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import REPORTS_MAX, WORKERS_MAX, Report
 from bursar.law.invariants import check
 from bursar.law.kernel import Kernel
-from bursar.law.lanes import Lane
+from bursar.law.lanes import Lane, Worker
 from bursar.law.ledger import Bill
 from bursar.law.state import Outcome, OutcomeKind, State, move
 from bursar.law.task import Task
@@ -298,6 +298,25 @@ def test_a_task_woken_while_it_runs_and_yields_has_one_entry():
     check(kernel)
 
 
+def test_what_a_wake_brought_is_thrown_away_if_the_poll_did_not_end_in_a_wait():
+    kernel = new_kernel()
+    task = kernel.spawn(kernel.root)
+    run_until(kernel, task)
+    kernel.wake(task, task.generation, value="for nothing", effect=True)
+    kernel.yielded(task)
+    assert (task.inbox, task.error, task.effect) == (None, None, False)
+
+
+def test_a_task_cut_off_while_it_runs_does_not_wait():
+    kernel = new_kernel()
+    task = kernel.spawn(kernel.root)
+    run_until(kernel, task)
+    task.cut = True
+    kernel.blocked(task, Nap(task))
+    assert (task.state, task.lane, task.wait) == (State.READY, Lane.CANCEL, None)
+    check(kernel)
+
+
 def test_a_task_asked_to_stop_while_it_runs_does_not_wait():
     kernel = new_kernel()
     task = kernel.spawn(kernel.root)
@@ -485,13 +504,18 @@ def test_a_child_goes_to_the_worker_on_which_it_was_spawned(seed):
     assert list(kernel.workers[parent.worker].stealable) == [child]
 
 
+def decide_for(kernel: Kernel, worker: Worker) -> Task | None:
+    """Let this worker decide, and no other."""
+    return kernel._dispatch(worker, any(w.stealable for w in kernel.workers))
+
+
 def two_tasks_on_two_workers(kernel: Kernel) -> tuple[Task, Task]:
     """(blocked on one worker, running on the other)"""
     a, b = kernel.spawn(kernel.root), kernel.spawn(kernel.root)
     first, second = kernel.workers
-    assert kernel._dispatch(first) is a
+    assert decide_for(kernel, first) is a
     kernel.blocked(a, Nap(a))
-    assert kernel._dispatch(second) is b
+    assert decide_for(kernel, second) is b
     return a, b
 
 
@@ -531,12 +555,25 @@ def test_a_task_cancelled_before_it_ever_ran_goes_to_the_worker_that_cancelled_i
     assert list(kernel.workers[0].cancel) == [a]
     canceller = kernel.spawn(kernel.root)
     for task in (b, canceller):
-        assert kernel._dispatch(kernel.workers[1]) is task
+        assert decide_for(kernel, kernel.workers[1]) is task
         if task is b:
             kernel.blocked(b, Nap(b))
     c = kernel.spawn(kernel.root)
     request(kernel, c, STOP)
     assert list(kernel.workers[1].cancel) == [c]
+
+
+def test_pinned_and_stealable_tasks_of_one_worker_run_by_age():
+    kernel = new_kernel()
+    parent = kernel.spawn(kernel.root)
+    run_until(kernel, parent)
+    made = [kernel.spawn(kernel.root, pinned=i % 3 == 0) for i in range(12)]
+    kernel.finish(parent, OK)
+    order = []
+    for _ in made:
+        order.append(kernel.step())
+        kernel.finish(order[-1], OK)
+    assert order == made
 
 
 # ---- results

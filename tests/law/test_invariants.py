@@ -82,7 +82,7 @@ def scene() -> SimpleNamespace:
     injected = kernel.spawn(kernel.root, name="injected")
     owner = kernel.spawn(kernel.root, name="owner", budget=Budget(ops=500))
     worker = kernel.workers[1]
-    while kernel._dispatch(worker) is not owner:
+    while kernel._dispatch(worker, any(w.stealable for w in kernel.workers)) is not owner:
         kernel.yielded(kernel.current)
     nursery = kernel.open_nursery(owner, budget=Budget(ops=100))
     child = kernel.spawn(nursery, name="child", budget=Budget(ops=10))

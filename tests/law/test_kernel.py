@@ -201,6 +201,51 @@ def test_only_a_real_budget_is_a_budget():
         kernel.open_nursery(task, budget=Liar(ops=10**9))
 
 
+# ---- tidying up for another
+
+
+def test_a_task_that_tidies_up_has_the_authority_of_another_and_lives_on_its_credit():
+    kernel = new_kernel(CapSpawn(), CapClock(), cleanup_ops=5)
+    owner = running(kernel, budget=Budget(ops=0))
+    tidying = kernel.spawn_tidying(owner, "tidy")
+    assert (tidying.nursery, tidying.capabilities) == (kernel.root, owner.capabilities)
+    assert (tidying.spawn_cap, left(tidying.pools)) == (None, Budget.none())
+    assert (tidying.state, tidying.lane, kernel.current) == (State.READY, Lane.CANCEL, owner)
+    check(kernel)
+    nap(kernel, owner)
+    run(kernel, tidying)
+    assert [kernel.bill(tidying, OP) for _ in range(6)] == [Bill.PAID] * 5 + [Bill.CUT]
+    assert (owner.credit_used, tidying.credit_used) == (5, 0)
+
+
+def test_many_who_tidy_up_for_one_share_one_credit():
+    kernel = new_kernel(cleanup_ops=5)
+    owner = running(kernel)
+    first = kernel.spawn_tidying(owner, "first")
+    nap(kernel, owner)
+    run(kernel, first)
+    second = kernel.spawn_tidying(first, "second")
+    assert (first.credit_of, second.credit_of) == (owner, owner)
+    assert kernel.bill(first, ((OPS, 4),)) is Bill.PAID
+    nap(kernel, first)
+    run(kernel, second)
+    assert [kernel.bill(second, OP) for _ in range(2)] == [Bill.PAID, Bill.CUT]
+
+
+def test_who_tidies_up_does_so_to_the_end_whatever_blocks_it_leaves():
+    """A timeout that expired inside it ends with its block; the tidying goes on."""
+    kernel = new_kernel(cleanup_ops=5)
+    owner = running(kernel)
+    tidying = kernel.spawn_tidying(owner, "tidy")
+    nap(kernel, owner)
+    run(kernel, tidying)
+    block = Block(tidying)
+    cancel.request(kernel, block, STOP)
+    cancel.deliver(kernel, tidying)
+    cancel.leave(kernel, block)
+    assert kernel.bill(tidying, OP) is Bill.PAID
+
+
 # ---- capabilities of a new task
 
 
@@ -577,6 +622,23 @@ def test_empty_nurseries_and_blocks_that_were_not_left_end_with_the_task():
     assert (block.phase, owner.inner, owner.owned) == (CancelPhase.FINALIZED, None, {})
     assert left(kernel.root.pools) == Budget(ops=99)
     check(kernel)
+
+
+def test_failures_that_nobody_will_raise_are_reported():
+    kernel = new_kernel()
+    owner, nursery, (a, b) = family(kernel)
+    nap(kernel, owner)
+    run(kernel, a)
+    kernel.finish(a, failed(ValueError("unseen")))
+    run(kernel, owner)
+    kernel.finish(owner, OK)
+    run(kernel, b)
+    kernel.finish(b, CANCELLED)
+    run(kernel, owner)
+    kernel.finish(owner, owner.ending)
+    assert [(r.kind, r.task) for r in kernel.reports] == [("failure_unraised", "owner")]
+    assert nursery.name in kernel.reports[0].detail
+    assert "ValueError('unseen')" in kernel.reports[0].detail
 
 
 def test_a_task_that_was_cancelled_in_the_queue_never_starts_and_its_nursery_is_told():

@@ -105,7 +105,6 @@ def test_the_record_of_what_was_spent_stops_at_the_largest_number():
     for _ in range(3):
         assert kernel.bill(task, ((MEMORY, UNITS_MAX),)) is Bill.PAID
     assert task.spent[MEMORY] == UNITS_MAX
-    assert kernel.root.pools[MEMORY].spent == 3 * UNITS_MAX
 
 
 # ---- the turn
@@ -262,10 +261,12 @@ def test_a_request_that_cannot_be_paid_can_be_made_again_after_it_was_held():
 @pytest.mark.parametrize(("cost", "component"), DRY, ids=["ops", "channel_ops", "syscalls"])
 def test_a_task_on_hold_does_not_run_before_it_is_recharged(cost, component):
     kernel = new_kernel()
-    kernel.advance(7)
     budget = [10] * 5
     budget[component] = 0
-    task = on_hold(kernel, Budget(*budget), cost)
+    kernel.root.hold = True
+    task = running(kernel, Budget(*budget))
+    kernel.advance(7)
+    assert kernel.bill(task, cost) is Bill.SUSPENDED
     assert (task.wake, task.short_of, task.since_ns) == (WakeState.IDLE, component, 7)
     assert (task.phase, task.cleanup_left) == (CancelPhase.IDLE, -1)
     assert kernel.root.exhausted == {task.id: task}
@@ -276,8 +277,11 @@ def test_a_task_on_hold_does_not_run_before_it_is_recharged(cost, component):
 def test_a_recharge_makes_it_ready_and_queued():
     kernel = new_kernel(budget=Budget(ops=100))
     task = on_hold(kernel, Budget(ops=0))
+    seen = []
+    kernel.observer = lambda *event: seen.append(event)
     kernel.recharge(task, kernel.root.pools, Budget(ops=5))
-    assert (task.state, task.wake, task.lane) == (State.READY, WakeState.QUEUED, Lane.READY)
+    assert seen == [("recharged", task, Budget(ops=5))]
+    assert (task.state, task.wake, task.lane, task.error) == (State.READY, WakeState.QUEUED, Lane.READY, None)
     assert kernel.root.exhausted == {}
     assert kernel.counters["recharged"] == 1
     check(kernel)
@@ -327,10 +331,35 @@ def test_a_task_woken_while_it_ran_dry_is_on_hold_like_any_other():
     kernel = new_kernel()
     kernel.root.hold = True
     task = running(kernel, Budget(ops=0))
-    kernel.wake(task, task.generation)
+    kernel.wake(task, task.generation, value="for a wait that never began", effect=True)
     kernel.bill(task, OP)
     assert (task.state, task.wake) == (State.EXHAUSTED, WakeState.IDLE)
+    assert (task.inbox, task.effect) == (None, False)
     check(kernel)
+
+
+def test_nobody_is_put_on_hold_in_a_nursery_that_is_being_cancelled():
+    """Whoever would have recharged it only waits for its end."""
+    kernel = new_kernel()
+    kernel.root.hold = True
+    task = running(kernel, Budget(ops=0))
+    cancel.Block(task).shielded = True
+    cancel.request_nursery(kernel, kernel.root, STOP)
+    assert kernel.bill(task, OP) is Bill.SUSPENDED
+    assert (task.state, task.lane, kernel.root.exhausted) == (State.READY, Lane.CANCEL, {})
+    assert type(task.error) is BudgetExceeded
+    check(kernel)
+
+
+def test_nobody_is_put_on_hold_that_was_asked_to_stop():
+    """The request waits behind a shield; a hold would make it wait for ever."""
+    kernel = new_kernel()
+    kernel.root.hold = True
+    task = running(kernel, Budget(ops=0))
+    cancel.Block(task).shielded = True
+    cancel.request(kernel, task, STOP)
+    assert kernel.bill(task, OP) is Bill.SUSPENDED
+    assert (task.state, task.lane, kernel.root.exhausted) == (State.READY, Lane.CANCEL, {})
 
 
 def test_cancelling_ends_the_hold():
@@ -386,6 +415,20 @@ def test_a_recharge_of_a_task_that_is_not_on_hold_only_gives_it_money(state):
     check(kernel)
 
 
+def test_a_task_that_is_over_cannot_be_recharged():
+    kernel = new_kernel(CapBudget(Budget(ops=10)))
+    over = running(kernel, Budget(ops=5))
+    kernel.finish(over, Outcome(OutcomeKind.OK))
+    holder = running(kernel)
+    for recharge in (
+        lambda: kernel.recharge(over, kernel.root.pools, Budget(ops=1)),
+        lambda: kernel.recharge_by_capability(holder, over, Budget(ops=1)),
+    ):
+        with pytest.raises(ValueError, match="'payer' is over"):
+            recharge()
+    check(kernel)
+
+
 def test_a_holder_recharges_itself_up_to_the_limit_of_its_capability():
     kernel = new_kernel(CapBudget(Budget(ops=10)), budget=Budget(ops=100))
     task = running(kernel, Budget(ops=1))
@@ -397,6 +440,20 @@ def test_a_holder_recharges_itself_up_to_the_limit_of_its_capability():
     kernel.recharge_by_capability(task, task, Budget(ops=3))
     assert task.pools[OPS].left == 11
     check(kernel)
+
+
+def test_a_budget_grows_to_the_largest_number_and_no_further():
+    kernel = new_kernel(CapBudget())
+    task = running(kernel, Budget(ops=1))
+    kernel.recharge_by_capability(task, task, Budget(ops=UNITS_MAX - 1))
+    assert task.pools[OPS].left == UNITS_MAX
+    for recharge in (
+        lambda: kernel.recharge_by_capability(task, task, Budget(ops=1)),
+        lambda: kernel.recharge(task, kernel.root.pools, Budget(ops=1)),
+    ):
+        with pytest.raises(ValueError, match="more than can be counted"):
+            recharge()
+    assert task.pools[OPS].left == UNITS_MAX
 
 
 def test_without_the_capability_nobody_makes_money():
@@ -479,7 +536,7 @@ def test_a_shortage_during_cleanup_is_told_at_once_and_costs_nothing(cost, error
     kernel = new_kernel(cleanup_ops=5)
     task = cleaning(kernel, Budget.none())
     assert type(kernel.bill(task, cost)) is error
-    assert (task.cleanup_left, task.state) == (5, State.RUNNING)
+    assert (task.cleanup_left, task.credit_used, task.state) == (5, 0, State.RUNNING)
 
 
 def test_a_cleanup_that_takes_too_many_operations_is_cut_off():

@@ -165,6 +165,14 @@ def test_each_end_lowers_the_number_of_live_children_by_one():
         assert len(nursery.children) == 3 - n
 
 
+def test_an_error_that_two_children_pass_on_counts_once():
+    nursery, error = bare(), ValueError()
+    for id in range(2):
+        note_end(nursery, child_of(nursery, id), failed(error))
+    note_end(nursery, child_of(nursery, 2), failed(ValueError()))
+    assert (len(nursery.failures), nursery.failures[0]) == (2, error)
+
+
 def test_an_end_is_told_once():
     nursery = bare()
     task = child_of(nursery, 1)

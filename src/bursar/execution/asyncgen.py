@@ -1,25 +1,31 @@
 """Async generators: closed in the runtime that iterated them, even when a task forgets one half way.
 
-Python tells us when a generator is first iterated and when it is about to be collected. A collected one is closed by a
-task of its own in the root nursery; those that are left at the end of the run are closed then, in the order of
-their first iteration. The closing task has the authority of the task that iterated the generator and spends that
-task's money, or after its end the money of whoever it went back to: forgetting a generator gains nothing.
+Python tells us when a generator is first iterated and when it is about to be collected. The second may happen anywhere,
+in any thread, so the collector only leaves a note and wakes the host; the pump then spawns a task that closes what
+was forgotten, in the order of its first iteration, one task for each owner. Those that are left at the end of the
+run are closed then. Closing is cleanup: it has the authority of the task that iterated the generator and lives on
+that task's cleanup credit, so forgetting generators gains nothing.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Generator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from bursar.errors import BudgetExceeded, brief
 from bursar.execution.coroutine import start
-from bursar.law.budget import Pools
 from bursar.law.kernel import Kernel
-from bursar.law.nursery import NurseryState
 from bursar.law.task import Task
+
+SWEEP_MIN: Final = (
+    64  # generators that ran to their end are forgotten when so many more are listed than lived last time
+)
+
+Gen = AsyncGenerator[Any, Any]
 
 
 class AsyncGenerators:
@@ -27,7 +33,11 @@ class AsyncGenerators:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._live: dict[int, tuple[weakref.ref[AsyncGenerator[Any, Any]], Task | None]] = {}
+        self._live: dict[int, tuple[weakref.ref[Gen], Task]] = {}  # by identity, in the order of first iteration
+        self._sweep_at = SWEEP_MIN
+        self.collected: deque[tuple[Gen, Task]] = deque()  # appended to from anywhere
+        self._closing: dict[Task, deque[Gen]] = {}  # what is being closed, by owner
+        self.wake: Callable[[], None] | None = None
 
     @contextmanager
     def hooked(self) -> Generator[None]:
@@ -39,51 +49,62 @@ class AsyncGenerators:
         finally:
             sys.set_asyncgen_hooks(*before)
 
-    def _first(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._live[id(generator)] = (weakref.ref(generator), self._kernel.current)
+    def _first(self, generator: Gen) -> None:
+        owner = self._kernel.current
+        if owner is None:
+            return  # iterated by code that is not ours
+        if len(self._live) >= self._sweep_at:
+            self._live = {key: entry for key, entry in self._live.items() if entry[0]() is not None}
+            self._sweep_at = 2 * len(self._live) + SWEEP_MIN
+        self._live.pop(id(generator), None)  # an earlier one of the same identity is gone
+        self._live[id(generator)] = (weakref.ref(generator), owner)
 
-    def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Called by the collector, anywhere: only spawn."""
-        _, owner = self._live.pop(id(generator), (None, None))
-        if self._kernel.root.state is NurseryState.OPEN:
-            self._spawn_close(generator, owner)
+    def _finalize(self, generator: Gen) -> None:
+        """Called by the collector, anywhere: only leave a note."""
+        entry = self._live.pop(id(generator), None)
+        if entry is not None:
+            self.collected.append((generator, entry[1]))
+            if self.wake is not None:
+                self.wake()
+
+    def close_collected(self) -> None:
+        """See to what the collector has found since the last look."""
+        while self.collected:
+            self._close_later(*self.collected.popleft())
 
     def close_all(self) -> bool:
-        """Spawn a close for every generator that is still open. False: there was none."""
-        left = [(ref(), owner) for ref, owner in list(self._live.values())]
+        """See to every generator that is still open. False: there was none."""
+        left = [(generator, owner) for ref, owner in self._live.values() if (generator := ref()) is not None]
         self._live.clear()
-        for generator, owner in left:
-            if generator is not None:
-                self._spawn_close(generator, owner)
-        return any(generator is not None for generator, _ in left)
+        self.collected.extend(left)
+        found = bool(self.collected)
+        self.close_collected()
+        return found
 
-    def _spawn_close(self, generator: AsyncGenerator[Any, Any], owner: Task | None) -> None:
-        kernel = self._kernel
-        current, kernel.current = kernel.current, None  # the runtime itself spawns this
-        try:
-            name = f"aclose {getattr(generator, '__qualname__', repr(generator))}"
-            task = kernel.spawn(kernel.root, name=name, pinned=True)
-        except BudgetExceeded:
-            kernel.counters["asyncgen_unclosed"] += 1  # the root purse is dry: there is nobody to close it
+    def _close_later(self, generator: Gen, owner: Task) -> None:
+        queue = self._closing.get(owner)
+        if queue is not None:
+            queue.append(generator)
             return
-        finally:
-            kernel.current = current
-        if owner is not None:
-            task.capabilities = owner.capabilities
-            task.pools = task.purse_of = self._payer(owner)
-        start(task, self._close, (generator, task))
-
-    def _payer(self, owner: Task) -> Pools:
-        """The pools of the task, or those that its money went back to."""
-        while owner.outcome is not None:
-            nursery = owner.nursery
-            if not nursery.state.terminal or nursery.owner is None:
-                return nursery.pools
-            owner = nursery.owner
-        return owner.pools
-
-    async def _close(self, generator: AsyncGenerator[Any, Any], task: Task) -> None:
         try:
-            await generator.aclose()
-        except Exception as error:
-            self._kernel.report("asyncgen_failed", task, f"raised {brief(error, repr)} while it was closed")
+            task = self._kernel.spawn_tidying(owner, f"aclose for {owner.name}")
+        except BudgetExceeded:
+            self._kernel.counters["asyncgen_unclosed"] += 1  # the root purse is dry: there is nobody to close it
+            return
+        self._closing[owner] = deque([generator])
+        start(task, self._close, (owner, task))
+
+    async def _close(self, owner: Task, task: Task) -> None:
+        queue = self._closing[owner]
+        try:
+            while queue:
+                generator = queue.popleft()
+                try:
+                    await generator.aclose()
+                except Exception as error:
+                    name = brief(getattr(generator, "__qualname__", generator))
+                    told = f"{name} raised {brief(error, repr)} while it was closed"
+                    self._kernel.report("asyncgen_failed", task, told)
+        finally:
+            del self._closing[owner]
+            self._kernel.counters["asyncgen_unclosed"] += len(queue)

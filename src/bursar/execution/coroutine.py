@@ -52,10 +52,11 @@ def _as_request(thing: object) -> Request[Any]:
 class Coroutines:
     """Drives the coroutine tasks of one kernel."""
 
-    __slots__ = ("aborting", "kernel")
+    __slots__ = ("aborting", "clock", "kernel")
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
         self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
 
     def poll(self, task: Task) -> None:
@@ -111,6 +112,8 @@ class Coroutines:
             case shortage:
                 task.retry = None
                 return None, shortage
+        if request.timed and self.clock is not None:
+            self.kernel.now_ns = max(self.kernel.now_ns, self.clock())  # the poll may have taken long
         try:
             return request.perform(self.kernel, task), None
         except AssertionError:
@@ -151,12 +154,18 @@ class Coroutines:
             return
         if task.effect and task.inbox is not None:
             kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
+        reason, asked = cancel.why_ended(task), task.phase is not CancelPhase.IDLE
         self._close_coroutine(task)
-        if task.reason is not None and task.reason.kind is CancelKind.BUDGET:
+        if not asked and task.started:  # nobody asked the task itself to stop: it overran the cleanup of a block
+            error = BudgetExceeded(
+                f"task {task.name!r} overran the cleanup of a cancelled block ({reason})", task=task.name
+            )
+            kernel.finish(task, Outcome(OutcomeKind.FAILED, error=error))
+        elif task.reason is not None and task.reason.kind is CancelKind.BUDGET:
             error = BudgetExceeded(f"{task.reason.detail} (and it overran its cleanup)", task=task.name)
             kernel.finish(task, Outcome(OutcomeKind.FAILED, error=error))
         else:
-            kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=cancel.why_ended(task)))
+            kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
 
     def _close_coroutine(self, task: Task) -> None:
         for _ in range(CLOSE_ATTEMPTS_MAX):

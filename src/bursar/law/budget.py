@@ -17,7 +17,7 @@ B4  a closed pool has given everything back
 
 Rejected: handing each task a slice of a finite purse in advance. Ten idle children would hold the whole
 purse and the eleventh, which could have been paid, would fail. What a slice is good for, the fairness tick,
-is the *turn*: `kernel.charge` ends it after `yield_interval` operations.
+is the *turn*: `Ledger.bill` ends it after `yield_interval` operations.
 """
 
 from __future__ import annotations
@@ -218,9 +218,11 @@ def pay(pools: Pools, cost: Cost) -> int:
             return component
     for component, amount in cost:
         pool = pools[component]
-        pool.spent += amount
         if pool.left is not None:
+            pool.spent += amount
             pool.left -= amount
+        else:
+            pool.spent = min(pool.spent + amount, UNITS_MAX)  # an open pool is counted only as far as can be counted
     return PAID
 
 
@@ -228,7 +230,7 @@ def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:
     """Move `amounts` into `pools` from the pools above them, up to and including `sources`.
 
     Whole or not at all. Returns PAID, or the first component that the sources cannot give. A component that
-    is shared all the way up has nowhere to be moved from: it counts as short unless it already has that much.
+    is shared all the way up has nowhere to be moved from: it counts as short.
     """
     wishes = [(c, n) for c, n in enumerate(amounts.as_tuple()) if n]
     for component, amount in wishes:
@@ -241,7 +243,7 @@ def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:
 
 def _reaches(pool: Pool, source: Pool, amount: int) -> bool:
     """Whether the pools above `pool`, up to `source`, hold `amount` together."""
-    if pool.left is None or (pool is source and pool.left >= amount):
+    if pool.left is None:
         return True
     found = 0
     while pool is not source:

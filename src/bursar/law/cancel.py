@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
-from bursar.errors import Cancelled, ScopeMisuse
+from bursar.errors import Cancelled, ScopeMisuse, brief
 from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.nursery import move as move_nursery
 from bursar.law.state import State
@@ -59,7 +59,7 @@ class CancelReason:
     by: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.detail}" if self.detail else str(self.kind)
+        return f"{self.kind}: {brief(self.detail)}" if self.detail else str(self.kind)
 
 
 class CancelPhase(IntEnum):
@@ -113,21 +113,46 @@ def outward(task: Task) -> Iterator[Scope]:
         scope = scope.parent
 
 
-def leave(kernel: Ledger, block: Block) -> None:
-    """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
+def move(scope: Scope, to: CancelPhase) -> None:
+    """Change the phase of a scope, forward only, and keep count of what its task has open.
+
+    The counts are what makes leaving a block O(1), however many are open around it.
+    """
+    if scope.phase >= to:
+        assert scope.phase is to, "X1"
+        return
+    task = scope.task
+    task.requested += (to is CancelPhase.REQUESTED) - (scope.phase is CancelPhase.REQUESTED)
+    task.draining += (to is CancelPhase.DRAINING) - (scope.phase is CancelPhase.DRAINING)
+    scope.phase = to
+
+
+def look(task: Task) -> None:
+    """Note whether a request is visible from where the task stands now."""
+    task.cancel_pending = task.requested > 0 and deliverable(task) is not None
+
+
+def require_innermost(kernel: Ledger, block: Block) -> None:
+    """Raise unless the block may be left now, by whoever runs now."""
     task = block.task
     if task.inner is not block or kernel.current not in (task, None):
         raise ScopeMisuse(
             f"task {task.name!r}: a timeout, shield or nursery was left before one that was opened inside it; "
             "blocks must end in the reverse order of their beginning, in the task that began them"
         )
+
+
+def leave(kernel: Ledger, block: Block) -> None:
+    """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
+    task = block.task
+    require_innermost(kernel, block)
     task.inner = block.parent if isinstance(block.parent, Block) else None
     if block.timer is not None:
         kernel.timers.disarm(block.timer)
     was_draining = block.phase is CancelPhase.DRAINING
-    block.phase = CancelPhase.FINALIZED
-    task.cancel_pending = deliverable(task) is not None
-    if was_draining and not any(scope.phase is CancelPhase.DRAINING for scope in outward(task)):
+    move(block, CancelPhase.FINALIZED)
+    look(task)
+    if was_draining and not task.draining:
         end_cleanup(kernel, task)
 
 
@@ -135,7 +160,8 @@ def leave_all(kernel: Ledger, task: Task) -> None:
     """The task is over: close whatever blocks it did not leave."""
     while isinstance(task.inner, Block):
         leave(kernel, task.inner)
-    task.phase = CancelPhase.FINALIZED if task.phase is not CancelPhase.IDLE else CancelPhase.IDLE
+    if task.phase is not CancelPhase.IDLE:
+        move(task, CancelPhase.FINALIZED)
     task.cancel_pending = False
     end_cleanup(kernel, task)
 
@@ -159,10 +185,10 @@ def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
         return None
     assert scope.reason is not None, "a request has a reason"
     for inner in outward(task):  # the blocks inside are unwound by this very request: their own would be moot
-        inner.phase = CancelPhase.DRAINING
+        move(inner, CancelPhase.DRAINING)
         if inner is scope:
             break
-    task.cancel_pending = deliverable(task) is not None
+    look(task)
     begin_cleanup(kernel, task)
     kernel.note("cancel_delivered", task, scope.reason)
     return Cancelled(scope.reason)
@@ -177,7 +203,7 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
             continue  # X1
         if scope.task.state is State.DONE:
             continue
-        scope.phase = CancelPhase.REQUESTED
+        move(scope, CancelPhase.REQUESTED)
         scope.reason = reason
         kernel.note("cancel_requested", scope.task, reason)
         for nursery in _interrupt(kernel, scope):
@@ -206,9 +232,7 @@ def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
         if inner is scope:
             break
         if inner.shielded and task.state is State.EXHAUSTED:
-            inner.shielded = (
-                False  # it is on hold and cannot run: there is nothing to shield, and nobody to recharge it
-            )
+            inner.shielded = False  # it is on hold: it cannot run, and nobody recharges what is being cancelled
         elif inner.shielded:
             hidden = True
             reached.clear()
@@ -231,6 +255,8 @@ def _stop_nursery(
     move_nursery(nursery, NurseryState.CANCELLING)
     kernel.draining_regions += 1
     nursery.reason = reason
+    if nursery.scope is not None and nursery.scope.exiting and nursery.owner is not None:
+        pause_cleanup(kernel, nursery.owner)
     by = nursery.owner.id if nursery.owner is not None else None
     inherited = reason.kind in (CancelKind.PARENT, CancelKind.SIBLING)
     detail = reason.detail if inherited else f"{nursery.name} is cancelled ({reason})"
@@ -284,8 +310,12 @@ def cut(kernel: Ledger, task: Task, why: str) -> None:
     pending = deque([task])
     while pending:
         victim = pending.popleft()
+        if victim.cut:
+            continue
         victim.cut = True
-        for nursery in (victim.owned or {}).values():
+        reason = CancelReason(CancelKind.PARENT, f"task {victim.name!r} was cut off", victim.id)
+        for nursery in list((victim.owned or {}).values()):
+            request_nursery(kernel, nursery, reason)  # nobody may spawn into it any more
             pending.extend(nursery.children.values())
         kernel.interrupt(victim)
 

@@ -86,8 +86,9 @@ class Dispatch:
         """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
         assert self.current is None, "K3"
         if self.runnable:
+            stealable = any(worker.stealable for worker in self.workers)
             for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one: nobody is left out
-                task = self._dispatch(self._next_worker())
+                task = self._dispatch(self._next_worker(), stealable)
                 if task is not None:
                     return task
         return None
@@ -106,12 +107,12 @@ class Dispatch:
         self._place += 1
         return worker
 
-    def _dispatch(self, worker: Worker) -> Task | None:
+    def _dispatch(self, worker: Worker, stealable: bool = True) -> Task | None:
         """Let one worker decide, and start a poll if it found a task."""
         limit = cancel_limit(self.draining)
         asked, due = bool(worker.cancel), worker.timed.due(self.now_ns)
         ready = bool(worker.pinned or worker.stealable or self.injector)
-        others = not ready and worker.steal_enabled and any(w.stealable for w in self.workers)
+        others = stealable and not ready and worker.steal_enabled  # with nothing of its own, it is the others'
         lane = decide(asked, due, ready, others, worker.cancel_streak, limit, worker.timed_streak)
         task = None
         if lane is Lane.STEAL:
@@ -173,8 +174,13 @@ class Dispatch:
     def yielded(self, task: Task) -> None:
         """The task gives way and goes to the back of its queue."""
         self._poll_over(task)
+        self._discard_answer(task)
         self._ready(task)
         self.at = None
+
+    def _discard_answer(self, task: Task) -> None:
+        """The poll did not end in a wait: an answer that came meanwhile answers nothing."""
+        task.inbox, task.error, task.effect = None, None, False
 
     def blocked(self, task: Task, wait: Wait) -> None:
         """The task waits. If it was woken while it ran it is queued again at once."""
@@ -185,7 +191,7 @@ class Dispatch:
         if end_poll(task):
             self._end_wait(task)
             self._ready(task)
-        elif task.cancel_pending:
+        elif task.cancel_pending or task.cut:
             self.interrupt(task)
         self.at = None
 

@@ -22,15 +22,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from bursar.errors import NurseryClosed, SpawnBudgetExceeded, brief
+from bursar.errors import NurseryClosed, SpawnBudgetExceeded, brief, type_name
 from bursar.law import budget as money
 from bursar.law import cancel, obligation
 from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
-from bursar.law.cancel import Block, CancelKind, CancelReason
+from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
 from bursar.law.chain import Stream
 from bursar.law.ledger import Ledger
-from bursar.law.nursery import Nursery, NurseryState, note_end
+from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.state import Outcome, OutcomeKind, end
 from bursar.law.steal import StealPolicy
@@ -136,9 +136,7 @@ class Kernel(Ledger):
         short = money.pay(nursery.pools, money.SPAWN)
         assert short == PAID, "B3"
         if spawner is not None:
-            spawner.spent[OPS] += 1
-            spawner.spent[SPAWNS] += 1
-            spawner.turn_left -= 1
+            self._book(spawner, money.SPAWN)
         id = self.new_id()
         pools = money.derive(nursery.pools, money.affordable(nursery.pools, budget))
         task = Task(id, brief(name) or f"task-{id}", nursery, pools, held)
@@ -151,6 +149,23 @@ class Kernel(Ledger):
         self.spawned += 1
         self.note("spawned", task)
         self._ready(task)
+        return task
+
+    def spawn_tidying(self, owner: Task, name: str) -> Task:
+        """A task that tidies up for another one, in the root nursery: with its authority, without money of its own.
+
+        All it does is cleanup, so it lives on the cleanup credit of `owner`, which it shares.
+        """
+        spawner, self.current = self.current, None  # the runtime itself spawns this
+        try:
+            task = self.spawn(self.root, name=name, budget=Budget.none(), pinned=True)
+        finally:
+            self.current = spawner
+        task.capabilities = owner.capabilities
+        task.credit_of = owner.credit_of or owner
+        cancel.move(task, CancelPhase.DRAINING)  # from its first poll to its last
+        cancel.begin_cleanup(self, task)
+        self.interrupt(task)
         return task
 
     def _capabilities_for(
@@ -222,16 +237,18 @@ class Kernel(Ledger):
             nursery.scope.exiting = True
             if nursery.state is NurseryState.CANCELLING:
                 cancel.pause_cleanup(self, nursery.owner)
-            nursery.owner.cancel_pending = cancel.deliverable(nursery.owner) is not None
+            cancel.look(nursery.owner)
 
     def end_nursery(self, nursery: Nursery) -> None:
         """The owner's await has seen quiescence: the terminal state, the refund, the end of the scope (N3)."""
+        owner = nursery.owner
+        if nursery.scope is not None:
+            cancel.require_innermost(self, nursery.scope)
         if nursery.state is NurseryState.CANCELLING:
             move_nursery(nursery, NurseryState.CANCELLED)
             self.draining_regions -= 1
         else:
             move_nursery(nursery, NurseryState.CLOSED)
-        owner = nursery.owner
         if owner is not None:
             assert nursery.scope is not None, "N1"
             assert owner.owned is not None, "N1"
@@ -243,9 +260,8 @@ class Kernel(Ledger):
 
     def body_failed(self, nursery: Nursery, error: BaseException) -> None:
         """The block itself raised: that counts like the failure of a child."""
-        if all(error is not failure for failure in nursery.failures):  # it may just pass on a child's
-            nursery.failures.append(error)
-        why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type(error).__name__}")
+        add_failure(nursery, error)
+        why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type_name(error)}")
         cancel.request_nursery(self, nursery, why)
 
     # ---- the end of a task

@@ -88,9 +88,10 @@ class Ledger(Dispatch):
         if ops > task.cleanup_left:
             return OPS
         short = money.pay(task.pools, cost)
-        if short == OPS and task.credit_used + ops <= self.cleanup_ops:
+        debtor = task.credit_of or task
+        if short == OPS and debtor.credit_used + ops <= self.cleanup_ops:
             short = money.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
-            task.credit_used += ops if short == PAID else 0
+            debtor.credit_used += ops if short == PAID else 0
         if short == PAID:
             task.cleanup_left -= ops
         return short
@@ -100,7 +101,7 @@ class Ledger(Dispatch):
         self._poll_over(task)
         move(task, State.EXHAUSTED)
         task.wake = WakeState.IDLE
-        task.inbox, task.error, task.effect = None, None, False
+        self._discard_answer(task)
         task.short_of = component
         task.since_ns = self.now_ns
 
@@ -110,7 +111,7 @@ class Ledger(Dispatch):
         self._exhausted(task, component)
         task.error = self.shortage(task, component, cost)
         nursery = task.nursery
-        if not nursery.hold or nursery.reason is not None:
+        if not nursery.hold or nursery.reason is not None or task.requested:
             self._end_dry(task)
             return
         self.note("budget_held", task, COMPONENTS[component])
@@ -123,7 +124,7 @@ class Ledger(Dispatch):
         """Nobody will recharge the EXHAUSTED task: it is told, once, and cleans up."""
         self.note("budget_exceeded", task, COMPONENTS[task.short_of])
         task.retry = None
-        task.phase = CancelPhase.DRAINING
+        cancel.move(task, CancelPhase.DRAINING)
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
         cancel.begin_cleanup(self, task)
         self._ready(task)
@@ -167,6 +168,8 @@ class Ledger(Dispatch):
 
     def _require_countable(self, task: Task, amount: Budget) -> None:
         money.require_plain(amount)
+        if task.outcome is not None:
+            raise ValueError(f"task {task.name!r} is over: there is nothing to recharge")
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
             if pool.left is not None and pool.left + (units or 0) > UNITS_MAX:
                 raise ValueError(

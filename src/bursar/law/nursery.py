@@ -65,6 +65,7 @@ class Nursery:
         "exhausted",
         "exhausted_waiter",
         "explicit",
+        "failed",
         "failures",
         "hold",
         "id",
@@ -95,7 +96,8 @@ class Nursery:
         self.state = NurseryState.OPEN
         self.children: dict[int, Task] = {}  # live ones, in order of spawning
         self.spawned = 0
-        self.failures: list[BaseException] = []  # first failure first
+        self.failures: list[BaseException] = []  # first failure first, each error once
+        self.failed: set[int] = set()  # the identities of those
         self.reason: CancelReason | None = None
         self.joining: Wait | None = None  # whoever waits for quiescence
         self.pools = pools
@@ -144,5 +146,12 @@ def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
     if outcome.kind not in (OutcomeKind.FAILED, OutcomeKind.PANICKED):
         return False
     assert outcome.error is not None, "a failure has an error"
-    nursery.failures.append(outcome.error)
+    add_failure(nursery, outcome.error)
     return nursery.cancel_on_failure
+
+
+def add_failure(nursery: Nursery, error: BaseException) -> None:
+    """Note a failure. A task that awaited a failed one may pass the same error on: it counts once."""
+    if id(error) not in nursery.failed:
+        nursery.failed.add(id(error))
+        nursery.failures.append(error)

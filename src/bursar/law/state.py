@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from bursar.errors import IllegalTransition, brief
+from bursar.errors import IllegalTransition, brief, type_name
 
 if TYPE_CHECKING:
     from bursar.law.cancel import CancelReason
@@ -95,7 +95,7 @@ class Outcome:
             case OutcomeKind.OK:
                 return "ok"
             case OutcomeKind.FAILED | OutcomeKind.PANICKED:
-                return f"{self.kind.name.lower()}: {type(self.error).__name__}: {brief(self.error)}"
+                return f"{self.kind.name.lower()}: {type_name(self.error)}: {brief(self.error)}"
             case _:
                 return f"{self.kind.name.lower()}: {self.reason}"
 

@@ -39,8 +39,10 @@ class Task(Scope):
         "cleanup_left_ns",
         "cleanup_timer",
         "context",
+        "credit_of",
         "credit_used",
         "cut",
+        "draining",
         "effect",
         "ending",
         "error",
@@ -58,6 +60,7 @@ class Task(Scope):
         "pools",
         "purse_of",
         "queue",
+        "requested",
         "retry",
         "short_of",
         "since_ns",
@@ -99,6 +102,8 @@ class Task(Scope):
         self.owned: dict[int, Nursery] | None = None  # the nurseries it has open, outermost first
         self.obligations: dict[int, Obligation] | None = None
         self.inner: Scope | None = None  # the innermost open block; None: the task itself
+        self.requested = 0  # scopes of it that were asked to stop and not told yet
+        self.draining = 0  # and those that were told and are being unwound
         self.cancel_pending = False  # a request is visible from where it stands
         self.cleanup_left = -1  # ops left for cleanup; -1 = not finalizing
         self.cleanup_left_ns = 0  # and time, while the timer does not run
@@ -108,7 +113,8 @@ class Task(Scope):
         # economy
         self.pools = pools
         self.purse_of = nursery.pools  # the pools that its own were lent from
-        self.credit_used = 0  # ops of cleanup that it could not pay
+        self.credit_used = 0  # ops of cleanup that it, or whoever tidies up for it, could not pay
+        self.credit_of: Task | None = None  # whose credit it uses; None: its own
         self.spent = array("q", _NOTHING)  # by component; an array, so that the collector need not look inside
         self.turn_left = 0
         self.short_of = -1  # the component it could not pay; -1 = its turn was over
