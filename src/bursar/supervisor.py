@@ -26,12 +26,12 @@ from bursar.economy import recharge as recharge_by_capability
 from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse, brief
 from bursar.execution.coroutine import start
 from bursar.law.budget import COMPONENTS, UNSTATED, Budget
-from bursar.law.capability import Capability
+from bursar.law.capability import Capabilities, Capability, CapSpawn
 from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.task import Task as Record
 from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function, title_of
-from bursar.request import Entry, Operation, Request, counted
+from bursar.request import Entry, Operation, Request, counted, running
 from bursar.select import select
 from bursar.sync import Event
 from bursar.task import Task
@@ -207,12 +207,23 @@ class Supervisor:
         if restart not in get_args(Restart):
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
-        _, inner = self.inside()
+        kernel, inner = self.inside()
         title = brief(name) if name else title_of(fn)
         passed = tuple(capabilities) if capabilities is not None else None
+        starter = running(kernel, "Supervisor.start")
+        permit = starter.capabilities.get(CapSpawn)
+        if isinstance(permit, CapSpawn) and permit.task_budget is not None:
+            budget = permit.task_budget if budget is None else budget.clamp(permit.task_budget)
+        held: Capabilities | None = None
 
         def spawn() -> Task[Any]:
-            return inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed)
+            nonlocal held
+            task = inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed if held is None else None)
+            record = task.inside(kernel)
+            if held is None:
+                held = record.capabilities
+            record.capabilities = held  # a restart gives no more than the first start did, whoever restarts it
+            return task
 
         child = Child(title, restart, spawn, over)
         self._children[child] = None

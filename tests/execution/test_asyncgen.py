@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 
 import pytest
 
@@ -230,3 +231,53 @@ def test_with_a_dry_purse_it_is_counted_that_nobody_could_close_it():
     runtime.run(main)
     assert runtime.statistics().counters["asyncgen_unclosed"] == 1
     check(runtime.kernel)
+
+
+def test_generators_that_ran_to_their_end_are_forgotten():
+    async def short():
+        yield 1
+
+    async def main():
+        for _ in range(1000):
+            async for _ in short():
+                pass
+
+    runtime = Runtime(clock="virtual")
+    runtime.run(main)
+    assert len(runtime._generators._live) < 200
+
+
+def test_the_collector_of_another_thread_only_leaves_a_note():
+    runtime = Runtime(clock="virtual")
+
+    spawned_in = []
+
+    async def numbers(log):
+        try:
+            yield 1
+        finally:
+            await bursar.checkpoint()
+            log.append("closed")
+
+    async def main():
+        log = []
+        generator = numbers(log)
+        await generator.__anext__()
+        cycle = [generator]
+        cycle.append(cycle)
+        spawn = runtime.kernel.spawn_tidying
+
+        def watched(owner, name):
+            spawned_in.append(threading.get_ident())
+            return spawn(owner, name)
+
+        runtime.kernel.spawn_tidying = watched
+        del generator, cycle
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+        await bursar.sleep(1)
+        return log
+
+    assert runtime.run(main) == ["closed"]
+    assert spawned_in == [threading.get_ident()]

@@ -757,3 +757,43 @@ def test_a_channel_that_is_forgotten_counts_no_longer(run):
 def test_a_buffer_is_a_whole_number(buffer):
     with pytest.raises(ValueError, match="whole number of places"):
         channel(buffer)
+
+
+# ---- a task that selects both ends of one channel
+
+
+def test_a_free_place_serves_a_task_that_waits_on_both_ends(run):
+    async def both(send, receive):
+        return await bursar.select(receive.receive(), send.send("a"))
+
+    async def main():
+        send, receive = await channel(1)
+        permit = await send.reserve()
+        async with nursery() as n:
+            task = n.spawn(both, send, receive)
+            await sleep(1)
+            permit.abort()
+        return task.result.index, len(receive)
+
+    assert run(main) == (1, 1)
+
+
+def test_a_sender_behind_a_task_that_waits_on_both_ends_is_served(run):
+    async def both(send, receive):
+        return await bursar.select(receive.receive(), send.send("a"))
+
+    async def sender(send):
+        await send.send("x")
+
+    async def main():
+        send, receive = await channel()
+        async with nursery() as n:
+            task = n.spawn(both, send, receive)
+            await sleep(1)
+            permit = await send.reserve()
+            n.spawn(sender, send)
+            await sleep(1)
+            permit.abort()
+        return task.result.value
+
+    assert run(main) == "x"

@@ -1,5 +1,6 @@
 """Nurseries: a block ends when its tasks have, what fails in it is raised from it, and nothing is left behind."""
 
+import contextlib
 import functools
 
 import pytest
@@ -578,3 +579,81 @@ def test_an_unknown_policy_is_refused():
 def test_admission_is_not_built():
     with pytest.raises(bursar.NotBuilt, match="admission"):
         nursery(admission=object())
+
+
+def test_capabilities_that_run_code_cannot_slip_a_child_into_a_cancelled_nursery(run):
+    async def child():
+        await sleep(1000)
+
+    async def main():
+        async with nursery() as n:
+
+            def hostile():
+                n.cancel()
+                return iter(())
+
+            class Passed:
+                def __iter__(self):
+                    return hostile()
+
+            with pytest.raises(bursar.NurseryClosed):
+                n.spawn(child, capabilities=Passed())
+        return await bursar.now()
+
+    assert run(main) == 0
+
+
+def test_an_error_that_many_pass_on_is_in_the_group_once(run):
+    async def fails():
+        raise ValueError("once")
+
+    async def passes_on(box):
+        await box[0]
+
+    async def main():
+        async with nursery(cancel_on_failure=False) as n:
+            box = [n.spawn(fails)]
+            for _ in range(3):
+                n.spawn(passes_on, box)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(main)
+    assert len(caught.value.exceptions) == 1
+
+
+def test_nobody_spawns_into_a_nursery_whose_owner_was_cut_off(run):
+    refused = []
+
+    async def stubborn(box):
+        async with bursar.shield(), nursery() as n:
+            box.append(n)
+            while True:
+                with contextlib.suppress(bursar.Cancelled):
+                    await sleep(1)
+
+    async def owner(box):
+        async with bursar.timeout(1):
+            await stubborn(box)
+
+    async def late(box):
+        await sleep(30)
+        try:
+            box[0].spawn(sleep_long)
+        except bursar.NurseryClosed:
+            refused.append(True)
+
+    async def sleep_long():
+        await sleep(1000)
+
+    async def main():
+        box = []
+        async with nursery(cancel_on_failure=False) as n:
+            task = n.spawn(owner, box)
+            n.spawn(late, box)
+            await sleep(5)
+            task.cancel()
+            await sleep(1)
+            bursar.law.cancel.cut(run.runtime.kernel, task.inside(run.runtime.kernel), "for the test")
+
+    run(main)
+    assert refused == [True]

@@ -634,3 +634,33 @@ def test_a_cleanup_that_takes_too_long_is_cut_off(run):
 
     assert run(main, cleanup=bursar.Cleanup(seconds=3)) == (OutcomeKind.CANCELLED, 4.0)
     assert run.reports == ["cleanup_cut"]
+
+
+def test_cancel_from_another_thread_ends_a_sleep():
+    async def main():
+        await bursar.sleep(60)
+
+    runtime = Runtime()
+    thread = threading.Timer(0.05, runtime.cancel, ["from outside"])
+    thread.start()
+    with pytest.raises(bursar.TaskCancelled, match="from outside"):
+        runtime.run(main)
+    thread.join()
+    assert runtime.statistics().seconds < 30
+
+
+def test_deadlines_are_set_by_the_clock_and_not_by_the_last_look_at_it():
+    """A poll may take long: what it asks for afterwards counts from then."""
+
+    class Clock(bursar.hosts.virtual.VirtualHost):
+        def work(self, ns):
+            self._now_ns += ns
+
+    clock = Clock()
+
+    async def main():
+        clock.work(5_000_000_000)
+        await bursar.sleep(1)
+        return await bursar.now()
+
+    assert Runtime(host=clock).run(main) == 6.0

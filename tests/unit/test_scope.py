@@ -1,5 +1,7 @@
 """`timeout` and `shield`: which cancellation reaches a block, which one wins, and what a block leaves behind."""
 
+import contextlib
+
 import pytest
 
 import bursar
@@ -370,3 +372,60 @@ def test_blocks_that_were_never_left_end_with_their_task(run):
         return task.result, await bursar.now()
 
     assert run(main) == ("over", 0.0)
+
+
+def test_leaving_a_block_does_not_look_at_the_blocks_around_it(run, monkeypatch):
+    """A thousand blocks in one task are left in a thousand steps, not a million."""
+    looked = 0
+    outward = bursar.law.cancel.outward
+
+    def counted(task):
+        nonlocal looked
+        for scope in outward(task):
+            looked += 1
+            yield scope
+
+    monkeypatch.setattr(bursar.law.cancel, "outward", counted)
+
+    async def main():
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(1000):
+                await stack.enter_async_context(bursar.timeout(100))
+
+    run(main)
+    assert looked < 10_000
+
+
+def test_a_task_that_runs_dry_behind_a_shield_after_its_cancel_ends(run):
+    async def child():
+        async with bursar.shield():
+            await sleep(2)
+            await bursar.charge(ops=100)
+
+    async def main():
+        async with nursery(on_exhausted="hold", cancel_on_failure=False) as n:
+            task = n.spawn(child, budget=bursar.Budget(ops=10))
+            await sleep(1)
+            task.cancel()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(main)
+    assert caught.value.subgroup(bursar.BudgetExceeded)
+
+
+def test_overrunning_the_cleanup_of_a_timeout_is_a_failure_of_the_task(run):
+    async def stubborn():
+        async with bursar.timeout(1):
+            while True:
+                with contextlib.suppress(bursar.Cancelled):
+                    await sleep(1000)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(stubborn)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(main)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, bursar.BudgetExceeded)
+    assert "overran the cleanup of a cancelled block (timeout" in str(error)

@@ -1,6 +1,7 @@
 """Supervisors: who is restarted after whom, in which order, how often, and what becomes of a child without budget."""
 
 import contextlib
+import contextvars
 
 import pytest
 
@@ -523,3 +524,83 @@ def test_a_child_is_checked_before_it_is_started(supervise):
 def test_starting_outside_the_block_is_refused_in_words():
     with pytest.raises(bursar.BursarError, match="block"):
         supervisor().start(spender, 1)
+
+
+def test_a_recharge_of_a_shared_purse_that_moves_nothing_is_not_repeated_for_ever(run):
+    async def child():
+        await bursar.charge(ops=100)
+        return "paid"
+
+    async def main():
+        options = {"on_exhausted": "recharge", "recharge": bursar.Budget(ops=50)}
+        async with bursar.supervisor(budget=bursar.Budget(ops=60), **options) as s:
+            started = s.start(child)
+        return started.task.result
+
+    assert run(main, profile="cluster") == "paid"
+    assert run.runtime.kernel.counters["recharged"] == 1
+
+
+def test_a_child_that_was_cancelled_while_on_hold_is_not_recharged(run):
+    async def child():
+        await bursar.charge(ops=100)
+
+    async def main():
+        options = {"on_exhausted": "recharge", "recharge": bursar.Budget(ops=50)}
+        async with bursar.supervisor(budget=bursar.Budget(ops=1000), **options) as s:
+            started = s.start(child, budget=bursar.Budget(ops=5))
+            while started.task.state is not bursar.State.EXHAUSTED:
+                await bursar.checkpoint()
+            started.task.cancel()
+        return started.task.outcome.kind
+
+    assert run(main, profile="cluster") is bursar.OutcomeKind.CANCELLED
+
+
+def test_a_supervisor_that_cannot_start_leaves_no_block_open(run):
+    async def main():
+        async with bursar.timeout(5), bursar.supervisor():
+            pass
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(main, profile="cluster", budget=bursar.Budget(spawns=1))
+    assert caught.value.subgroup(bursar.SpawnBudgetExceeded)
+    assert not caught.value.subgroup(bursar.ScopeMisuse)
+
+
+def test_a_restarted_child_sees_the_context_of_its_first_start(run):
+
+    seen, variable = [], contextvars.ContextVar("variable", default="default")
+
+    async def child():
+        seen.append(variable.get())
+        if len(seen) == 1:
+            raise ValueError("again")
+
+    async def main():
+        async with bursar.supervisor() as s:
+            variable.set("mine")
+            s.start(child)
+
+    run(main, profile="cluster")
+    assert seen == ["mine", "mine"]
+
+
+def test_a_restart_gives_a_child_no_more_authority_than_its_first_start(run):
+    seen = []
+
+    async def child():
+        seen.append(bursar.CapEntropy in await bursar.capabilities())
+        if len(seen) == 1:
+            raise ValueError("again")
+
+    async def poor(s):
+        s.start(child)
+
+    async def main():
+        held = await bursar.capabilities()
+        async with bursar.supervisor() as s, bursar.nursery() as n:
+            n.spawn(poor, s, capabilities=[held[bursar.CapSpawn]])
+
+    run(main, profile="cluster")
+    assert seen == [False, False]
