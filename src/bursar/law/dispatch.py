@@ -86,7 +86,7 @@ class Dispatch:
         """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
         assert self.current is None, "K3"
         if self.runnable:
-            stealable = any(worker.stealable for worker in self.workers)
+            stealable = len(self.workers) > 1 and any(worker.stealable for worker in self.workers)
             for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one: nobody is left out
                 task = self._dispatch(self._next_worker(), stealable)
                 if task is not None:

@@ -74,7 +74,8 @@ class Ledger(Dispatch):
         """Write down what was paid. The record saturates; the pools do not."""
         spent = task.spent
         for component, amount in cost:
-            spent[component] = min(spent[component] + amount, UNITS_MAX)
+            total = spent[component] + amount
+            spent[component] = total if total < UNITS_MAX else UNITS_MAX
             if component == OPS:
                 task.turn_left -= amount
 
