@@ -13,7 +13,8 @@ lanes, N1–N4 nurseries, O1–O2 obligations, X1–X4 cancellation) hold betwee
 
 K1  spawned = live + done, by outcome
 
-`law.invariants.check` tests them all; the asserts in the code cite them where they could break.
+`law.invariants.check` tests those that show in the state at one moment; the asserts in the code cite each where it
+could break, and the tests of the single files show the rest.
 """
 
 from __future__ import annotations
