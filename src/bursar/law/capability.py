@@ -2,9 +2,10 @@
 
 A capability that a program constructs is a *description*. It becomes a capability when a `Registry` mints it,
 and only a Runtime has one. From there it can only be attenuated: a derived capability is never wider than
-the one it came from, and uses count against the whole line of ancestors. Handing one over by name is
-delegation and must be allowed (`delegable`); what a nursery passes on by itself is inheritance and needs no leave. Revoking one revokes all that were derived from it, at their next use;
-what was granted before (a running child, an open channel) stays.
+the one it came from, and uses count against the whole line of ancestors. Handing one over by name is delegation
+and must be allowed (`delegable`); what a nursery passes on by itself is inheritance and needs no leave. Revoking
+one revokes all that were derived from it, at their next use; what was granted before (a running child, an open
+channel) stays.
 
 C1  a derived limit is ≤ its parent's, component by component
 C2  in use ≤ limit, for every capability and each of its ancestors
