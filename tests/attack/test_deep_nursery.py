@@ -7,7 +7,6 @@ at any depth, and cost so much a level, not more the deeper it is.
 from __future__ import annotations
 
 import sys
-import time
 import tracemalloc
 
 import pytest
@@ -15,6 +14,7 @@ from support.drive import HONEST_POLLS, Watch, bound, honest, over
 
 import bursar
 from bursar import Deadlock, OutcomeKind, Runtime
+from bursar.law import cancel
 from bursar.law.invariants import check
 
 DEPTH = 10_000
@@ -115,27 +115,35 @@ def test_it_is_cancelled_from_the_top(depth, how):
     assert watch.took("honest") <= bound(HONEST_POLLS + 1, 3)
 
 
-def test_the_time_to_cancel_grows_with_the_depth_and_not_with_its_square():
-    def seconds(depth):
-        async def fails():
-            await bursar.sleep(1)
-            raise ValueError
+def test_the_steps_to_cancel_grow_with_the_depth_and_not_with_its_square(monkeypatch):
+    depth, steps = 4000, 0
+    outward = cancel.outward
 
-        async def main():
-            try:
-                async with bursar.nursery() as n:
-                    n.spawn(descend, depth, for_ever)
-                    n.spawn(fails)
-            except* ValueError:
-                pass
+    def counted(task):
+        nonlocal steps
+        for scope in outward(task):
+            steps += 1
+            yield scope
 
-        start = time.process_time()
-        Runtime(clock="virtual").run(main)
-        return time.process_time() - start
+    monkeypatch.setattr(cancel, "outward", counted)
 
-    seconds(100)
-    small, large = seconds(1000), seconds(8000)
-    assert large <= 8 * small * 4, f"8 times as deep, {large / small:.1f} times as long"
+    async def fails():
+        await bursar.sleep(1)
+        raise ValueError
+
+    async def main():
+        try:
+            async with bursar.nursery() as n:
+                n.spawn(descend, depth, for_ever)
+                n.spawn(fails)
+        except* ValueError:
+            pass
+
+    rt = Runtime(clock="virtual")
+    rt.run(main)
+    over(rt)
+    assert depth <= steps <= 20 * depth
+    assert rt.kernel.decisions <= 20 * depth
 
 
 @depths
