@@ -24,7 +24,7 @@ from bursar.execution.coroutine import where
 from bursar.law.budget import CHANNEL, Cost
 from bursar.law.capability import CapChannel, require
 from bursar.law.kernel import Kernel
-from bursar.law.obligation import Obligation, Settled
+from bursar.law.obligation import Settled
 from bursar.law.task import Task
 from bursar.law.wake import WaitList
 from bursar.request import Entry, Operation, Request, running
@@ -351,7 +351,7 @@ class Permit(Generic[T]):
     def __init__(self, channel: _Channel[T], kernel: Kernel, task: Task) -> None:
         self._channel = channel
         what = f"a reserved place in {channel}"
-        self._obligation = Obligation(kernel.new_id(), task, what, where(task), self._give_back)
+        self._obligation = kernel.promise(task, what, where(task), self._give_back)
 
     def _give_back(self) -> None:
         self._channel.reserved -= 1

@@ -32,6 +32,7 @@ class _Enter(Request[tuple[Kernel, Block]]):
             require(task, task.capabilities, CapTimer, "set a timeout")
         block = Block(task)
         block.shielded = self._shielded
+        kernel.note("scope_opened", task, block)
         if self._timeout_ns is not None:
             deadline_ns = kernel.now_ns + self._timeout_ns
             block.timer = kernel.timers.arm(deadline_ns, TimerKind.DEADLINE, task, block)

@@ -109,7 +109,7 @@ class _Permission(Request[Kernel]):
 
 def check_profile(kernel: Kernel, what: str) -> None:
     """Supervisors and actors belong to the profiles that have them."""
-    if not kernel.actors:
+    if kernel.driver is None or not kernel.driver.profile.actors:
         raise ProfileError(f"{what} belongs to the cluster and sovereign profiles; run(..., profile='cluster')")
 
 

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from bursar.errors import BursarError, ScopeMisuse
 from bursar.execution.coroutine import where
 from bursar.law.kernel import Kernel
-from bursar.law.obligation import Obligation, Settled
+from bursar.law.obligation import Settled
 from bursar.law.task import Task
 from bursar.law.wake import WaitList
 from bursar.request import Entry, Operation
@@ -187,7 +187,7 @@ class HeldPermit:
 
     def __init__(self, semaphore: Semaphore, kernel: Kernel, task: Task) -> None:
         self._semaphore = semaphore
-        self._obligation = Obligation(kernel.new_id(), task, semaphore.label, where(task), self._give_back)
+        self._obligation = kernel.promise(task, semaphore.label, where(task), self._give_back)
 
     def _give_back(self) -> None:
         self._semaphore.take_back(self)

@@ -13,33 +13,24 @@ from support.drive import HONEST_POLLS, Watch, bound, checked, honest, over
 
 import bursar
 from bursar import Runtime
+from bursar.hosts.virtual import VirtualHost
 
 NS = 1_000_000_000
 
 
-class Clock:
+class Clock(VirtualHost):
     """A host that shows the times it is given, whatever they are, and then behaves."""
 
     def __init__(self, times):
+        super().__init__()
         self.times = iter(times)
-        self.now = 0
-        self.true = 0
 
     def now_ns(self):
-        self.now = next(self.times, None)
-        if self.now is None:
-            self.true += 1000
-            self.now = self.true
-        return self.now
-
-    def wait_until(self, deadline_ns):
-        self.true = max(self.true, deadline_ns)
-
-    def wake(self):
-        pass
-
-    def close(self):
-        pass
+        now = next(self.times, None)
+        if now is not None:
+            return now
+        self._now_ns += 1000
+        return self._now_ns
 
 
 def run_with(times, sleeps):

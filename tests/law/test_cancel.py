@@ -82,6 +82,7 @@ def finish_all(kernel: Kernel) -> list[Task]:
         outcome = task.ending or Outcome(OutcomeKind.CANCELLED, reason=cancel.why_ended(task))
         if kernel.finish(task, outcome):
             ended.append(task)
+        kernel.step_over(task)
     return ended
 
 
@@ -133,13 +134,18 @@ def test_a_request_carries_its_reason_and_is_told_to_the_observer():
     kernel = new_kernel()
     task = running(kernel)
     seen = []
-    kernel.observer = lambda *event: seen.append(event)
+    kernel.observe(lambda *event: seen.append(event))
     cancel.request(kernel, task, STOP)
     assert (task.reason, task.cancel_pending) == (STOP, True)
     thrown = cancel.deliver(kernel, task)
     assert isinstance(thrown, Cancelled)
     assert thrown.reason is STOP
-    assert seen == [("cancel_requested", task, STOP), ("cancel_delivered", task, STOP)]
+    assert seen == [
+        ("cancel_requested", task, STOP),
+        ("cancel_delivered", task, STOP),
+        ("timer_armed", task, task.cleanup_timer),
+        ("cleanup_begun", task, None),
+    ]
 
 
 def test_it_is_delivered_once():

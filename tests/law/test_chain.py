@@ -178,7 +178,7 @@ def run(kernel: Kernel, tasks: int = 6, polls: int = 60) -> list[tuple]:
     seen = []
 
     def observe(kind, task, detail):
-        if kind == "decision":
+        if kind == "scheduler_step_decision":
             lane, worker, streak, limit = detail
             fields = (task.id, task.nursery.id, lane, worker, streak, limit, task.generation)
             seen.append((kernel.decisions, kernel.chain, fields))
@@ -190,6 +190,7 @@ def run(kernel: Kernel, tasks: int = 6, polls: int = 60) -> list[tuple]:
         task = kernel.step()
         if task is not None:
             kernel.yielded(task)
+            kernel.step_over(task)
     return seen
 
 

@@ -222,9 +222,10 @@ def poll(kernel: Kernel) -> Task:
     if task.name.startswith("sleeper"):
         kernel.timers.arm(kernel.now_ns, TimerKind.WAKE, task)
         kernel.blocked(task, Nap(task))
-        kernel.advance(kernel.now_ns)
     else:
         kernel.yielded(task)
+    kernel.step_over(task)
+    kernel.advance(kernel.now_ns)
     return task
 
 
@@ -295,6 +296,7 @@ def test_a_backlog_of_timers_lets_ready_work_through_at_every_ninth_decision():
         assert kernel.step() is sleeper
         kernel.timers.arm(5, TimerKind.WAKE, sleeper)
         kernel.blocked(sleeper, Nap(sleeper))
+        kernel.step_over(sleeper)
     ready = kernel.spawn(kernel.root, pinned=True)
     assert kernel.advance(5) == 1000
     turns = []
@@ -305,6 +307,7 @@ def test_a_backlog_of_timers_lets_ready_work_through_at_every_ninth_decision():
             kernel.yielded(task)
         else:
             kernel.finish(task, Outcome(OutcomeKind.OK))
+        kernel.step_over(task)
     assert turns == [TIMED_STREAK_MAX + 1 + 9 * k for k in range(125)]
     assert len(kernel.tasks) == 1
 
@@ -317,6 +320,7 @@ def test_one_step_is_one_decision_and_one_poll():
         assert (kernel.decisions, kernel.current, task.generation) == (number, task, 1)
         assert [t for t in made if t.state is State.RUNNING] == [task]
         kernel.blocked(task, Nap(task))
+        kernel.step_over(task)
     assert kernel.step() is None
     assert kernel.decisions == 3
 
@@ -334,11 +338,14 @@ def test_own_work_goes_before_the_shared_queue_and_that_before_stealing():
         pass
     victim = kernel.spawn(kernel.root, name="stealable on worker 0")
     kernel.blocked(parent, Nap(parent))
+    kernel.step_over(parent)
     shared = kernel.spawn(kernel.root, name="shared")
     thief = kernel.workers[1]
     assert decide_for(kernel, thief) is shared
     kernel.blocked(shared, Nap(shared))
+    kernel.step_over(shared)
     assert decide_for(kernel, thief) is victim
     assert thief.stats.dispatched[Lane.STEAL] == 1
     kernel.blocked(victim, Nap(victim))
+    kernel.step_over(victim)
     assert decide_for(kernel, thief) is None

@@ -47,12 +47,14 @@ def run_until(kernel: Kernel, task: Task) -> None:
     """Poll, everyone yielding, until it is this task's turn."""
     while (running := step(kernel)) is not task:
         kernel.yielded(running)
+        kernel.step_over(running)
 
 
 def block(kernel: Kernel, task: Task, wait: type[Wait] = Nap) -> Wait:
     run_until(kernel, task)
     made = wait(task)
     kernel.blocked(task, made)
+    kernel.step_over(task)
     return made
 
 
@@ -60,6 +62,7 @@ def sleep(kernel: Kernel, task: Task, deadline_ns: int) -> None:
     run_until(kernel, task)
     kernel.timers.arm(deadline_ns, TimerKind.WAKE, task)
     kernel.blocked(task, Nap(task))
+    kernel.step_over(task)
 
 
 # ---- the kernel as it is made
@@ -127,6 +130,7 @@ def test_tasks_that_came_from_outside_run_in_the_order_of_their_arrival():
     for _ in made:
         order.append(kernel.step())
         kernel.finish(order[-1], OK)
+        kernel.step_over(order[-1])
     assert order == made
 
 
@@ -140,6 +144,7 @@ def test_cancelled_goes_before_timed_and_timed_before_ready():
     for _ in range(3):
         order.append(kernel.step())
         kernel.finish(order[-1], OK)
+        kernel.step_over(order[-1])
     assert order == [cancelled, timed, ready]
     stats = kernel.workers[0].stats.dispatched
     assert (stats[Lane.CANCEL], stats[Lane.TIMED]) == (1, 1)
@@ -151,7 +156,7 @@ def test_the_lanes_of_a_decision_are_told_to_the_observer():
     seen = []
     kernel.observer = lambda kind, task, detail: seen.append((kind, task, detail))
     kernel.step()
-    assert seen == [("decision", task, (Lane.READY, 0, 0, 16))]
+    assert seen == [("scheduler_step_decision", task, (Lane.READY, 0, 0, 16))]
 
 
 # ---- rounds of workers
@@ -201,6 +206,7 @@ def test_a_step_finds_a_task_whenever_one_is_runnable(workers, seed):
         task = kernel.step()
         assert task is not None
         kernel.yielded(task)
+        kernel.step_over(task)
 
 
 # ---- determinism
@@ -226,6 +232,7 @@ def history(**keywords) -> list[tuple[int, int]]:
             kernel.blocked(task, Nap(task))
         else:
             kernel.yielded(task)
+        kernel.step_over(task)
         if turn == 150:
             request(kernel, kernel.tasks[min(kernel.tasks)], STOP)
     return seen
@@ -244,6 +251,42 @@ def test_one_worker_needs_no_randomness():
     assert history(seed=1, workers=1) == history(seed=2, workers=1)
 
 
+# ---- the end of a step
+
+
+def test_what_a_poll_wakes_after_it_has_ended_still_happens_on_its_worker():
+    """Until the step is over: what a task leaves behind as it ends belongs to its poll."""
+    kernel = new_kernel(workers=2)
+    a, b = two_tasks_on_two_workers(kernel)
+    kernel.finish(b, OK)
+    assert (kernel.current, kernel.at) == (None, kernel.workers[1])
+    kernel.wake(a, a.generation)
+    kernel.step_over(b)
+    assert list(kernel.workers[1].stealable) == [a]
+    assert kernel.at is None
+
+
+def test_a_task_that_is_spawned_after_the_step_belongs_to_no_worker():
+    kernel = new_kernel(workers=2)
+    task = kernel.spawn(kernel.root)
+    run_until(kernel, task)
+    inside = kernel.spawn(kernel.root)
+    kernel.yielded(task)
+    kernel.step_over(task)
+    outside = kernel.spawn(kernel.root)
+    assert inside in kernel.workers[task.worker].stealable
+    assert list(kernel.injector) == [outside]
+
+
+def test_a_step_is_not_over_while_its_task_runs():
+    kernel = new_kernel()
+    task = kernel.spawn(kernel.root)
+    run_until(kernel, task)
+    with pytest.raises(AssertionError, match="K3"):
+        kernel.step_over(task)
+    assert kernel.at is kernel.workers[0]
+
+
 # ---- how a poll ends
 
 
@@ -254,7 +297,7 @@ def test_a_yield_goes_to_the_back_and_costs_nothing():
     assert kernel.step() is a
     kernel.yielded(a)
     assert (a.state, a.wake, a.lane) == (State.READY, WakeState.QUEUED, Lane.READY)
-    assert (kernel.current, kernel.registry.current, kernel.at) == (None, None, None)
+    assert (kernel.current, kernel.registry.current) == (None, None)
     assert list(kernel.workers[0].pinned) == [b, a]
     assert kernel.root.pools[0].left == ops
     check(kernel)
@@ -361,7 +404,7 @@ def test_a_wake_of_another_generation_is_a_record_and_nothing_else(off):
     kernel.observer = lambda *event: seen.append(event)
     assert kernel.wake(task, task.generation + off) is Notice.STALE
     assert (task.state, kernel.runnable, kernel.counters["stale_wake"]) == (State.BLOCKED, 0, 1)
-    assert seen == [("stale_wake", task, task.generation + off)]
+    assert seen == [("stale_wake", task, (task.generation + off, Notice.STALE))]
 
 
 def test_a_wake_of_a_finished_task_is_a_record_and_nothing_else():
@@ -515,6 +558,7 @@ def two_tasks_on_two_workers(kernel: Kernel) -> tuple[Task, Task]:
     first, second = kernel.workers
     assert decide_for(kernel, first) is a
     kernel.blocked(a, Nap(a))
+    kernel.step_over(a)
     assert decide_for(kernel, second) is b
     return a, b
 
@@ -532,6 +576,7 @@ def test_a_task_woken_by_the_host_goes_home():
     kernel = new_kernel(workers=2)
     a, b = two_tasks_on_two_workers(kernel)
     kernel.yielded(b)
+    kernel.step_over(b)
     kernel.wake(a, a.generation)
     assert list(kernel.workers[0].stealable) == [a]
 
@@ -573,6 +618,7 @@ def test_pinned_and_stealable_tasks_of_one_worker_run_by_age():
     for _ in made:
         order.append(kernel.step())
         kernel.finish(order[-1], OK)
+        kernel.step_over(order[-1])
     assert order == made
 
 

@@ -66,15 +66,19 @@ def scene() -> SimpleNamespace:
         while (running := kernel.step()) is not task:
             if running is not None:
                 kernel.yielded(running)
+                kernel.step_over(running)
         return task
 
     blocked = start(name="blocked")
     kernel.blocked(blocked, Nap(blocked))
+    kernel.step_over(blocked)
     held = start(name="held", budget=Budget(memory=0, channel_ops=0))
     assert kernel.bill(held, ((3, 1),)) is Bill.SUSPENDED
+    kernel.step_over(held)
     timed = start(name="timed")
     kernel.timers.arm(5, TimerKind.WAKE, timed)
     kernel.blocked(timed, Nap(timed))
+    kernel.step_over(timed)
     kernel.advance(5)
     cancelled = kernel.spawn(kernel.root, name="cancelled")
     cancel.request(kernel, cancelled, STOP)
@@ -82,8 +86,9 @@ def scene() -> SimpleNamespace:
     injected = kernel.spawn(kernel.root, name="injected")
     owner = kernel.spawn(kernel.root, name="owner", budget=Budget(ops=500))
     worker = kernel.workers[1]
-    while kernel._dispatch(worker, any(w.stealable for w in kernel.workers)) is not owner:
-        kernel.yielded(kernel.current)
+    while (running := kernel._dispatch(worker, any(w.stealable for w in kernel.workers))) is not owner:
+        kernel.yielded(running)
+        kernel.step_over(running)
     nursery = kernel.open_nursery(owner, budget=Budget(ops=100))
     child = kernel.spawn(nursery, name="child", budget=Budget(ops=10))
     return SimpleNamespace(**{k: v for k, v in locals().items() if k != "start"})
@@ -422,10 +427,17 @@ class Program:
         check(kernel)
         if task is None:
             return False
+        self.act(task)
+        kernel.step_over(task)
+        return True
+
+    def act(self, task: Task) -> None:
+        """What a task does in one poll."""
+        kernel = self.kernel
         if task.cut or task.ending is not None:
             self.end(task)
             check(kernel)
-            return True
+            return
         if task.cancel_pending and not task.effect:
             cancel.deliver(kernel, task)
         task.inbox, task.error, task.effect = None, None, False
@@ -435,9 +447,8 @@ class Program:
             over = self.random.choice(acts)(task)
             check(kernel)
             if over:
-                return True
+                return
         kernel.yielded(task)
-        return True
 
     def stop(self) -> None:
         """Cancel everything and let it end."""
@@ -452,6 +463,7 @@ class Program:
                     cancel.cut(kernel, stuck, "stuck")
                 continue
             self.end(task)
+            kernel.step_over(task)
             check(kernel)
         kernel.close_nursery(kernel.root)
         kernel.end_nursery(kernel.root)
@@ -461,7 +473,9 @@ def test_the_random_programs_go_everywhere():
     seen = set()
     for seed in range(20):
         program = Program(seed)
-        program.kernel.observer = lambda kind, task, detail: seen.add(detail[0] if kind == "decision" else kind)
+        program.kernel.observer = lambda kind, task, detail: seen.add(
+            detail[0] if kind == "scheduler_step_decision" else kind
+        )
         for _ in range(60):
             program.outside()
             program.poll()
@@ -469,7 +483,7 @@ def test_the_random_programs_go_everywhere():
         seen.update(program.kernel.counters)
     assert seen >= {Lane.CANCEL, Lane.TIMED, Lane.READY, Lane.STEAL}
     assert seen >= {"turns_over", "budget_held", "budget_exceeded", "recharged", "cleanup_cut", "cancel_delivered"}
-    assert seen >= {"timer_fired", "stale_wake", "wakes_merged", "nursery_opened", "obligation_leaked", "done"}
+    assert seen >= {"timer_fired", "stale_wake", "wakes_merged", "nursery_opened", "obligation_leaked", "task_done"}
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -448,7 +448,7 @@ def test_an_ended_task_is_gone_from_everywhere_and_counted(outcome):
     assert kernel.finish(task, outcome) is True
     assert (task.state, task.wake, task.outcome) == (State.DONE, WakeState.DONE, outcome)
     assert (kernel.tasks, kernel.root.children, kernel.done) == ({}, {}, {outcome.kind: 1})
-    assert (kernel.current, kernel.at, kernel.registry.current) == (None, None, None)
+    assert (kernel.current, kernel.registry.current) == (None, None)
     assert (task.work, task.context, task.retry, task.inbox, task.error) == (None,) * 5
     check(kernel)
 
@@ -536,6 +536,7 @@ def test_while_it_waits_the_others_run():
     for _ in range(6):
         ran.append(kernel.step())
         kernel.yielded(ran[-1])
+        kernel.step_over(ran[-1])
     assert owner not in ran
     assert {a, other} <= set(ran)
 
@@ -597,7 +598,9 @@ def test_it_waits_for_the_children_of_all_its_nurseries():
         assert owner.state is State.BLOCKED
         while (task := kernel.step()) is not child:
             kernel.yielded(task)
+            kernel.step_over(task)
         kernel.finish(child, CANCELLED)
+        kernel.step_over(child)
     run(kernel, owner)
     assert kernel.finish(owner, owner.ending) is True
     check(kernel)
@@ -668,6 +671,7 @@ def test_order_is_a_matter_of_spending_and_not_of_time():
             seen.append(tasks.index(task))
             while kernel.bill(task, OP) is Bill.PAID:
                 kernel.advance(kernel.now_ns + pace_ns)
+            kernel.step_over(task)
         return seen
 
     assert order(0) == order(1) == order(10**9) == [0, 1, 2] * 10
@@ -717,6 +721,7 @@ def test_due_tasks_are_queued_in_the_timed_lane_and_run_by_deadline():
     for _ in range(3):
         order.append(kernel.step())
         kernel.finish(order[-1], OK)
+        kernel.step_over(order[-1])
     assert order == [early, middle, late]
 
 
@@ -794,24 +799,36 @@ def test_a_deadline_asks_the_scope_to_stop_and_polls_nobody():
 def test_the_observer_hears_of_the_life_of_a_task():
     kernel = new_kernel()
     seen = []
-    kernel.observer = lambda kind, task, detail: seen.append((kind, task.name if task else None))
+    kernel.observe(lambda kind, task, detail: seen.append((kind, task.name if task else None)))
     owner, nursery, (child,) = family(kernel, children=1)
     join(kernel, owner, nursery)
+    kernel.step_over(owner)
     run(kernel, child)
     kernel.finish(child, OK)
+    kernel.step_over(child)
     run(kernel, owner)
     kernel.end_nursery(nursery)
     kernel.finish(owner, OK)
+    kernel.step_over(owner)
     assert seen == [
-        ("spawned", "owner"),
-        ("decision", "owner"),
+        ("task_spawned", "owner"),
+        ("task_enqueued", "owner"),
+        ("scheduler_step_decision", "owner"),
         ("nursery_opened", "owner"),
-        ("spawned", child.name),
-        ("decision", child.name),
-        ("done", child.name),
-        ("decision", "owner"),
+        ("task_spawned", child.name),
+        ("task_enqueued", child.name),
+        ("nursery_closing", "owner"),
+        ("task_blocked", "owner"),
+        ("scheduler_step_end", "owner"),
+        ("scheduler_step_decision", child.name),
+        ("task_done", child.name),
+        ("task_woken", "owner"),
+        ("task_enqueued", "owner"),
+        ("scheduler_step_end", child.name),
+        ("scheduler_step_decision", "owner"),
         ("nursery_closed", "owner"),
-        ("done", "owner"),
+        ("task_done", "owner"),
+        ("scheduler_step_end", "owner"),
     ]
 
 

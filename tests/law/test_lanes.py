@@ -150,10 +150,12 @@ def test_a_task_that_yields_in_a_loop_runs_once_per_round(pinned):
     assert kernel.step() is parent
     made = [kernel.spawn(kernel.root, pinned=pinned) for _ in range(5)]
     kernel.finish(parent, Outcome(OutcomeKind.OK))
+    kernel.step_over(parent)
     ran = []
     for _ in range(50):
         ran.append(kernel.step())
         kernel.yielded(ran[-1])
+        kernel.step_over(ran[-1])
     assert ran == made * 10
 
 

@@ -151,3 +151,20 @@ def test_whoever_waits_behind_a_leak_goes_on():
     kernel.finish(careless, OK)
     assert (waiter.state, waiter.inbox) == (State.READY, "yours")
     check(kernel)
+
+
+# ---- promises of a kernel
+
+
+def test_a_promise_is_an_obligation_with_a_number_of_the_kernels():
+    kernel = Kernel()
+    task = running(kernel, "holder")
+    undo = Undo()
+    first, second = (kernel.promise(task, "a permit", "here", undo) for _ in range(2))
+    assert task.obligations == {first.id: first, second.id: second}
+    assert first.id != second.id
+    assert (first.holder, first.what, first.origin, first.settled) == (task, "a permit", "here", Settled.OPEN)
+    first.settle(Settled.ABORTED)
+    second.settle(Settled.COMMITTED)
+    assert len(undo.log) == 1
+    assert task.obligations == {}

@@ -216,6 +216,7 @@ def spawner_and_children(kernel: Kernel, n: int, pinned: bool) -> list[Task]:
         pass
     children = [kernel.spawn(kernel.root, pinned=pinned) for _ in range(n)]
     kernel.blocked(parent, Nap(parent))
+    kernel.step_over(parent)
     return children
 
 
@@ -227,6 +228,7 @@ def test_work_spreads_over_all_workers(policy, seed):
     for _ in range(400):
         if (task := kernel.step()) is not None:
             kernel.yielded(task)
+            kernel.step_over(task)
     assert all(worker.stats.steals > 0 for worker in kernel.workers[1:])
     assert sum(w.stats.steals for w in kernel.workers) == sum(w.stats.stolen_from for w in kernel.workers)
 
@@ -239,6 +241,7 @@ def test_pinned_tasks_never_leave_their_worker(policy):
         if (task := kernel.step()) is not None:
             assert task.worker == 0
             kernel.yielded(task)
+            kernel.step_over(task)
     assert all(child.generation > 1 for child in children)
     assert sum(w.stats.steals for w in kernel.workers) == 0
 
@@ -250,6 +253,7 @@ def test_a_worker_whose_stealing_is_off_takes_only_its_own():
     for _ in range(100):
         if (task := kernel.step()) is not None:
             kernel.yielded(task)
+            kernel.step_over(task)
     assert kernel.workers[1].stats.dispatched == [0] * len(Lane)
 
 
@@ -260,6 +264,7 @@ def test_a_task_woken_by_a_timer_is_not_stolen():
     home = task.worker
     kernel.timers.arm(5, TimerKind.WAKE, task)
     kernel.blocked(task, Nap(task))
+    kernel.step_over(task)
     kernel.advance(5)
     while (taken := kernel.step()) is None:
         assert task.state is State.READY

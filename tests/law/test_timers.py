@@ -240,3 +240,71 @@ def test_a_timer_after_cancellation_is_a_stale_timer_record():
     assert kernel.timer_fired(timer.id, timer.generation) is False
     assert kernel.counters["stale_timer"] == 1
     assert kernel.runnable == 1
+
+
+# ---- the one that is due first
+
+
+def test_the_next_timer_is_the_first_by_deadline_then_by_id_and_stays_armed():
+    timers = Timers()
+    late, first, _ = arm(timers, 20), arm(timers, 10), arm(timers, 10)
+    assert (timers.next(), timers.next()) == (first, first)
+    assert (first.armed, len(timers)) == (True, 3)
+    timers.disarm(first)
+    assert timers.next().id == 3
+    timers.pop_due(10)
+    assert timers.next() is late
+
+
+def test_without_timers_there_is_no_next_one():
+    timers = Timers()
+    assert timers.next() is None
+    timers.disarm(arm(timers, 5))
+    assert timers.next() is None
+
+
+def test_the_next_timer_is_found_among_many_dead_ones():
+    timers = Timers()
+    dead = [arm(timers, i) for i in range(COMPACT_MIN)]
+    alive = arm(timers, COMPACT_MIN)
+    for timer in dead:
+        timers.disarm(timer)
+    assert timers.next() is alive
+
+
+# ---- a limit
+
+
+def sleepers(kernel: Kernel, count: int) -> list[Task]:
+    tasks = []
+    for i in range(count):
+        task = kernel.spawn(kernel.root)
+        assert kernel.step() is task
+        kernel.timers.arm(i, TimerKind.WAKE, task)
+        kernel.blocked(task, Nap(task))
+        kernel.step_over(task)
+        tasks.append(task)
+    return tasks
+
+
+def test_time_can_be_advanced_with_a_limit_and_the_rest_fires_later_in_the_same_order():
+    kernel = Kernel()
+    tasks = sleepers(kernel, 10)
+    assert kernel.advance(100, 4) == 4
+    assert (kernel.now_ns, len(kernel.timers)) == (100, 6)
+    assert [task.state for task in tasks] == [State.READY] * 4 + [State.BLOCKED] * 6
+    assert [kernel.advance(100, 4), kernel.advance(100, 4), kernel.advance(100, 4)] == [4, 2, 0]
+    assert len(kernel.timers) == 0
+
+
+def test_a_limit_of_nothing_fires_nothing_and_time_passes_all_the_same():
+    kernel = Kernel()
+    sleepers(kernel, 3)
+    assert kernel.advance(100, 0) == 0
+    assert (kernel.now_ns, len(kernel.timers), kernel.runnable) == (100, 3, 0)
+
+
+def test_without_a_limit_everything_that_is_due_fires():
+    kernel = Kernel()
+    sleepers(kernel, 200)
+    assert kernel.advance(100) == 101

@@ -289,6 +289,7 @@ class Machine(RuleBasedStateMachine):
             return False
         self._decided(task, had_ready)
         self.rt._coroutines.poll(task)
+        kernel.step_over(task)
         self.verify()
         return True
 

@@ -42,6 +42,7 @@ class CheckedCoroutines(Coroutines):
 def checked(runtime: Runtime) -> Runtime:
     """The same runtime, checking itself after every poll."""
     runtime._coroutines = CheckedCoroutines(runtime.kernel)
+    runtime._coroutines.clock = runtime.pump.now_ns
     return runtime
 
 
@@ -94,7 +95,7 @@ class Watch:
 
     def __init__(self, runtime: Runtime) -> None:
         self.kernel = runtime.kernel
-        self.kernel.observer = self
+        self.kernel.observe(self)
         self.spawned_at: dict[str, int] = {}
         self.done_at: dict[str, int] = {}
         self.polls: Counter[str] = Counter()
@@ -107,18 +108,18 @@ class Watch:
 
     def __call__(self, kind, task, detail) -> None:
         self.kinds[kind] += 1
-        if kind == "decision":
+        if kind == "scheduler_step_decision":
             lane, worker, _, limit = detail
             self.polls[str(task.name)] += 1
             self.runnable_max = max(self.runnable_max, self.kernel.runnable + 1)
             self.streaks[worker] = self.streaks[worker] + 1 if lane is Lane.CANCEL else 0
             self.streak_max = max(self.streak_max, self.streaks[worker])
             assert self.streaks[worker] <= limit, "D1"
-        elif kind == "spawned":
+        elif kind == "task_spawned":
             self.records.append(task)
             self.by_runtime += self.kernel.current is None
             self.spawned_at.setdefault(str(task.name), self.kernel.decisions)
-        elif kind == "done":
+        elif kind == "task_done":
             self.done_at[str(task.name)] = self.kernel.decisions
         elif kind == "nursery_closed":
             assert not detail.children, "N3"

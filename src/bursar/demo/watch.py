@@ -69,7 +69,7 @@ class Watch:
         self.on_decision: Callable[[], None] | None = None
         self._waiting: dict[int, tuple[int, str]] = {}  # task id → since when, and why
         self._polled: Task | None = None
-        self.kernel.observer = self
+        self.kernel.observe(self)
 
     def __call__(self, event: str, task: Task | None, detail: Any) -> None:
         self._look_back()
@@ -77,13 +77,13 @@ class Watch:
             return
         kind = self.kinds.setdefault(kind_of(task), Kind())
         match event:
-            case "spawned":
+            case "task_spawned":
                 kind.spawned += 1
-            case "decision":
+            case "scheduler_step_decision":
                 kind.decisions += 1
                 self._polled = task
                 self._resumed(task, kind)
-            case "done":
+            case "task_done":
                 self._done(task, kind)
             case "budget_exceeded":
                 self._tell(task.name, f"is out of {detail} and must stop", "red")
@@ -100,7 +100,7 @@ class Watch:
                 self._tell(task.name, f"is cut off: {detail}", "magenta")
             case _:
                 pass
-        if event == "decision" and self.on_decision is not None:
+        if event == "scheduler_step_decision" and self.on_decision is not None:
             self.on_decision()
 
     def _look_back(self) -> None:

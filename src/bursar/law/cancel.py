@@ -146,6 +146,8 @@ def leave(kernel: Ledger, block: Block) -> None:
     """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
     task = block.task
     require_innermost(kernel, block)
+    if block.body_of is None:  # the end of a nursery is told by itself
+        kernel.note("scope_left", task)
     task.inner = block.parent if isinstance(block.parent, Block) else None
     if block.timer is not None:
         kernel.timers.disarm(block.timer)
@@ -189,8 +191,8 @@ def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
         if inner is scope:
             break
     look(task)
-    begin_cleanup(kernel, task)
     kernel.note("cancel_delivered", task, scope.reason)
+    begin_cleanup(kernel, task)
     return Cancelled(scope.reason)
 
 
@@ -255,6 +257,7 @@ def _stop_nursery(
     move_nursery(nursery, NurseryState.CANCELLING)
     kernel.draining_regions += 1
     nursery.reason = reason
+    kernel.note("nursery_cancelling", nursery.owner, nursery)
     if nursery.scope is not None and nursery.scope.exiting and nursery.owner is not None:
         pause_cleanup(kernel, nursery.owner)
     by = nursery.owner.id if nursery.owner is not None else None
@@ -273,6 +276,7 @@ def begin_cleanup(kernel: Ledger, task: Task) -> None:
         resume_cleanup(kernel, task)
         if task.obligations:
             kernel.draining_holders[task] = None
+        kernel.note("cleanup_begun", task)
 
 
 def pause_cleanup(kernel: Ledger, task: Task) -> None:
@@ -295,6 +299,8 @@ def resume_cleanup(kernel: Ledger, task: Task) -> None:
 
 def end_cleanup(kernel: Ledger, task: Task) -> None:
     """The block that was cancelled has been left in time."""
+    if task.cleanup_left >= 0:
+        kernel.note("cleanup_ended", task)
     task.cleanup_left = -1
     kernel.draining_holders.pop(task, None)
     pause_cleanup(kernel, task)

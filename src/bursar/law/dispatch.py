@@ -80,6 +80,10 @@ class Dispatch:
         self.reports.append(Report(kind, task.name, detail))
         self.note(kind, task, detail)
 
+    def observe(self, observer: Observer | None) -> None:
+        """Let `observer` hear everything that happens from here on; None: nobody."""
+        self.observer = self.timers.observer = observer
+
     # ---- the decision
 
     def step(self) -> Task | None:
@@ -167,7 +171,14 @@ class Dispatch:
             task.generation,
         )
         if self.observer is not None:
-            self.observer("decision", task, (lane, worker.id, worker.cancel_streak, limit))
+            self.observer("scheduler_step_decision", task, (lane, worker.id, worker.cancel_streak, limit))
+
+    def step_over(self, task: Task) -> None:
+        """The poll of `task` is over, and with it the step: what happens from here on happens on no worker."""
+        assert self.current is None, "K3"
+        self.at = None
+        if self.observer is not None:
+            self.observer("scheduler_step_end", task, task.state)
 
     # ---- how a poll ends (the other two ways, `exhaust` and `finish`, need money and families)
 
@@ -176,7 +187,6 @@ class Dispatch:
         self._poll_over(task)
         self._discard_answer(task)
         self._ready(task)
-        self.at = None
 
     def _discard_answer(self, task: Task) -> None:
         """The poll did not end in a wait: an answer that came meanwhile answers nothing."""
@@ -188,12 +198,13 @@ class Dispatch:
         move(task, State.BLOCKED)
         task.wait = wait
         task.since_ns = self.now_ns
+        if self.observer is not None:
+            self.observer("task_blocked", task, wait)
         if end_poll(task):
             self._end_wait(task)
             self._ready(task)
         elif task.cancel_pending or task.cut:
             self.interrupt(task)
-        self.at = None
 
     def _poll_over(self, task: Task) -> None:
         assert self.current is task, "K3"
@@ -215,6 +226,8 @@ class Dispatch:
         `effect` says that the operation took place and `value` is its result (X3).
         """
         notice = notify(task, generation)
+        if self.observer is not None:
+            self.observer("stale_wake" if notice is Notice.STALE else "task_woken", task, (generation, notice))
         match notice:
             case Notice.ENQUEUE | Notice.NOTED:
                 task.inbox, task.error, task.effect = value, error, effect
@@ -225,7 +238,6 @@ class Dispatch:
                 self.counters["wakes_merged"] += 1
             case Notice.STALE:
                 self.counters["stale_wake"] += 1
-                self.note("stale_wake", task, generation)
         return notice
 
     def interrupt(self, task: Task) -> None:
@@ -235,6 +247,8 @@ class Dispatch:
                 assert task.wait is not None, "a BLOCKED task has a wait"
                 if task.wait.interruptible:
                     self.wake(task, task.generation)
+                else:
+                    task.wait.interrupted(self)
             case State.EXHAUSTED | State.PENDING | State.PAUSED:
                 task.nursery.exhausted.pop(task.id, None)
                 task.error = None
@@ -243,6 +257,7 @@ class Dispatch:
                 if task.lane is not Lane.CANCEL:
                     lanes.remove(task)
                     self.runnable -= 1
+                    self.note("task_dequeued", task)
                     self._enqueue(task, None)
             case State.RUNNING | State.DONE:
                 pass
@@ -261,24 +276,29 @@ class Dispatch:
         self._enqueue(task, deadline_ns)
 
     def _enqueue(self, task: Task, deadline_ns: int | None) -> None:
-        """Put a READY task in its lane.
-
-        Cancelled and timed tasks go to their home worker. A stealable task goes to the worker on which it
-        was spawned or woken; woken by the host, to its home; without a home, to the injector.
-        """
+        """Put a READY task in its lane."""
         self.runnable += 1
+        worker = self._choose_queue(task, deadline_ns)
+        if self.observer is not None:
+            self.observer("task_enqueued", task, (worker, deadline_ns))
+
+    def _choose_queue(self, task: Task, deadline_ns: int | None) -> Worker | None:
+        """Cancelled and timed tasks go to their home worker. A stealable task goes to the worker on which it
+        was spawned or woken; woken by the host, to its home; without a home, to the injector. Returns the worker.
+        """
         home = self.workers[task.worker] if task.worker >= 0 else self.at
         if task.cancel_pending or task.cut or task.cleanup_left >= 0:
             queue, lane, home = (home or self.workers[0]).cancel, Lane.CANCEL, home or self.workers[0]
         elif deadline_ns is not None and home is not None:
             lanes.put_timed(home, task, deadline_ns)
-            return
+            return home
         elif task.pinned and home is not None:
             queue, lane = home.pinned, Lane.READY
         elif (home := self.at or home) is not None:
             queue, lane = home.stealable, Lane.READY
         else:
             lanes.put(self.injector, task, Lane.READY, 0)
-            return
+            return None
         home.stamp += 1
         lanes.put(queue, task, lane, home.stamp)
+        return home

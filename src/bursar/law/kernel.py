@@ -20,8 +20,8 @@ could break, and the tests of the single files show the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from bursar.errors import NurseryClosed, SpawnBudgetExceeded, brief, type_name
 from bursar.law import budget as money
@@ -33,6 +33,7 @@ from bursar.law.chain import Stream
 from bursar.law.ledger import Ledger
 from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
+from bursar.law.obligation import Obligation
 from bursar.law.state import Outcome, OutcomeKind, end
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -76,8 +77,7 @@ class Kernel(Ledger):
         self.cleanup_ns = cleanup_ns
         self.inherit = inherit  # children get their nursery's capabilities without being handed them
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
-        self.thread = 0  # the thread of the runtime that drives it, for whoever must ask; 0: driven by hand
-        self.actors = False  # whether the profile has supervisors and actors
+        self.driver: Any = None  # whoever drives it; requests may ask there, the law never does
         self.choices = Stream(seed, -1)  # for select
         self.entropy = Stream(seed, -2)  # for programs
         self.tasks: dict[int, Task] = {}  # live ones
@@ -112,13 +112,15 @@ class Kernel(Ledger):
         capabilities: Iterable[Capability] | None = None,
         pinned: bool = False,
         acting: bool = False,
+        spawner: Task | None = None,
     ) -> Task:
         """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole.
 
         `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
+        `spawner`: on whose authority, if that is not the task that runs.
         """
         money.require_plain(budget)
-        spawner = self.current
+        spawner = spawner or self.current
         self.require_open(nursery)
         permit = (
             require(spawner, spawner.capabilities, CapSpawn, f"spawn into {nursery.name}")
@@ -139,7 +141,8 @@ class Kernel(Ledger):
         if spawner is not None:
             self._book(spawner, money.SPAWN)
         id = self.new_id()
-        pools = money.derive(nursery.pools, money.affordable(nursery.pools, budget))
+        budget = money.affordable(nursery.pools, budget)
+        pools = money.derive(nursery.pools, budget)
         task = Task(id, brief(name) or f"task-{id}", nursery, pools, held)
         task.spawn_cap = permit
         task.pinned = pinned
@@ -148,7 +151,7 @@ class Kernel(Ledger):
         nursery.spawned += 1
         self.tasks[id] = task
         self.spawned += 1
-        self.note("spawned", task)
+        self.note("task_spawned", task, budget)
         self._ready(task)
         return task
 
@@ -163,11 +166,15 @@ class Kernel(Ledger):
         finally:
             self.current = spawner
         task.capabilities = owner.capabilities
+        self._tidies(task, owner)
+        return task
+
+    def _tidies(self, task: Task, owner: Task) -> None:
+        self.note("task_tidies", task, owner)
         task.credit_of = owner.credit_of or owner
         cancel.move(task, CancelPhase.DRAINING)  # from its first poll to its last
         cancel.begin_cleanup(self, task)
         self.interrupt(task)
-        return task
 
     def _capabilities_for(
         self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
@@ -217,7 +224,8 @@ class Kernel(Ledger):
             if capabilities is None
             else delegate(self.registry, owner, owner.capabilities, capabilities)
         )
-        pools = money.derive(owner.pools, money.affordable(owner.pools, budget))
+        budget = money.affordable(owner.pools, budget)
+        pools = money.derive(owner.pools, budget)
         id = self.new_id()
         title = f"nursery {brief(name)!r}" if name else f"nursery {id} of {owner.name!r}"
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
@@ -227,13 +235,17 @@ class Kernel(Ledger):
         if owner.owned is None:
             owner.owned = {}
         owner.owned[id] = nursery
-        self.note("nursery_opened", owner, nursery)
+        self.note("nursery_opened", owner, (nursery, budget))
         return nursery
 
     def close_nursery(self, nursery: Nursery) -> None:
         """The block has ended: no more children; from now on its owner only waits."""
+        begins = nursery.scope is not None and not nursery.scope.exiting
         if nursery.state is NurseryState.OPEN:
             move_nursery(nursery, NurseryState.CLOSING)
+            begins = True
+        if begins:
+            self.note("nursery_closing", nursery.owner, nursery)
         if nursery.scope is not None and nursery.owner is not None:
             nursery.scope.exiting = True
             if nursery.state is NurseryState.CANCELLING:
@@ -250,6 +262,7 @@ class Kernel(Ledger):
             self.draining_regions -= 1
         else:
             move_nursery(nursery, NurseryState.CLOSED)
+        self.note("nursery_closed", owner, nursery)
         if owner is not None:
             assert nursery.scope is not None, "N1"
             assert owner.owned is not None, "N1"
@@ -257,13 +270,16 @@ class Kernel(Ledger):
             money.close(nursery.pools, nursery.purse_of)
             cancel.leave(self, nursery.scope)
             cancel.resume_cleanup(self, owner)
-        self.note("nursery_closed", owner, nursery)
 
     def body_failed(self, nursery: Nursery, error: BaseException) -> None:
         """The block itself raised: that counts like the failure of a child."""
         add_failure(nursery, error)
         why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type_name(error)}")
         cancel.request_nursery(self, nursery, why)
+
+    def promise(self, task: Task, what: str, origin: str, undo: Callable[[], None]) -> Obligation:
+        """A new obligation of `task`; `undo` is what aborting it does."""
+        return Obligation(self.new_id(), task, what, origin, undo, self.note)
 
     # ---- the end of a task
 
@@ -286,13 +302,12 @@ class Kernel(Ledger):
             self.registry.release(task.spawn_cap)
         del self.tasks[task.id]
         self.done[outcome.kind] += 1
-        self.note("done", task, outcome)
+        self.note("task_done", task, outcome)
         self._tell_parent(task, outcome)
         waiters, task.waiters = task.waiters, None
         for waiter in list(waiters or ()):
             waiter.answer(self, outcome)
         task.work = task.context = task.retry = task.inbox = task.error = task.ending = None
-        self.at = None
         return True
 
     def _drain_owned(self, task: Task, outcome: Outcome) -> None:
@@ -335,11 +350,11 @@ class Kernel(Ledger):
 
     # ---- time
 
-    def advance(self, now_ns: int) -> int:
-        """Time has come this far (never back). Fires what is due, in order; returns how many fired."""
+    def advance(self, now_ns: int, most: int | None = None) -> int:
+        """Time has come this far (never back). Fires what is due, in order, at most `most`; returns how many fired."""
         self.now_ns = max(self.now_ns, now_ns)
         fired = 0
-        while (timer := self.timers.pop_due(self.now_ns)) is not None:
+        while fired != most and (timer := self.timers.pop_due(self.now_ns)) is not None:
             self._fire(timer)
             fired += 1
         return fired

@@ -47,12 +47,13 @@ class Ledger(Dispatch):
             self.counters["turns_over"] += 1
             self._exhausted(task, PAID)
             self._ready(task)
-            self.at = None
             return Bill.SUSPENDED
         cleaning = task.cleanup_left >= 0
         short = self._pay_cleanup(task, cost) if cleaning else money.pay(task.pools, cost)
         if short == PAID:
             self._book(task, cost)
+            if cost and self.observer is not None:
+                self.observer("charged", task, cost)
             return Bill.PAID
         if cleaning and short == OPS:
             cancel.cut(self, task, f"cleanup took more than {self.cleanup_ops:,} ops")
@@ -60,7 +61,6 @@ class Ledger(Dispatch):
         if cleaning or short in (MEMORY, SPAWNS):
             return self.shortage(task, short, cost)
         self._run_dry(task, short, cost)
-        self.at = None
         return Bill.SUSPENDED
 
     def charge_now(self, task: Task, cost: Cost) -> None:
@@ -69,6 +69,8 @@ class Ledger(Dispatch):
         if short != PAID:
             raise self.shortage(task, short, cost)
         self._book(task, cost)
+        if self.observer is not None:
+            self.observer("charged", task, cost)
 
     def _book(self, task: Task, cost: Cost) -> None:
         """Write down what was paid. The record saturates; the pools do not."""
@@ -105,6 +107,7 @@ class Ledger(Dispatch):
         self._discard_answer(task)
         task.short_of = component
         task.since_ns = self.now_ns
+        self.note("task_exhausted", task, component)
 
     def _run_dry(self, task: Task, component: int, cost: Cost) -> None:
         """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
@@ -163,6 +166,10 @@ class Ledger(Dispatch):
         self._require_countable(task, amount)
         permit = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
         self.registry.draw(holder, permit, amount)
+        self._mint(task, amount)
+
+    def _mint(self, task: Task, amount: Budget) -> None:
+        self.note("minted", task, amount)
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
             pool.mint(units or 0)
         self._recharged(task, amount)

@@ -31,18 +31,29 @@ class Settled(IntEnum):
 class Obligation:
     """One open promise. `undo` is what aborting it does: give the place, the permit, the turn back."""
 
-    __slots__ = ("holder", "id", "origin", "settled", "undo", "what")
+    __slots__ = ("holder", "id", "note", "origin", "settled", "undo", "what")
 
-    def __init__(self, id: int, holder: Task, what: str, origin: str, undo: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        id: int,
+        holder: Task,
+        what: str,
+        origin: str,
+        undo: Callable[[], None],
+        note: Callable[[str, Task, Obligation], None] | None = None,
+    ) -> None:
         self.id = id
         self.holder = holder
         self.what = what
         self.origin = origin
         self.undo = undo
         self.settled = Settled.OPEN
+        self.note = note  # where the evidence goes
         if holder.obligations is None:
             holder.obligations = {}
         holder.obligations[id] = self
+        if note is not None:
+            note("obligation_made", holder, self)
 
     def settle(self, how: Settled) -> None:
         """Close it (O1). Committing keeps what was done; aborting and leaking undo it."""
@@ -51,6 +62,8 @@ class Obligation:
         held = self.holder.obligations
         assert held is not None, "O2"
         del held[self.id]
+        if self.note is not None:
+            self.note("obligation_settled", self.holder, self)
         if how is not Settled.COMMITTED:
             self.undo()
 

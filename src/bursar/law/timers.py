@@ -11,8 +11,9 @@ Rejected: a timing wheel. Its order inside a slot is insertion order, and ours m
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bursar.law.chain import MASK64
 
@@ -57,12 +58,13 @@ class Timers:
     Invariant: len(self) is the number of armed timers; dead entries never outnumber them by COMPACT_MIN.
     """
 
-    __slots__ = ("_by_id", "_heap", "_next_id")
+    __slots__ = ("_by_id", "_heap", "_next_id", "observer")
 
     def __init__(self) -> None:
         self._heap: list[int] = []
         self._by_id: dict[int, Timer] = {}
         self._next_id = 1
+        self.observer: Callable[[str, Task | None, Any], None] | None = None  # see `law.dispatch`
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -72,12 +74,16 @@ class Timers:
         self._next_id += 1
         self._by_id[timer.id] = timer
         heapq.heappush(self._heap, deadline_ns << 64 | timer.id)
+        if self.observer is not None:
+            self.observer("timer_armed", task, timer)
         return timer
 
     def disarm(self, timer: Timer) -> None:
         """Idempotent: a timer that fired or was disarmed before stays as it is."""
         if timer.armed:
             self._drop(timer)
+            if self.observer is not None:
+                self.observer("timer_disarmed", timer.task, timer)
 
     def find(self, id: int, generation: int) -> Timer | None:
         """The armed timer that a host means, or None if that one is no more."""
@@ -88,6 +94,10 @@ class Timers:
         while self._heap and self._heap[0] & MASK64 not in self._by_id:
             heapq.heappop(self._heap)
         return self._heap[0] >> 64 if self._heap else None
+
+    def next(self) -> Timer | None:
+        """The timer that is due first."""
+        return None if self.next_deadline_ns() is None else self._by_id[self._heap[0] & MASK64]
 
     def pop_due(self, now_ns: int) -> Timer | None:
         """The next timer whose deadline has come, disarmed; None when there is none."""

@@ -97,6 +97,9 @@ class Wait:
     def withdraw(self, kernel: Dispatch) -> None:
         """Leave every queue, if still in one."""
 
+    def interrupted(self, kernel: Dispatch) -> None:
+        """The task was asked to stop, or cut off, and this wait is not interruptible: it may see to its own end."""
+
     def expired(self, kernel: Dispatch, timer: Timer) -> None:
         """A timer that this wait armed has fired. The kernel wakes the task; settle the rest here."""
         self.withdraw(kernel)
