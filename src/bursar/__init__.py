@@ -5,7 +5,8 @@ from bursar.actor import Actor, Call, Mailbox, actor
 from bursar.admission import Priority
 from bursar.channel import Permit, ReceiveEnd, SendEnd, channel
 from bursar.clock import now, sleep, sleep_until
-from bursar.economy import capabilities, charge, entropy, recharge, revoke
+from bursar.connect import open_tcp, open_unix
+from bursar.economy import capabilities, charge, entropy, host_entropy, recharge, revoke
 from bursar.errors import (
     BudgetExceeded,
     BursarError,
@@ -15,21 +16,31 @@ from bursar.errors import (
     CapabilityRevoked,
     ChannelClosed,
     Deadlock,
+    DelimiterNotFound,
+    Divergence,
     ForeignAwait,
+    HostLost,
+    HostMisuse,
     MemoryBudgetExceeded,
     NotBuilt,
     NurseryClosed,
     ProfileError,
+    PromiseRejected,
     RestartLimitExceeded,
     ResultNotReady,
     RuntimeUsed,
     ScopeMisuse,
     SpawnBudgetExceeded,
+    StreamClosed,
+    StreamEnded,
     TaskCancelled,
     TaskDropped,
     TaskPanicked,
+    TraceCut,
+    TraceError,
     WouldBlock,
 )
+from bursar.files import wait_readable, wait_writable
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import (
@@ -47,10 +58,14 @@ from bursar.law.dispatch import Report
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.nursery import Nursery, nursery
+from bursar.portal import Portal, portal
 from bursar.runtime import Cleanup, Runtime, Statistics, run
 from bursar.scope import shield, timeout
 from bursar.select import Selected, select
+from bursar.serve import Listener, listen_tcp, listen_unix, serve
+from bursar.signals import wait_signal
 from bursar.snapshot import Explanation, Snapshot
+from bursar.streams import Stream
 from bursar.supervisor import Child, Supervisor, supervisor
 from bursar.sync import Event, Lock, Semaphore
 from bursar.task import Task, checkpoint, current_task
@@ -82,9 +97,14 @@ __all__ = [
     "Child",
     "Cleanup",
     "Deadlock",
+    "DelimiterNotFound",
+    "Divergence",
     "Event",
     "Explanation",
     "ForeignAwait",
+    "HostLost",
+    "HostMisuse",
+    "Listener",
     "Lock",
     "Mailbox",
     "MemoryBudgetExceeded",
@@ -95,8 +115,10 @@ __all__ = [
     "Outcome",
     "OutcomeKind",
     "Permit",
+    "Portal",
     "Priority",
     "ProfileError",
+    "PromiseRejected",
     "ReceiveEnd",
     "Report",
     "RestartLimitExceeded",
@@ -111,11 +133,16 @@ __all__ = [
     "SpawnBudgetExceeded",
     "State",
     "Statistics",
+    "Stream",
+    "StreamClosed",
+    "StreamEnded",
     "Supervisor",
     "Task",
     "TaskCancelled",
     "TaskDropped",
     "TaskPanicked",
+    "TraceCut",
+    "TraceError",
     "WouldBlock",
     "actor",
     "capabilities",
@@ -124,15 +151,25 @@ __all__ = [
     "checkpoint",
     "current_task",
     "entropy",
+    "host_entropy",
+    "listen_tcp",
+    "listen_unix",
     "now",
     "nursery",
+    "open_tcp",
+    "open_unix",
+    "portal",
     "recharge",
     "revoke",
     "run",
     "select",
+    "serve",
     "shield",
     "sleep",
     "sleep_until",
     "supervisor",
     "timeout",
+    "wait_readable",
+    "wait_signal",
+    "wait_writable",
 ]

@@ -1,13 +1,18 @@
-"""Money and authority, as a task may use them: `charge`, `recharge`, `capabilities`, `revoke`, `entropy`."""
+"""Money and authority, as a task may use them: `charge`, `recharge`, `capabilities`, `revoke`, and chance: `entropy`
+from the seed, `host_entropy` from the host."""
 
 from __future__ import annotations
 
-from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
+from typing import ClassVar, Final
+
+from bursar.law.budget import COMPONENTS, SYSCALL, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task as Record
 from bursar.request import Request
 from bursar.task import Task
+
+HOST_ENTROPY_MAX: Final = 1 << 16  # bytes at once: a key needs 32, and every one of them goes on record
 
 
 class _Charge(Request[None]):
@@ -92,3 +97,26 @@ class _Entropy(Request[int]):
 def entropy() -> Request[int]:
     """A random 64-bit number from the seeded stream of the run. Needs `CapEntropy`."""
     return _Entropy()
+
+
+class _HostEntropy(Request[bytes]):
+    __slots__ = ("_size",)
+    cost: ClassVar[Cost] = SYSCALL
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def perform(self, kernel: Kernel, task: Record) -> bytes:
+        require(task, task.capabilities, CapEntropy, "draw entropy of the host")
+        pump, size = kernel.driver.pump, self._size
+        return pump.ask(task, "entropy", lambda: pump.host.entropy(size))
+
+
+def host_entropy(size: int) -> Request[bytes]:
+    """`size` unpredictable bytes from the host. Needs `CapEntropy`.
+
+    They are on record like everything that a host answers: whoever reads the trace of a run reads its secrets.
+    """
+    if type(size) is not int or not 0 <= size <= HOST_ENTROPY_MAX:
+        raise ValueError(f"host_entropy({size!r}): must be a whole number of bytes, at most {HOST_ENTROPY_MAX}")
+    return _HostEntropy(size)

@@ -108,6 +108,18 @@ class ChannelClosed(BursarError):
     """The channel is closed, and for a receiver also empty."""
 
 
+class StreamClosed(BursarError):
+    """The stream or listener was closed here, or what it carries can no longer be made sense of."""
+
+
+class StreamEnded(BursarError, EOFError):
+    """The peer ended the stream in the middle of what was asked for."""
+
+
+class DelimiterNotFound(BursarError):
+    """The peer sent as much as was allowed, and no delimiter."""
+
+
 class WouldBlock(BursarError):
     """A `_nowait` operation could not be done at once."""
 
@@ -118,6 +130,52 @@ class Deadlock(BursarError):
     def __init__(self, message: str, graph: str) -> None:
         super().__init__(f"{message}\n{graph}")
         self.graph = graph
+
+
+class HostMisuse(BursarError):
+    """A host and the pump do not fit: a call from the wrong thread, a guest run like a loop, a wait it cannot do."""
+
+
+class HostLost(BursarError):
+    """The host stopped calling back while tasks were still alive. They were closed."""
+
+
+class PromiseRejected(BursarError):
+    """A promise of the page, which a task waited for, was rejected. `reason` is what JavaScript gave."""
+
+    def __init__(self, message: str, reason: Any) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TraceError(BursarError):
+    """A trace file cannot be read as one, or does not hold together. `record` is the number of the first bad record."""
+
+    def __init__(self, message: str, record: int | None = None) -> None:
+        super().__init__(message)
+        self.record = record
+
+
+class TraceCut(TraceError):
+    """A trace file ends in the middle: the run was killed, or the file was cut. What it holds is good."""
+
+
+class Divergence(BursarError):
+    """A replay did something else than its trace says. `recorded` and `happened` are the two sides.
+
+    `number` is that of the event in the trace, `before` are the last ones that were the same, `hint` is a guess.
+    """
+
+    def __init__(
+        self, message: str, recorded: str, happened: str, *, number: int, before: tuple[str, ...], hint: str
+    ) -> None:
+        same = "".join(f"\n  the same: {event}" for event in before)
+        super().__init__(f"{message}{same}\n  recorded: {recorded}\n  happened: {happened}\n  perhaps:  {hint}")
+        self.recorded = recorded
+        self.happened = happened
+        self.number = number
+        self.before = before
+        self.hint = hint
 
 
 class ProfileError(BursarError):

@@ -174,13 +174,17 @@ class Nursery:
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
         kernel.require_open(self._record)
-        running(kernel, self.name)
-        record = kernel.spawn(
-            self._record,
-            name=title,
-            budget=UNSTATED if budget is None else budget,
-            capabilities=passed,
-        )
+        spawner = running(kernel, self.name)
+        try:
+            record = kernel.spawn(
+                self._record,
+                name=title,
+                budget=UNSTATED if budget is None else budget,
+                capabilities=passed,
+            )
+        except CapabilityDenied as denied:
+            kernel.note("capability_denied", spawner, denied)
+            raise
         start(record, fn, args)
         return Task(kernel, record)
 

@@ -3,9 +3,9 @@
 There is no global runtime and no current one: everything reaches its runtime through the kernel that drives it. Several
 may exist at once, in one thread one inside the other or in several threads; none knows of the others.
 
-`run` is the plain pump: dispatch a burst, look at the host, fire what is due, wait when nothing is runnable. A run
-that can never go on (every task waits, no timer, nobody outside) is reported as a deadlock, with the wait graph,
-after its tasks have had their chance to clean up.
+The pump (`hosts.pump`) drives it, from whatever loop the host is. A run that can never go on (every task waits, no
+timer, nobody outside) is reported as a deadlock, with the wait graph, after its tasks have had their chance to clean
+up.
 """
 
 from __future__ import annotations
@@ -15,27 +15,39 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final, Literal, TypeVar, TypeVarTuple
+from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import profile as profiles
 from bursar import snapshot
 from bursar.clock import to_ns
-from bursar.errors import BursarError, Deadlock, NotBuilt, RuntimeUsed, brief
+from bursar.errors import (
+    BursarError,
+    Deadlock,
+    HostLost,
+    HostMisuse,
+    NotBuilt,
+    ResultNotReady,
+    RuntimeUsed,
+    brief,
+    type_name,
+)
+from bursar.evidence.trace import SCHEMA, Memory, Recorder, versions
 from bursar.execution.asyncgen import AsyncGenerators
 from bursar.execution.coroutine import Coroutines, start
 from bursar.hosts import Host
 from bursar.hosts.native import NativeHost
-from bursar.hosts.virtual import VirtualHost
+from bursar.hosts.pump import Pump
+from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.law import cancel
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
 from bursar.law.chain import fingerprint
+from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.dispatch import Report
 from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
@@ -43,6 +55,7 @@ from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
 from bursar.nursery import require_coroutine_function
+from bursar.request import counted
 from bursar.task import Task as TaskHandle
 from bursar.task import unwrap
 
@@ -51,7 +64,7 @@ C = TypeVar("C", bound=Capability)
 Ts = TypeVarTuple("Ts")
 
 KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
-BURST_MAX: Final = 64  # decisions between two looks at the clock and at what happened outside
+INTERRUPTED: Final = "interrupted by Ctrl-C"  # why a program is cancelled
 
 
 def kernel_in_use() -> str:
@@ -65,6 +78,18 @@ def kernel_in_use() -> str:
             f"unset {KERNEL_VARIABLE} or set it to 'python'"
         )
     raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
+
+
+def make_host(host: Host | None, clock: str) -> Host:
+    """The host as given or by default, with the clock that was asked for."""
+    if host is None and clock == "real" and sys.platform == "emscripten":
+        raise HostMisuse(
+            "here the loop belongs to the page, and nothing may wait in it: "
+            "await bursar.hosts.browser.run(main), or take clock='virtual'"
+        )
+    if host is None:
+        return VirtualHost() if clock == "virtual" else NativeHost()
+    return cast("Host", VirtualClock(host)) if clock == "virtual" and not host.virtual else host
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +140,13 @@ class Runtime:
         workers: int = 1,
         clock: Literal["real", "virtual"] = "real",
         host: Host | None = None,
-        record: object = None,
+        record: str | os.PathLike[str] | Memory | None = None,
         capabilities: Iterable[Capability] | None = None,
         steal: str = "random",
         cleanup: Cleanup | None = None,
         yield_interval: int | None = None,
         dump_signal: int | None = None,
     ) -> None:
-        if record is not None:
-            raise NotBuilt("record=...: trace files belong to evidence, which is not built yet")
         if clock not in ("real", "virtual"):
             raise ValueError(f"clock={clock!r}: must be 'real' or 'virtual'")
         if type(seed) is not int:
@@ -141,6 +164,7 @@ class Runtime:
             )
         cleanup = cleanup or Cleanup()
         self.profile = chosen
+        self._seed = seed
         self.kernel = Kernel(
             seed=seed,
             workers=workers,
@@ -152,80 +176,113 @@ class Runtime:
             inherit=chosen.inherit,
             default_spawns=chosen.default_spawns,
         )
-        self.kernel.actors = chosen.actors
+        self.kernel.driver = self
         self.kernel.root.cancel_on_failure = False
         given = chosen.implicit if capabilities is None else tuple(capabilities)
         self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
-        self._make_host = (lambda: host) if host is not None else VirtualHost if clock == "virtual" else NativeHost
-        self._host: Host | None = None  # while it runs
+        self._host = make_host(host, clock)
+        self.pump = self._make_pump()
+        self.thread = threading.get_ident()  # where it runs
+        self.on_end: Callable[[], None] | None = None
         self._coroutines = Coroutines(self.kernel)
-        self._generators = AsyncGenerators(self.kernel)
+        self._coroutines.clock = self.pump.now_ns
+        self._generators = AsyncGenerators(self.kernel, self._host.wake)
         self._dump_signal = dump_signal
-        self._used = False
-        self._stops: deque[str] = deque()  # why the program was asked to stop, from outside the pump
+        self._record = record
+        self._recorder: Recorder | None = None
+        self.program: dict[str, Any] = {}  # what a trace says about where the program came from
+        self._settings: dict[str, Any] = {
+            "clock": clock,
+            "budget": (budget or UNSTATED).as_tuple(),
+            "capabilities": None if capabilities is None else sorted(type(c).__name__ for c in given),
+        }
+        self._main: Task | None = None
         self._stop_asked = False
         self._interrupts = 0
-        self._interrupt_seen = False
         self._deadlock: Deadlock | None = None
+
+    def _make_pump(self) -> Pump:
+        return Pump(self.kernel, self, self._host)
 
     # ---- running
 
     def run(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
         """Run `fn(*args)` as the main task, and everything it spawns, to the end."""
         require_coroutine_function(fn)
-        if self._used:
-            raise RuntimeUsed("this Runtime has run a program already; make a new one for the next")
-        self._used = True
-        kernel = self.kernel
-        kernel.thread = threading.get_ident()
-        main = kernel.spawn(kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
-        start(main, fn, args)
-        host = self._host = self._make_host()
-        self._coroutines.clock = host.now_ns
-        self._generators.wake = host.wake
+        run_until = getattr(self._host, "run_until", None)
+        if run_until is None:
+            raise HostMisuse(
+                f"host {self._host.name!r} is a guest in a loop that is not ours to run; "
+                "await its own `run`, such as bursar.hosts.asyncio.run(main)"
+            )
+        self._require_unused()
         try:
-            with self._generators.hooked(), self._signals():
-                self._pump(host)
-                while self._generators.close_all():
-                    self._pump(host)
-        except BaseException:
-            self._abandon()
-            raise
-        finally:
-            self._host = None
-            host.close()
-        kernel.close_nursery(kernel.root)
-        kernel.end_nursery(kernel.root)
-        return self._result(main)
+            with self._signals():
+                self.start(fn, *args)
+                run_until(lambda: self.pump.over)
+        except BaseException as error:
+            self._tear_down(error)
+        if not self.pump.over:
+            self._tear_down(HostLost(f"host {self._host.name!r} returned while {counted(self.live, 'task')} lived"))
+        return self.result()
 
-    def _pump(self, host: Host) -> None:
-        """Until no task is left: dispatch, look at the host, wait."""
-        kernel, poll, generators = self.kernel, self._coroutines.poll, self._generators
-        while kernel.tasks:
-            kernel.advance(host.now_ns())
-            generators.close_collected()
-            if self._interrupts and not self._interrupt_seen:
-                self._interrupt_seen = True
-                self._stops.append("interrupted by Ctrl-C")
-            while self._stops:
-                self._stop(CancelReason(CancelKind.USER, self._stops.popleft()))
-            for _ in range(BURST_MAX):
-                task = kernel.step()
-                if task is None:
-                    break
-                poll(task)
-                if generators.collected:
-                    generators.close_collected()
-            asked = self._stops or (self._interrupts and not self._interrupt_seen)
-            if not kernel.runnable and kernel.tasks and not asked:
-                self._idle(host)
+    def start(self, fn: Callable[[*Ts], Coroutine[Any, Any, Any]], *args: *Ts) -> None:
+        """Begin, and let the host's loop do the rest; for hosts. Whoever calls is told by `on_end`."""
+        require_coroutine_function(fn)
+        self._require_unused()
+        self.thread = threading.get_ident()
+        self.pump.thread = self.thread
+        self._begin_evidence()
+        try:
+            self._main = self.kernel.spawn(self.kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
+            start(self._main, fn, args)
+            self.pump.start()
+        except BaseException as error:
+            self._tear_down(error)
 
-    def _idle(self, host: Host) -> None:
-        """Nothing is runnable: wait for the next timer, or say that there is nothing to wait for."""
-        deadline_ns = self.kernel.timers.next_deadline_ns()
-        if deadline_ns is not None:
-            host.wait_until(deadline_ns)
-            return
+    def _require_unused(self) -> None:
+        if self._main is not None or self.pump.over:
+            raise RuntimeUsed("this Runtime has run a program already; make a new one for the next")
+
+    def result(self) -> Any:
+        """What the main task came to, once the run is over; for hosts."""
+        main = self._main
+        if self.pump.error is not None:
+            raise self.pump.error
+        if main is None or main.outcome is None:
+            raise ResultNotReady("the program is not over yet")
+        outcome = main.outcome
+        if self._deadlock is not None:
+            raise self._deadlock
+        if self._interrupts and outcome.kind is not OutcomeKind.OK:
+            raise KeyboardInterrupt from outcome.error
+        if outcome.kind is OutcomeKind.PANICKED:
+            assert outcome.error is not None, "a panic has an error"
+            raise outcome.error
+        return unwrap(main.name, outcome)
+
+    @property
+    def live(self) -> int:
+        """How many tasks live."""
+        return len(self.kernel.tasks)
+
+    # ---- what the pump asks for (see `hosts.pump.Program`)
+
+    def poll(self, task: Task) -> None:
+        self._coroutines.poll(task)
+        if self._generators.collected:
+            self._generators.close_collected()
+
+    def batch_begins(self) -> None:
+        self._generators.close_collected()
+        self._generators.hook()  # last: only what is hooked is unhooked
+
+    def batch_ends(self) -> None:
+        self._generators.unhook()
+        if self._recorder is not None:
+            self._recorder.flush()  # if the run is killed now, all of this batch is on record
+
+    def stuck(self) -> None:
         if self._deadlock is None:
             graph = snapshot.wait_graph(self.kernel)
             message = "every task waits, no timer is armed and nothing outside can wake one:"
@@ -235,17 +292,33 @@ class Runtime:
         for task in list(self.kernel.root.children.values()):  # cancelled and still stuck: behind a shield
             cancel.cut(self.kernel, task, "waited for ever behind a shield")
 
-    def _result(self, main: Task) -> Any:
-        outcome = main.outcome
-        assert outcome is not None, "the pump ends when every task has"
-        if self._deadlock is not None:
-            raise self._deadlock
-        if self._interrupts and outcome.kind is not OutcomeKind.OK:
-            raise KeyboardInterrupt from outcome.error
-        if outcome.kind is OutcomeKind.PANICKED:
-            assert outcome.error is not None, "a panic has an error"
-            raise outcome.error
-        return unwrap(main.name, outcome)
+    def ending(self) -> bool:
+        return self._generators.close_all() and bool(self.kernel.tasks)  # with a dry purse nobody closes them
+
+    def ended(self) -> None:
+        """The pump has stopped: close what is left, if anything is, and tell whoever waits for the run."""
+        try:
+            if self.kernel.tasks:
+                self._abandon()
+            else:
+                self.kernel.close_nursery(self.kernel.root)
+                self.kernel.end_nursery(self.kernel.root)
+        finally:  # whatever fails or interrupts, each of these still happens
+            try:
+                self._generators.unhook()  # an interrupt may have kept the batch from it
+                if self.pump.started:
+                    self._host.close()
+            finally:
+                try:
+                    self._end_evidence()
+                finally:
+                    if self.on_end is not None:
+                        self.on_end()
+
+    def _tear_down(self, error: BaseException) -> NoReturn:
+        """The loop ended in the middle of the run."""
+        self.pump.stop(error)
+        raise error
 
     def _abandon(self) -> None:
         """The run was torn down from outside: close what is left without resuming it."""
@@ -265,9 +338,14 @@ class Runtime:
         """
         if not self._stop_asked:
             self._stop_asked = True
-            self._stops.append(brief(detail))
-            if self._host is not None:
-                self._host.wake()
+            self._ask_to_stop(brief(detail))
+
+    def _ask_to_stop(self, detail: str) -> None:
+        self.pump.post(f"cancel {detail}", lambda: self._cancel_now(detail))
+
+    def _cancel_now(self, detail: str) -> None:
+        if not self.pump.over:  # too late is also in another thread
+            self._stop(CancelReason(CancelKind.USER, detail))
 
     def _stop(self, reason: CancelReason) -> None:
         """Cancel what the root nursery holds. The nursery itself stays open: closing async generators needs it."""
@@ -294,11 +372,13 @@ class Runtime:
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
-        if self._host is not None:
-            self._host.wake()
-        if self._interrupts > 1:
-            self._coroutines.aborting = True
-            raise KeyboardInterrupt
+        if self._interrupts == 1:
+            self._ask_to_stop(INTERRUPTED)
+            if self.pump.started:
+                self._host.wake()  # this is the loop's own thread, but the loop may be asleep
+            return
+        self._coroutines.aborting = True
+        raise KeyboardInterrupt
 
     def _on_dump(self, number: int, frame: FrameType | None) -> None:
         """Between any two lines of the program: whatever goes wrong here must not become its problem."""
@@ -327,6 +407,48 @@ class Runtime:
         self.kernel.registry.revoke(capability)
 
     # ---- evidence
+
+    def _begin_evidence(self) -> None:
+        match self._record:
+            case None:
+                pass
+            case Memory():
+                self._record.attach(self.kernel)
+            case path:
+                self._recorder = Recorder(self.kernel, path, self.header())
+                self.kernel.observe(self._recorder)
+
+    def _end_evidence(self) -> None:
+        if self._recorder is None:
+            return
+        self._recorder.close({"error": type_name(self.pump.error) if self.pump.error is not None else ""})
+        if self._recorder.error is not None:
+            told = f"the trace {self._recorder.path} is incomplete: {self._recorder.error}"
+            self.kernel.reports.append(Report("trace_failed", "", told))
+
+    def header(self) -> dict[str, Any]:
+        """Everything that the run depends on, for the head of its trace."""
+        kernel = self.kernel
+        return {
+            "schema": SCHEMA,
+            "versions": versions(),
+            "kernel": kernel_in_use(),
+            "host": self._host.name,
+            "files": hasattr(self._host, "watch"),
+            "seed": self._seed,
+            "workers": len(kernel.workers),
+            "steal": str(kernel.steal_policy),
+            "profile": self.profile.name,
+            "yield_interval": kernel.yield_interval,
+            "cleanup_ops": kernel.cleanup_ops,
+            "cleanup_ns": kernel.cleanup_ns,
+            "burst_limit": self.pump.burst_limit,
+            "cancel_streak_max": CANCEL_STREAK_MAX,
+            "timed_streak_max": TIMED_STREAK_MAX,
+            "root_region": kernel.root.id,
+            "program": self.program,
+            **self._settings,
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -370,7 +492,7 @@ def run(
     workers: int = 1,
     clock: Literal["real", "virtual"] = "real",
     host: Host | None = None,
-    record: object = None,
+    record: str | os.PathLike[str] | Memory | None = None,
     capabilities: Iterable[Capability] | None = None,
     steal: str = "random",
     cleanup: Cleanup | None = None,

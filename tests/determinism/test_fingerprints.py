@@ -76,7 +76,9 @@ def schedule(number: int, workers: int, seed: int) -> tuple:
     """Who ran, in order: the chain itself differs by seed even where the order does not."""
     order = []
     runtime = programs.runtime_for(number, workers, seed)
-    runtime.kernel.observer = lambda kind, task, detail: order.append(task.id) if kind == "decision" else None
+    runtime.kernel.observer = lambda kind, task, detail: (
+        order.append(task.id) if kind == "scheduler_step_decision" else None
+    )
     programs.run(runtime, programs.make(Random(number)))
     return tuple(order)
 
@@ -101,7 +103,9 @@ def test_with_one_worker_the_seed_changes_only_what_asks_for_chance():
     orders = []
     for seed in range(3):
         runtime, order = Runtime(clock="virtual", seed=seed), []
-        runtime.kernel.observer = lambda kind, task, _, o=order: o.append(task.id) if kind == "decision" else None
+        runtime.kernel.observer = lambda kind, task, _, o=order: (
+            o.append(task.id) if kind == "scheduler_step_decision" else None
+        )
         runtime.run(main)
         orders.append(order)
     assert orders[0] == orders[1] == orders[2]

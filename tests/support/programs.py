@@ -21,6 +21,7 @@ from random import Random
 
 import bursar
 from bursar import Budget, Runtime
+from bursar.hosts import Host
 
 CHANNELS = 3
 LOCKS = 2
@@ -350,10 +351,13 @@ class Interpreter:
             await self.body(body, n)
 
 
-def runtime_for(number: int, workers: int, seed: int = 0, steal: str | None = None) -> Runtime:
+def runtime_for(
+    number: int, workers: int, seed: int = 0, steal: str | None = None, host: Host | None = None
+) -> Runtime:
     """The runtime that program `number` runs in: the number also chooses budget, profile and policy."""
     return Runtime(
         clock="virtual",
+        host=host,
         seed=seed,
         workers=workers,
         steal=steal or POLICIES[number % 3],

@@ -100,7 +100,6 @@ def test_a_runtime_runs_one_program_once(run):
         ({"profile": "imperial"}, ValueError, "core, service, cluster, sovereign"),
         ({"profile": "core"}, bursar.ProfileError, "no scheduler"),
         ({"profile": "sovereign"}, ValueError, "budget="),
-        ({"record": "run.trace"}, bursar.NotBuilt, "evidence"),
     ],
 )
 def test_keywords_are_checked_at_once(keywords, error, text):

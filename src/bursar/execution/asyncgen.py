@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 from bursar.errors import BudgetExceeded, brief
@@ -31,22 +30,24 @@ Gen = AsyncGenerator[Any, Any]
 class AsyncGenerators:
     """Keeps track of the async generators of one runtime."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, wake: Callable[[], None]) -> None:
         self._kernel = kernel
         self._live: dict[int, tuple[weakref.ref[Gen], Task]] = {}  # by identity, in the order of first iteration
         self._sweep_at = SWEEP_MIN
         self.collected: deque[tuple[Gen, Task]] = deque()  # appended to from anywhere
         self._closing: dict[Task, deque[Gen]] = {}  # what is being closed, by owner
-        self.wake: Callable[[], None] | None = None
+        self._wake = wake
+        self._before: Any = None  # whoever listened before; None: we do not listen
 
-    @contextmanager
-    def hooked(self) -> Generator[None]:
-        """Listen while the runtime runs in this thread."""
-        before = sys.get_asyncgen_hooks()
+    def hook(self) -> None:
+        """Listen, while the runtime polls tasks in this thread; whoever listened before does so again afterwards."""
+        self._before = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._first, finalizer=self._finalize)
-        try:
-            yield
-        finally:
+
+    def unhook(self) -> None:
+        """Idempotent."""
+        before, self._before = self._before, None
+        if before is not None:
             sys.set_asyncgen_hooks(*before)
 
     def _first(self, generator: Gen) -> None:
@@ -64,8 +65,7 @@ class AsyncGenerators:
         entry = self._live.pop(id(generator), None)
         if entry is not None:
             self.collected.append((generator, entry[1]))
-            if self.wake is not None:
-                self.wake()
+            self._wake()
 
     def close_collected(self) -> None:
         """See to what the collector has found since the last look."""

@@ -16,7 +16,7 @@ import contextvars
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from bursar.errors import BudgetExceeded, Cancelled, ForeignAwait, brief
+from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait, brief
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
 from bursar.law.kernel import Drain, Kernel
@@ -38,10 +38,17 @@ class _Foreign(Request[None]):
 
     def perform(self, kernel: Kernel, task: Task) -> None:
         kind = type(self._thing)
+        bridge = ", or await bursar.hosts.asyncio.from_asyncio(...) in an asyncio loop" if _of_asyncio(kind) else ""
         raise ForeignAwait(
             f"task {task.name!r} awaited something that yielded {brief(self._thing, repr)} "
-            f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; await Bursar's own operations here"
+            f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; "
+            f"await Bursar's own operations here{bridge}"
         )
+
+
+def _of_asyncio(kind: type) -> bool:
+    """Whether these are futures that asyncio's tasks can wait for; a class cannot lie about its own dictionary."""
+    return any("_asyncio_future_blocking" in type.__getattribute__(base, "__dict__") for base in type.mro(kind))
 
 
 def _as_request(thing: object) -> Request[Any]:
@@ -113,12 +120,14 @@ class Coroutines:
                 task.retry = None
                 return None, shortage
         if request.timed and self.clock is not None:
-            self.kernel.now_ns = max(self.kernel.now_ns, self.clock())  # the poll may have taken long
+            self.clock()  # the poll may have taken long
         try:
             return request.perform(self.kernel, task), None
         except AssertionError:
             raise  # a bug of ours must not look like a mistake of the task
         except Exception as refused:
+            if isinstance(refused, CapabilityDenied):
+                self.kernel.note("capability_denied", task, refused)
             return None, refused
 
     # ---- endings

@@ -1,25 +1,88 @@
-"""Hosts: what drives the pump. The virtual clock and a plain loop here; asyncio and the browser are later rooms."""
+"""Hosts: what drives the pump. A host is a small adapter around one event loop: ours, asyncio's, the browser's.
+
+The pump (`hosts.pump`) decides what happens; a host only calls it back. It is handed the pump by `open` and owes it
+calls of two methods, always in the thread that opened it and never from inside another call:
+
+    microtask   `pump.drain()`, before the loop does anything else
+    handoff     `pump.drain()`, after the loop has seen to everything else that was waiting
+    alarm       `pump.rang()`, at a time; there is one alarm, and setting it again replaces it
+    wake        `pump.drain()`, soon, asked for by another thread or a signal handler
+
+The time, entropy and the readiness of files come from the host as well, and from nowhere else. A host that calls back
+twice, late or for no reason does no harm; one that calls from another thread is refused; one that does not call back
+at all is found out when its loop returns.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bursar.hosts.pump import Pump
 
 
 class Host(Protocol):
-    """What a runtime needs from its surroundings: a clock, a way to wait, a way to be woken from waiting."""
+    """What the pump needs from its surroundings."""
+
+    name: str  # for evidence
+    virtual: bool  # its time passes only while it waits for an alarm
+
+    def open(self, pump: Pump) -> None:
+        """The run begins."""
+        ...
+
+    def close(self) -> None:
+        """The run is over: call back no more, and give back whatever is held."""
+        ...
 
     def now_ns(self) -> int:
         """Nanoseconds since the run began."""
         ...
 
-    def wait_until(self, deadline_ns: int) -> None:
-        """Return at `deadline_ns`, or earlier if something happened outside."""
+    def entropy(self, size: int) -> bytes:
+        """Unpredictable bytes."""
+        ...
+
+    def microtask(self) -> None: ...
+
+    def handoff(self) -> None: ...
+
+    def alarm(self, deadline_ns: int | None) -> None:
+        """Replace the alarm; None: there is none any more."""
         ...
 
     def wake(self) -> None:
-        """End a `wait_until` early. Safe from signal handlers and other threads."""
+        """Safe from any thread and from signal handlers."""
         ...
 
-    def close(self) -> None:
-        """Give back whatever the host holds."""
+
+class Shared(Host, Protocol):
+    """A host whose loop has others to serve, and soon: frames to draw, input to answer."""
+
+    def overdue(self) -> bool:
+        """The call that is running has taken long enough. The pump hands off, in the middle of a batch if need be."""
+        ...
+
+
+@runtime_checkable
+class Loop(Host, Protocol):
+    """A host that is a loop of its own, and can be run to the end by whoever calls."""
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        """Loop until `over()`, which is asked after every call back."""
+        ...
+
+
+@runtime_checkable
+class Files(Host, Protocol):
+    """A host that knows when a file or a socket can be read or written."""
+
+    def watch(self, fd: int, write: bool, ready: Callable[[], None]) -> None:
+        """Call `ready` once, in the thread of the host, when `fd` can be read (or written, with `write`)."""
+        ...
+
+    def unwatch(self, fd: int, write: bool) -> None:
+        """Forget a watch. Idempotent."""
         ...

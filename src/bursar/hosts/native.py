@@ -1,43 +1,170 @@
-"""The native host: the machine's monotonic clock, and a socket pair to be woken by.
+"""The native host: our own loop, on the machine's monotonic clock and `selectors`.
 
-The pair is what makes waking safe from signal handlers and from other threads: writing a byte needs no lock.
-Readiness of other sockets will be waited for in the same place.
+A byte through a socket pair is what ends a wait from another thread or from a signal handler. The same selector waits
+for the files and sockets that tasks wait for. A file stays with the selector after it was ready, until it is unwatched
+or until it is ready again and nobody waits for it: a connection that is read, answered and read again costs the system
+no call for that.
+
+Rejected: edge-triggered or one-shot watches. The first lose a wake when somebody reads only a part, the second cost a
+call for every wait.
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
+import os
+import selectors
 import socket
+import threading
 import time
+from collections.abc import Callable
+from typing import Final
 
-WAIT_S_MAX = 3600.0  # select takes no arbitrary floats; the caller looks at the clock again anyway
+from bursar.hosts.pump import Pump
+
+WAIT_S_MAX: Final = 3600.0  # selectors take no arbitrary floats; the pump looks at the clock again anyway
+_MASKS: Final = (selectors.EVENT_READ, selectors.EVENT_WRITE)
+
+
+class _Watched:
+    """One file: what the selector listens for, and whom to call."""
+
+    __slots__ = ("calls", "mask")
+
+    def __init__(self, mask: int) -> None:
+        self.mask = mask
+        self.calls: list[Callable[[], None] | None] = [None, None]  # when it can be read, and written
 
 
 class NativeHost:
-    """Real time."""
+    """Real time, real files."""
+
+    name = "native"
+    virtual = False
 
     def __init__(self) -> None:
+        self._start_ns = 0
+        self._soon = False  # a microtask is owed
+        self._later = False  # a handoff is owed
+        self._waking = False  # a wake is on its way
+        self._alarm_ns: int | None = None
+        self._files: dict[int, _Watched] = {}
+        self._ending = threading.RLock()  # between a wake and the end; a signal handler may come in between
+
+    def open(self, pump: Pump) -> None:
+        self._pump = pump
         self._start_ns = time.monotonic_ns()
+        self._waking = False
+        self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
+        self._selector.register(self._reader, selectors.EVENT_READ, None)
+
+    def close(self) -> None:
+        self._files.clear()
+        self._selector.close()
+        with self._ending:  # no byte may go out to whatever gets this number next
+            self._reader.close()
+            self._writer.close()
 
     def now_ns(self) -> int:
         return time.monotonic_ns() - self._start_ns
 
-    def wait_until(self, deadline_ns: int) -> None:
-        seconds = min(max(0.0, (deadline_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
-        readable, _, _ = select.select([self._reader], [], [], seconds)
-        if readable:
-            with contextlib.suppress(BlockingIOError):
-                while self._reader.recv(4096):
-                    pass
+    def entropy(self, size: int) -> bytes:
+        return os.urandom(size)
+
+    def microtask(self) -> None:
+        self._soon = True
+
+    def handoff(self) -> None:
+        self._later = True
+
+    def alarm(self, deadline_ns: int | None) -> None:
+        self._alarm_ns = deadline_ns
 
     def wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # full: a wake is pending already
+        if self._waking:
+            return  # the loop has not begun to look yet: it will find what this wake is about
+        self._waking = True
+        with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
             self._writer.send(b"\0")
 
-    def close(self) -> None:
-        self._reader.close()
-        self._writer.close()
+    # ---- files
+
+    def watch(self, fd: int, write: bool, ready: Callable[[], None]) -> None:
+        mask, file = _MASKS[write], self._files.get(fd)
+        if file is None:
+            file = _Watched(mask)
+            self._selector.register(fd, mask, file)
+            self._files[fd] = file
+        elif not file.mask & mask:
+            self._selector.modify(fd, file.mask | mask, file)
+            file.mask |= mask
+        file.calls[write] = ready
+
+    def unwatch(self, fd: int, write: bool) -> None:
+        file = self._files.get(fd)
+        if file is None:
+            return
+        file.calls[write] = None
+        left = file.mask & ~_MASKS[write]
+        with contextlib.suppress(OSError, KeyError):  # closed behind our back: then nobody listens to it any more
+            if left and left != file.mask:
+                self._selector.modify(fd, left, file)
+            elif not left:
+                self._selector.unregister(fd)
+        file.mask = left
+        if not left:
+            del self._files[fd]
+
+    # ---- the loop
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        pump = self._pump
+        while not over():
+            if self._soon:
+                self._soon = False
+                pump.drain()
+                continue
+            woken = self._wait()
+            if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
+                self._alarm_ns = None
+                pump.rang()
+            elif woken or self._later:
+                self._later = False
+                pump.drain()
+
+    def _wait(self) -> bool:
+        """Wait for files, the alarm or a wake. True: there was a wake."""
+        if self._later:
+            seconds: float | None = 0.0
+        elif self._alarm_ns is None:
+            seconds = None
+        else:
+            seconds = min(max(0.0, (self._alarm_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
+        woken = False
+        for key, events in self._selector.select(seconds):
+            if key.data is None:
+                woken = True
+                self._swallow()
+            else:
+                self._tell(key.fd, key.data, events)
+        return woken
+
+    def _tell(self, fd: int, file: _Watched, events: int) -> None:
+        for write, mask in enumerate(_MASKS):
+            if not events & mask:
+                continue
+            ready = file.calls[write]
+            if ready is None:
+                self.unwatch(fd, bool(write))  # nobody waits any more: do not hear of it again
+            else:
+                file.calls[write] = None
+                ready()
+
+    def _swallow(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._reader.recv(4096):
+                pass
+        self._waking = False  # last: a wake that was left out before this is seen to by the batch that follows

@@ -1,26 +1,95 @@
-"""The virtual host: time that passes only when nothing is runnable.
+"""Virtual time: it passes only when nothing is runnable, and then at once.
 
-A wait jumps to its deadline at once, so a run takes no longer than its work, and the whole schedule is a function of
-program, seed, worker count and budgets.
+A wait jumps to its deadline, so a run takes no longer than its work, and the whole schedule is a function of program,
+seed, worker count and budgets. `VirtualHost` is a loop with such a clock and nothing else. `VirtualClock` puts one on
+any other host: its loop drives the pump, its files can be waited for, its time is not used. While anything outside is
+awaited (a socket, another thread) virtual time stands still: it cannot know how long that takes.
 """
 
 from __future__ import annotations
 
+import os
+import queue
+from collections.abc import Callable
+from typing import Any
+
+from bursar.hosts import Host
+from bursar.hosts.pump import Pump
+
 
 class VirtualHost:
-    """A clock that jumps."""
+    """A clock that jumps, and the plainest loop there is."""
+
+    name = "virtual"
+    virtual = True
 
     def __init__(self) -> None:
         self._now_ns = 0
+        self._alarm_ns: int | None = None
+        self._calls = False
+        # Its `put` is reentrant, and an Event's `set` is not: a signal or the collector comes while the lock is held.
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def open(self, pump: Pump) -> None:
+        self._pump = pump
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def now_ns(self) -> int:
         return self._now_ns
 
-    def wait_until(self, deadline_ns: int) -> None:
-        self._now_ns = max(self._now_ns, deadline_ns)
+    def entropy(self, size: int) -> bytes:
+        return os.urandom(size)
+
+    def microtask(self) -> None:
+        self._calls = True
+
+    handoff = microtask  # there is nobody else to give way to
+
+    def alarm(self, deadline_ns: int | None) -> None:
+        self._alarm_ns = deadline_ns
 
     def wake(self) -> None:
-        """Nothing ever waits here."""
+        self._wakes.put(None)
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def run_until(self, over: Callable[[], bool]) -> None:
+        pump, wakes = self._pump, self._wakes
+        while not over():
+            while not wakes.empty():
+                wakes.get()
+                self._calls = True
+            if self._calls:
+                self._calls = False
+                pump.drain()
+            elif self._alarm_ns is not None:
+                self._now_ns = max(self._now_ns, self._alarm_ns)
+                self._alarm_ns = None
+                pump.rang()
+            else:
+                wakes.get()
+                self._calls = True
+
+
+class VirtualClock:
+    """Any host, with its clock replaced."""
+
+    virtual = True
+
+    def __init__(self, host: Host) -> None:
+        self.name = f"{host.name}, virtual clock"
+        self._host = host
+        self._now_ns = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything that is not about time is the host's own affair: its queues, its files, its loop."""
+        return getattr(self._host, name)
+
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    def alarm(self, deadline_ns: int | None) -> None:
+        """Nothing is runnable and nothing outside is awaited: it is that late already."""
+        if deadline_ns is not None:
+            self._now_ns = max(self._now_ns, deadline_ns)
+            self._host.handoff()

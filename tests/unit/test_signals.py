@@ -1,0 +1,153 @@
+"""`wait_signal`: a signal wakes whoever waits for it, also a loop that sleeps, and the old handler comes back."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from textwrap import dedent
+
+import pytest
+from support.real import real, settled
+
+import bursar
+from bursar import Budget, CapSpawn, HostMisuse, nursery, select, sleep, wait_signal
+
+
+async def wait_for(number):
+    await wait_signal(number)
+    return number
+
+
+def test_a_signal_wakes_everyone_who_waits_for_it_and_nobody_else():
+    async def main():
+        async with nursery() as n:
+            tasks = [n.spawn(wait_for, number) for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1)]
+            await settled()
+            assert tasks[0].explain().reason == "waits for SIGUSR1"
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await tasks[0]
+            await tasks[2]
+            assert tasks[1].outcome is None
+            os.kill(os.getpid(), signal.SIGUSR2)
+        return [task.result for task in tasks]
+
+    before = signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGUSR2)
+    assert real(main) == [signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1]
+    assert (signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGUSR2)) == before
+
+
+def test_the_old_handler_is_back_when_nobody_waits_any_more():
+    def mine(number, frame):
+        """The program's own."""
+
+    async def main():
+        during = []
+        async with nursery() as n:
+            tasks = [n.spawn(wait_for, signal.SIGUSR1) for _ in range(2)]
+            await settled()
+            for task in tasks:
+                during.append(signal.getsignal(signal.SIGUSR1) is mine)
+                task.cancel()
+                await task.wait()
+        return during, signal.getsignal(signal.SIGUSR1) is mine
+
+    before = signal.signal(signal.SIGUSR1, mine)
+    try:
+        assert real(main) == ([False, False], True)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_can_be_a_case_of_a_select():
+    async def main():
+        assert (await select(wait_signal(signal.SIGUSR1), sleep(0.001))).index == 1
+        async with nursery() as n:
+            task = n.spawn(first)
+            await settled()
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return task.result
+
+    async def first():
+        return (await select(sleep(60), wait_signal(signal.SIGUSR1))).index
+
+    assert real(main) == 1
+
+
+def test_a_sleeping_loop_is_woken_by_a_signal_from_outside():
+    """In a process of its own: SIGTERM shuts a server down, which then says goodbye."""
+    program = """
+        import signal
+        import bursar
+
+        async def main():
+            async with bursar.nursery() as n, await bursar.listen_tcp() as listener:
+                n.spawn(bursar.serve, listener, print_it, n)
+                n.spawn(announce)
+                await bursar.wait_signal(signal.SIGTERM)
+                print("shutting down", flush=True)
+                n.cancel()
+            print("goodbye", flush=True)
+
+        async def announce():
+            await bursar.sleep(0.01)
+            print("started", flush=True)
+
+        async def print_it(stream):
+            print(await stream.receive())
+
+        bursar.run(main)
+    """
+    child = subprocess.Popen([sys.executable, "-u", "-c", dedent(program)], stdout=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout.readline() == "started\n"
+        child.send_signal(signal.SIGTERM)
+        out, _ = child.communicate(timeout=20)
+    assert out == "shutting down\ngoodbye\n"
+    assert child.returncode == 0
+
+
+def test_ctrl_c_can_be_waited_for_like_any_other():
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(wait_for, signal.SIGINT)
+            await settled()
+            os.kill(os.getpid(), signal.SIGINT)
+        return task.result
+
+    assert real(main) == signal.SIGINT
+
+
+def test_it_costs_a_syscall_and_needs_the_capability():
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(wait_for, signal.SIGUSR1)
+            await settled()
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return task.spent
+
+    async def denied():
+        with pytest.raises(bursar.CapabilityDenied, match="may not wait for SIGUSR1: it holds no CapIO"):
+            await wait_signal(signal.SIGUSR1)
+
+    assert real(main) == Budget(1, 0, 0, 0, 1)
+    real(denied, capabilities=[CapSpawn()])
+
+
+def test_only_the_main_thread_hears_of_signals():
+    async def main():
+        with pytest.raises(HostMisuse, match="only the main thread of a process hears of signals"):
+            await wait_signal(signal.SIGUSR1)
+        return "told"
+
+    told = []
+    thread = threading.Thread(target=lambda: told.append(bursar.run(main)))
+    thread.start()
+    thread.join()
+    assert told == ["told"]
+
+
+@pytest.mark.parametrize(("number", "message"), [(signal.SIGKILL, "cannot be caught"), (4711, "no such signal")])
+def test_what_cannot_come_is_refused(number, message):
+    with pytest.raises(ValueError, match=message):
+        wait_signal(number)
