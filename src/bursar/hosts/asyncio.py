@@ -1,0 +1,415 @@
+"""The asyncio host: Bursar as a guest in a loop of asyncio's, or uvloop's, and asyncio's things in Bursar's tasks.
+
+`run` is awaited by an asyncio task and runs a Bursar program in its loop; `from_asyncio` is awaited by a Bursar task
+and waits for something of asyncio's. Cancellation crosses both ways, and whoever cancels waits until the other side
+has wound down, so neither leaves anything running behind the other's back.
+
+A1  a Bursar task that waits for asyncio goes on only when that has ended, unless the task is cut off
+A2  no code of asyncio's runs inside a batch, and no task of Bursar's inside one of asyncio's
+A3  at most one drain is queued with the loop
+
+A call that is queued from inside a callback runs in the loop's next round, after it has looked at its files: that is
+why microtask and handoff can be one and the same here, and why the loop always gets its turn.
+
+Rejected: making each Bursar task an asyncio task. The order in which asyncio resumes them is its own affair, so there
+would be no lanes, no decisions and no fingerprint. Also rejected: a loop of ours that speaks asyncio's interface. It
+would be a second asyncio, and still none that uvicorn could be started in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from typing import Any, ClassVar, Final, Literal, TypeVar, TypeVarTuple, cast
+
+from bursar.errors import CapabilityDenied, HostLost, HostMisuse, ScopeMisuse, TaskCancelled, brief
+from bursar.evidence.trace import Memory
+from bursar.hosts.pump import Pump
+from bursar.law.budget import SYSCALL, Budget, Cost
+from bursar.law.capability import Capability, CapIO, require
+from bursar.law.dispatch import Dispatch
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task
+from bursar.law.timers import Timer, TimerKind
+from bursar.law.wake import Wait
+from bursar.request import SUSPENDED, Request, counted
+from bursar.runtime import Cleanup, Runtime
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+WAIT_S_MAX: Final = 3600.0  # loops differ in the longest delay that they take; the pump looks at the clock again anyway
+
+
+class AsyncioHost:
+    """A guest in the loop that runs where it is made. One for each runtime; a loop may have many."""
+
+    name = "asyncio"
+    virtual = False
+
+    def __init__(self) -> None:
+        self.asyncio_loop = _running_loop("an AsyncioHost was made")
+        self.crossings: dict[_Crossing, None] = {}  # what its tasks wait for in asyncio
+        self.coroutines: set[Coroutine[Any, Any, Any]] = set()  # those among them that it started itself
+        self.context = contextvars.copy_context()  # of every callback: what a task has set must not leak into another
+        self._pump: Pump | None = None  # Invariant: set exactly while open
+        self._start_ns = 0
+        self._soon: asyncio.Handle | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ns: int | None = None
+        self._waking = False
+        self._watched: set[tuple[int, bool]] = set()
+
+    def open(self, pump: Pump) -> None:
+        if _running_loop("a guest of asyncio was started") is not self.asyncio_loop:
+            raise HostMisuse(
+                "an AsyncioHost was made in one asyncio loop and started in another; make it where it runs"
+            )
+        self._pump = pump
+        self._start_ns = time.monotonic_ns()
+
+    def close(self) -> None:
+        self._pump = None
+        self.alarm(None)
+        if self._soon is not None:
+            self._soon.cancel()
+        if self.asyncio_loop.is_closed():
+            return  # there is nothing left to take back, and nobody who could end
+        for fd, write in list(self._watched):
+            self.unwatch(fd, write)
+        for crossing in list(self.crossings):
+            crossing.abandon()
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns
+
+    def entropy(self, size: int) -> bytes:
+        return os.urandom(size)
+
+    # ---- calls back
+
+    def microtask(self) -> None:
+        if self.asyncio_loop.is_closed():
+            self._lost()
+        elif self._soon is None:  # A3
+            self._soon = self.asyncio_loop.call_soon(self._drain, context=self.context)
+
+    handoff = microtask
+
+    def alarm(self, deadline_ns: int | None) -> None:
+        if deadline_ns == self._alarm_ns:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_ns = None, deadline_ns
+        if deadline_ns is not None:
+            delay = min(max(0.0, (deadline_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
+            self._alarm = self.asyncio_loop.call_later(delay, self._rang, context=self.context)
+
+    def wake(self) -> None:
+        if self._pump is None or self._waking:
+            return
+        self._waking = True
+        try:
+            self.asyncio_loop.call_soon_threadsafe(self._wake, context=self.context)
+        except RuntimeError:  # it is closed
+            self._lost()
+
+    def _drain(self) -> None:
+        self._soon = None
+        if self._pump is not None:
+            self._pump.drain()
+
+    def _wake(self) -> None:
+        self._waking = False  # first: whatever is posted from here on wakes again
+        if self._soon is None:
+            self._drain()
+
+    def _rang(self) -> None:
+        self._alarm = self._alarm_ns = None
+        if self._pump is not None and self._soon is None:
+            self._pump.rang()
+
+    def _lost(self) -> None:
+        """The loop is closed: no batch runs now, and none ever will."""
+        if self._pump is not None:
+            tasks = counted(len(self._pump.kernel.tasks), "task")
+            self._pump.stop(HostLost(f"the asyncio loop was closed while {tasks} lived; end the program before it"))
+
+    # ---- files
+
+    def watch(self, fd: int, write: bool, ready: Callable[[], None]) -> None:
+        def once() -> None:
+            self.unwatch(fd, write)
+            ready()
+
+        try:
+            (self.asyncio_loop.add_writer if write else self.asyncio_loop.add_reader)(fd, once)
+        except RuntimeError as refusal:  # it belongs to a transport, or (NotImplementedError) this loop watches none
+            raise ValueError(f"asyncio does not watch {fd}: {brief(refusal) or type(refusal).__name__}") from None
+        self._watched.add((fd, write))
+
+    def unwatch(self, fd: int, write: bool) -> None:
+        if (fd, write) in self._watched:
+            self._watched.remove((fd, write))
+            with contextlib.suppress(OSError):  # closed meanwhile: then it is forgotten already
+                (self.asyncio_loop.remove_writer if write else self.asyncio_loop.remove_reader)(fd)
+
+
+def _running_loop(what: str) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise HostMisuse(
+            f"{what} where no asyncio loop runs; write `async def start(): await bursar.hosts.asyncio.run(main)` "
+            "and call asyncio.run(start())"
+        ) from None
+
+
+# ---- Bursar in asyncio
+
+
+async def run(
+    fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+    *args: *Ts,
+    budget: Budget | None = None,
+    profile: str = "service",
+    seed: int = 0,
+    workers: int = 1,
+    clock: Literal["real", "virtual"] = "real",
+    record: str | os.PathLike[str] | Memory | None = None,
+    capabilities: Iterable[Capability] | None = None,
+    steal: str = "random",
+    cleanup: Cleanup | None = None,
+    yield_interval: int | None = None,
+) -> T:
+    """Run an async function of Bursar's, and everything it spawns, in the asyncio loop that runs here."""
+    runtime = Runtime(
+        budget=budget,
+        profile=profile,
+        seed=seed,
+        workers=workers,
+        clock=clock,
+        host=AsyncioHost(),
+        record=record,
+        capabilities=capabilities,
+        steal=steal,
+        cleanup=cleanup,
+        yield_interval=yield_interval,
+    )
+    return await guest(runtime, fn, *args)
+
+
+async def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
+    """The same for a runtime of one's own, made with `host=AsyncioHost()`."""
+    loop = _running_loop("a guest of asyncio was started")
+    waiter = asyncio.current_task()
+    if waiter is None:
+        raise HostMisuse(
+            "bursar.hosts.asyncio.run is awaited by asyncio's tasks; "
+            "in a task of Bursar's write `await from_asyncio(run(main))`, or spawn `main` into a nursery"
+        )
+    if getattr(runtime.pump.host, "asyncio_loop", None) is not loop:
+        raise HostMisuse(f"host {runtime.pump.host.name!r} is no guest of this asyncio loop; use host=AsyncioHost()")
+    over = asyncio.Event()
+    runtime.on_end = lambda: None if loop.is_closed() else over.set()
+    runtime.start(fn, *args)
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+                told = f": {brief(error)}" if error.args else ""
+                runtime.cancel(f"asyncio task {waiter.get_name()!r} was cancelled{told}")
+    finally:  # whoever waits here is closed, not cancelled, only when its loop is gone
+        runtime.pump.stop(HostLost("the asyncio task that awaited the program was closed; cancel it instead"))
+    if cancelled is not None:
+        raise cancelled from _failure(runtime)
+    return runtime.result()
+
+
+def _failure(runtime: Runtime) -> Exception | None:
+    """What a cancelled program failed with while it wound down, if it did."""
+    try:
+        runtime.result()
+    except TaskCancelled:
+        return None
+    except Exception as error:
+        return error
+    return None
+
+
+# ---- asyncio in Bursar
+
+
+def from_asyncio(awaitable: Awaitable[T]) -> Request[T]:
+    """Awaited by a Bursar task: the result of a coroutine, task or future of asyncio's. Needs `CapIO`."""
+    hint = None
+    if isinstance(awaitable, Request):
+        hint = "is Bursar's own; await it directly"
+    elif not (inspect.isawaitable(awaitable) or asyncio.isfuture(awaitable)):
+        hint = "is not something that asyncio can await; give it a coroutine, a task or a future of asyncio's"
+        if callable(awaitable):
+            hint = "is a function; call it, and hand over what it returns"
+    if hint is not None:
+        raise TypeError(f"from_asyncio: {brief(awaitable, repr)} {hint}")
+    return _FromAsyncio(awaitable)
+
+
+class _FromAsyncio(Request[T]):
+    __slots__ = ("_awaitable", "_begun")
+    cost: ClassVar[Cost] = SYSCALL
+
+    def __init__(self, awaitable: Awaitable[T]) -> None:
+        self._awaitable = awaitable
+        self._begun = False
+
+    def __await__(self) -> Generator[Request[Any], Any, T]:
+        try:
+            return (yield self)
+        finally:  # refused, or cancelled before it began: nobody else is going to await it
+            if not self._begun and isinstance(self._awaitable, Coroutine):
+                cast("Coroutine[Any, Any, T]", self._awaitable).close()
+
+    def perform(self, kernel: Kernel, task: Task) -> Any:
+        pump: Pump = kernel.driver.pump
+        host = cast("AsyncioHost", pump.host)
+        if getattr(host, "asyncio_loop", None) is None:
+            raise HostMisuse(
+                f"task {task.name!r} awaits something of asyncio's on host {host.name!r}, which has no asyncio loop; "
+                "run the program by `await bursar.hosts.asyncio.run(main)`"
+            )
+        require(task, task.capabilities, CapIO, "wait for asyncio")
+        future = self._begin(host, task)
+        crossing = _Crossing(task, pump, host, future, self._what())
+        kernel.blocked(task, crossing)
+        return SUSPENDED
+
+    def _what(self) -> str:
+        return brief(getattr(self._awaitable, "__qualname__", None) or type(self._awaitable).__qualname__)
+
+    def _begin(self, host: AsyncioHost, task: Task) -> asyncio.Future[T]:
+        """The future to wait for. A coroutine gets an asyncio task, in the context of the Bursar task."""
+        begun, self._begun = self._begun, True
+        if asyncio.isfuture(self._awaitable):
+            future = cast("asyncio.Future[T]", self._awaitable)
+            if future.get_loop() is not host.asyncio_loop:
+                raise HostMisuse(f"task {task.name!r} awaits a future of another asyncio loop; await it in that loop")
+            return future
+        coroutine = self._awaitable
+        if not inspect.iscoroutine(coroutine):
+            coroutine = _await(coroutine)
+        elif begun or coroutine in host.coroutines or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED:
+            raise ScopeMisuse(
+                f"task {task.name!r} awaits coroutine {self._what()!r} a second time; a coroutine runs once, "
+                "so call its function again, or share an asyncio task"
+            )
+        host.coroutines.add(coroutine)
+        # not loop.create_task: a factory may start the task at once, in the middle of a batch (A2)
+        return asyncio.Task(
+            coroutine, loop=host.asyncio_loop, name=f"for Bursar task {task.name!r} ({task.id})", context=task.context
+        )
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+class _Crossing(Wait):
+    """A Bursar task that waits for a future of asyncio's, until that has really ended (A1)."""
+
+    __slots__ = ("_abandoned", "_asked", "_awaited", "_future", "_host", "_pump", "_timer", "_what")
+    interruptible = False
+
+    def __init__(self, task: Task, pump: Pump, host: AsyncioHost, future: asyncio.Future[Any], what: str) -> None:
+        super().__init__(task)
+        self._pump = pump
+        self._host = host
+        self._future = future
+        self._what = what
+        self._asked = False  # to stop
+        self._awaited = True
+        self._abandoned = False
+        self._timer: Timer | None = None  # how long it may take to stop
+        pump.sources += 1
+        host.crossings[self] = None
+        future.add_done_callback(self._ended, context=host.context)
+
+    @property
+    def reason(self) -> str:
+        return f"waits for {self._what} of asyncio" + (", which was asked to stop" if self._asked else "")
+
+    # ---- the Bursar side
+
+    def interrupted(self, kernel: Dispatch) -> None:
+        """Cancellation crosses. What does not stop within the time for cleaning up is cut off like any cleanup."""
+        kernel = cast("Kernel", kernel)
+        task = self.task
+        if task.cut:
+            kernel.report("asyncio_abandoned", task, f"was cut off while {self._what} of asyncio went on")
+            self.abandon()
+            kernel.wake(task, self.generation)
+            return
+        self._ask_to_stop()
+        if self._timer is None:
+            self._timer = kernel.timers.arm(kernel.now_ns + kernel.cleanup_ns, TimerKind.CLEANUP, task)
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more. It is asked to stop, and what comes of that is asyncio's own affair."""
+        self._abandoned = True
+        self._ask_to_stop()
+        self._leave()
+
+    def withdraw(self, kernel: Dispatch) -> None:
+        if self._timer is not None:
+            kernel.timers.disarm(self._timer)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._awaited:
+            self._awaited = False
+            self._pump.sources -= 1
+            del self._host.crossings[self]
+
+    # ---- the asyncio side
+
+    def _ask_to_stop(self) -> None:
+        self._asked = True
+        why = f"Bursar task {self.task.name!r} was cancelled"
+        self._host.asyncio_loop.call_soon(self._future.cancel, why, context=self._host.context)  # A2
+
+    def _ended(self, future: asyncio.Future[Any]) -> None:
+        if isinstance(future, asyncio.Task):
+            self._host.coroutines.discard(cast("Any", future.get_coro()))
+        if not self._abandoned:
+            self._pump.post(f"asyncio {self.task.id} {self.generation}", self._deliver)
+
+    def _deliver(self) -> None:
+        """At the beginning of a batch: the task goes on."""
+        kernel, task, future = self._pump.kernel, self.task, self._future
+        if self._abandoned:
+            return
+        if future.cancelled():
+            if self._asked and task.cancel_pending:
+                kernel.wake(task, self.generation)  # and is told `Cancelled`
+                return
+            told = f"task {task.name!r} waited for {self._what} of asyncio, which somebody else cancelled there"
+            self.refuse(kernel, TaskCancelled(f"{told}; if it may be, catch this, or hand over asyncio.shield(...)"))
+            return
+        error = future.exception()
+        try:
+            require(task, task.capabilities, CapIO, f"take the result of {self._what} of asyncio")
+        except CapabilityDenied as refused:
+            kernel.note("capability_denied", task, refused)
+            error = refused
+        if error is not None:
+            self.refuse(kernel, error)
+        else:
+            self.answer(kernel, future.result())
