@@ -1,27 +1,40 @@
 # The ways to use this checkout. Every target sets up what it needs by itself, in the virtual environment
 # .venv, made with $(PYTHON) (3.11 or later).
 #
-#   make demo       show what Bursar does
-#   make test       linters, types and the tests: what a change must pass
-#   make test-all   the same, and the slow tests, on every CPython found on this machine
-#   make bench      measure the workloads of benchmarks/ beside their peers
-#   make lint       linters and types only
-#   make clean      remove all that these targets made
+#   make demo           show what Bursar does
+#   make browser        show it in a browser: serves examples/browser on http://localhost:8000/
+#   make test           linters, types and the tests: what a change must pass
+#   make test-browser   the tests in headless Chromium, which must be installed
+#   make test-all       like test, and the slow tests, on every CPython found on this machine
+#   make bench          measure the workloads of benchmarks/ beside their peers
+#   make bench-browser  measure the browser host, under node and in headless Chromium
+#   make lint           linters and types only
+#   make clean          remove all that these targets made
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_BENCH := $(VENV)/.installed-bench
+INSTALLED_BROWSER := $(VENV)/.installed-browser
+PYODIDE := tests/browser/node_modules/.package-lock.json
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test test-all bench lint clean
+.PHONY: demo browser browser-kit test test-browser test-all bench bench-browser lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
 
+browser: $(INSTALLED) $(PYODIDE)
+	$(BIN)/python scripts/browser_kit.py serve examples/browser
+
+# Without npm the tests that need it are skipped, unless BURSAR_REQUIRE_BROWSER forbids it.
 test: lint
+	@! command -v npm >/dev/null || $(MAKE) --no-print-directory browser-kit
 	$(BIN)/python -m pytest
+
+test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
+	BURSAR_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m browser
 
 test-all: test
 	$(BIN)/python scripts/test_all_pythons.py
@@ -29,13 +42,16 @@ test-all: test
 bench: $(INSTALLED_BENCH)
 	$(BIN)/python -m benchmarks
 
+bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
+	$(BIN)/python -m benchmarks.browser
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
 clean:
-	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis tests/browser/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The install is editable: Python files are used where they lie, so only a change of the project's settings
@@ -49,4 +65,14 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 
 $(INSTALLED_BENCH): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,bench]'
+	@touch $@
+
+$(INSTALLED_BROWSER): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,browser]'
+	@touch $@
+
+browser-kit: $(PYODIDE)
+
+$(PYODIDE): tests/browser/package-lock.json | $(INSTALLED)
+	$(BIN)/python scripts/browser_kit.py install
 	@touch $@
