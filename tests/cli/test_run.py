@@ -1,12 +1,16 @@
 """`bursar run`: real files, run by the real script, and how the command ends: 0, 1, 2, 3 or 130."""
 
+import hashlib
 import os
 import re
 import signal
 import subprocess
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from bursar.evidence.trace import Trace
 
 
 @pytest.fixture
@@ -217,6 +221,65 @@ def test_the_exit_code_of_sys_exit_is_kept(bursar, program):
     assert bursar("run", program("import sys\nsys.exit(7)\n")).returncode == 7
 
 
+# Recording
+
+
+def test_record_writes_a_trace_that_knows_its_program(bursar, program, tmp_path):
+    file = program("async def main(a, b):\n    return a + b\n")
+    plain = bursar("run", file, "x", "y", "--fingerprint")
+    answer = bursar("run", file, "--record", "run.trace", "--fingerprint", "x", "y")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "xy\n", plain.stderr)
+    trace = Trace(tmp_path / "run.trace")
+    assert trace.header["program"] == {
+        "file": str(file),
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "function": "main",
+        "args": ["x", "y"],
+    }
+    *_, last = trace.events()
+    assert f"fingerprint {last.decision_hash:016x}\n" == answer.stderr
+
+
+def test_a_program_that_fails_is_recorded_and_exits_1(bursar, program, tmp_path):
+    answer = bursar("run", program("async def main():\n    1 / 0\n"), "--record", "run.trace")
+    assert answer.returncode == 1
+    classes = {event.error_class for event in Trace(tmp_path / "run.trace").events()}
+    assert classes == {"", "ZeroDivisionError"}
+
+
+def test_a_program_without_budget_is_recorded_and_exits_3(bursar, program, tmp_path):
+    answer = bursar("run", program(SPENDER), "main", "--ops", "500", "--record", "run.trace")
+    assert answer.returncode == 3
+    assert "budget_exceeded" in {event.name for event in Trace(tmp_path / "run.trace").events()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_trace_that_could_not_be_written_is_told_and_does_not_exit_0(bursar, program):
+    file = program("async def main(*args):\n    assert not args\n    return 'done'\n")
+    answer = bursar("run", file, "--record", "/dev/full")
+    assert (answer.returncode, answer.stdout) == (2, "done\n")
+    assert answer.stderr == "bursar: the trace /dev/full is incomplete: [Errno 28] No space left on device\n"
+    assert bursar("run", file, "--record", "/dev/full", "fail").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [("folder", "Is a directory"), ("nowhere/run.trace", "No such file or directory"), ("run.py/x", "Not a directory")],
+)
+def test_a_trace_that_can_never_be_written_is_refused_before_the_file_is_imported(
+    bursar, program, tmp_path, record, text
+):
+    (tmp_path / "folder").mkdir()
+    program("", "run.py")
+    file = program("print('imported')\nasync def main():\n    print('ran')\n")
+    assert refused(bursar("run", file, "--record", record), f"--record {record}: the trace cannot be written: {text}")
+
+
+def test_a_refused_command_leaves_no_trace_behind(bursar, program, tmp_path):
+    assert refused(bursar("run", program("x = 1\n"), "--record", "run.trace"), "no 'async def main'")
+    assert not (tmp_path / "run.trace").exists()
+
+
 # What is refused before anything runs
 
 
@@ -276,7 +339,6 @@ def test_refuses_arguments_that_do_not_fit(bursar, program, args):
 
 
 def test_refuses_what_is_not_built(bursar, program):
-    assert refused(bursar("run", program(WORKING), "--record", "run.trace"), "--record", "not built yet")
     assert refused(bursar("run", program("", "flow.toml")), "workflow files are not built yet")
 
 

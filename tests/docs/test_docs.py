@@ -258,16 +258,21 @@ def test_the_reference_gives_signatures_of_classes_as_they_are(name):
 
 # What is public in Python's sense but serves Bursar's own parts, and so is not for programs to use.
 SHARED = {"answer_oldest", "bind", "kernel", "waiters"}
+ENDPOINT = {"box", "closed", "kernel", "require_usable", "unwatch", "waits", "watch"}
 INTERNAL = {
     "Actor": {"mailbox", "over", "run_by", "taken"},
     "Call": {"drop", "taken_by"},
     "Capability": {"seal"},
     "Child": {"again", "ended", "wants_restart"},
     "Event": SHARED,
+    "Listener": ENDPOINT | {"accepted", "kind", "tls"},
     "Nursery": {"inside"},
+    "Portal": {"resting", "stopped"},
     "ReceiveEnd": {"unread", "waiting"},
     "SendEnd": {"waiting"},
+    "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "poll", "stuck"},  # called by the pump
     "Semaphore": SHARED | {"give", "holders", "label", "permits", "take_back", "take_one"},
+    "Stream": ENDPOINT | {"ahead", "ended", "taken"},
     "Supervisor": {"adopt", "inside"},
     "Task": {"inside"},
 }

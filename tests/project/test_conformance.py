@@ -133,9 +133,6 @@ ROOMS = {
     "native/fiber": ("native/fiber/",),
     "admission": ("admission/",),
     "hosts/native": ("hosts/native.py",),  # built, but without files and sockets
-    "hosts/pump": ("hosts/pump.py",),
-    "hosts/browser": ("hosts/browser.py",),
-    "evidence": ("evidence/",),
     "compiler": ("compiler/",),
 }
 

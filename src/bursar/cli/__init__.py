@@ -1,10 +1,10 @@
-"""The command line. One module per command, each holding one function of the same name.
+"""The command line. One module per command, each holding one function of the same name, or one group of commands.
 
 The core of Bursar needs no other package; the command line needs typer and rich. So nothing here imports
 them before `main` runs, and where they are missing `main` says how to get them.
 
-Exit codes: 0 done, 1 the program failed, 2 the command could not be carried out as written, 3 the program's
-budget ran out, 130 interrupted from the keyboard.
+Exit codes: 0 done, 1 the program failed (or what was to be checked does not hold), 2 the command could not be carried
+out as written, 3 the program's budget ran out, 130 interrupted from the keyboard.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     import typer
 
-COMMANDS = ("run", "demo", "info")
+COMMANDS = ("run", "replay", "trace", "demo", "info")
 NEEDED = {"typer", "rich"}
 
 EXIT_FAILED = 1
@@ -49,12 +49,20 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for name in COMMANDS:
-        module = importlib.import_module(f"bursar.cli.{name}")
-        app.command(name)(getattr(module, name))
+        command = getattr(importlib.import_module(f"bursar.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     return app
+
+
+def complain(message: str) -> None:
+    """Say that something is wrong, where it does not get into the way of what the command prints."""
+    print(f"bursar: {message}", file=sys.stderr)
 
 
 def refuse(message: str) -> NoReturn:
     """End the command because it cannot be carried out as written. The message names the remedy."""
-    print(f"bursar: {message}", file=sys.stderr)
+    complain(message)
     raise SystemExit(EXIT_REFUSED)

@@ -5,7 +5,8 @@ The file is imported, not run as `__main__`, so a program may also end in
 `__bursar_main__`, which no real module has: the file's own name could hide a module that others need.
 
 What is wrong with the command or the file is said before anything runs, with exit code 2. What happens
-after that is the program's own: its traceback and exit code 1, or 3 when its budget ran out.
+after that is the program's own: its traceback and exit code 1, or 3 when its budget ran out. A trace that could not be
+written to its end does not stop the program; the command then says so and does not exit with 0.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from bursar import Budget, Runtime
-from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, refuse
+from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse
 from bursar.cli.info import kernel_in_use
 from bursar.errors import BudgetExceeded, BursarError, NotBuilt
+from bursar.evidence.trace import digest_of
 
 MODULE_NAME = "__bursar_main__"
 
@@ -58,15 +60,17 @@ def run(
     syscalls: Annotated[int | None, limit("System calls.")] = None,
     fingerprint: Annotated[bool, typer.Option("--fingerprint", help="Print it to stderr.")] = False,
     statistics: Annotated[bool, typer.Option("--statistics", help="Print them to stderr.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Not built yet.", show_default=False)] = None,
+    record: Annotated[Path | None, typer.Option(help="Write a trace of the run here.", show_default=False)] = None,
 ) -> None:
     """Run the `async def main` of FILE. SIGUSR1 prints the tree of its tasks."""
     arguments = args or []
     try:
         kernel_in_use()
-        check_built(file, record)
+        check_built(file)
     except BursarError as error:
         refuse(str(error))
+    if record is not None:
+        require_writable(record)
     main = load_main(file, arguments)
     budget = Budget(ops=ops, memory=memory, spawns=spawns, channel_ops=channel_ops, syscalls=syscalls)
     try:
@@ -77,12 +81,14 @@ def run(
             workers=workers,
             clock=clock,
             steal=steal,
+            record=record,
             dump_signal=getattr(signal, "SIGUSR1", None),
         )
     except (BursarError, ValueError) as error:
         refuse(str(error))
+    runtime.program = origin(file, arguments)
     try:
-        code = execute(runtime, main, arguments)
+        code = execute(runtime, main, arguments) or check_recorded(runtime)
     finally:
         if statistics:
             print(runtime.statistics(), file=sys.stderr)
@@ -91,12 +97,34 @@ def run(
     raise SystemExit(code)
 
 
-def check_built(file: Path, record: Path | None) -> None:
+def check_built(file: Path) -> None:
     """Refuse what the design has a room for and this build does not."""
-    if record is not None:
-        raise NotBuilt("--record: traces are not built yet; --fingerprint already tells two schedules apart")
     if file.suffix == ".toml":
         raise NotBuilt(f"{file}: workflow files are not built yet; give a Python file with 'async def main'")
+
+
+def require_writable(record: Path) -> None:
+    """Refuse a trace that can never be written, before the program's file is even imported."""
+    new = not record.exists()
+    try:
+        record.open("ab").close()
+        if new:
+            record.unlink()
+    except OSError as error:
+        refuse(f"--record {record}: the trace cannot be written: {error.strerror or error}")
+
+
+def origin(file: Path, arguments: list[str]) -> dict[str, Any]:
+    """What a trace says about where its program came from; `bursar replay` reads it."""
+    return {"file": str(file.resolve()), "sha256": digest_of(file), "function": "main", "args": arguments}
+
+
+def check_recorded(runtime: Runtime) -> int:
+    """Say if the trace is not complete."""
+    failed = [report.detail for report in runtime.reports if report.kind == "trace_failed"]
+    for detail in failed:
+        complain(detail)
+    return EXIT_REFUSED if failed else 0
 
 
 def load_main(file: Path, arguments: list[str]) -> Main:

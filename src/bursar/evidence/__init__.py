@@ -1,5 +1,5 @@
-"""Evidence: events, trace files, verification, replay, metrics.
+"""Evidence: what a run leaves behind. The catalogue of events, trace files, their verification, replay.
 
-The room is laid out and not built. What exists of it lives in the law: the decision chain (`law.chain`), the
-observer hook and the reports (`law.dispatch`). `run(record=...)` refuses until trace files exist.
+The law itself keeps the decision chain (`law.chain`) and tells its observer what happens (`law.dispatch`); everything
+else is here, and none of it runs unless somebody asked for it.
 """

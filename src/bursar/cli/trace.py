@@ -1,0 +1,240 @@
+"""`bursar trace …`: look at trace files, check them, compare two, and turn them into what other tools read.
+
+Exit codes: 0 it is as asked; 1 a trace does not hold, or two differ; 2 a file cannot be read as a trace, or the command
+was not understood. A file that is cut off is shown and exported as far as it goes, and the code is 2 all the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal, TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from bursar.cli import EXIT_FAILED, EXIT_REFUSED, complain, refuse
+from bursar.cli.demo import make_console
+from bursar.errors import TraceError
+from bursar.evidence import diff as differing
+from bursar.evidence.events import KINDS, Event, fingerprint
+from bursar.evidence.export import FORMATS
+from bursar.evidence.trace import Trace
+from bursar.evidence.verify import verify as verify_law
+from bursar.request import counted
+
+trace = typer.Typer(
+    help="Look at, check, compare and export the traces of `bursar run --record`.", no_args_is_help=True
+)
+
+File = Annotated[Path, typer.Argument(help="A trace file.", show_default=False)]
+
+
+@contextmanager
+def readable() -> Generator[None]:
+    """What is no trace, or only half of one, ends the command."""
+    try:
+        yield
+    except TraceError as error:
+        refuse(str(error))
+
+
+# ---- show
+
+
+@trace.command()
+def show(
+    file: File,
+    event: Annotated[list[str] | None, typer.Option(help="Only events of this name. May be repeated.")] = None,
+    task: Annotated[int | None, typer.Option(help="Only events of the task with this number.")] = None,
+    first: Annotated[int, typer.Option("--from", min=0, help="Begin with the event of this number.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Show at most this many.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with every field.")] = False,
+) -> None:
+    """Print the events of a trace, one per line."""
+    names = known_names(event or [])
+    with readable():
+        found = Trace(file)
+        chosen = (
+            event
+            for event in found.events()
+            if event.number >= first and (not names or event.name in names) and task in (None, event.task_id)
+        )
+        if as_json:
+            for event_ in islice(chosen, limit):
+                print(json.dumps({"number": event_.number, **event_.as_dict()}))
+        else:
+            print_events(found, islice(chosen, limit))
+
+
+def known_names(names: list[str]) -> set[str]:
+    for name in names:
+        if name not in KINDS:
+            near = difflib.get_close_matches(name, KINDS, n=3) or sorted(KINDS)
+            refuse(f"there is no event {name!r}; there is {', '.join(near)}")
+    return set(names)
+
+
+def print_events(found: Trace, events: Iterator[Event]) -> None:
+    console = make_console(plain=False)
+    print_line(console, title(found))
+    print_line(console, Text(f"{'event':>8} {'seconds':>12} {'turn.batch':>10} {'decision':>8}  lane", style="bold"))
+    for event in events:
+        print_line(console, line(event))
+
+
+def print_line(console: Console, text: Text) -> None:
+    console.print(text, soft_wrap=True)
+
+
+def title(found: Trace) -> Text:
+    header = found.header
+    told = f"seed {header['seed']}, {counted(header['workers'], 'worker')}, profile {header['profile']}"
+    return Text.assemble((str(found.path), "bold cyan"), f": {told}, host {header['host']}, clock {header['clock']}")
+
+
+def line(event: Event) -> Text:
+    """One event: where in the run it stands, and what it is."""
+    place = f"{event.number:>8} {event.now_ns / 1e9:>12.6f} {f'{event.host_turn_id}.{event.microtask_batch_id}':>10}"
+    style = "red" if event.error_class else "cyan" if event.name == "scheduler_step_decision" else ""
+    return Text.assemble((f"{place} {event.decision_seq:>8}  {event.lane:<7} ", "dim"), (str(event), style))
+
+
+# ---- verify
+
+
+@trace.command()
+def verify(
+    files: Annotated[list[Path], typer.Argument(help="Trace files.", show_default=False)],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Derive every decision anew and compare it with the recorded one.")
+    ] = False,
+) -> None:
+    """Check that traces are whole, that their records make sense and that their decision chains hold."""
+    raise SystemExit(max(verified(file, strict) for file in files))
+
+
+def verified(file: Path, strict: bool) -> int:
+    """Check one file, say what came of it, and return the exit code that it deserves."""
+    try:
+        found = Trace(file)
+        told = summary(found)
+        wrong = wrong_in_chain(found)
+    except TraceError as error:
+        complain(str(error))
+        return EXIT_REFUSED
+    if strict and not wrong:
+        wrong = wrong_by_law(found)
+    print(f"{file}: does not hold: {wrong}" if wrong else f"{file}: holds: {told}")
+    return EXIT_FAILED if wrong else 0
+
+
+def wrong_in_chain(found: Trace) -> str:
+    event = found.broken_link()
+    if event is None:
+        return ""
+    return (
+        f"the hash {event.decision_hash:016x} of decision {event.decision_seq:,} (event {event.number:,}) "
+        "does not follow from the decision and the hash before it"
+    )
+
+
+def wrong_by_law(found: Trace) -> str:
+    """The file can be read to its end, as was seen: what is wrong with it now is what it says."""
+    try:
+        verify_law(found)
+    except TraceError as error:
+        return str(error).removeprefix(f"{found.path}: ")
+    return ""
+
+
+def summary(found: Trace) -> str:
+    """How much there is, and the two values that stand for it."""
+    newest: deque[Event] = deque(maxlen=1)
+
+    def seen(event: Event) -> Event:
+        newest.append(event)
+        return event
+
+    essence = fingerprint(map(seen, found.events()))
+    if not newest:
+        return "no events"
+    (last,) = newest
+    return (
+        f"{counted(last.number + 1, 'event')}, {counted(last.decision_seq, 'decision')}, "
+        f"fingerprint {last.decision_hash:016x}, fingerprint of the events {essence}"
+    )
+
+
+# ---- diff
+
+
+@trace.command()
+def diff(
+    left: Annotated[Path, typer.Argument(metavar="A", help="A trace file.", show_default=False)],
+    right: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
+    host: Annotated[bool, typer.Option("--host", help="Also compare times, turns and what else the host did.")] = False,
+) -> None:
+    """Show where two traces part; what belongs to the host is not compared unless asked for."""
+    with readable():
+        view = differing.EVERYTHING if host else differing.LAW
+        found = differing.diff(Trace(left), Trace(right), view)
+    if found is None:
+        print(f"{left} and {right} are the same{'' if host else ', but for what belongs to the host'}")
+        return
+    print_difference(make_console(plain=False), str(left), str(right), found)
+    raise SystemExit(EXIT_FAILED)
+
+
+def print_difference(console: Console, left: str, right: str, found: differing.Difference) -> None:
+    for name, (ours, theirs) in found.header.items():
+        print_line(console, Text(f"header: {name} is {ours!r} in {left} and {theirs!r} in {right}"))
+    if not (found.left or found.right):
+        print_line(console, Text(f"the events are the same, {found.same:,} compared"))
+        return
+    print_line(console, Text(f"the first {counted(found.same, 'event')} compared are the same; then they part:"))
+    for event in found.before:
+        print_line(console, Text.assemble("  ", line(event)))
+    for sign, style, name, events in (("-", "red", left, found.left), ("+", "green", right, found.right)):
+        print_line(console, Text(f"{sign} {name}", style=style))
+        for event in events:
+            print_line(console, Text.assemble((f"{sign} ", style), line(event)))
+        if not events:
+            print_line(console, Text(f"{sign} is over", style=style))
+
+
+# ---- export
+
+
+@trace.command()
+def export(
+    file: File,
+    format: Annotated[Literal["perfetto", "jsonl"], typer.Option("--format", help="What to make of it.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to; standard output if not stated.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a trace as a picture for ui.perfetto.dev, or as JSON lines."""
+    with readable():
+        found = Trace(file)
+        with opened(output) as out:
+            FORMATS[format](found, out)
+
+
+@contextmanager
+def opened(output: Path | None) -> Generator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        refuse(f"{output}: cannot be written: {error.strerror or error}")
