@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import harness, report, scale
+from benchmarks import echo, harness, record, report, scale
 from benchmarks.cases import WORKLOADS
 from benchmarks.harness import Row
 
-NAMES = (*WORKLOADS, "scale")
+NAMES = (*WORKLOADS, "record", "echo", "scale")
 
 
 def measure_side_by_side(names: Sequence[str], *, quick: bool) -> list[Row]:
@@ -40,6 +40,19 @@ def measure_scale(*, quick: bool) -> list[Row]:
     return rows
 
 
+def measure_record(*, quick: bool) -> list[Row]:
+    """What recording costs, whose peers are the ways of doing it."""
+    print("... record", file=sys.stderr, flush=True)
+    return record.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
+
+
+def measure_echo(*, quick: bool) -> list[Row]:
+    """The network workload, which has peers and a clock of its own."""
+    print("... echo", file=sys.stderr, flush=True)
+    requests = echo.REQUESTS_QUICK if quick else echo.REQUESTS
+    return echo.measure(requests=requests, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks", description="Bursar and its peers, side by side.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"of: {', '.join(NAMES)} (default: all)")
@@ -55,6 +68,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = measure_side_by_side([name for name in names if name in WORKLOADS], quick=options.quick)
     if rows:
         print(f"\n{report.table(rows)}", flush=True)
+    if "record" in names:
+        recorded = measure_record(quick=options.quick)
+        print(f"\n{record.render(recorded)}", flush=True)
+        rows += recorded
+    if "echo" in names:
+        echoed = measure_echo(quick=options.quick)
+        print(f"\n{echo.render(echoed)}", flush=True)
+        rows += echoed
     if "scale" in names:
         scaled = measure_scale(quick=options.quick)
         print(f"\n{scale.render(scaled)}", flush=True)

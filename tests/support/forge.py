@@ -40,11 +40,12 @@ class Record(NamedTuple):
     def name(self) -> str:
         return self.kind.name
 
-    def __getitem__(self, field):
-        """A number by the name of its field, else as of any tuple."""
-        if isinstance(field, str):
-            return self.numbers[[f.name for f in self.kind.fields].index(field)]
-        return super().__getitem__(field)
+    def of(self, field: str) -> int:
+        """The number that a field of this name holds."""
+        return self.numbers[[f.name for f in self.kind.fields].index(field)]
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.numbers} {self.text!r}"
 
     def with_number(self, place: int, value: int) -> Record:
         return self._replace(numbers=(*self.numbers[:place], value, *self.numbers[place + 1 :]))
@@ -63,6 +64,9 @@ class Change(NamedTuple):
     before: Record
     after: Record | None
     field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.field} at {self.at}: {self.before} → {self.after}"
 
 
 class Forgery:
@@ -85,7 +89,7 @@ class Forgery:
         chain = self._trace.seed_hash
         for record in records:
             if record.name == "scheduler_step_decision":
-                chain = record["decision_hash"]
+                chain = record.of("decision_hash")
         body = b"".join(
             [
                 MAGIC,

@@ -1,0 +1,68 @@
+"""An echo server over TCP, a client that talks to it, and a clean end: one task per connection, nothing left open.
+
+`serve` gives every connection a task of its own in the nursery, with a budget of its own: one that asks for too much is
+cut, and the others go on. Closing the listener ends the serving; the block ends when the last connection has.
+
+Run:
+    bursar run examples/echo_server.py
+
+Prints:
+    alice heard: b'hello, echo'
+    bob   heard: b'anybody there?'
+    greedy was cut after 25 round trips
+    carol heard: b'still serving'
+    report: connection_lost: out of syscalls
+"""
+
+import bursar
+from bursar import Budget
+
+PURSE = Budget(syscalls=50)  # for one connection: 25 round trips
+
+
+async def echo(stream):
+    while data := await stream.receive():
+        await stream.send(data)
+
+
+async def talk(name, port, text):
+    async with await bursar.open_tcp("127.0.0.1", port) as stream:
+        await stream.send(text)
+        print(f"{name:5} heard: {await stream.receive_exactly(len(text))}")
+
+
+async def greedy(port):
+    rounds = 0
+    async with await bursar.open_tcp("127.0.0.1", port) as stream:
+        try:
+            while True:
+                await stream.send(b"more")
+                await stream.receive_exactly(4)
+                rounds += 1
+        except (bursar.StreamEnded, ConnectionError):
+            print(f"greedy was cut after {rounds} round trips")
+
+
+async def program():
+    async with await bursar.listen_tcp("127.0.0.1", 0) as listener, bursar.nursery() as n:
+        n.spawn(serve_echo, listener, n)
+        await talk("alice", listener.port, b"hello, echo")
+        await talk("bob", listener.port, b"anybody there?")
+        await greedy(listener.port)
+        await talk("carol", listener.port, b"still serving")
+        listener.close()
+
+
+async def serve_echo(listener, n):
+    await bursar.serve(listener, echo, n, budget=PURSE)
+
+
+async def main():
+    runtime = bursar.Runtime()
+    runtime.run(program)
+    for report in runtime.reports:
+        print(f"report: {report.kind}: {'out of syscalls' if 'out of syscalls' in report.detail else report.detail}")
+
+
+if __name__ == "__main__":
+    bursar.run(main)
