@@ -12,6 +12,7 @@ name of the host says it.
 H1  Python functions that JavaScript may call are made once, at `open`, and given up once, after `close`
 H2  a microtask cannot be taken back: what it calls lives until the last one has come
 H3  an alarm never rings early by the host's own clock, or the pump would ask again at once, and again
+H4  at most MICROTASKS_MAX microtasks run between two turns of the page: promises that are kept at once make no monopoly
 
 Rejected: driving the pump from Pyodide's asyncio loop. It queues every call with setTimeout or a message, never as a
 microtask, and it is a global of the interpreter; only `run` uses it, to give whoever waits for the end something to
@@ -37,6 +38,7 @@ from bursar.runtime import Runtime
 
 DELAY_MS_MAX: Final = 2**31 - 1  # what setTimeout takes; more than that and it rings at once
 SLICE_MS_MAX: Final = 8.0  # of one call: half a frame, so that what follows it still makes the frame
+MICROTASKS_MAX: Final = 16  # in a row: enough for a chain of short hops, too few to hold up a frame
 RANDOM_BYTES_MAX: Final = 65_536  # what getRandomValues gives in one call
 NEEDED: Final = ("queueMicrotask", "setTimeout", "clearTimeout", "now", "getRandomValues")
 
@@ -72,6 +74,7 @@ class BrowserHost:
         self._alarm: Any = None  # what setTimeout gave
         self._handoff: Any = None  # the same, where there is no port
         self._owed = 0  # microtasks that have not come yet (H2)
+        self._in_a_row = 0  # microtasks since the page had its turn (H4)
         self._open = False
         self._since_ms = 0.0  # when the call began that is running
         self._pump: Pump | None = None
@@ -138,6 +141,10 @@ class BrowserHost:
     # ---- what the pump asks for
 
     def microtask(self) -> None:
+        if self._in_a_row == MICROTASKS_MAX:  # H4
+            self.handoff()
+            return
+        self._in_a_row += 1
         self._owed += 1
         self._api.queueMicrotask(self._soon)
 
@@ -173,10 +180,12 @@ class BrowserHost:
 
     def _on_later(self, *_: object) -> None:
         self._handoff = None
+        self._in_a_row = 0
         self._drain()
 
     def _on_ring(self, *_: object) -> None:
         self._alarm = None
+        self._in_a_row = 0
         self._called().rang()
 
     def _drain(self) -> None:

@@ -8,7 +8,7 @@ from pyodide.ffi import to_js
 import bursar
 from bursar import Budget, BudgetExceeded, CapabilityDenied, CapabilityRevoked, CapIO, CapSpawn, CapTimer, Runtime
 from bursar.errors import PromiseRejected
-from bursar.hosts.browser import BrowserHost, from_promise, guest, run
+from bursar.hosts.browser import MICROTASKS_MAX, BrowserHost, from_promise, guest, run
 from inside.host import raises
 
 # A promise with its handles outside, and an AbortController that tells when it was used.
@@ -45,6 +45,26 @@ async def test_a_task_gets_what_a_promise_gives():
         return plain, thing.x
 
     assert await run(main) == ([1, "two", None], 7)
+
+
+async def test_promises_that_are_kept_at_once_leave_the_page_its_turns():
+    """Each hop is a microtask, and microtasks alone would keep every timer and frame of the page waiting."""
+    ticks = run_js(
+        "() => { const t = {n: 0, stop: false};"
+        " const c = new MessageChannel(); c.port1.onmessage = () => {"
+        " if (t.stop) { c.port1.close(); return; } t.n += 1; c.port2.postMessage(0); };"
+        " c.port2.postMessage(0); return t; }"
+    )()
+    hops = 40 * MICROTASKS_MAX
+
+    async def main():
+        for _ in range(hops):
+            await from_promise(later(None, 0))
+        return ticks.n
+
+    seen = await run(main)
+    ticks.stop = True
+    assert seen >= hops // MICROTASKS_MAX - 2, seen
 
 
 async def test_any_thenable_will_do_and_nothing_else():
