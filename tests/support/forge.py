@@ -73,7 +73,8 @@ class Forgery:
     """One trace, and as many changed ones as one likes."""
 
     def __init__(self, path: Path) -> None:
-        self._trace = trace = Trace(path)
+        trace = Trace(path)
+        self.seed_hash = trace.seed_hash
         self.data = Path(path).read_bytes()
         self.header = trace.header
         self.records = [Record(*record) for record in trace.records()]
@@ -86,7 +87,7 @@ class Forgery:
     def written(self, records: list[Record]) -> bytes:
         """The bytes of a trace with these records: with a chain that ends as they say, and a digest that fits."""
         header, ending = json.dumps(self.header).encode(), json.dumps(self.ending).encode()
-        chain = self._trace.seed_hash
+        chain = self.seed_hash
         for record in records:
             if record.name == "scheduler_step_decision":
                 chain = record.of("decision_hash")

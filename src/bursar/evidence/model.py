@@ -19,16 +19,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from bursar.errors import BudgetExceeded, TraceError
-from bursar.evidence.events import CANCEL_KINDS, KINDS, NONE, Context, Kind, Numbers
+from bursar.errors import TraceError
+from bursar.evidence.catalogue import KINDS, NONE, Kind, Numbers
+from bursar.evidence.events import Context
 from bursar.law import cancel
-from bursar.law.budget import CHANNEL, MEMORY, OP, PAID, SPAWNS, Budget, Cost, Pools
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
+from bursar.law.budget import OP, Budget, Cost
+from bursar.law.cancel import Block, CancelKind, CancelPhase
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
 from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery
-from bursar.law.obligation import Settled
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -36,8 +36,10 @@ from bursar.law.timers import Timer, TimerKind
 from bursar.law.wake import Notice, Wait
 
 FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
-WORDS: Final = frozenset({"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"})
-OTHERS_WAKES: Final = frozenset({"task_woken", "stale_wake", "obligation_made"})  # what giving something back leads to
+WORDS: Final = frozenset(  # kinds whose text is made up by the law, or was told before
+    {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"}
+)
+LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 
 
 class Record(NamedTuple):
@@ -138,7 +140,10 @@ def budget_of(amounts: Sequence[int]) -> Budget:
 
 
 class Model(Kernel):
-    """A kernel that acts as a trace says. `on_…` takes the act of that name, and all that follows from it."""
+    """A kernel that acts as a trace says. `on_…` takes the act of that name, and all that follows from it.
+
+    Here are its tasks, timers and blocks; `evidence.acts` has the rest.
+    """
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
         super().__init__(
@@ -157,7 +162,7 @@ class Model(Kernel):
         self._debtors: dict[int, Task] = {}  # tasks that are over, and whose cleanup credit is used
         self._armed: list[Timer] = []  # by the task that runs, for the wait that comes
         self._ended: Task | None = None  # the task that ended last
-        self._swallowed: set[int] = set()  # tasks that were told to stop and returned
+        self.returned: set[int] = set()  # tasks that were told to stop and returned
         self.paid: Cost | None = None  # what was charged last, if nothing happened since
         self.observe(self._heard)
 
@@ -166,7 +171,7 @@ class Model(Kernel):
         kind = KINDS[name]
         numbers, text = kind.describe(self, task, detail)
         records = self.records
-        while records.comes("failure_unraised") and task is self.current:  # the model keeps no errors of the program
+        while name in LEAVING and records.comes("failure_unraised"):  # the model keeps no errors of the program
             self.on_failure_unraised(*cast("Record", records.next).numbers)
         found = records.next
         if (
@@ -184,7 +189,7 @@ class Model(Kernel):
             scope.reason = replace(detail, detail=found.text.decode("utf-8", "replace"))
 
     def _laws_words(self, name: str, detail: Any) -> bool:
-        """Whether the text is made up by the law, or was told before; else it contains words of the program."""
+        """Whether the text can be known; else it contains words of the program."""
         return name in WORDS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
 
     def _instead(self, lawful: Record) -> str:
@@ -220,15 +225,6 @@ class Model(Kernel):
         if self.paid is None:
             raise self.records.wrong("the law would have charged the task for this first")
 
-    def _owned(self, owner: int, id: int) -> Nursery:
-        """A nursery, by its owner, who must run; nobody runs when the root is meant."""
-        nursery = self._nurseries.get(id)
-        if nursery is None:
-            raise self.records.wrong(f"there is no nursery {id}")
-        if nursery.owner is not self.current or (nursery is self.root and self.tasks):
-            raise self.records.wrong(f"only its owner ends the block of {nursery.name}")
-        return nursery
-
     def _number(self, id: int) -> None:
         """The next thing has this number. Channels are numbered too, and not told: there may be gaps."""
         if id < self._next_id:
@@ -243,10 +239,9 @@ class Model(Kernel):
             raise self.records.wrong(f"there is no nursery {region}")
         self._number(id)
         name = cast("Record", self.records.next).text.decode("utf-8", "replace")
-        behalf = (
-            None if pinned or self.current is not None else nursery.owner
-        )  # whoever spawns from outside spawns for it
-        task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=behalf)
+        outside = self.current is None and not pinned  # another thread spawned it, in the name of the owner
+        by = nursery.owner if outside else None
+        task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
         if self.records.comes("task_tidies"):
             self._tidies(task, self._debtor(cast("Record", self.records.next).numbers[1]))
 
@@ -279,9 +274,7 @@ class Model(Kernel):
             self.wake(self.tasks[id], generation)
             return
         if not 0 < id < self._next_id or not 0 < region < id or notice != Notice.STALE:
-            raise self.records.wrong(
-                "a wake for a task that is over is stale, and for one that never was there is none"
-            )
+            raise self.records.wrong("there was no such task, or its wake was not stale")
         self.records.advance()
 
     def wait_interrupted(self, wait: _Wait) -> None:
@@ -296,8 +289,8 @@ class Model(Kernel):
     def on_task_done(self, id: int, *_: int) -> None:
         """Also where the end begins with what the task leaves behind: obligations, a cleanup."""
         task, nursery = self._acting(id), self._acting(id).nursery
-        self.finish(task, cast("Outcome", _Ending(self.records, task, id in self._swallowed)))
-        self._swallowed.discard(id)
+        self.finish(task, cast("Outcome", _Ending(self.records, task, id in self.returned)))
+        self.returned.discard(id)
         nursery.failures.clear()
         nursery.failed.clear()
         self._ended = task
@@ -305,6 +298,10 @@ class Model(Kernel):
             self._debtors[id] = task
 
     on_cleanup_ended = on_task_done
+
+    def on_failure_unraised(self, id: int) -> None:
+        self._acting(id)
+        self.records.advance()
 
     # ---- timers and scopes
 
@@ -334,163 +331,3 @@ class Model(Kernel):
         if not isinstance(block, Block) or block.body_of is not None:
             raise self.records.wrong(f"no timeout and no shield is the innermost open block of task {id}")
         cancel.leave(self, block)
-
-    # ---- ownership
-
-    def on_nursery_opened(self, id: int, region: int, *granted: int) -> None:
-        self._number(region)
-        self._billed()
-        name = cast("Record", self.records.next).text.decode("utf-8", "replace")
-        nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
-        nursery.name = name
-        nursery.cancel_on_failure = False  # whether it does is the program's choice: an act
-        self._nurseries[region] = nursery
-
-    def on_nursery_closing(self, id: int, region: int) -> None:
-        self.close_nursery(self._owned(id, region))
-
-    def on_nursery_closed(self, id: int, region: int, state: int) -> None:
-        self.end_nursery(self._owned(id, region))
-        del self._nurseries[region]
-
-    def on_nursery_cancelling(self, id: int, region: int, cause: int, by: int) -> None:
-        """The block of the nursery was asked before, or is behind a shield."""
-        nursery = self._nurseries.get(region)
-        if nursery is None:
-            raise self.records.wrong(f"there is no nursery {region}")
-        cancel.request_nursery(self, nursery, self._reason(cause, by, nursery))
-
-    def on_cancel_requested(self, id: int, cause: int, by: int, depth: int) -> None:
-        scopes = list(cancel.outward(self._live(id)))
-        if depth >= len(scopes):
-            raise self.records.wrong(f"task {id} has {len(scopes) - 1} open blocks")
-        scope = scopes[len(scopes) - 1 - depth]
-        reason = self._reason(cause, by, scope.body_of)
-        if scope.body_of is not None:
-            cancel.request_nursery(self, scope.body_of, reason)
-        else:
-            cancel.request(self, scope, reason)
-
-    def _reason(self, cause: int, by: int, nursery: Nursery | None) -> CancelReason:
-        """Who may ask for a cancellation, and in whose name. A timeout, a budget ask by themselves."""
-        kind = CANCEL_KINDS[cause] if cause < len(CANCEL_KINDS) else None
-        runs = NONE if self.current is None else self.current.id
-        ended = self._ended
-        match kind:
-            case CancelKind.USER:
-                fits = by == runs
-            case CancelKind.PARENT:
-                fits = by == runs != NONE and nursery is not None and nursery.owner is self.current
-            case CancelKind.SIBLING if by == NONE:
-                fits = nursery is not None and nursery.owner is self.current
-            case CancelKind.SIBLING:
-                failed = ended is not None and ended.outcome is not None and ended.outcome.kind in FAILURES
-                fits = failed and ended is not None and ended.id == by and ended.nursery is nursery
-            case CancelKind.SHUTDOWN:
-                fits = by == runs == NONE
-            case _:
-                fits = False
-        if not fits or kind is None:
-            raise self.records.wrong("nobody could have asked for this, in this name and for this reason")
-        text = cast("Record", self.records.next).text.decode("utf-8", "replace")
-        return CancelReason(kind, text, None if by == NONE else by)
-
-    def on_cancel_delivered(self, id: int, *_: int) -> None:
-        cancel.deliver(self, self._acting(id))
-
-    def on_cleanup_cut(self, id: int) -> None:
-        """Because it ran out of operations; or nothing can wake anybody any more."""
-        task = self._live(id)
-        overran = task is self.current and task.cleanup_left >= 0
-        stuck = self.current is None and not self.runnable and task.nursery is self.root
-        if not overran and not stuck:
-            raise self.records.wrong("the task does not clean up, or does not run")
-        cancel.cut(self, task, "")
-
-    def on_obligation_made(self, id: int, obligation: int, settled: int) -> None:
-        self._number(obligation)
-        what = cast("Record", self.records.next).text.decode("utf-8", "replace")
-        self.promise(self._live(id), what, "", self._given_back)
-
-    def on_obligation_settled(self, id: int, number: int, settled: int) -> None:
-        if settled == Settled.LEAKED:
-            self.on_task_done(id)
-            return
-        obligation = (self._live(id).obligations or {}).get(number)
-        if obligation is None or settled == Settled.OPEN:
-            raise self.records.wrong(f"task {id} has no open obligation {number}, or this does not settle it")
-        obligation.settle(Settled(settled))
-
-    def _given_back(self) -> None:
-        """Whoever waits for what an obligation held gets it now."""
-        while self.records.next is not None and self.records.next.name in OTHERS_WAKES:
-            record = self.records.next
-            getattr(self, "on_" + record.name)(*record.numbers)
-
-    # ---- economy
-
-    def on_charged(self, id: int, *amounts: int) -> None:
-        task = self._acting(id)
-        cost = tuple((component, amount) for component, amount in enumerate(amounts) if amount)
-        if not cost or min(amounts) < 0:
-            raise self.records.wrong("a charge is a positive amount")
-        if cost != CHANNEL:  # these may be charged to a task that does not await
-            self._awaits(task)
-            if task.turn_left <= 0:
-                raise self.records.wrong(f"the law would have ended the turn of task {id}")
-        self.charge_now(task, cost)
-        self.paid = cost
-
-    def on_task_exhausted(self, id: int, component: int) -> None:
-        task = self._acting(id)
-        self._awaits(task)
-        over = task.turn_left <= 0
-        if over and component == PAID:
-            self._exhausted(task, PAID)
-            self._ready(task)
-            return
-        if over or not 0 <= component < len(task.pools) or component in (MEMORY, SPAWNS) or task.cleanup_left >= 0:
-            raise self.records.wrong("the law would not have stopped the task for this")
-        left = task.pools[component].left
-        if left is None:
-            raise self.records.wrong("the task draws on a purse that never runs dry")
-        self._run_dry(task, component, ((component, left + 1),))
-
-    def on_minted(self, id: int, *amounts: int) -> None:
-        if self.current is None:
-            raise self.records.wrong("no task runs that could hold a CapBudget")
-        self._require_countable(self._live(id), budget_of(amounts))
-        self._mint(self._live(id), budget_of(amounts))
-
-    def on_recharged(self, id: int, *amounts: int) -> None:
-        """By the owner of the nursery: out of its purse, and if that is too small out of the owner's own."""
-        task = self._live(id)
-        owner = task.nursery.owner
-        if owner is None or owner is not self.current:
-            raise self.records.wrong(f"only the owner of {task.nursery.name} recharges out of its purse")
-        try:
-            self._recharge_from(task.nursery.pools, task, amounts)
-        except BudgetExceeded:
-            self._recharge_from(owner.pools, task, amounts)
-
-    def _recharge_from(self, sources: Pools, task: Task, amounts: Sequence[int]) -> None:
-        self.recharge(task, sources, budget_of(amounts))
-
-    # ---- what changes nothing
-
-    def _by_the_running(self, id: int) -> None:
-        self._acting(id)
-        self.records.advance()
-
-    on_failure_unraised = _by_the_running
-    on_result_lost = _by_the_running
-    on_asyncgen_failed = _by_the_running
-    on_cleanup_failed = _by_the_running
-    on_cleanup_ignored = _by_the_running
-    on_connection_lost = _by_the_running
-
-    def on_cancel_swallowed(self, id: int) -> None:
-        if self._acting(id).phase is not CancelPhase.DRAINING or id in self._swallowed:
-            raise self.records.wrong("the task was not told to stop, or this was told before")
-        self._swallowed.add(id)
-        self.records.advance()

@@ -1,11 +1,14 @@
 """`verify`: whether a trace is one that the law could have left behind.
 
-The model (`evidence.model`) follows the tasks; here is what surrounds them: turns of the host, batches, the clock, the
-beginning and the end. The trace is read once, record by record, and the memory that this takes is that of the tasks
-that live. The first record that does not fit ends it, by its number, with what the law would have done.
+The model (`evidence.model`, `evidence.acts`) follows the tasks; here is what surrounds them: turns and batches of the
+host, the clock, the beginning, the end. The trace is read once, record by record, and the memory that takes is that
+of the tasks that live. The first record that does not fit ends it, by its number, with what the law would have done.
 
-Equal to the run is what was verified only as far as the law reaches. What the program itself chose (whom it woke, what
-it charged, how it named things) and what the host brought is taken as it is told, as long as it was possible.
+What the program chose (whom it woke, what it charged, how it named things) and what the host brought is taken as it is
+told, as long as it was possible: `verify` says that the law was kept, `replay` that the program did it.
+
+Rejected: taking the chain for proof. It shows that a trace was not changed by accident; whoever forges one works the
+chain out anew.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ from enum import Enum
 from typing import Any, Final
 
 from bursar.errors import TraceError, brief, type_name
-from bursar.evidence.events import CANCEL_KINDS
-from bursar.evidence.model import Model, Record, Records
+from bursar.evidence.acts import Acts
+from bursar.evidence.catalogue import CANCEL_KINDS
+from bursar.evidence.model import Record, Records
 from bursar.evidence.trace import Trace
 from bursar.law.cancel import CancelKind
 from bursar.law.chain import fingerprint
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
+from bursar.law.obligation import Settled
 from bursar.law.task import Task
 
 SHUTDOWN: Final = CANCEL_KINDS.index(CancelKind.SHUTDOWN)
@@ -39,9 +44,24 @@ PUMP: Final = frozenset(  # what the pump tells of itself
 ALONE: Final = frozenset(  # what the runtime does by itself when no batch is under way
     {"cleanup_cut", "nursery_closing", "nursery_closed"}
 )
+STUCK: Final = frozenset({"cancel_requested", "cleanup_cut"})  # what it does when every task waits, and for nothing
 IN_PASSING: Final = frozenset({"charged", "clock", "host_answer"})  # what may lie between a bill and what it is for
 AFTERMATH: Final = frozenset(  # what the end of a poll leads to
     {"task_woken", "stale_wake", "obligation_made", "nursery_cancelling", "cancel_requested", "task_spawned"}
+)
+ENDING: Final = frozenset(  # what the end of a task may begin with
+    {
+        "task_done",
+        "task_blocked",
+        "obligation_settled",
+        "cleanup_ended",
+        "scope_left",
+        "nursery_closing",
+        "nursery_cancelling",
+        "nursery_closed",
+        "cancel_requested",
+        "failure_unraised",
+    }
 )
 LAWFUL: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIMED_STREAK_MAX, "root_region": 1}
 
@@ -69,7 +89,7 @@ class Stage(Enum):
     TORN = "after the run was torn down"
 
 
-class _Verifier(Model):
+class _Verifier(Acts):
     """The model, and the pump around it."""
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
@@ -95,6 +115,8 @@ class _Verifier(Model):
             return
         if record.name not in PUMP:
             self._enter(record)
+            if self.current is not None and self.current.id in self.returned:
+                self._ends(record)
         number = self.records.number
         take = getattr(self, "on_" + record.name, None)
         if take is None:
@@ -118,8 +140,16 @@ class _Verifier(Model):
             self._batch_over()
         if alone and self._stage is Stage.BETWEEN and record.name != "task_spawned":
             raise self.records.wrong("something is runnable: the law would have begun a step")
+        if record.name in STUCK and alone and len(self.timers):
+            raise self.records.wrong("the law would have waited for a timer")
         if self._stage is Stage.STEP or (not alone and not (self._stage is Stage.INTAKE and self._outside)):
             raise self.records.wrong(f"this does not happen by itself, {self._stage.value}")
+
+    def _ends(self, record: Record) -> None:
+        """The task that runs has returned: what is left is to end it, after its children."""
+        own = record.name == "obligation_settled" and record.numbers[2] != Settled.LEAKED
+        if record.name not in ENDING or own:
+            raise self.records.wrong("the task has returned, and does nothing any more")
 
     # ---- turns and batches
 
@@ -230,7 +260,7 @@ class _Verifier(Model):
 
     def _torn(self, record: Record) -> None:
         """Coroutines are closed where they stand. What their code still does binds nobody, and nobody runs any more."""
-        if record.name in PUMP or record.name == "task_spawned":
+        if record.name in PUMP or record.name in ("task_spawned", "scheduler_step_decision"):
             raise self.records.wrong("the run was torn down")
         self.records.advance()
 
@@ -243,8 +273,9 @@ class _Verifier(Model):
             return
         if error:
             raise self.records.wrong(f"the end names {brief(error, repr)}, but the run was not torn down")
-        if self.tasks or not self.root.state.terminal or len(self.timers):
-            raise self.records.wrong(f"{len(self.tasks)} tasks live; the law would have gone on")
+        if self.tasks or not self.spawned or not self.root.state.terminal or len(self.timers):
+            live = "1 task lives" if len(self.tasks) == 1 else f"{len(self.tasks):,} tasks live"
+            raise self.records.wrong(f"the law would have gone on: {live}")
 
 
 def verify(trace: Trace) -> Verdict:
