@@ -138,7 +138,14 @@ class Excuse(NamedTuple):
     when: Callable[[list[Record], Change], bool]
 
 
-IDLE_REPORTS = ("result_lost", "asyncgen_failed", "failure_unraised", "cleanup_failed", "cleanup_ignored")
+IDLE_REPORTS = (
+    "result_lost",
+    "asyncgen_failed",
+    "failure_unraised",
+    "cleanup_failed",
+    "cleanup_ignored",
+    "connection_lost",
+)
 COMMITTED_OR_ABORTED = {Settled.COMMITTED, Settled.ABORTED}
 RETURNED_OR_CANCELLED = {OutcomeKind.OK, OutcomeKind.CANCELLED}
 FAILED_OR_PANICKED = {OutcomeKind.FAILED, OutcomeKind.PANICKED}
@@ -150,6 +157,7 @@ EXCUSES = (
     Excuse("text", "task_blocked", "reason", _always),
     Excuse("text", "capability_denied", "error", _always),
     Excuse("text", "outside", "label", _always),
+    Excuse("text", "host_answer", "answer", _always),
     Excuse("text", "task_done", "error_class", _still_an_error),
     Excuse("text", "cancel_requested", "detail", _told_before),
     *(Excuse("text", report, "detail", _always) for report in REPORTS),
@@ -177,6 +185,8 @@ EXCUSES = (
     *(Excuse(what, "stale_wake", "", _nothing_follows) for what in ("delete", "duplicate")),
     *(Excuse(what, "task_woken", "", _nothing_follows) for what in ("delete", "duplicate")),
     *(Excuse(what, "outside", "", _always) for what in ("delete", "duplicate")),
+    *(Excuse(what, "host_answer", "", _always) for what in ("delete", "duplicate")),
+    *(Excuse(what, "scheduler_reentrancy_deferred", "", _always) for what in ("delete", "duplicate")),
     *(Excuse(what, report, "", _always) for report in IDLE_REPORTS for what in ("delete", "duplicate")),
     # the money may as well have come out of the purse, which could have paid
     Excuse("delete", "minted", "", _always),
