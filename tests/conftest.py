@@ -1,6 +1,40 @@
-"""For every test: Ctrl-C means Ctrl-C, even where the suite runs in the background and SIGINT is ignored."""
+"""For every test: Ctrl-C means Ctrl-C, even where the suite runs in the background and SIGINT is ignored.
+
+And for all of them together one wheel, one node and one browser: starting each costs seconds, and Playwright does not
+start twice in one thread. They stand here, and not in tests/browser, because tests/parity needs the same ones: a
+fixture that is imported into a second conftest is a second fixture.
+"""
 
 import signal
 
+import pytest
+from browser.harness import Browser, Chromium, Kit, Node, need
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def kit(tmp_path_factory):
+    need("pyodide")
+    return Kit(tmp_path_factory.mktemp("kit"))
+
+
+@pytest.fixture(scope="session")
+def node(request):
+    need("node", "pyodide")
+    with Node(request.getfixturevalue("kit")) as backend:
+        yield backend
+
+
+@pytest.fixture(scope="session")
+def browser():
+    need("playwright", "chromium")
+    with Browser() as backend:
+        yield backend
+
+
+@pytest.fixture(scope="session")
+def chromium(request, browser):
+    with Chromium(request.getfixturevalue("kit"), browser) as backend:
+        yield backend

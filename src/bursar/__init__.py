@@ -40,6 +40,7 @@ from bursar.errors import (
     TraceError,
     WouldBlock,
 )
+from bursar.evidence.metrics import Statistics
 from bursar.files import wait_readable, wait_writable
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -59,7 +60,7 @@ from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.nursery import Nursery, nursery
 from bursar.portal import Portal, portal
-from bursar.runtime import Cleanup, Runtime, Statistics, run
+from bursar.runtime import Cleanup, Runtime, run
 from bursar.scope import shield, timeout
 from bursar.select import Selected, select
 from bursar.serve import Listener, listen_tcp, listen_unix, serve

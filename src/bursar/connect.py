@@ -6,6 +6,7 @@ time where a network is half broken, with connections that nobody asked for and 
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from bursar.hosts.pump import Pump
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.request import Entry
-from bursar.sockets import Address, Box, numeric, resolve, resolved, unix_address
+from bursar.sockets import Address, Box, numeric, require_context, resolve, resolved, unix_address
 from bursar.streams import AskKernel, SocketOperation, Stream
 
 if TYPE_CHECKING:
@@ -106,7 +107,14 @@ class _Resolve(FileOperation[str]):
         return self._answer
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        threading.Thread(target=self._look_up, args=(call,), name=f"bursar resolves {self._host}", daemon=True).start()
+        thread = threading.Thread(
+            target=self._look_up, args=(call,), name=f"bursar resolves {self._host}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the process has as many as it may
+            self._outcome = partial(_throw, OSError(errno.EAGAIN, f"{self._host} cannot be looked up: {error}"))
+            call()
 
     def _look_up(self, call: Callable[[], None]) -> None:
         try:
@@ -150,6 +158,8 @@ async def open_tcp(
     tls               a context: the stream is encrypted, and the server must be who it says it is
     server_hostname   who that is, if not `host`
     """
+    if tls is not None:
+        require_context(tls, hostname=server_hostname or host)
     failures: list[OSError] = []
     for address in await addresses(host, port):
         try:

@@ -117,7 +117,7 @@ class FileOperation(Operation[T_co]):
 
     def _arrived(self, kernel: Kernel, entry: Entry) -> None:
         """The file is said to be ready: look, and answer, refuse, or wait on."""
-        if entry.token is None:
+        if entry.token is None or kernel.driver.pump.over:
             return  # F2
         task = entry.task
         try:
@@ -140,7 +140,7 @@ class Watches:
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
-        self._waits: dict[tuple[int, bool], tuple[Entry, File]] = {}
+        self._waits: dict[tuple[int, bool], tuple[Entry, _Ready]] = {}
 
     @classmethod
     def of(cls, pump: Pump) -> Watches:
@@ -153,8 +153,8 @@ class Watches:
         wait = self._waits.get((fd, write))
         return wait[0].task if wait is not None else None
 
-    def join(self, fd: int, write: bool, entry: Entry, file: File) -> bool:
-        return self._waits.setdefault((fd, write), (entry, file))[0] is entry
+    def join(self, fd: int, write: bool, entry: Entry, ready: _Ready) -> bool:
+        return self._waits.setdefault((fd, write), (entry, ready))[0] is entry
 
     def leave(self, fd: int, write: bool, entry: Entry) -> bool:
         mine = self._waits.get((fd, write), (None, None))[0] is entry
@@ -169,10 +169,19 @@ class Watches:
             unwatch(fd, False)
             unwatch(fd, True)
 
+    def make_way(self, fd: int) -> None:
+        """Whoever waits for a file that had this number before, and was closed, waits for nothing."""
+        for write in (False, True):
+            entry, ready = self._waits.get((fd, write), (None, None))
+            if entry is not None and ready is not None and ready.is_gone():
+                self.leave(fd, write, entry)
+                self.forget(fd)
+                entry.token[1]()
+
     def resting(self) -> None:
         """A file that was closed is never ready: let whoever waits for one look, and find out."""
-        for entry, file in list(self._waits.values()):
-            if is_closed(file) and entry.token is not None:
+        for entry, ready in list(self._waits.values()):
+            if ready.is_gone():
                 entry.token[1]()
 
     def stopped(self) -> None:
@@ -182,13 +191,14 @@ class Watches:
 class _Ready(FileOperation[None]):
     """Wait until a file can be read, or written, without doing either."""
 
-    __slots__ = ("_fd", "_file", "_write")
+    __slots__ = ("_fd", "_file", "_identity", "_write")
     action = "wait for a file"
 
     def __init__(self, file: File, write: bool) -> None:
         self._file = file
         self._write = write
         self._fd = -1
+        self._identity: tuple[int, int] | None = None
 
     def why(self) -> str:
         return f"waits until a file is {VERBS[self._write]}"
@@ -202,36 +212,43 @@ class _Ready(FileOperation[None]):
         self._fd = self._file if isinstance(self._file, int) else self._file.fileno()
         if self._fd < 0:
             raise self._refusal(task, "it is closed")
-        other = Watches.of(pump).holder(self._fd, self._write)
-        if other is not None:  # F3
-            raise self._refusal(task, f"task {other.name!r} does already; let one task do it and tell the other")
         try:
-            pump.ask(task, "watch", partial(self._try, pump.host))
+            pump.ask(task, "watch", partial(self._try, pump.host, Watches.of(pump)))
         except OSError as error:
-            raise self._refusal(task, f"{error.strerror or error}; is it open, and no file on disk?") from error
+            hint = "" if error.errno == errno.EBUSY else "; is it open, and no file on disk?"
+            raise self._refusal(task, f"{error.strerror or error}{hint}") from error
         return False  # the host knows, and it says so by a call
 
-    def _try(self, host: Any) -> None:
+    def _try(self, host: Any, watches: Watches) -> None:
         """Whether the host accepts the file: when the task waits it is too late to refuse."""
+        watches.make_way(self._fd)
+        other = watches.holder(self._fd, self._write)
+        if other is not None:  # F3
+            raise OSError(errno.EBUSY, f"task {other.name!r} does already; let one task do it and tell the other")
         try:
             host.watch(self._fd, self._write, lambda: None)
         except (ValueError, KeyError) as error:
             raise OSError(errno.EINVAL, str(error)) from error
         host.unwatch(self._fd, self._write)
+        self._identity = _identity(self._file)
 
     def _refusal(self, task: Task, why: str) -> HostMisuse:
         return HostMisuse(f"task {task.name!r} cannot wait until file {self._fd} is {VERBS[self._write]}: {why}")
 
     def look(self, kernel: Kernel, task: Task) -> bool:
-        if kernel.driver.pump.ask(task, "closed", lambda: is_closed(self._file)):
+        if kernel.driver.pump.ask(task, "closed", self.is_gone):
             raise self._refusal(task, "it was closed meanwhile; end the wait first, by cancelling the task or select()")
         return True
+
+    def is_gone(self) -> bool:
+        """Whether the file was closed, perhaps with another one in its place by now."""
+        return self._identity is None or _identity(self._file) != self._identity
 
     def take(self, kernel: Kernel, task: Task) -> None:
         """It is ready."""
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        if Watches.of(pump).join(self._fd, self._write, entry, self._file):
+        if Watches.of(pump).join(self._fd, self._write, entry, self):
             pump.host.watch(self._fd, self._write, call)  # pyright: ignore
 
     def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
@@ -239,14 +256,13 @@ class _Ready(FileOperation[None]):
             pump.host.unwatch(self._fd, self._write)  # pyright: ignore
 
 
-def is_closed(file: Any) -> bool:
+def _identity(file: File) -> tuple[int, int] | None:
+    """Which file it is, whatever its number; None: it is closed."""
     try:
-        if not isinstance(file, int):
-            return file.fileno() < 0
-        os.fstat(file)
+        found = os.fstat(file if isinstance(file, int) else file.fileno())
     except (OSError, ValueError):
-        return True
-    return False
+        return None
+    return found.st_dev, found.st_ino
 
 
 def wait_readable(file: File) -> Operation[None]:

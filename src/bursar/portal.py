@@ -30,28 +30,14 @@ from bursar.law.capability import CapSpawn, require
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome
 from bursar.law.task import Task
-from bursar.law.wake import Wait, WaitList
 from bursar.nursery import Nursery, require_coroutine_function, title_of
 from bursar.request import running
-from bursar.task import unwrap
+from bursar.task import at_end, unwrap
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PENDING_MAX: Final = 10_000  # submissions that were not looked at yet: more would be a thread that never waits
-
-
-class _End(Wait):
-    """Nobody waits: it stands among those who wait for the end of a task, and passes the outcome on."""
-
-    __slots__ = ("_ended",)
-
-    def __init__(self, task: Task, ended: Callable[[Outcome], None]) -> None:
-        super().__init__(task)
-        self._ended = ended
-
-    def answer(self, kernel: Any, value: Outcome) -> None:
-        self._ended(value)
 
 
 class Portal:
@@ -88,6 +74,8 @@ class Portal:
 
     def close(self) -> None:
         """Take nothing more. What came through goes on. Idempotent; only in the thread of the runtime."""
+        if self._kernel.driver.thread != threading.get_ident() and not self._pump.over:
+            raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
         if self._open:
             self._open = False
             self._pump.sources -= 1
@@ -132,12 +120,14 @@ class Portal:
     ) -> None:
         with self._counting:
             self._pending -= 1
-        if future.cancelled():
-            _settle(future)
-            return
         kernel, record = self._kernel, self._record
+        assert record.owner is not None, "a portal leads to a nursery of a task"
         try:
             self._require_open()
+            if self._pump.ask(record.owner, "withdrawn", lambda: int(future.cancelled())):
+                future.cancel()  # in a replay nobody may have done so yet
+                _settle(future)
+                return
             task = kernel.spawn(record, name=title, budget=budget, spawner=record.owner)
         except Exception as refused:
             if isinstance(refused, CapabilityDenied):
@@ -146,8 +136,7 @@ class Portal:
             return
         context.run(begin, task)
         self._futures[task] = future
-        task.waiters = WaitList()
-        task.waiters.join(_End(task, partial(self._ended, task)))
+        at_end(task, partial(self._ended, task))
         future.add_done_callback(partial(self._answered, task))
 
     def _require_open(self) -> None:

@@ -35,6 +35,7 @@ from bursar.errors import (
     brief,
     type_name,
 )
+from bursar.evidence.metrics import Statistics, count
 from bursar.evidence.trace import SCHEMA, Memory, Recorder, versions
 from bursar.execution.asyncgen import AsyncGenerators
 from bursar.execution.coroutine import Coroutines, start
@@ -50,7 +51,6 @@ from bursar.law.chain import fingerprint
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.dispatch import Report
 from bursar.law.kernel import Kernel
-from bursar.law.lanes import Lane
 from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -103,29 +103,6 @@ class Cleanup:
         if type(self.ops) is not int or not 0 <= self.ops <= UNITS_MAX:
             raise ValueError(f"Cleanup(ops={self.ops!r}): must be a whole number, not negative")
         to_ns(self.seconds, "Cleanup.seconds")
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """What a run has done so far, in counts."""
-
-    decisions: int
-    by_lane: dict[str, int]
-    spawned: int
-    live: int
-    done: dict[str, int]
-    steals: int
-    steals_failed: int
-    counters: dict[str, int]
-    seconds: float
-
-    def __str__(self) -> str:
-        lanes = ", ".join(f"{n:,} {lane}" for lane, n in self.by_lane.items() if n)
-        done = ", ".join(f"{n:,} {kind}" for kind, n in self.done.items() if n)
-        return (
-            f"{self.decisions:,} decisions ({lanes or 'none'}); {self.spawned:,} tasks: {self.live:,} live, "
-            f"done: {done or 'none'}; {self.steals:,} steals; {self.seconds:g} s"
-        )
 
 
 class Runtime:
@@ -466,21 +443,7 @@ class Runtime:
 
     def statistics(self) -> Statistics:
         """Counts of the run so far."""
-        kernel = self.kernel
-        stats = [worker.stats for worker in kernel.workers]
-        return Statistics(
-            decisions=kernel.decisions,
-            by_lane={
-                lane.name.lower(): sum(s.dispatched[lane] for s in stats) for lane in Lane if lane is not Lane.IDLE
-            },
-            spawned=kernel.spawned,
-            live=len(kernel.tasks),
-            done={kind.name.lower(): kernel.done[kind] for kind in OutcomeKind},
-            steals=sum(s.steals for s in stats),
-            steals_failed=sum(s.steals_failed for s in stats),
-            counters=dict(sorted(kernel.counters.items())),
-            seconds=kernel.now_ns / 1e9,
-        )
+        return count(self.kernel)
 
 
 def run(

@@ -46,13 +46,29 @@ class _Handler:
         self._pump.sources -= 1
         del self._pump.expected[self.label]
         if self._pump.live:
-            signal.signal(self._number, self._before if self._before is not None else signal.SIG_DFL)
+            self._put_back()
+
+    def _put_back(self) -> None:
+        """Other runtimes in this thread may have come after this one: then it leaves the chain of them."""
+        before = self._before if self._before is not None else signal.SIG_DFL
+        found = signal.getsignal(self._number)
+        if found == self._on_signal:
+            signal.signal(self._number, before)
+        while (above := _ours(found)) is not None:
+            if above._before == self._on_signal:
+                above._before = before
+            found = above._before
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._pump.post(self.label, self._came)
         self._pump.host.wake()  # this is the loop's own thread, but the loop may be asleep
+        below = _ours(self._before)
+        if below is not None:  # another runtime waits for it as well
+            below._on_signal(number, frame)
 
     def _came(self) -> None:
+        if self._pump.over:
+            return  # `stopped` sees to the rest
         while self.waiters:
             self.waiters.take_oldest().answer(self._pump.kernel, None)
         self.remove()
@@ -62,6 +78,11 @@ class _Handler:
 
     def stopped(self) -> None:
         self.remove()
+
+
+def _ours(handler: Any) -> _Handler | None:
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, _Handler) else None
 
 
 class _Signal(Operation[None]):

@@ -13,6 +13,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from bursar.errors import brief
+
 if TYPE_CHECKING:
     import ssl
 
@@ -65,6 +67,17 @@ def resolved(answer: str, port: int) -> list[Address]:
     return list(dict.fromkeys(found))
 
 
+def require_context(tls: ssl.SSLContext, *, server_side: bool = False, hostname: str | None = None) -> None:
+    """Raise `ValueError` if the context cannot be used like this, before there is a connection to lose by it."""
+    import ssl  # it is loaded: the context came from it
+
+    try:
+        tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=server_side, server_hostname=hostname)
+    except (ValueError, ssl.SSLError) as error:
+        whom = "a server" if server_side else f"a client of {brief(hostname, repr)}"
+        raise ValueError(f"this TLS context does not do for {whom}: {error}") from None
+
+
 class Box:
     """A socket, once there is one, and the calls on it."""
 
@@ -88,7 +101,7 @@ class Box:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address.where)
             made.listen(backlog)
-        except OSError:
+        except BaseException:
             self.close()
             raise
         unix = address.family == socket.AF_UNIX
@@ -99,20 +112,19 @@ class Box:
         while True:
             try:
                 made, where = self.socket.accept()
-                break
             except BlockingIOError:
                 return WANT_READ
             except ConnectionAbortedError:
                 continue  # it was gone before we saw it
-        into.socket = made
-        try:
-            into.settle()
-            if tls is not None:
-                into.wrap(tls, server_side=True)
-        except OSError:
-            into.close()
-            raise
-        return tcp_address(made.family, where).text if made.family != socket.AF_UNIX else ""
+            into.socket = made
+            try:
+                into.settle()
+                if tls is not None:
+                    into.wrap(tls, server_side=True)
+            except OSError:  # so was this one: the trouble of a peer is not the listener's
+                into.close()
+                continue
+            return tcp_address(made.family, where).text if made.family != socket.AF_UNIX else ""
 
     def connect(self, address: Address) -> int:
         """0: connected."""
@@ -140,6 +152,7 @@ class Box:
     def wrap(self, context: ssl.SSLContext, *, server_side: bool = False, hostname: str | None = None) -> None:
         """From here on TLS. The handshake is made by the first call that needs it."""
         assert self.socket is not None, "there is a socket now"
+        self.socket.getpeername()  # a peer that is gone already is found here: `wrap_socket` would leave a socket open
         self.socket = context.wrap_socket(
             self.socket,
             server_side=server_side,

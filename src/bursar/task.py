@@ -6,7 +6,7 @@ same task are equal.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
@@ -16,7 +16,7 @@ from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.law.task import Task as Record
-from bursar.law.wake import WaitList
+from bursar.law.wake import Wait, WaitList
 from bursar.request import SUSPENDED, Entry, Operation, Request
 from bursar.snapshot import Explanation, explain
 
@@ -71,6 +71,26 @@ class _Ended(Operation[Outcome]):
 
     def blockers(self) -> Iterable[Record]:
         return (self._record,)
+
+
+class _AtEnd(Wait):
+    """Nobody waits: it stands among those who wait for the end of a task, and passes the outcome on."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, record: Record, call: Callable[[Outcome], None]) -> None:
+        super().__init__(record)
+        self._call = call
+
+    def answer(self, kernel: Any, value: Outcome) -> None:
+        self._call(value)
+
+
+def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
+    """For Bursar's own parts: have `call` called when the task ends, also if it never began. The law is at work then."""
+    if record.waiters is None:
+        record.waiters = WaitList()
+    record.waiters.join(_AtEnd(record, call))
 
 
 class Task(Generic[T_co]):

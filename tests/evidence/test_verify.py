@@ -25,7 +25,6 @@ CHUNK = 50
 # kinds that no program and no host brings about by itself: they only ever follow from something
 CONSEQUENCES = {
     "scheduler_step_decision",
-    "scheduler_host_handoff",
     "task_dequeued",
     "task_tidies",
     "timer_disarmed",

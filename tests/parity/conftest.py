@@ -1,17 +1,16 @@
-"""One node and one browser for all tests of this folder, with the folder itself inside (see tests/browser)."""
+"""Node and Chromium with this folder itself inside (see tests/browser)."""
 
 import pytest
-from browser.conftest import browser, chromium, kit, node  # noqa: F401 (fixtures)
 from parity.compare import carry
 
 
 @pytest.fixture(scope="session")
-def inside_node(node):  # noqa: F811
+def inside_node(node):
     carry(node)
     return node
 
 
 @pytest.fixture(scope="session")
-def inside_chromium(chromium):  # noqa: F811
+def inside_chromium(chromium):
     carry(chromium)
     return chromium

@@ -38,6 +38,7 @@ PUMP: Final = frozenset(  # what the pump tells of itself
         "scheduler_step_end",
         "scheduler_reentrancy_deferred",
         "scheduler_burst_limit_reached",
+        "scheduler_host_handoff",
         "run_torn_down",
     }
 )
@@ -230,6 +231,12 @@ class _Verifier(Acts):
         self.records.advance()
         if not self.records.comes("scheduler_host_handoff"):
             raise self.records.wrong("the limit is reached: the pump would have handed over to the host")
+        self.records.advance()
+
+    def on_scheduler_host_handoff(self) -> None:
+        """On its own: a host that could not wait for the whole batch had its turn in the middle of it."""
+        if self._stage is not Stage.BETWEEN or not self.runnable or self._steps == self._burst:
+            raise self.records.wrong("no batch is cut here")
         self.records.advance()
 
     def on_scheduler_reentrancy_deferred(self) -> None:

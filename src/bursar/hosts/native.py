@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from bursar.errors import HostMisuse
 from bursar.hosts.pump import Pump
 
 WAIT_S_MAX: Final = 3600.0  # selectors take no arbitrary floats; the pump looks at the clock again anyway
@@ -43,6 +44,7 @@ class NativeHost:
     virtual = False
 
     def __init__(self) -> None:
+        self._pump: Pump | None = None  # Invariant: set exactly while open
         self._start_ns = 0
         self._soon = False  # a microtask is owed
         self._later = False  # a handoff is owed
@@ -52,9 +54,12 @@ class NativeHost:
         self._ending = threading.RLock()  # between a wake and the end; a signal handler may come in between
 
     def open(self, pump: Pump) -> None:
+        if self._pump is not None:
+            raise HostMisuse("this NativeHost drives another run already; give each run a host of its own")
         self._pump = pump
         self._start_ns = time.monotonic_ns()
-        self._waking = False
+        self._soon = self._later = self._waking = False
+        self._alarm_ns = None
         self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
@@ -62,6 +67,7 @@ class NativeHost:
         self._selector.register(self._reader, selectors.EVENT_READ, None)
 
     def close(self) -> None:
+        self._pump = None
         self._files.clear()
         self._selector.close()
         with self._ending:  # no byte may go out to whatever gets this number next
@@ -109,11 +115,13 @@ class NativeHost:
             return
         file.calls[write] = None
         left = file.mask & ~_MASKS[write]
-        with contextlib.suppress(OSError, KeyError):  # closed behind our back: then nobody listens to it any more
+        try:
             if left and left != file.mask:
                 self._selector.modify(fd, left, file)
             elif not left:
                 self._selector.unregister(fd)
+        except (OSError, KeyError):  # closed behind our back: then nobody listens to it any more
+            left = 0
         file.mask = left
         if not left:
             del self._files[fd]
@@ -122,6 +130,7 @@ class NativeHost:
 
     def run_until(self, over: Callable[[], bool]) -> None:
         pump = self._pump
+        assert pump is not None, "only an open host runs"
         while not over():
             if self._soon:
                 self._soon = False

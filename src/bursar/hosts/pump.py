@@ -261,6 +261,7 @@ class Pump:
         if self.over:
             return  # stopped by what ran in the batch
         if self._cut is not None:
+            kernel.note("scheduler_host_handoff", None)
             self.state = PumpState.SCHEDULED
             self.host.handoff()
             return
