@@ -107,9 +107,7 @@ class _Resolve(FileOperation[str]):
         return self._answer
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        thread = threading.Thread(
-            target=self._look_up, args=(call,), name=f"bursar resolves {self._host}", daemon=True
-        )
+        thread = threading.Thread(target=self._look_up, args=(call,), name=f"bursar resolves {self._host}", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the process has as many as it may

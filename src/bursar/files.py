@@ -198,7 +198,7 @@ class _Ready(FileOperation[None]):
         self._file = file
         self._write = write
         self._fd = -1
-        self._identity: tuple[int, int] | None = None
+        self._identity = (0, 0)
 
     def why(self) -> str:
         return f"waits until a file is {VERBS[self._write]}"
@@ -230,7 +230,7 @@ class _Ready(FileOperation[None]):
         except (ValueError, KeyError) as error:
             raise OSError(errno.EINVAL, str(error)) from error
         host.unwatch(self._fd, self._write)
-        self._identity = _identity(self._file)
+        self._identity = _identity(self._fd)
 
     def _refusal(self, task: Task, why: str) -> HostMisuse:
         return HostMisuse(f"task {task.name!r} cannot wait until file {self._fd} is {VERBS[self._write]}: {why}")
@@ -242,7 +242,12 @@ class _Ready(FileOperation[None]):
 
     def is_gone(self) -> bool:
         """Whether the file was closed, perhaps with another one in its place by now."""
-        return self._identity is None or _identity(self._file) != self._identity
+        try:
+            if isinstance(self._file, int):
+                return _identity(self._file) != self._identity
+            return self._file.fileno() != self._fd
+        except (OSError, ValueError):
+            return True
 
     def take(self, kernel: Kernel, task: Task) -> None:
         """It is ready."""
@@ -256,12 +261,9 @@ class _Ready(FileOperation[None]):
             pump.host.unwatch(self._fd, self._write)  # pyright: ignore
 
 
-def _identity(file: File) -> tuple[int, int] | None:
-    """Which file it is, whatever its number; None: it is closed."""
-    try:
-        found = os.fstat(file if isinstance(file, int) else file.fileno())
-    except (OSError, ValueError):
-        return None
+def _identity(fd: int) -> tuple[int, int]:
+    """Which file it is, whatever its number."""
+    found = os.fstat(fd)
     return found.st_dev, found.st_ino
 
 

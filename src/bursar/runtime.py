@@ -92,6 +92,16 @@ def make_host(host: Host | None, clock: str) -> Host:
     return cast("Host", VirtualClock(host)) if clock == "virtual" and not host.virtual else host
 
 
+def heard(dump_signal: int | None, host: Host) -> int | None:
+    """The signal, if the host lets us listen for one."""
+    if dump_signal is not None and not hasattr(host, "run_until"):
+        raise HostMisuse(
+            f"dump_signal: host {host.name!r} is a guest in a loop that is not ours, and so are the signals there; "
+            "have that loop print runtime.snapshot() when one comes"
+        )
+    return dump_signal
+
+
 @dataclass(frozen=True, slots=True)
 class Cleanup:
     """What a cancelled block may still use to tidy up."""
@@ -164,7 +174,7 @@ class Runtime:
         self._coroutines = Coroutines(self.kernel)
         self._coroutines.clock = self.pump.now_ns
         self._generators = AsyncGenerators(self.kernel, self._host.wake)
-        self._dump_signal = dump_signal
+        self._dump_signal = heard(dump_signal, self._host)
         self._record = record
         self._recorder: Recorder | None = None
         self.program: dict[str, Any] = {}  # what a trace says about where the program came from
@@ -333,6 +343,10 @@ class Runtime:
     def _signals(self) -> Generator[None]:
         """Ctrl-C cancels the program, a second one stops it at once; another signal may print a dump."""
         if threading.current_thread() is not threading.main_thread():
+            if self._dump_signal is not None:
+                raise HostMisuse(
+                    "dump_signal: only the main thread of a process hears of signals, and this runtime runs in another"
+                )
             yield
             return
         restore: list[tuple[int, Any]] = []

@@ -1,23 +1,37 @@
-"""Listening: sockets that accept connections, and `serve`, which gives every connection a task of its own."""
+"""Listening: sockets that accept connections, and `serve`, which gives every connection a task of its own.
+
+V1  the stream of a connection is closed when its task ends, also when that was cancelled before it began
+V2  nothing that a peer does, and nothing that one connection cannot pay for, ends the serving of the others
+"""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from bursar.clock import sleep
 from bursar.connect import addresses
-from bursar.errors import BudgetExceeded, BursarError, StreamClosed, StreamEnded, brief, type_name
+from bursar.errors import (
+    BudgetExceeded,
+    BursarError,
+    DelimiterNotFound,
+    SpawnBudgetExceeded,
+    StreamClosed,
+    StreamEnded,
+    brief,
+    type_name,
+)
 from bursar.law.budget import Budget
 from bursar.law.kernel import Kernel
-from bursar.law.nursery import NurseryState
+from bursar.law.state import Outcome
 from bursar.law.task import Task
 from bursar.nursery import Nursery, require_coroutine_function, title_of
-from bursar.request import Operation, running
-from bursar.sockets import Address, Box, unix_address
+from bursar.request import Entry, Operation, counted, running
+from bursar.sockets import Address, Box, require_context, unix_address
 from bursar.streams import AskKernel, Call, Endpoint, SocketOperation, Stream
+from bursar.task import at_end
 
 if TYPE_CHECKING:
     import ssl
@@ -25,6 +39,7 @@ if TYPE_CHECKING:
 BACKLOG: Final = 1_024  # connections that the system keeps while nobody accepts them
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # no fault of the listener's
 SHORTAGE_PAUSE_S: Final = 0.1  # before accepting is tried again then
+LOST: Final = (OSError, StreamEnded, StreamClosed, DelimiterNotFound, BudgetExceeded)  # what ends one connection alone
 
 
 class _Accept(SocketOperation["Listener", Stream]):
@@ -100,6 +115,8 @@ async def listen_tcp(
     host: str = "127.0.0.1", port: int = 0, *, backlog: int = BACKLOG, tls: ssl.SSLContext | None = None
 ) -> Listener:
     """Listen at the first address of `host`; port 0 is one that the system chooses. `"0.0.0.0"`, `"::"`: everywhere."""
+    if tls is not None:
+        require_context(tls, server_side=True)
     address, *_ = await addresses(host, port)
     return await _listen(address, backlog, "TCP", tls)
 
@@ -118,27 +135,81 @@ async def serve(
     nursery: Nursery,
     *,
     budget: Budget | None = None,
+    connections_max: int | None = None,
 ) -> None:
     """Accept until the listener is closed; each connection is a task of `nursery` that runs `handler(stream)`.
 
-    A connection that breaks (`OSError`), ends early (`StreamEnded`) or overruns its `budget` is reported and ends
-    alone. Whatever else a handler raises is a failure of its task, and the nursery's affair.
+    A connection that breaks (`OSError`, `StreamClosed`), ends early (`StreamEnded`), sends no end of a line
+    (`DelimiterNotFound`), overruns its `budget` or cannot be paid for by the nursery is reported and ends alone.
+    Whatever else a handler raises is a failure of its task, and the nursery's affair.
+
+    connections_max   while so many are served, the next ones wait with the system, as far as its backlog goes
     """
     require_coroutine_function(handler)
+    if connections_max is not None and (type(connections_max) is not int or connections_max < 1):
+        raise ValueError(f"serve(connections_max={connections_max!r}): must be a whole number, at least 1")
     title = title_of(handler)
-    waiting: dict[Stream, None] = {}  # their tasks have not begun yet
-    try:
-        while (stream := await _next(listener)) is not None:
-            waiting[stream] = None
-            try:
-                nursery.spawn(_attend, handler, stream, waiting, name=f"{title} {stream.peer}".rstrip(), budget=budget)
-            except BaseException:
-                stream.close()
-                raise
-    finally:
-        if nursery.state is NurseryState.CANCELLING:  # a task that is cancelled before it begins cannot close anything
-            for stream in waiting:
-                stream.close()
+    served = _Served(connections_max)
+    while True:
+        if connections_max is not None:
+            await _Room(served)
+        stream = await _next(listener)
+        if stream is None:
+            return
+        name = f"{title} {stream.peer}".rstrip()
+        try:
+            task = nursery.spawn(_attend, handler, stream, name=name, budget=budget)
+        except SpawnBudgetExceeded as dry:  # the purse may be recharged before the next one comes
+            _report(stream, dry)
+            stream.close()
+        except BaseException:
+            stream.close()
+            raise
+        else:
+            served.add(stream, task.inside(stream.kernel))
+
+
+class _Served:
+    """The connections that have a task, and whether `serve` waits for one of these to end."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self.number = 0
+        self.waiting: Entry | None = None
+
+    def add(self, stream: Stream, task: Task) -> None:
+        self.number += 1
+        at_end(task, partial(self._ended, stream))
+
+    def _ended(self, stream: Stream, outcome: Outcome) -> None:
+        stream.close()  # V1
+        self.number -= 1
+        if self.waiting is not None:
+            self.waiting.answer(stream.kernel, None)
+
+
+class _Room(Operation[None]):
+    """Wait until one more connection may be served."""
+
+    __slots__ = ("_served",)
+
+    def __init__(self, served: _Served) -> None:
+        self._served = served
+
+    def why(self) -> str:
+        return f"waits for one of {counted(self._served.number, 'connection')} to end: more may not be served at once"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        return self._served.most is None or self._served.number < self._served.most
+
+    def take(self, kernel: Kernel, task: Task) -> None:
+        """There is room."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._served.waiting = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        self._served.waiting = None
 
 
 async def _next(listener: Listener) -> Stream | None:
@@ -154,13 +225,17 @@ async def _next(listener: Listener) -> Stream | None:
             await sleep(SHORTAGE_PAUSE_S)
 
 
-async def _attend(
-    handler: Callable[[Stream], Coroutine[Any, Any, None]], stream: Stream, waiting: dict[Stream, None]
-) -> None:
-    del waiting[stream]
+async def _attend(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream: Stream) -> None:
     async with stream:
         try:
             await handler(stream)
-        except (OSError, StreamEnded, BudgetExceeded) as error:
-            kernel = stream.kernel
-            kernel.report("connection_lost", running(kernel, stream.name), f"{type_name(error)}: {brief(error)}")
+        except* LOST as lost:  # V2; a handler with a nursery of its own raises a group
+            _report(stream, lost)
+
+
+def _report(stream: Stream, error: BaseException) -> None:
+    """Report a connection that was lost, with the first thing that went wrong."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    kernel = stream.kernel
+    kernel.report("connection_lost", running(kernel, stream.name), f"{type_name(error)}: {brief(error)}")

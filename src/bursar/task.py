@@ -87,7 +87,7 @@ class _AtEnd(Wait):
 
 
 def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
-    """For Bursar's own parts: have `call` called when the task ends, also if it never began. The law is at work then."""
+    """For Bursar's own parts: `call` is called when the task ends, in the middle of the law, also if it never began."""
     if record.waiters is None:
         record.waiters = WaitList()
     record.waiters.join(_AtEnd(record, call))

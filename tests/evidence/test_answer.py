@@ -1,6 +1,8 @@
 """Answers of the host: what goes into a trace comes out the same, and what is no answer is refused as such."""
 
 import contextlib
+import socket
+import ssl
 
 import pytest
 from hypothesis import given
@@ -32,6 +34,27 @@ def test_an_error_comes_back_as_its_number_says():
     )
     _, plain = unpack_answer(pack_answer("connect", OSError("no number")))
     assert (type(plain), plain.strerror) == (OSError, "no number")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        socket.gaierror(-2, "Name or service not known"),
+        ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        ssl.SSLCertVerificationError(1, "certificate verify failed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_whose_number_is_of_another_kind_comes_back_as_its_class_says(error):
+    _, again = unpack_answer(pack_answer("handshake", error))
+    assert (type(again), again.errno, str(again)) == (type(error), error.errno, str(error))
+
+
+@pytest.mark.parametrize("name", ["SSLSocket", "SSLContext", "SSLnone", "Exit"])
+def test_the_class_of_an_error_is_one_of_the_system_s_whatever_the_name_says(name):
+    _, error = unpack_answer(b"a\0e5:%s:told" % name.encode())
+    assert (type(error), error.errno) == (OSError, 5)
 
 
 def test_an_answer_that_cannot_be_written_down_is_refused():

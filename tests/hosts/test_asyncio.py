@@ -16,6 +16,7 @@ from support import programs
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, CapTimer, Cleanup, Runtime
+from bursar.evidence.trace import Memory
 from bursar.hosts import Files
 from bursar.hosts.asyncio import AsyncioHost, from_asyncio, guest, run
 from bursar.hosts.pump import BURST_MAX
@@ -1112,3 +1113,46 @@ def test_calls_after_the_end_do_nothing(go):
         return runtime.pump.batch - batches
 
     assert go(main()) == 0
+
+
+def test_what_ends_when_the_run_is_torn_down_wakes_nobody(go):
+    async def main():
+        return await from_asyncio(future)
+
+    def tear_down(_):
+        runtime.pump.post("cancel", fail)
+
+    def fail():
+        raise bursar.HostLost("torn down")
+
+    async def start():
+        nonlocal future, runtime
+        runtime = Runtime(host=AsyncioHost(), record=memory)
+        future = asyncio.get_running_loop().create_future()
+        future.add_done_callback(tear_down)  # before the run's own: so this comes in first
+        running = asyncio.ensure_future(guest(runtime, main))
+        while not runtime.pump.host.crossings:
+            await asyncio.sleep(0)
+        future.set_result(1)
+        with pytest.raises(bursar.HostLost, match="torn down"):
+            await running
+
+    future = runtime = None
+    memory = Memory()
+    go(start())
+    assert [event.name for event in memory.events()][-1] == "run_torn_down"
+
+
+def test_a_host_drives_one_run_at_a_time(go):
+    async def outer():
+        with pytest.raises(bursar.HostMisuse, match="this AsyncioHost drives another run already"):
+            await from_asyncio(guest(Runtime(host=host), forever))
+        return "went on"
+
+    async def start():
+        nonlocal host
+        host = AsyncioHost()
+        return await guest(Runtime(host=host), outer)
+
+    host = None
+    assert go(start()) == "went on"

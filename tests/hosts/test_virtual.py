@@ -196,3 +196,22 @@ def test_a_virtual_clock_changes_nothing_but_the_time():
 def test_what_a_host_does_not_have_its_virtual_clock_does_not_have_either():
     with pytest.raises(AttributeError, match="watch"):
         _ = VirtualClock(VirtualHost()).watch
+
+
+@pytest.mark.parametrize("make", [NativeHost, VirtualHost])
+def test_a_host_drives_one_run_at_a_time_and_each_from_the_beginning(make):
+    host = make()
+
+    async def inner():
+        begun = await bursar.now()
+        await bursar.sleep(0.001)
+        return begun
+
+    async def outer():
+        with pytest.raises(bursar.HostMisuse, match="drives another run already; give each run a host of its own"):
+            bursar.run(inner, host=host)
+        await bursar.sleep(0.5 if host.virtual else 0)
+        return "went on"
+
+    assert bursar.run(outer, host=host) == "went on"
+    assert bursar.run(inner, host=host) < 0.5

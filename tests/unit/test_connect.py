@@ -129,6 +129,19 @@ def test_a_text_that_cannot_be_a_name_is_an_error_of_the_system():
     real(main)
 
 
+def test_a_look_up_that_gets_no_thread_is_an_error_of_the_system_and_waits_for_nothing(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(OSError, match="localhost cannot be looked up: can't start new thread"):
+                await open_tcp("localhost", 80)
+
+    real(main)
+
+
 def test_of_several_addresses_the_first_that_answers_is_taken(monkeypatch):
     async def main():
         async with await listen_tcp() as listener:
@@ -272,6 +285,23 @@ def test_tls_refuses_a_server_that_is_not_who_it_should_be(trusts, hostname, mes
     real(main)
 
 
+@pytest.mark.parametrize("name", ["a" * 300, ".x"], ids=["too long", "no name"])
+def test_a_name_that_no_server_can_have_is_refused_before_anything_is_opened(name):
+    async def main():
+        with pytest.raises(ValueError, match=r"this TLS context does not do for a client of .*label"):
+            await open_tcp("127.0.0.1", free_port(), tls=contexts()[1], server_hostname=name)
+
+    real(main)
+
+
+def test_a_context_for_servers_is_refused_where_clients_connect():
+    async def main():
+        with pytest.raises(ValueError, match=r"does not do for a client of '127\.0\.0\.1'"):
+            await open_tcp("127.0.0.1", free_port(), tls=contexts()[0])
+
+    real(main)
+
+
 def test_a_server_that_speaks_no_tls_is_refused():
     _, client = contexts()
 
@@ -327,5 +357,14 @@ def test_a_unix_socket_that_is_not_there_is_an_error(tmp_path):
     async def main():
         with pytest.raises(FileNotFoundError, match="nobody"):
             await open_unix(str(tmp_path / "nobody"))
+
+    real(main)
+
+
+def test_what_is_no_path_leaves_no_socket(tmp_path):
+    async def main():
+        for attempt in (listen_unix, open_unix):
+            with pytest.raises(TypeError):
+                await attempt(tmp_path / "socket")
 
     real(main)

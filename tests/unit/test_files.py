@@ -10,6 +10,8 @@ from support.real import real, settled
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, HostMisuse, nursery, select, sleep, wait_readable, wait_writable
+from bursar.evidence.replay import replay
+from bursar.evidence.trace import Memory, Trace
 from bursar.hosts.native import NativeHost
 
 
@@ -248,6 +250,64 @@ def test_a_file_that_is_closed_while_it_is_waited_for_is_an_error(number):
     assert isinstance(error, HostMisuse)
     assert "task 'waits' cannot wait until file" in str(error)
     assert "it was closed meanwhile" in str(error)
+
+
+def test_a_number_that_was_closed_and_given_away_again_belongs_to_the_new_file():
+    async def main():
+        ends = socket.socketpair()
+        number = ends[0].fileno()
+        async with nursery(cancel_on_failure=False) as n:
+            n.spawn(wait_for, number, name="old")
+            await settled()
+            for end in ends:
+                end.close()
+            new = socket.socketpair()
+            with new[0], new[1]:
+                assert new[0].fileno() == number
+                await wait_writable(new[0])
+                new[1].send(b"x")
+                await wait_readable(number)
+
+    async def wait_for(number):
+        await wait_readable(number)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        real(main)
+    assert ["it was closed meanwhile" in str(error) for error in caught.value.exceptions] == [True]
+
+
+def test_a_refusal_is_played_back(pair, tmp_path):
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(read, pair[0], name="first")
+            await settled()
+            with pytest.raises(HostMisuse, match="task 'first' does already"):
+                await wait_readable(pair[0])
+            task.cancel()
+
+    trace = tmp_path / "refused.trace"
+    real(main, record=str(trace))
+    assert replay(Trace(trace), main).error is None
+
+
+def test_a_file_that_is_ready_when_the_run_is_torn_down_wakes_nobody(pair):
+    async def main():
+        async with nursery() as n:
+            n.spawn(read, pair[0])
+            await settled()
+            runtime.pump.post("cancel", stop)
+            await bursar.Event().wait()
+
+    def stop():
+        (deliver,) = runtime.pump.expected.values()
+        runtime.pump.post("ready", deliver)
+        raise KeyboardInterrupt
+
+    memory = Memory()
+    runtime = bursar.Runtime(record=memory)
+    with pytest.raises(KeyboardInterrupt):
+        runtime.run(main)
+    assert [event.name for event in memory.events()][-1] == "run_torn_down"
 
 
 def test_a_closed_file_and_a_file_on_disk_are_refused_at_once(tmp_path):

@@ -26,6 +26,8 @@ from bursar import (
     nursery,
     portal,
 )
+from bursar.evidence.replay import replay
+from bursar.evidence.trace import Trace
 from bursar.portal import PENDING_MAX
 
 WAIT_S = 20  # for what must come; a test that waits so long has failed
@@ -460,3 +462,30 @@ def test_submissions_that_race_the_end_of_the_run_are_all_answered(seed):
             refused += 1
     assert answered + refused == 8000
     assert refused > 0
+
+
+def test_a_portal_is_not_closed_from_another_thread():
+    def work(p):
+        with pytest.raises(ScopeMisuse, match="closed from another thread than the one that runs its runtime"):
+            p.close()
+        return p.spawn(double, 1).result(WAIT_S)
+
+    assert with_thread(work) == 2
+
+
+def test_whether_a_future_was_cancelled_in_time_is_on_record(tmp_path):
+    cancels = [True, False]
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                future = p.spawn(double, 1)
+                if cancels.pop(0):
+                    future.cancel()
+                await settled()
+                return len(n.tasks), future.cancelled()
+
+    trace = tmp_path / "cancelled.trace"
+    assert bursar.run(main, record=str(trace)) == (0, True)
+    assert replay(Trace(trace), main).value == (0, True)
+    assert cancels == []

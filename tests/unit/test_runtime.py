@@ -1,5 +1,6 @@
 """`run` and `Runtime`: one program, once; what it returns and raises; signals, deadlocks, evidence, several at once."""
 
+import asyncio
 import gc
 import os
 import re
@@ -14,6 +15,7 @@ import pytest
 
 import bursar
 from bursar import Budget, OutcomeKind, Runtime, channel, nursery, sleep
+from bursar.hosts.asyncio import AsyncioHost
 from bursar.law.invariants import check
 
 # ---- running
@@ -566,6 +568,27 @@ def test_a_signal_prints_the_tree_and_the_program_goes_on(process):
     assert "the root nursery: OPEN, 1 live of 1" in err
     assert re.search(r"- main \(\d+\) BLOCKED: waits for 2 tasks of nursery 'family'", err)
     assert re.search(r"- worker \(\d+\) BLOCKED: sleeps for 0.5 s", err)
+
+
+def test_a_dump_signal_is_refused_where_none_can_be_heard():
+    async def main():
+        return "ran"
+
+    async def guest():
+        with pytest.raises(bursar.HostMisuse, match="dump_signal: host 'asyncio' is a guest"):
+            bursar.Runtime(host=AsyncioHost(), dump_signal=signal.SIGUSR1)
+
+    def elsewhere():
+        with pytest.raises(bursar.HostMisuse, match="dump_signal: only the main thread"):
+            bursar.run(main, dump_signal=signal.SIGUSR1)
+        heard.append(True)
+
+    heard = []
+    asyncio.run(guest())
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert heard == [True]
 
 
 def test_the_handlers_are_given_back(run):

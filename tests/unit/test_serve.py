@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import socket
+import struct
 
 import pytest
 from support.real import open_files, real, settled
@@ -232,6 +233,96 @@ def test_a_connection_that_overruns_its_budget_is_cut_and_the_others_are_served(
     assert "is out of syscalls" in report.detail
 
 
+async def reset(port, data):
+    """Send something, and then cut the connection."""
+    async with await open_tcp("127.0.0.1", port) as stream:
+        await stream.send(data)
+        stream.box.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_a_connection_that_breaks_in_a_nursery_of_its_handler_ends_alone():
+    async def handler(stream):
+        async with nursery() as n:
+            n.spawn(echo, stream)
+
+    async def bad(port):
+        await reset(port, b"x")
+
+    assert one_bad_connection(handler, bad) == b"still there?"
+    (report,) = real.runtime.reports
+    assert "ConnectionResetError" in report.detail
+
+
+def test_a_mistake_in_a_nursery_of_a_handler_is_a_failure_even_if_the_connection_broke_as_well():
+    async def handler(stream):
+        raise ExceptionGroup("both", [ConnectionResetError("theirs"), KeyError("mine")])
+
+    async def bad(port):
+        async with await open_tcp("127.0.0.1", port) as stream:
+            await stream.receive()
+            await bursar.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        one_bad_connection(handler, bad)
+    assert caught.group_contains(KeyError)
+    assert not caught.group_contains(ConnectionResetError)
+
+
+def test_a_peer_that_sends_no_end_of_a_line_ends_alone():
+    async def handler(stream):
+        await stream.send(await stream.receive_until(b"?", 100))
+
+    async def bad(port):
+        async with await open_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"x" * 100)
+            with contextlib.suppress(ConnectionError):
+                assert await stream.receive() == b""
+
+    assert one_bad_connection(handler, bad) == b"still there?"
+    (report,) = real.runtime.reports
+    assert "DelimiterNotFound" in report.detail
+
+
+def test_a_handler_whose_stream_is_closed_by_another_task_ends_alone():
+    async def handler(stream):
+        if await stream.receive_exactly(1) == b"x":
+            stream.close()
+        await stream.send(b"s" + await stream.receive_exactly(11))
+
+    async def bad(port):
+        async with await open_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"x")
+            assert await stream.receive() == b""
+
+    assert one_bad_connection(handler, bad) == b"still there?"
+    assert "StreamClosed" in real.runtime.reports[0].detail
+
+
+@pytest.mark.parametrize("data", [b"", b"no TLS"], ids=["nothing", "something"])
+def test_a_peer_that_is_gone_before_its_tls_begins_does_not_end_the_serving(data):
+    server, client = contexts()
+
+    async def main():
+        async with await listen_tcp(tls=server) as listener, nursery() as n:
+            await reset(listener.port, data)
+            n.spawn(serve, listener, echo, n)
+            answer = await ask(listener.port, b"hello", client)
+            listener.close()
+            return answer
+
+    assert real(main) == b"hello"
+
+
+def test_a_context_for_clients_is_refused_where_servers_listen():
+    _, client = contexts()
+
+    async def main():
+        with pytest.raises(ValueError, match="this TLS context does not do for a server: "):
+            await listen_tcp(tls=client)
+
+    real(main)
+
+
 def test_a_mistake_of_the_handler_is_a_failure_of_the_nursery():
     async def handler(stream):
         raise KeyError("mine")
@@ -280,16 +371,99 @@ def test_connections_whose_tasks_never_began_are_closed():
     assert len(accepted) == 1
 
 
-def test_a_connection_that_the_nursery_cannot_pay_for_is_closed_and_ends_the_serving():
+def test_a_connection_that_the_nursery_cannot_pay_for_is_closed_and_the_others_are_served():
     async def main():
-        async with await listen_tcp() as listener, nursery(budget=Budget(spawns=1), cancel_on_failure=False) as n:
+        async with await listen_tcp() as listener, nursery(budget=Budget(spawns=2)) as n:
             n.spawn(serve, listener, echo, n)
-            async with await open_tcp("127.0.0.1", listener.port) as client:
-                assert await client.receive() == b""
+            async with await open_tcp("127.0.0.1", listener.port) as first:
+                await first.send(b"1")
+                assert await first.receive_exactly(1) == b"1"
+                for _ in range(2):
+                    async with await open_tcp("127.0.0.1", listener.port) as refused:
+                        assert await refused.receive() == b""
+                await first.send(b"2")
+                assert await first.receive_exactly(1) == b"2"
+            listener.close()
 
-    with pytest.raises(ExceptionGroup) as caught:
-        real(main)
-    assert [type(error) for error in caught.value.exceptions] == [bursar.SpawnBudgetExceeded]
+    real(main)
+    assert real.reports == ["connection_lost", "connection_lost"]
+    assert real.runtime.reports[0].task == "serve"
+    assert "SpawnBudgetExceeded" in real.runtime.reports[0].detail
+    assert "has no spawns left" in real.runtime.reports[0].detail
+
+
+def test_no_more_connections_are_served_at_once_than_allowed():
+    at_once = []
+
+    async def handler(stream):
+        at_once.append(+1)
+        await echo(stream)
+        at_once.append(-1)
+
+    async def main():
+        async with await listen_tcp() as listener, nursery() as n:
+            serving = n.spawn(serve_two, listener, n)
+            first, second, third = [await open_tcp("127.0.0.1", listener.port) for _ in range(3)]
+            while sum(at_once) < 2:
+                await bursar.sleep(0)
+            await settled()
+            told = serving.explain().reason
+            first.close()
+            await third.send(b"now?")
+            assert await third.receive_exactly(4) == b"now?"
+            second.close()
+            third.close()
+            listener.close()
+        return told
+
+    async def serve_two(listener, n):
+        await serve(listener, handler, n, connections_max=2)
+
+    assert real(main) == "waits for one of 2 connections to end: more may not be served at once"
+    assert max(sum(at_once[:i]) for i in range(len(at_once) + 1)) == 2
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.5])
+def test_a_limit_of_connections_is_a_positive_number(number):
+    async def main():
+        async with await listen_tcp() as listener, nursery() as n:
+            with pytest.raises(ValueError, match=r"connections_max=.*: must be a whole number, at least 1"):
+                await serve(listener, echo, n, connections_max=number)
+
+    real(main)
+
+
+def test_a_connection_whose_task_is_cancelled_before_it_begins_is_closed_and_makes_room():
+    begun, spawned = [], []
+
+    async def handler(stream):
+        begun.append(stream)
+
+    class CancelsTheFirst:
+        """A nursery whose first task is cancelled before it begins."""
+
+        def __init__(self, n):
+            self._nursery = n
+
+        def spawn(self, *args, **keywords):
+            spawned.append(self._nursery.spawn(*args, **keywords))
+            spawned[0].cancel()
+            return spawned[-1]
+
+    async def main():
+        async with await listen_tcp() as listener, nursery() as n:
+            n.spawn(serve_one, listener, CancelsTheFirst(n))
+            for _ in range(2):
+                async with await open_tcp("127.0.0.1", listener.port) as client:
+                    assert await client.receive() == b""
+            listener.close()
+
+    async def serve_one(listener, n):
+        await serve(listener, handler, n, connections_max=1)
+
+    real(main)
+    assert len(spawned) == 2
+    assert len(begun) == 1
 
 
 def test_connections_that_were_accepted_before_the_end_are_still_served():

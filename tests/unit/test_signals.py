@@ -1,5 +1,6 @@
 """`wait_signal`: a signal wakes whoever waits for it, also a loop that sleeps, and the old handler comes back."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from support.real import real, settled
 
 import bursar
 from bursar import Budget, CapSpawn, HostMisuse, nursery, select, sleep, wait_signal
+from bursar.hosts.asyncio import run as run_in_asyncio
 
 
 async def wait_for(number):
@@ -151,3 +153,41 @@ def test_only_the_main_thread_hears_of_signals():
 def test_what_cannot_come_is_refused(number, message):
     with pytest.raises(ValueError, match=message):
         wait_signal(number)
+
+
+def test_a_signal_wakes_every_runtime_that_waits_for_it():
+    async def both():
+        guests = [asyncio.create_task(run_in_asyncio(wait_for, signal.SIGUSR1)) for _ in range(2)]
+        await waiting(2)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return await asyncio.gather(*guests)
+
+    before = signal.getsignal(signal.SIGUSR1)
+    assert asyncio.run(both()) == [signal.SIGUSR1, signal.SIGUSR1]
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["the older one", "the younger one"])
+def test_a_runtime_that_waits_no_more_leaves_the_signal_to_the_others(first):
+    async def both():
+        guests = [asyncio.create_task(run_in_asyncio(wait_for, signal.SIGUSR1)) for _ in range(2)]
+        await waiting(2)
+        guests.pop(first).cancel()
+        await waiting(1)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return await guests[0]
+
+    before = signal.getsignal(signal.SIGUSR1)
+    assert asyncio.run(both()) == signal.SIGUSR1
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+async def waiting(number):
+    """Until so many runtimes wait for the signal."""
+    while True:
+        handler, found = getattr(signal.getsignal(signal.SIGUSR1), "__self__", None), 0
+        while handler is not None:
+            handler, found = getattr(handler._before, "__self__", None), found + 1
+        if found == number:
+            return
+        await asyncio.sleep(0)

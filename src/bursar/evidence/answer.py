@@ -6,6 +6,9 @@ the same number and words. Rejected: pickle. A trace comes from elsewhere, and r
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 from bursar.errors import TraceError, brief, type_name
 
 Answer = int | bytes | str | OSError | None
@@ -52,10 +55,24 @@ def _unpack(tag: bytes, body: bytes) -> Answer:
         case b"s":
             return body.decode("utf-8", "surrogateescape")
         case b"e":
-            number, _, told = body.decode().split(":", 2)
-            return OSError(int(number), told)
+            number, name, told = body.decode().split(":", 2)
+            return _class_of(name)(int(number), told)
         case _:
             raise ValueError(tag)
+
+
+def _class_of(name: str) -> type[OSError]:
+    """Of names and of TLS the errors have numbers of their own; for all others the number says which class it is."""
+    if name == "gaierror":
+        return socket.gaierror
+    if name.startswith("SSL"):
+        with contextlib.suppress(ImportError):  # where there is none, nobody can have caught it by its name
+            import ssl
+
+            found = getattr(ssl, name, None)
+            if isinstance(found, type) and issubclass(found, ssl.SSLError):
+                return found
+    return OSError
 
 
 def error_in(text: str) -> str:

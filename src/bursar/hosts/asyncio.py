@@ -70,6 +70,8 @@ class AsyncioHost:
             raise HostMisuse(
                 "an AsyncioHost was made in one asyncio loop and started in another; make it where it runs"
             )
+        if self._pump is not None:
+            raise HostMisuse("this AsyncioHost drives another run already; give each run a host of its own")
         self._pump = pump
         self._start_ns = time.monotonic_ns()
 
@@ -394,7 +396,7 @@ class _Crossing(Wait):
     def _deliver(self) -> None:
         """At the beginning of a batch: the task goes on."""
         kernel, task, future = self._pump.kernel, self.task, self._future
-        if self._abandoned:
+        if self._abandoned or self._pump.over:
             return
         if future.cancelled():
             if self._asked and task.cancel_pending:

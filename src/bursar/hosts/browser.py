@@ -297,7 +297,7 @@ class _Promise:
         self.kernel.driver.pump.post(f"promise {entry.task.id} {entry.generation}", lambda: self._deliver(deliver))
 
     def _deliver(self, deliver: Callable[[], None]) -> None:
-        if not self.close():
+        if not self.close() or self.kernel.driver.pump.over:
             return
         task = self.entry.task
         try:

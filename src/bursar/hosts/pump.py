@@ -49,10 +49,21 @@ class PumpState(Enum):
 
 
 class Outside(NamedTuple):
-    """Something that happened outside the law: what it is called in the evidence, and what it does."""
+    """Something that happened outside the law: what it is called in the evidence, and what it does.
+
+    The first word of the label says what kind of thing it is: `evidence.replay` knows which of these a record can
+    bring about by itself, and which only the program can.
+    """
 
     label: str
     deliver: Callable[[], None]
+
+
+class Cut(NamedTuple):
+    """What is left of a batch that was cut: whether a limit was reached before, and how many decisions remain."""
+
+    full: bool
+    left: int
 
 
 class Outpost(Protocol):
@@ -114,7 +125,7 @@ class Pump:
         self._pending = False  # a call was deferred (P1)
         self._in_turn = False  # the call that is queued belongs to the same turn of the host
         self._left: int = burst_limit  # decisions that may still be made in this turn (P3)
-        self._cut: tuple[bool, int] | None = None  # a batch in parts: whether it is full, and the decisions left
+        self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
 
@@ -228,7 +239,7 @@ class Pump:
                 program.poll(task)
                 kernel.step_over(task)
                 if overdue is not None and left and kernel.runnable and overdue():
-                    self._cut = full, left
+                    self._cut = Cut(full, left)
                     break
             self._left = left
             return full or not left

@@ -13,6 +13,7 @@ import queue
 from collections.abc import Callable
 from typing import Any
 
+from bursar.errors import HostMisuse
 from bursar.hosts import Host
 from bursar.hosts.pump import Pump
 
@@ -24,6 +25,7 @@ class VirtualHost:
     virtual = True
 
     def __init__(self) -> None:
+        self._pump: Pump | None = None  # Invariant: set exactly while open
         self._now_ns = 0
         self._alarm_ns: int | None = None
         self._calls = False
@@ -31,10 +33,15 @@ class VirtualHost:
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def open(self, pump: Pump) -> None:
+        if self._pump is not None:
+            raise HostMisuse("this VirtualHost drives another run already; give each run a host of its own")
         self._pump = pump
+        self._now_ns = 0
+        self._alarm_ns = None
+        self._calls = False
 
     def close(self) -> None:
-        """Nothing is held."""
+        self._pump = None
 
     def now_ns(self) -> int:
         return self._now_ns
@@ -55,6 +62,7 @@ class VirtualHost:
 
     def run_until(self, over: Callable[[], bool]) -> None:
         pump, wakes = self._pump, self._wakes
+        assert pump is not None, "only an open host runs"
         while not over():
             while not wakes.empty():
                 wakes.get()
