@@ -51,7 +51,8 @@ lint: $(INSTALLED)
 	$(BIN)/basedpyright
 
 clean:
-	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis tests/browser/node_modules
+	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf tests/browser/node_modules tests/parity/artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The install is editable: Python files are used where they lie, so only a change of the project's settings

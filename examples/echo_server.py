@@ -11,7 +11,6 @@ Prints:
     bob   heard: b'anybody there?'
     greedy was cut after 25 round trips
     carol heard: b'still serving'
-    report: connection_lost: out of syscalls
 """
 
 import bursar
@@ -43,7 +42,7 @@ async def greedy(port):
             print(f"greedy was cut after {rounds} round trips")
 
 
-async def program():
+async def main():
     async with await bursar.listen_tcp("127.0.0.1", 0) as listener, bursar.nursery() as n:
         n.spawn(serve_echo, listener, n)
         await talk("alice", listener.port, b"hello, echo")
@@ -55,13 +54,6 @@ async def program():
 
 async def serve_echo(listener, n):
     await bursar.serve(listener, echo, n, budget=PURSE)
-
-
-async def main():
-    runtime = bursar.Runtime()
-    runtime.run(program)
-    for report in runtime.reports:
-        print(f"report: {report.kind}: {'out of syscalls' if 'out of syscalls' in report.detail else report.detail}")
 
 
 if __name__ == "__main__":

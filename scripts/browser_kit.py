@@ -76,7 +76,11 @@ def server(directory: Path, wheel: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server on this machine only; port 0: any free one."""
     if not PYODIDE.is_dir():
         sys.exit("Pyodide is not installed: run `make browser-kit` first")
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=os.fspath(directory), wheel=wheel))
+    handler = partial(Handler, directory=os.fspath(directory), wheel=wheel)
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        sys.exit(f"port {port}: {error.strerror}; try: python scripts/browser_kit.py serve DIR --port {port + 1}")
 
 
 def serve(directory: Path, port: int) -> None:

@@ -96,6 +96,8 @@ try {
     button.disabled = false;
   }
   find("#status").textContent = "";
+  gaps.length = 0; // loading Python does hold up the page; what is shown from here on is the scheduler's doing
+  last = performance.now();
   await running;
 } catch (error) {
   find("#status").textContent = String(error);

@@ -1,9 +1,9 @@
 """The program behind the page: tasks with budgets, in the event loop of a browser.
 
 It is ordinary Bursar. What is the page's own comes in through one object, `page`: a promise for the next button that
-is pressed, and a function that draws. Workers work a little and sleep a little. A runaway never stops by itself; it
-burns its budget and is cut, and meanwhile the page goes on drawing, because the pump hands over to it several times
-per frame.
+is pressed, and a function that draws. A worker works a little and sleeps a little, and ends well within its budget. A
+runaway never stops by itself; it burns its budget and is cut, and meanwhile the page goes on drawing, because the pump
+hands over to it several times per frame.
 """
 
 import json
@@ -14,7 +14,8 @@ from bursar import Budget, BudgetExceeded, Runtime
 from bursar.hosts.browser import BrowserHost, from_promise, guest
 
 WORKERS = 4  # at the beginning
-WORKER = Budget(ops=2_000)
+ROUNDS = 600  # of a worker: half a minute
+WORKER = Budget(ops=20_000)
 RUNAWAY = Budget(ops=250_000)
 DRAW_EVERY_S = 0.1
 KEPT = 14  # tasks on show; older ones make room once they are over
@@ -60,7 +61,7 @@ class Board:
 
 
 async def worker():
-    while True:
+    for _ in range(ROUNDS):
         await bursar.charge(ops=25)
         await bursar.sleep(0.05)
 

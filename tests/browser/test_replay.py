@@ -16,7 +16,7 @@ from bursar import Runtime
 from bursar.hosts.browser import BrowserHost, guest
 from inside import recorded
 
-runtime = Runtime(host=BrowserHost.of_page(), record="/tmp/run.trace", seed=5, workers=3)
+runtime = Runtime(host=BrowserHost.of_page(), record="run.trace", seed=5, workers=3)
 handoffs, handoff = 0, runtime.pump.host.handoff
 def counted():
     global handoffs
@@ -24,7 +24,7 @@ def counted():
     handoff()
 runtime.pump.host.handoff = counted
 value = await guest(runtime, recorded.main)
-trace = base64.b64encode(Path("/tmp/run.trace").read_bytes()).decode()
+trace = base64.b64encode(Path("run.trace").read_bytes()).decode()
 counts = {"handoffs": handoffs, "batches": runtime.pump.batch}
 {"value": value, "trace": trace, "fingerprint": runtime.fingerprint, **counts}
 """

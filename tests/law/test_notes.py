@@ -250,7 +250,7 @@ def test_a_turn_that_is_over_is_told_as_short_of_nothing_and_then_the_queue():
     kernel.bill(task, OP)
     with heard(kernel) as notes:
         assert kernel.bill(task, OP) is Bill.SUSPENDED
-    assert notes == [("task_exhausted", task, -1), ("task_enqueued", task, (kernel.workers[0], None))]
+    assert notes == [("task_exhausted", task, (-1, OP)), ("task_enqueued", task, (kernel.workers[0], None))]
 
 
 def test_a_task_that_is_put_on_hold_is_told_with_what_it_lacks():
@@ -259,7 +259,7 @@ def test_a_task_that_is_put_on_hold_is_told_with_what_it_lacks():
     task = running(kernel, budget=Budget(ops=0))
     with heard(kernel) as notes:
         assert kernel.bill(task, OP) is Bill.SUSPENDED
-    assert notes == [("task_exhausted", task, OPS), ("budget_held", task, "ops")]
+    assert notes == [("task_exhausted", task, (OPS, OP)), ("budget_held", task, "ops")]
 
 
 def test_money_that_is_made_is_told_before_the_recharge():

@@ -42,7 +42,8 @@ def dead_entries(timers: Timers) -> int:
 
 def test_timers_fire_by_deadline_then_by_id():
     timers = Timers()
-    deadlines = [random.Random(1).randrange(50) for _ in range(500)]
+    numbers = random.Random(1)
+    deadlines = [numbers.randrange(50) for _ in range(500)]
     armed = [arm(timers, d) for d in deadlines]
     assert fire_all(timers, 50) == sorted(armed, key=lambda t: (t.deadline_ns, t.id))
 
