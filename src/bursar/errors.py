@@ -157,7 +157,7 @@ class TraceError(BursarError):
 
 
 class TraceCut(TraceError):
-    """A trace file ends in the middle: the run was killed, or the file was cut. What it holds is good."""
+    """A trace file ends in the middle: the run goes on, or was killed, or the file was cut. What it holds is good."""
 
 
 class Divergence(BursarError):

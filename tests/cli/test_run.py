@@ -5,12 +5,14 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from bursar.evidence.trace import Trace
+from bursar.evidence.verify import verify
 
 
 @pytest.fixture
@@ -264,7 +266,12 @@ def test_a_trace_that_could_not_be_written_is_told_and_does_not_exit_0(bursar, p
 
 @pytest.mark.parametrize(
     ("record", "text"),
-    [("folder", "Is a directory"), ("nowhere/run.trace", "No such file or directory"), ("run.py/x", "Not a directory")],
+    [
+        ("folder", "Is a directory"),
+        ("nowhere/run.trace", "No such file or directory"),
+        ("run.py/x", "Not a directory"),
+        ("x" * 300, "File name too long"),
+    ],
 )
 def test_a_trace_that_can_never_be_written_is_refused_before_the_file_is_imported(
     bursar, program, tmp_path, record, text
@@ -273,6 +280,24 @@ def test_a_trace_that_can_never_be_written_is_refused_before_the_file_is_importe
     program("", "run.py")
     file = program("print('imported')\nasync def main():\n    print('ran')\n")
     assert refused(bursar("run", file, "--record", record), f"--record {record}: the trace cannot be written: {text}")
+
+
+def test_a_trace_does_not_take_the_place_of_its_program(bursar, program):
+    file = program("async def main():\n    print('ran')\n")
+    assert refused(bursar("run", file, "--record", file), f"--record {file}: the trace would take the place")
+    assert "print('ran')" in file.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_trace_can_go_through_a_pipe(bursar, program, tmp_path):
+    pipe, copied = tmp_path / "pipe", tmp_path / "run.trace"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: copied.write_bytes(pipe.read_bytes()))
+    reader.start()
+    answer = bursar("run", program("async def main():\n    return 'done'\n"), "--record", pipe)
+    reader.join()
+    assert (answer.returncode, answer.stdout) == (0, "done\n")
+    assert verify(Trace(copied)).decisions == 1
 
 
 def test_a_refused_command_leaves_no_trace_behind(bursar, program, tmp_path):
@@ -293,6 +318,7 @@ def refused(answer, *texts):
 
 def test_refuses_a_missing_file(bursar):
     assert refused(bursar("run", "nowhere.py"), "nowhere.py: there is no such file")
+    assert refused(bursar("run", "x" * 300), "there is no such file")
 
 
 def test_refuses_a_file_that_raises_at_import(bursar, program):

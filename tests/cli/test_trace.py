@@ -111,7 +111,8 @@ def test_show_prints_what_there_is_of_a_trace_that_was_cut(command, record, tmp_
     answer = command("trace", "show", "--json", "cut.trace")
     count = len(answer.stdout.splitlines())
     assert count > 10
-    assert refused(answer, f"cut.trace: the file ends in the middle: the run was killed, or the file was cut; {count} ")
+    why = "the run goes on, or was killed, or the file was cut"
+    assert refused(answer, f"cut.trace: the file ends in the middle: {why}; {count} ")
 
 
 # ---- verify
@@ -156,6 +157,13 @@ def test_strict_verification_finds_what_the_chain_does_not_show(command, record,
     answer = command("trace", "verify", "--strict", "run.trace")
     assert (answer.returncode, answer.stderr) == (1, "")
     assert answer.stdout.startswith("run.trace: does not hold: ")
+
+
+def test_strict_verification_is_refused_where_the_law_has_no_assertions(command, record):
+    record("run.trace")
+    answer = command("trace", "verify", "--strict", "run.trace", PYTHONOPTIMIZE="1")
+    assert refused(answer, "verify needs the assertions of the law")
+    assert command("trace", "verify", "run.trace", PYTHONOPTIMIZE="1").returncode == 0
 
 
 def test_verify_tells_unreadable_from_untrue_and_looks_at_every_file(command, record, tmp_path):
@@ -237,6 +245,15 @@ def test_export_refuses_what_it_cannot_do(command, record):
     assert refused(command("trace", "export", "run.trace"), "--format")
     answer = command("trace", "export", "run.trace", "--format", "jsonl", "-o", "nowhere/x")
     assert refused(answer, "nowhere/x: cannot be written: No such file or directory")
+
+
+def test_export_does_not_write_over_the_trace(command, record, tmp_path):
+    record("run.trace")
+    (tmp_path / "link").symlink_to("run.trace")
+    for output in ("run.trace", "link"):
+        answer = command("trace", "export", "run.trace", "--format", "jsonl", "-o", output)
+        assert refused(answer, f"{output}: is the trace itself, which would be lost")
+    assert command("trace", "verify", "run.trace").returncode == 0
 
 
 # ---- files that are no traces

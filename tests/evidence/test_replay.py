@@ -1075,6 +1075,24 @@ def test_the_command_finds_a_program_that_was_moved(recorded, path, tmp_path):
     assert command("replay", path, moved).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("x" * 300, "the program is not there"),
+        pytest.param(
+            "/proc/self/mem",
+            "/proc/self/mem: the program cannot be read: Input/output error",
+            marks=pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no such file here"),
+        ),
+    ],
+)
+def test_the_command_refuses_a_program_that_cannot_be_read(recorded, path, program, told):
+    done = command("replay", path, program)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_command_refuses_what_is_no_trace(recorded, path):
     path.write_bytes(path.read_bytes()[:100])
     done = command("replay", path)

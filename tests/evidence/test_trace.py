@@ -260,6 +260,17 @@ def test_a_trace_without_permission_is_refused_before_anything_runs():
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.skipif(traces.fcntl is None, reason="no locks here")
+def test_two_runs_are_not_recorded_into_one_file(path):
+    async def outer():
+        with pytest.raises(TraceError, match="the trace cannot be written: another run is being recorded there"):
+            bursar.run(nap, 0, record=path)
+
+    for _ in range(2):  # once it is over, the file is free again
+        bursar.run(outer, record=path)
+        assert [event.text for event in Trace(path).events() if event.name == "task_spawned"] == [outer.__qualname__]
+
+
 def test_a_full_disk_ends_the_recording_and_not_the_program():
     runtime = Runtime(clock="virtual", record="/dev/full")
     plain = Runtime(clock="virtual")

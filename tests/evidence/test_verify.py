@@ -1,6 +1,7 @@
 """`verify`: what the law could have left behind passes; what it could not is named."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -217,7 +218,8 @@ def changed(forgery: Forgery, name: str, place: int, value: int, which: int = 0)
     [
         ("timer_fired", 1, 2, "the law would have told timer_fired(task_id=4, timer_id=1"),
         ("task_enqueued", 1, 0, "the law would have told task_enqueued(task_id=2, queue=pinned"),
-        ("charged", 1, 0, "a charge is a positive amount"),
+        ("charged", 1, 0, "what is free is not charged"),
+        ("charged", 1, -1, "nobody pays less than nothing"),
         ("charged", 0, 5, "only the task that runs can do this, and task 2 runs"),
         ("task_spawned", 0, 1, "numbers grow: the next is 2 at least"),
         ("task_spawned", 4, 99, "the law would have told task_spawned"),
@@ -245,6 +247,145 @@ def test_a_charge_that_nobody_could_have_paid_is_refused_by_the_law_itself(path)
     forgery = Forgery(path)
     with pytest.raises(TraceError, match=r"the law refuses: BudgetExceeded: task 'naps' \(2\) is out of ops"):
         forgery.verify(changed(forgery, "charged", 1, 51))
+
+
+async def one_runs_out_and_one_is_interrupted():
+    async with bursar.nursery(cancel_on_failure=False) as n:
+        n.spawn(spends, 20, budget=bursar.Budget(ops=10))
+        n.spawn(spends, 20)
+
+
+async def spends(ops):
+    for _ in range(ops):
+        await bursar.charge(1)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_task_that_could_have_paid_and_had_its_turn_is_not_stopped(which, path):
+    """Whether a task that is stopped lacked the money, or the turn, follows from what it was to pay."""
+    with pytest.raises(BaseExceptionGroup):
+        recorded(path, one_runs_out_and_one_is_interrupted, yield_interval=12)
+    forgery = Forgery(path)
+    at = [i for i, record in enumerate(forgery.records) if record.name == "task_exhausted"][which]
+    stopped, paid = forgery.records[at], forgery.records[at - 1]
+    assert (stopped.of("component"), paid.name) == ([0, -1][which], "charged")
+    early = [*forgery.records[: at - 1], *forgery.records[at:]]  # one op before its time
+    with pytest.raises(TraceError, match=r"the law would have told charged\(task_id=\d, ops=1,") as caught:
+        forgery.verify(early)
+    assert caught.value.record == at - 1
+
+
+def forged(path: Path, fn, forge, **keywords) -> str:
+    """What is told of a trace of `fn` after `forge` has changed the list of its records."""
+    with suppress(BaseExceptionGroup):
+        recorded(path, fn, **keywords)
+    forgery = Forgery(path)
+    forgery.verify(forgery.records)
+    records = list(forgery.records)
+    forge(records)
+    with pytest.raises(TraceError) as caught:
+        forgery.verify(records)
+    return str(caught.value)
+
+
+def place(records: list[Record], name: str, after: int = 0, **numbers: int) -> int:
+    """Where the first record of this kind, with these numbers, is."""
+    wanted = numbers.items()
+    return next(
+        i
+        for i, record in enumerate(records)
+        if i >= after and record.name == name and all(record.of(field) == value for field, value in wanted)
+    )
+
+
+def pay(records: list[Record], at: int, task: int, sign: int = 1) -> None:
+    """One op more, or less, in the account that the task leaves behind."""
+    end = place(records, "task_done", at, task_id=task)
+    records[end] = records[end].with_number(2, records[end].of("ops") + sign)
+
+
+def one_op(task: int) -> Record:
+    return Record(KINDS["charged"], (task, 1, 0, 0, 0, 0), b"")
+
+
+async def cancels_before_it_begins():
+    async with bursar.nursery() as n:
+        n.spawn(nap, 1).cancel()
+
+
+def test_a_task_that_was_stopped_before_it_began_does_nothing(path):
+    def begin(records):
+        at = place(records, "cleanup_begun", task_id=4)
+        pay(records, at, 4)
+        records.insert(at + 1, one_op(4))
+
+    assert "the code of the task is over, and does nothing any more" in forged(path, cancels_before_it_begins, begin)
+
+
+async def cuts_one_off():
+    async with bursar.nursery() as n:
+        doomed = n.spawn(never_stops)
+        await bursar.sleep(1)
+        doomed.cancel()
+
+
+async def never_stops():
+    while True:
+        with suppress(bursar.Cancelled):
+            await bursar.sleep(0.5)
+
+
+def test_a_task_that_was_cut_off_awaits_nothing(path):
+    def go_on(records):
+        at = place(records, "scheduler_step_decision", place(records, "cleanup_cut"), task_id=4)
+        pay(records, at, 4)
+        records.insert(at + 1, one_op(4))
+
+    told = forged(path, cuts_one_off, go_on, cleanup=bursar.Cleanup(seconds=1.0))
+    assert "task 4 was cut off: the law would have closed it" in told
+
+
+async def waits_for_another():
+    event = bursar.Event()
+
+    async def wait():
+        await event.wait()
+
+    async with bursar.nursery() as n:
+        n.spawn(wait)
+        await bursar.sleep(1)
+        event.set()
+
+
+def test_nobody_waits_for_nothing(path):
+    def for_free(records):
+        at = place(records, "task_blocked", task_id=4)
+        pay(records, at, 4, -1)
+        del records[at - 1]
+
+    assert "the law would have charged the task for this first" in forged(path, waits_for_another, for_free)
+
+
+def test_who_waits_can_be_interrupted(path):
+    def deafen(records):
+        at = place(records, "task_blocked", task_id=4)
+        records[at] = records[at].with_number(1, 0)
+
+    assert "only who waits for the children it leaves" in forged(path, waits_for_another, deafen)
+
+
+async def two_run_out():
+    async with bursar.nursery(cancel_on_failure=False) as n:
+        for _ in range(2):
+            n.spawn(spends, 2, budget=bursar.Budget(ops=1))
+
+
+def test_a_nursery_does_not_hold_one_and_end_another(path):
+    def hold_the_second(records):
+        at = place(records, "budget_exceeded", task_id=5)
+        records[at] = Record(KINDS["budget_held"], (5,), b"ops")
+
+    assert "the law would have told budget_exceeded(task_id=5" in forged(path, two_run_out, hold_the_second)
 
 
 def test_a_trace_that_stops_while_tasks_live_is_not_whole(path):

@@ -40,9 +40,10 @@ def _always(records: list[Record], change: Change) -> bool:
 
 
 def _nobody_interrupts(records: list[Record], change: Change) -> bool:
-    """Nobody asks the task to stop while it waits. (One that cannot be interrupted may be woken by others as well.)"""
-    if change.before.of("interruptible"):
-        return True
+    """Nobody asks the task to stop while it waits."""
+    before = records[change.at - 1]
+    if change.before.of("interruptible"):  # it could wait for asyncio; or, unbilled, for the children that it leaves
+        return before.name not in ("charged", "timer_armed") or before.numbers[1:] == (1, 0, 0, 0, 1)
     found = _of_task(records, change.at, "cancel_requested", "cleanup_cut", "task_enqueued")
     return found is None or found.name == "task_enqueued"
 
@@ -98,6 +99,12 @@ def _after_one_op(records: list[Record], change: Change) -> bool:
     """It had just paid one op: it may as well have given way of its own accord."""
     before = records[change.at - 1]
     return before.name == "charged" and before.numbers[1:] == (1, 0, 0, 0, 0)
+
+
+def _still_too_much(records: list[Record], change: Change) -> bool:
+    """It asked for something else, and for too much all the same; or its turn was over, whatever it asked for."""
+    short = change.before.of("component")
+    return short < 0 or change.field != COMPONENTS[short] or change.after.of(change.field) > 0
 
 
 def _nothing_follows(records: list[Record], change: Change) -> bool:
@@ -165,6 +172,7 @@ EXCUSES = (
     *(Excuse("number", "task_spawned", component, _always) for component in COMPONENTS),
     *(Excuse("number", "nursery_opened", component, _always) for component in COMPONENTS),
     *(Excuse("number", "recharged", component, _always) for component in COMPONENTS),
+    *(Excuse("number", "task_exhausted", component, _still_too_much) for component in COMPONENTS),
     # whose credit it is matters only when that is used up
     Excuse("number", "task_tidies", "owner_id", _always),
     # choices of the program that had no effect

@@ -14,6 +14,8 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import typer
 
 COMMANDS = ("run", "replay", "trace", "demo", "info")
@@ -66,3 +68,11 @@ def refuse(message: str) -> NoReturn:
     """End the command because it cannot be carried out as written. The message names the remedy."""
     complain(message)
     raise SystemExit(EXIT_REFUSED)
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether writing the one would destroy the other."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False  # one of them is not there

@@ -11,6 +11,7 @@ program cannot be used.
 from __future__ import annotations
 
 import sys
+from os.path import isfile  # unlike `Path.is_file`, it takes a name that cannot be one for no file
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -64,7 +65,7 @@ def source(trace: Trace, given: Path | None, args: list[str] | None) -> tuple[Pa
     if not isinstance(arguments, list) or not all(isinstance(a, str) for a in cast("list[Any]", arguments)):
         refuse(f"{trace.path}: the trace does not say what arguments its program had")
     path = given or Path(str(named))
-    if not path.is_file():
+    if not isfile(path):
         refuse(f"{path}: the program is not there; name its file after the trace")
     return path, cast("list[str]", arguments)
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
+from os.path import isfile  # unlike `Path.is_file`, it takes a name that cannot be one for no file
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Annotated, Any, Literal, cast
@@ -23,10 +24,10 @@ from typing import Annotated, Any, Literal, cast
 import typer
 
 from bursar import Budget, Runtime
-from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse
+from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse, same_file
 from bursar.cli.info import kernel_in_use
 from bursar.errors import BudgetExceeded, BursarError, NotBuilt
-from bursar.evidence.trace import digest_of
+from bursar.evidence.trace import claim, digest_of
 
 MODULE_NAME = "__bursar_main__"
 
@@ -70,7 +71,7 @@ def run(
     except BursarError as error:
         refuse(str(error))
     if record is not None:
-        require_writable(record)
+        require_writable(record, file)
     main = load_main(file, arguments)
     budget = Budget(ops=ops, memory=memory, spawns=spawns, channel_ops=channel_ops, syscalls=syscalls)
     try:
@@ -103,11 +104,15 @@ def check_built(file: Path) -> None:
         raise NotBuilt(f"{file}: workflow files are not built yet; give a Python file with 'async def main'")
 
 
-def require_writable(record: Path) -> None:
+def require_writable(record: Path, program: Path) -> None:
     """Refuse a trace that can never be written, before the program's file is even imported."""
-    new = not record.exists()
+    if same_file(record, program):
+        refuse(f"--record {record}: the trace would take the place of the program itself; give it a name of its own")
     try:
-        record.open("ab").close()
+        if record.is_fifo():
+            return  # whoever reads it would take the attempt for the whole trace
+        new = not record.exists()
+        claim(record).close()
         if new:
             record.unlink()
     except OSError as error:
@@ -147,7 +152,7 @@ def load_main(file: Path, arguments: list[str]) -> Main:
 
 def load_module(file: Path, arguments: list[str]) -> ModuleType:
     """Import the file as Python would start it: its folder on `sys.path`, its arguments in `sys.argv`."""
-    if not file.is_file():
+    if not isfile(file):
         refuse(f"{file}: there is no such file")
     path = str(file.resolve())
     module = ModuleType(MODULE_NAME)

@@ -20,9 +20,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bursar.cli import EXIT_FAILED, EXIT_REFUSED, complain, refuse
+from bursar.cli import EXIT_FAILED, EXIT_REFUSED, complain, refuse, same_file
 from bursar.cli.demo import make_console
-from bursar.errors import TraceError
+from bursar.errors import BursarError, TraceError
 from bursar.evidence import diff as differing
 from bursar.evidence.events import KINDS, Event, fingerprint
 from bursar.evidence.export import FORMATS
@@ -126,12 +126,10 @@ def verified(file: Path, strict: bool) -> int:
     try:
         found = Trace(file)
         told = summary(found)
-        wrong = wrong_in_chain(found)
+        wrong = wrong_by_law(found) if strict else wrong_in_chain(found)  # the chain is a part of the law
     except TraceError as error:
         complain(str(error))
         return EXIT_REFUSED
-    if strict and not wrong:
-        wrong = wrong_by_law(found)
     print(f"{file}: does not hold: {wrong}" if wrong else f"{file}: holds: {told}")
     return EXIT_FAILED if wrong else 0
 
@@ -152,6 +150,8 @@ def wrong_by_law(found: Trace) -> str:
         verify_law(found)
     except TraceError as error:
         return str(error).removeprefix(f"{found.path}: ")
+    except BursarError as error:
+        refuse(str(error))
     return ""
 
 
@@ -222,6 +222,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a trace as a picture for ui.perfetto.dev, or as JSON lines."""
+    if output is not None and same_file(output, file):
+        refuse(f"{output}: is the trace itself, which would be lost; give the output a name of its own")
     with readable():
         found = Trace(file)
         with opened(output) as out:

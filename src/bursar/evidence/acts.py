@@ -13,7 +13,7 @@ from bursar.errors import BudgetExceeded
 from bursar.evidence.catalogue import CANCEL_KINDS, NONE
 from bursar.evidence.model import FAILURES, Model, Record, budget_of
 from bursar.law import cancel
-from bursar.law.budget import CHANNEL, MEMORY, PAID, SPAWNS, Pools
+from bursar.law.budget import CHANNEL, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
@@ -54,6 +54,7 @@ class Acts(Model):
             raise self.records.wrong(f"the block of {nursery.name} has not ended")
         self.end_nursery(nursery)
         del self._nurseries[region]
+        self._holding.pop(region, None)
 
     def on_nursery_cancelling(self, id: int, region: int, cause: int, by: int) -> None:
         """The block of the nursery was asked before, or is behind a shield."""
@@ -131,11 +132,15 @@ class Acts(Model):
 
     # ---- economy
 
+    def _cost(self, amounts: Sequence[int]) -> Cost:
+        if min(amounts) < 0:
+            raise self.records.wrong("nobody pays less than nothing")
+        return tuple((component, amount) for component, amount in enumerate(amounts) if amount)
+
     def on_charged(self, id: int, *amounts: int) -> None:
-        task = self._acting(id)
-        cost = tuple((component, amount) for component, amount in enumerate(amounts) if amount)
-        if not cost or min(amounts) < 0:
-            raise self.records.wrong("a charge is a positive amount")
+        task, cost = self._acting(id), self._cost(amounts)
+        if not cost:
+            raise self.records.wrong("what is free is not charged")
         if cost != CHANNEL:  # these may be charged to a task that does not await
             self._awaits(task)
             if task.turn_left <= 0:
@@ -143,20 +148,10 @@ class Acts(Model):
         self.charge_now(task, cost)
         self.paid = cost
 
-    def on_task_exhausted(self, id: int, component: int) -> None:
+    def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
         self._awaits(task)
-        over = task.turn_left <= 0
-        if over and component == PAID:
-            self._exhausted(task, PAID)
-            self._ready(task)
-            return
-        if over or not 0 <= component < len(task.pools) or component in (MEMORY, SPAWNS) or task.cleanup_left >= 0:
-            raise self.records.wrong("the law would not have stopped the task for this")
-        left = task.pools[component].left
-        if left is None:
-            raise self.records.wrong("the task draws on a purse that never runs dry")
-        self._run_dry(task, component, ((component, left + 1),))
+        self.bill(task, self._cost(amounts))
 
     def on_minted(self, id: int, *amounts: int) -> None:
         if self.current is None:

@@ -255,6 +255,12 @@ def _woken(kernel: Any, task: Task | None, detail: tuple[int, Notice]) -> Descri
     return (_id(task), *detail), ""
 
 
+def _exhausted(kernel: Any, task: Task | None, detail: tuple[int, Cost]) -> Described:
+    """With what it could not pay, by which anybody can see that it could not."""
+    component, cost = detail
+    return (_id(task), component, *_cost(cost)), ""
+
+
 def _stale(kernel: Any, task: Task | None, detail: tuple[int, int]) -> Described:
     """The task may be over, so its region is in the record."""
     return (_id(task), task.nursery.id if task is not None else 0, *detail), ""
@@ -282,7 +288,7 @@ _kind("task_dequeued", TASK, describe=_only_task)
 _kind("task_woken", TASK, GENERATION, NOTICE, describe=_woken)
 _kind("stale_wake", TASK, REGION, GENERATION, NOTICE, describe=_stale, error="StaleWake")
 _kind("task_blocked", TASK, Field("interruptible", "B", names=YES_NO), describe=_blocked, text="reason")
-_kind("task_exhausted", TASK, COMPONENT, describe=lambda kernel, task, component: ((_id(task), component), ""))
+_kind("task_exhausted", TASK, COMPONENT, *MONEY, describe=_exhausted)
 _kind(
     "task_done",
     TASK,

@@ -23,7 +23,7 @@ from bursar.errors import TraceError
 from bursar.evidence.catalogue import KINDS, NONE, Kind, Numbers
 from bursar.evidence.events import Context
 from bursar.law import cancel
-from bursar.law.budget import OP, Budget, Cost
+from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
 from bursar.law.cancel import Block, CancelKind, CancelPhase
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
@@ -159,10 +159,11 @@ class Model(Kernel):
         self.root.cancel_on_failure = False
         self.root.capabilities = {**self.root.capabilities, CapSpawn: self.registry.mint(CapSpawn())}  # all may spawn
         self._nurseries: dict[int, Nursery] = {self.root.id: self.root}
+        self._holding: dict[int, bool] = {}  # nurseries in which somebody ran out
         self._debtors: dict[int, Task] = {}  # tasks that are over, and whose cleanup credit is used
         self._armed: list[Timer] = []  # by the task that runs, for the wait that comes
         self._ended: Task | None = None  # the task that ended last
-        self.returned: set[int] = set()  # tasks that were told to stop and returned
+        self.returned: set[int] = set()  # tasks that were told to stop, and whose code is over
         self.paid: Cost | None = None  # what was charged last, if nothing happened since
         self.observe(self._heard)
 
@@ -183,10 +184,16 @@ class Model(Kernel):
             raise records.wrong(self._instead(Record(kind, numbers, str(text).encode())))
         records.advance()
         if name == "task_exhausted" and task is not None:
-            task.nursery.hold = records.comes("budget_held")  # a rule of the nursery, which shows only now
+            self._learn_to_hold(task)
         elif name == "cancel_requested" and task is not None:
             scope = list(cancel.outward(task))[-1 - numbers[3]]
             scope.reason = replace(detail, detail=found.text.decode("utf-8", "replace"))
+
+    def _learn_to_hold(self, task: Task) -> None:
+        """Whether a nursery holds those who run out is a rule of its own, which shows when the first one does."""
+        nursery = task.nursery
+        if task.short_of != PAID and nursery.reason is None and not task.requested:
+            nursery.hold = self._holding.setdefault(nursery.id, self.records.comes("budget_held"))
 
     def _laws_words(self, name: str, detail: Any) -> bool:
         """Whether the text can be known; else it contains words of the program."""
@@ -216,7 +223,9 @@ class Model(Kernel):
         return task
 
     def _awaits(self, task: Task) -> None:
-        """A request to stop is delivered before whatever the task awaits takes effect."""
+        """A request to stop is delivered before what the task awaits takes effect; who is cut off awaits nothing."""
+        if task.cut:
+            raise self.records.wrong(f"task {task.id} was cut off: the law would have closed it")
         if task.cancel_pending and cancel.deliverable(task) is not None:
             raise self.records.wrong(f"the law would have told task {task.id} first that it is to stop")
 
@@ -264,6 +273,11 @@ class Model(Kernel):
         task, timers, self._armed = self._acting(id), self._armed, []
         if interruptible:
             self._awaits(task)
+            joins = any(scope.exiting for scope in cancel.outward(task))  # waiting for one's children is free
+            if not timers and not joins:
+                self._billed()
+        elif self.paid != SYSCALL and (self.paid or timers or not task.has_children()):
+            raise self.records.wrong("only who waits for the children it leaves, or for asyncio, is not interrupted")
         self.blocked(task, _Wait(task, bool(interruptible), timers))
 
     def on_task_woken(self, id: int, generation: int, notice: int) -> None:

@@ -347,7 +347,11 @@ def require_program(trace: Trace, file: Path) -> None:
     """Refuse a trace of another program than the one in `file`, or of what that was before it was changed."""
     recorded = trace.header.get("program")
     origin = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
-    if origin.get("sha256") != digest_of(file):
+    try:
+        digest = digest_of(file)
+    except OSError as error:
+        raise TraceError(f"{file}: the program cannot be read: {error.strerror or brief(error)}") from None
+    if origin.get("sha256") != digest:
         raise TraceError(
             f"{trace.path}: was recorded from {origin.get('file')}; {file} is another program, or was changed since "
             "(its digest differs); --force replays it all the same"

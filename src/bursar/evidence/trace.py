@@ -27,6 +27,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+try:
+    import fcntl
+except ImportError:  # not on every platform
+    fcntl = None
+
 from bursar.errors import TraceCut, TraceError, brief
 from bursar.evidence.events import BY_CODE, KINDS, Context, Event, Kind, Numbers
 from bursar.law.chain import fingerprint, link, seed_chain
@@ -83,6 +88,20 @@ def digest_of(path: Path) -> str:
 # ---- writing
 
 
+def claim(path: Path) -> BinaryIO:
+    """Open a file for one run alone, as it is: two that wrote into one would leave the trace of neither."""
+    file = path.open("ab")
+    if fcntl is not None and path.is_file():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise BlockingIOError(error.errno, "another run is being recorded there") from None
+        except OSError:
+            pass  # a file system without locks
+    return file
+
+
 class Recorder:
     """The observer that writes a trace file. Trouble with the file ends the recording, never the program."""
 
@@ -97,7 +116,9 @@ class Recorder:
             raise TraceError(f"{self.path}: the header of the trace would be {len(text):,} bytes long")
         self._buffer = bytearray(MAGIC + _LENGTH.pack(len(text)) + text)
         try:
-            self._file: BinaryIO | None = self.path.open("wb")
+            self._file: BinaryIO | None = claim(self.path)
+            if self.path.is_file():
+                self._file.truncate(0)
         except (OSError, ValueError) as error:
             raise TraceError(f"{self.path}: the trace cannot be written: {_told(error)}") from None
         self.flush()
@@ -297,7 +318,7 @@ class _Reader:
         data = self._file.read(size) if size <= self._size - self._read else b""
         if len(data) < size:
             raise self._fail(
-                f"the file ends in the middle: the run was killed, or the file was cut; "
+                f"the file ends in the middle: the run goes on, or was killed, or the file was cut; "
                 f"{self._count:,} whole records can be read",
                 TraceCut,
             )

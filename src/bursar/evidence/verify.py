@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from bursar.errors import TraceError, brief, type_name
+from bursar.errors import BursarError, TraceError, brief, type_name
 from bursar.evidence.acts import Acts
 from bursar.evidence.catalogue import CANCEL_KINDS
 from bursar.evidence.model import Record, Records
@@ -105,6 +105,7 @@ class _Verifier(Acts):
         self._label = ""  # of the last of them
         self._steps = 0  # decisions, in this turn
         self._polled: Task | None = None  # the task of the step that is under way
+        self._first = 0  # the number of the first record of that poll
         self._full = False  # the last batch reached a limit
         self._same_turn: bool | None = False  # whether the next batch belongs to this turn; None: not known
         self._alarm_ns: int | None = None  # the deadline that virtual time may jump to
@@ -147,10 +148,17 @@ class _Verifier(Acts):
             raise self.records.wrong(f"this does not happen by itself, {self._stage.value}")
 
     def _ends(self, record: Record) -> None:
-        """The task that runs has returned: what is left is to end it, after its children."""
+        """The code of the task that runs is over: what is left is to end it, after its children."""
         own = record.name == "obligation_settled" and record.numbers[2] != Settled.LEAKED
         if record.name not in ENDING or own:
-            raise self.records.wrong("the task has returned, and does nothing any more")
+            raise self.records.wrong("the code of the task is over, and does nothing any more")
+
+    def on_cancel_delivered(self, id: int, *cause: int) -> None:
+        """A task that is told before it has begun never begins."""
+        unbegun = self._acting(id).generation == 1 and self.records.number == self._first
+        super().on_cancel_delivered(id, *cause)
+        if unbegun:
+            self.returned.add(id)
 
     # ---- turns and batches
 
@@ -197,6 +205,7 @@ class _Verifier(Acts):
         self._polled = self.step()
         if self._polled is None:
             raise self.records.wrong("the law would have found nothing to dispatch")
+        self._first = self.records.number
 
     def on_scheduler_step_end(self, id: int, state: int) -> None:
         task, self._polled = self._polled, None
@@ -287,6 +296,8 @@ class _Verifier(Acts):
 
 def verify(trace: Trace) -> Verdict:
     """Follow a trace from its first record to its last. Raises `TraceError` at the first one that does not fit."""
+    if not __debug__:
+        raise BursarError("verify needs the assertions of the law, which `python -O` leaves out; run it without -O")
     for name, value in LAWFUL.items():
         if trace.header.get(name) != value:
             raise TraceError(f"{trace.path}: {name} is {trace.header.get(name)!r}, and {value} in this law")

@@ -45,7 +45,7 @@ class Ledger(Dispatch):
         """Charge the RUNNING task for what it asks for. An error is to be raised where it asked."""
         if task.turn_left <= 0:
             self.counters["turns_over"] += 1
-            self._exhausted(task, PAID)
+            self._exhausted(task, PAID, cost)
             self._ready(task)
             return Bill.SUSPENDED
         cleaning = task.cleanup_left >= 0
@@ -99,7 +99,7 @@ class Ledger(Dispatch):
             task.cleanup_left -= ops
         return short
 
-    def _exhausted(self, task: Task, component: int) -> None:
+    def _exhausted(self, task: Task, component: int, cost: Cost) -> None:
         """Nothing was charged and nothing was done: a wake that came meanwhile has nothing to end."""
         self._poll_over(task)
         move(task, State.EXHAUSTED)
@@ -107,12 +107,12 @@ class Ledger(Dispatch):
         self._discard_answer(task)
         task.short_of = component
         task.since_ns = self.now_ns
-        self.note("task_exhausted", task, component)
+        self.note("task_exhausted", task, (component, cost))
 
     def _run_dry(self, task: Task, component: int, cost: Cost) -> None:
         """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
         self.counters["exhausted"] += 1
-        self._exhausted(task, component)
+        self._exhausted(task, component, cost)
         task.error = self.shortage(task, component, cost)
         nursery = task.nursery
         if not nursery.hold or nursery.reason is not None or task.requested:
