@@ -130,7 +130,8 @@ def verified(file: Path, strict: bool) -> int:
     except TraceError as error:
         complain(str(error))
         return EXIT_REFUSED
-    print(f"{file}: does not hold: {wrong}" if wrong else f"{file}: holds: {told}")
+    good = "holds, every decision by the law" if strict else "holds"
+    print(f"{file}: does not hold: {wrong}" if wrong else f"{file}: {good}: {told}")
     return EXIT_FAILED if wrong else 0
 
 
