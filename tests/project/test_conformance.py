@@ -132,7 +132,6 @@ ROOMS = {
     "native/engine": ("native/engine/",),
     "native/fiber": ("native/fiber/",),
     "admission": ("admission/",),
-    "hosts/native": ("hosts/native.py",),  # built, but without files and sockets
     "compiler": ("compiler/",),
 }
 
