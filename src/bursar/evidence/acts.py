@@ -11,7 +11,8 @@ from typing import Final, cast
 
 from bursar.errors import BudgetExceeded
 from bursar.evidence.catalogue import CANCEL_KINDS, NONE
-from bursar.evidence.model import FAILURES, Model, Record, budget_of
+from bursar.evidence.events import Record
+from bursar.evidence.model import FAILURES, Model, budget_of
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
@@ -39,7 +40,7 @@ class Acts(Model):
     def on_nursery_opened(self, id: int, region: int, *granted: int) -> None:
         self._number(region)
         self._billed()
-        name = cast("Record", self.records.next).text.decode("utf-8", "replace")
+        name = cast("Record", self.records.next).said
         nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
         nursery.name = name
         nursery.cancel_on_failure = False  # whether it does is the program's choice: an act
@@ -95,7 +96,7 @@ class Acts(Model):
                 fits = False
         if not fits or kind is None:
             raise self.records.wrong("nobody could have asked for this, in this name and for this reason")
-        text = cast("Record", self.records.next).text.decode("utf-8", "replace")
+        text = cast("Record", self.records.next).said
         return CancelReason(kind, text, None if by == NONE else by)
 
     def on_cancel_delivered(self, id: int, *_: int) -> None:
@@ -112,7 +113,7 @@ class Acts(Model):
 
     def on_obligation_made(self, id: int, obligation: int, settled: int) -> None:
         self._number(obligation)
-        what = cast("Record", self.records.next).text.decode("utf-8", "replace")
+        what = cast("Record", self.records.next).said
         self.promise(self._live(id), what, "", self._given_back)
 
     def on_obligation_settled(self, id: int, number: int, settled: int) -> None:

@@ -8,6 +8,7 @@ be recorded wrongly. `fingerprint` is a hash over what must be the same on every
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -31,10 +32,13 @@ __all__ = [  # the catalogue's names can be had here too
     "Field",
     "Kind",
     "Numbers",
+    "Record",
     "fingerprint",
     "pack_answer",
     "unpack_answer",
 ]
+
+_ADDRESS: Final = re.compile(rb"\b0x[0-9A-Fa-f]+")
 
 MANDATORY: Final = (
     "task_id",
@@ -48,6 +52,31 @@ MANDATORY: Final = (
     "cancel_streak_limit",
     "error_class",  # empty unless something failed
 )
+
+
+class Record(NamedTuple):
+    """One event as a trace holds it: only what is new."""
+
+    kind: Kind
+    numbers: Numbers
+    text: bytes
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def said(self) -> str:
+        return self.text.decode("utf-8", "replace")
+
+    def same(self, other: Record) -> bool:
+        """Equal, but for the addresses of objects that a program has put into words."""
+        if self.kind is not other.kind or self.numbers != other.numbers:
+            return False
+        return self.text == other.text or _ADDRESS.sub(b"0x", self.text) == _ADDRESS.sub(b"0x", other.text)
+
+    def __str__(self) -> str:
+        return str(Context().event(*self))
 
 
 class Event(NamedTuple):

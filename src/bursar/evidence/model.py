@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from bursar.errors import TraceError
-from bursar.evidence.catalogue import KINDS, NONE, Kind, Numbers
-from bursar.evidence.events import Context
+from bursar.evidence.catalogue import KINDS, NONE
+from bursar.evidence.events import Context, Record
 from bursar.law import cancel
 from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
 from bursar.law.cancel import Block, CancelKind, CancelPhase
@@ -42,25 +42,10 @@ WORDS: Final = frozenset(  # kinds whose text is made up by the law, or was told
 LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 
 
-class Record(NamedTuple):
-    """One record of a trace."""
-
-    kind: Kind
-    numbers: Numbers
-    text: bytes
-
-    @property
-    def name(self) -> str:
-        return self.kind.name
-
-    def __str__(self) -> str:
-        return str(Context().event(*self))
-
-
 class Records:
     """The records of a trace, one after the other, with a look at the next one."""
 
-    def __init__(self, records: Iterator[tuple[Kind, Numbers, bytes]]) -> None:
+    def __init__(self, records: Iterator[Record]) -> None:
         self._rest = records
         self.number = -1  # of the next one, counted from 0
         self.next: Record | None = None
@@ -68,8 +53,7 @@ class Records:
 
     def advance(self) -> None:
         self.number += 1
-        found = next(self._rest, None)
-        self.next = None if found is None else Record(*found)
+        self.next = next(self._rest, None)
 
     def comes(self, name: str) -> bool:
         return self.next is not None and self.next.kind.name == name
@@ -187,7 +171,7 @@ class Model(Kernel):
             self._learn_to_hold(task)
         elif name == "cancel_requested" and task is not None:
             scope = list(cancel.outward(task))[-1 - numbers[3]]
-            scope.reason = replace(detail, detail=found.text.decode("utf-8", "replace"))
+            scope.reason = replace(detail, detail=found.said)
 
     def _learn_to_hold(self, task: Task) -> None:
         """Whether a nursery holds those who run out is a rule of its own, which shows when the first one does."""
@@ -247,7 +231,7 @@ class Model(Kernel):
         if nursery is None:
             raise self.records.wrong(f"there is no nursery {region}")
         self._number(id)
-        name = cast("Record", self.records.next).text.decode("utf-8", "replace")
+        name = cast("Record", self.records.next).said
         outside = self.current is None and not pinned  # another thread spawned it, in the name of the owner
         by = nursery.owner if outside else None
         task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)

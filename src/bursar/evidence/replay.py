@@ -150,7 +150,7 @@ class ReplayPump(Pump):
         record = self._tape.upcoming("outside")
         if record is None or self._tape.failure is not None:
             return None
-        label = record.text.decode("utf-8", "replace")
+        label = record.said
         return Outside(label, self._delivery(label))
 
     def _delivery(self, label: str) -> Callable[[], None]:

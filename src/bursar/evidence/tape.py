@@ -9,12 +9,11 @@ kept, and raised with the next event that the pump itself tells.
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from bursar.errors import Divergence, HostLost, TraceCut, TraceError, brief
-from bursar.evidence.events import KINDS, Context, Kind, Numbers
+from bursar.evidence.events import KINDS, Context, Record
 from bursar.evidence.trace import TEXT_BYTES_MAX, Trace, versions
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
@@ -25,22 +24,6 @@ NOISE: Final = frozenset(  # what depends on the host, and has no effect: a call
 )
 TORN_DOWN: Final = "run_torn_down"  # what comes after it happened while nobody drove the program any more
 OUTER: Final = frozenset({"host_turn", "scheduler_step_begin", "scheduler_step_end"})  # told by the pump itself (R3)
-
-_ADDRESS: Final = re.compile(rb"\b0x[0-9A-Fa-f]+")
-
-
-class Record(NamedTuple):
-    """One record of a trace, or one that the program just made."""
-
-    kind: Kind
-    numbers: Numbers
-    text: bytes
-
-    def same(self, other: Record) -> bool:
-        """Equal, but for the addresses of objects that a program has put into words."""
-        if self.kind is not other.kind or self.numbers != other.numbers:
-            return False
-        return self.text == other.text or _ADDRESS.sub(b"0x", self.text) == _ADDRESS.sub(b"0x", other.text)
 
 
 class Tape:
@@ -60,18 +43,18 @@ class Tape:
 
     def _load(self) -> None:
         try:
-            self.next = next((Record(*record) for record in self._records if not self._is_noise(record)), None)
+            self.next = next((record for record in self._records if not self._is_noise(record)), None)
         except TraceCut as cut:
             self.next, self._cut = None, cut
 
-    def _is_noise(self, record: tuple[Kind, Numbers, bytes]) -> bool:
-        noise = record[0].name in NOISE
+    def _is_noise(self, record: Record) -> bool:
+        noise = record.name in NOISE
         self.number += noise
         return noise
 
     def upcoming(self, name: str) -> Record | None:
         """The next record, if it is of that kind."""
-        return self.next if self.next is not None and self.next.kind.name == name else None
+        return self.next if self.next is not None and self.next.name == name else None
 
     def now_ns(self) -> int:
         """The time; where the trace says nothing about it, it stood still."""

@@ -33,7 +33,7 @@ except ImportError:  # not on every platform
     fcntl = None
 
 from bursar.errors import TraceCut, TraceError, brief
-from bursar.evidence.events import BY_CODE, KINDS, Context, Event, Kind, Numbers
+from bursar.evidence.events import BY_CODE, KINDS, Context, Event, Kind, Numbers, Record
 from bursar.law.chain import fingerprint, link, seed_chain
 from bursar.law.dispatch import WORKERS_MAX
 from bursar.law.kernel import Kernel
@@ -263,7 +263,7 @@ class Trace:
         """Where its decision chain starts."""
         return seed_chain(self.header["seed"], self.header["workers"])
 
-    def records(self) -> Iterator[tuple[Kind, Numbers, bytes]]:
+    def records(self) -> Iterator[Record]:
         """The bare records. Raises `TraceError` where the file stops making sense."""
         with self._open() as reader:
             reader.header()
@@ -358,7 +358,7 @@ class _Reader:
             raise self._fail(f"the header speaks of {header['workers']} workers; 1 to {WORKERS_MAX} make sense")
         return header
 
-    def records(self, chain: int) -> Iterator[tuple[Kind, Numbers, bytes]]:
+    def records(self, chain: int) -> Iterator[Record]:
         """Each record; at the end, whether the end fits them. `chain` is where the decisions start from."""
         while (code := self._take(1)) != bytes((END,)):
             kind = BY_CODE.get(code[0])
@@ -370,7 +370,7 @@ class _Reader:
             if kind.name == "scheduler_step_decision":
                 chain = numbers[-1]
             self._count += 1
-            yield kind, tuple(numbers), text
+            yield Record(kind, tuple(numbers), text)
         self._end(chain)
 
     def _check_names(self, kind: Kind, numbers: list[int]) -> None:

@@ -20,7 +20,8 @@ from typing import Any, Final
 from bursar.errors import BursarError, TraceError, brief, type_name
 from bursar.evidence.acts import Acts
 from bursar.evidence.catalogue import CANCEL_KINDS
-from bursar.evidence.model import Record, Records
+from bursar.evidence.events import Record
+from bursar.evidence.model import Records
 from bursar.evidence.trace import Trace
 from bursar.law.cancel import CancelKind
 from bursar.law.chain import fingerprint
@@ -188,7 +189,7 @@ class _Verifier(Acts):
         if self._stage is not Stage.INTAKE or self._outside == self._burst or self.records.next is None:
             raise self.records.wrong(f"at the beginning of a batch, and {self._burst} at most, come in from outside")
         self._outside += 1
-        self._label = self.records.next.text.decode("utf-8", "replace")
+        self._label = self.records.next.said
         self.records.advance()
 
     def on_stale_timer(self, id: int, region: int, timer: int, generation: int) -> None:
