@@ -431,7 +431,8 @@ class Machine(RuleBasedStateMachine):
         if record.outcome is not None or any(scope.shielded for t in family(record) for scope in outward(t)):
             return
         handle.cancel("must end")
-        deadline_ns = self.kernel.now_ns + 3 * 2_000_000_000
+        generations = 2 + sum(1 for _ in family(record))  # each cleans up after the one below it, in its own time
+        deadline_ns = self.kernel.now_ns + generations * self.kernel.cleanup_ns
         for _ in range(END_MAX):
             if record.outcome is not None:
                 return
