@@ -10,7 +10,6 @@ from support.script import Await
 
 import bursar
 from bursar import Runtime
-from bursar.hosts import Files, Loop
 from bursar.hosts.native import NativeHost
 from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.runtime import make_host
@@ -187,10 +186,9 @@ def test_a_virtual_clock_is_put_only_on_a_host_with_a_real_one():
 def test_a_virtual_clock_changes_nothing_but_the_time():
     host = VirtualClock(NativeHost())
     assert host.name == "native, virtual clock"
-    assert isinstance(host, Loop)
-    assert isinstance(host, Files)
+    assert all(hasattr(host, name) for name in ("run_until", "watch", "unwatch"))
     assert len(host.entropy(16)) == 16
-    assert not isinstance(VirtualClock(VirtualHost()), Files)
+    assert not hasattr(VirtualClock(VirtualHost()), "watch")
 
 
 def test_what_a_host_does_not_have_its_virtual_clock_does_not_have_either():

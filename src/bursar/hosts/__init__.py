@@ -15,7 +15,7 @@ at all is found out when its loop returns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,6 @@ class Shared(Host, Protocol):
         ...
 
 
-@runtime_checkable
 class Loop(Host, Protocol):
     """A host that is a loop of its own, and can be run to the end by whoever calls."""
 
@@ -75,7 +74,6 @@ class Loop(Host, Protocol):
         ...
 
 
-@runtime_checkable
 class Files(Host, Protocol):
     """A host that knows when a file or a socket can be read or written."""
 
