@@ -10,15 +10,11 @@ up.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import profile as profiles
@@ -43,6 +39,7 @@ from bursar.hosts import Host
 from bursar.hosts.native import NativeHost
 from bursar.hosts.pump import Pump
 from bursar.hosts.virtual import VirtualClock, VirtualHost
+from bursar.interrupt import Interrupts
 from bursar.law import cancel
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -90,16 +87,6 @@ def make_host(host: Host | None, clock: str) -> Host:
     if host is None:
         return VirtualHost() if clock == "virtual" else NativeHost()
     return cast("Host", VirtualClock(host)) if clock == "virtual" and not host.virtual else host
-
-
-def heard(dump_signal: int | None, host: Host) -> int | None:
-    """The signal, if the host lets us listen for one."""
-    if dump_signal is not None and not hasattr(host, "run_until"):
-        raise HostMisuse(
-            f"dump_signal: host {host.name!r} is a guest in a loop that is not ours, and so are the signals there; "
-            "have that loop print runtime.snapshot() when one comes"
-        )
-    return dump_signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +158,10 @@ class Runtime:
         self.pump = self._make_pump()
         self.thread = threading.get_ident()  # where it runs
         self.on_end: Callable[[], None] | None = None
-        self._coroutines = Coroutines(self.kernel)
+        self._interrupts = Interrupts(self, self._host, dump_signal)
+        self._coroutines = Coroutines(self.kernel, self._interrupts)
         self._coroutines.clock = self.pump.now_ns
         self._generators = AsyncGenerators(self.kernel, self._host.wake)
-        self._dump_signal = heard(dump_signal, self._host)
         self._record = record
         self._recorder: Recorder | None = None
         self.program: dict[str, Any] = {}  # what a trace says about where the program came from
@@ -185,7 +172,6 @@ class Runtime:
         }
         self._main: Task | None = None
         self._stop_asked = False
-        self._interrupts = 0
         self._deadlock: Deadlock | None = None
 
     def _make_pump(self) -> Pump:
@@ -204,7 +190,7 @@ class Runtime:
             )
         self._require_unused()
         try:
-            with self._signals():
+            with self._interrupts.heard():
                 self.start(fn, *args)
                 run_until(lambda: self.pump.over)
         except BaseException as error:
@@ -241,7 +227,7 @@ class Runtime:
         outcome = main.outcome
         if self._deadlock is not None:
             raise self._deadlock
-        if self._interrupts and outcome.kind is not OutcomeKind.OK:
+        if self._interrupts.count and outcome.kind is not OutcomeKind.OK:
             raise KeyboardInterrupt from outcome.error
         if outcome.kind is OutcomeKind.PANICKED:
             assert outcome.error is not None, "a panic has an error"
@@ -257,10 +243,12 @@ class Runtime:
 
     def poll(self, task: Task) -> None:
         self._coroutines.poll(task)
+        self._interrupts.look()
         if self._generators.collected:
             self._generators.close_collected()
 
     def batch_begins(self) -> None:
+        self._interrupts.look()
         self._generators.close_collected()
         self._generators.hook()  # last: only what is hooked is unhooked
 
@@ -339,42 +327,11 @@ class Runtime:
         for child in list(self.kernel.root.children.values()):
             cancel.request(self.kernel, child, reason)
 
-    @contextmanager
-    def _signals(self) -> Generator[None]:
-        """Ctrl-C cancels the program, a second one stops it at once; another signal may print a dump."""
-        if threading.current_thread() is not threading.main_thread():
-            if self._dump_signal is not None:
-                raise HostMisuse(
-                    "dump_signal: only the main thread of a process hears of signals, and this runtime runs in another"
-                )
-            yield
-            return
-        restore: list[tuple[int, Any]] = []
-        handler = signal.getsignal(signal.SIGINT)
-        if handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Runtime):
-            restore.append((signal.SIGINT, signal.signal(signal.SIGINT, self._on_interrupt)))
-        if self._dump_signal is not None:
-            restore.append((self._dump_signal, signal.signal(self._dump_signal, self._on_dump)))
-        try:
-            yield
-        finally:
-            for number, handler in reversed(restore):
-                signal.signal(number, handler)
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._interrupts += 1
-        if self._interrupts == 1:
-            self._ask_to_stop(INTERRUPTED)
-            if self.pump.started:
-                self._host.wake()  # this is the loop's own thread, but the loop may be asleep
-            return
-        self._coroutines.aborting = True
-        raise KeyboardInterrupt
-
-    def _on_dump(self, number: int, frame: FrameType | None) -> None:
-        """Between any two lines of the program: whatever goes wrong here must not become its problem."""
-        with contextlib.suppress(Exception):
-            os.write(sys.stderr.fileno(), f"{self.snapshot()}\n".encode())
+    def interrupted(self) -> None:
+        """Ctrl-C: cancel the program; for `Interrupts`."""
+        self._ask_to_stop(INTERRUPTED)
+        if self.pump.started:
+            self._host.wake()  # this is the loop's own thread, but the loop may be asleep
 
     # ---- authority
 

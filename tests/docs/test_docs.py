@@ -270,7 +270,7 @@ INTERNAL = {
     "Portal": {"resting", "stopped"},
     "ReceiveEnd": {"unread", "waiting"},
     "SendEnd": {"waiting"},
-    "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "poll", "stuck"},  # called by the pump
+    "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "interrupted", "poll", "stuck"},  # for its parts
     "Semaphore": SHARED | {"give", "holders", "label", "permits", "take_back", "take_one"},
     "Stream": ENDPOINT | {"ahead", "ended", "taken"},
     "Supervisor": {"adopt", "inside"},

@@ -27,8 +27,8 @@ class CheckedCoroutines(Coroutines):
 
     __slots__ = ("polls",)
 
-    def __init__(self, kernel):
-        super().__init__(kernel)
+    def __init__(self, kernel, stop):
+        super().__init__(kernel, stop)
         self.polls = 0
 
     def poll(self, task):
@@ -41,7 +41,7 @@ class CheckedCoroutines(Coroutines):
 
 def checked(runtime: Runtime) -> Runtime:
     """The same runtime, checking itself after every poll."""
-    runtime._coroutines = CheckedCoroutines(runtime.kernel)
+    runtime._coroutines = CheckedCoroutines(runtime.kernel, runtime._interrupts)
     runtime._coroutines.clock = runtime.pump.now_ns
     return runtime
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, Literal, TypeVar, TypeVarTuple, cast
 
 from bursar.errors import HostLost, HostMisuse, TraceCut, TraceError, brief
@@ -247,12 +246,12 @@ class ReplayRuntime(Runtime):
         self.kernel.observe(self.tape)
 
     def cancel_as_recorded(self, detail: str) -> None:
-        self._interrupts += detail == INTERRUPTED
+        self._interrupts.count += detail == INTERRUPTED
         self._cancel_now(detail)
 
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+    def interrupted(self) -> None:
         """Somebody wants the replay to stop: that is none of the program's business."""
-        self._coroutines.aborting = True
+        self._interrupts.aborting = True
         raise KeyboardInterrupt
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait, brief
 from bursar.law import cancel
@@ -56,15 +56,21 @@ def _as_request(thing: object) -> Request[Any]:
     return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
 
 
+class Stop(Protocol):
+    """Who knows whether the whole run is being stopped."""
+
+    aborting: bool  # KeyboardInterrupt is not a task's affair any more
+
+
 class Coroutines:
     """Drives the coroutine tasks of one kernel."""
 
-    __slots__ = ("aborting", "clock", "kernel")
+    __slots__ = ("clock", "kernel", "stop")
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, stop: Stop) -> None:
         self.kernel = kernel
+        self.stop = stop
         self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
-        self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
 
     def poll(self, task: Task) -> None:
         """Run a task that was just dispatched until its poll is over."""
@@ -83,9 +89,10 @@ class Coroutines:
             self._close(task)
             return
         task.started = True
-        self._run(task, value, error, None if error is not None else request)
+        self.resume(task, value, error, None if error is not None else request)
 
-    def _run(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
+    def resume(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
+        """The program's code runs in here, until it waits, gives way, runs out or ends."""
         kernel, coroutine, run = self.kernel, task.work, task.context.run
         while True:
             if request is None:
@@ -144,7 +151,7 @@ class Coroutines:
         self.kernel.finish(task, Outcome(OutcomeKind.OK, value))
 
     def _raised(self, task: Task, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) and self.aborting:
+        if isinstance(error, KeyboardInterrupt) and self.stop.aborting:
             raise error
         if isinstance(error, Cancelled):
             reason = getattr(error, "reason", None) or cancel.why_ended(task)
@@ -164,7 +171,7 @@ class Coroutines:
         if task.effect and task.inbox is not None:
             kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
         reason, asked = cancel.why_ended(task), task.phase is not CancelPhase.IDLE
-        self._close_coroutine(task)
+        self.close(task)
         if not asked and task.started:  # nobody asked the task itself to stop: it overran the cleanup of a block
             error = BudgetExceeded(
                 f"task {task.name!r} overran the cleanup of a cancelled block ({reason})", task=task.name
@@ -176,7 +183,8 @@ class Coroutines:
         else:
             kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
 
-    def _close_coroutine(self, task: Task) -> None:
+    def close(self, task: Task) -> None:
+        """Make the program's code leave, without hearing what it awaits."""
         for _ in range(CLOSE_ATTEMPTS_MAX):
             try:
                 task.context.run(task.work.close)
@@ -185,7 +193,7 @@ class Coroutines:
                     self.kernel.report("cleanup_failed", task, f"raised {brief(refusal, repr)} while it was closed")
                     return
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt) and self.aborting:
+                if isinstance(error, KeyboardInterrupt) and self.stop.aborting:
                     raise
                 self.kernel.report("cleanup_failed", task, f"raised {brief(error, repr)} while it was closed")
                 return
