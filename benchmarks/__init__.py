@@ -1,1 +1,1 @@
-"""Workloads that Bursar, asyncio, trio and a bare loop run side by side: `python -m benchmarks`."""
+"""What is measured from a checkout: `python -m benchmarks`. The workloads of its first table live in `bursar.bench`."""

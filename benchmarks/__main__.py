@@ -1,32 +1,29 @@
-"""`python -m benchmarks [--quick] [--json FILE] [names...]`: run the workloads and print what they cost.
+"""`python -m benchmarks [--quick] [--json FILE] [--plot FILE] [names...]`: run the workloads and print what they cost.
 
-Without names all are run, which takes most of an hour (`scale` goes to a million tasks); `--quick` takes two
-minutes. The exit status says that the run is complete, not that the figures are good.
+Without names all are run, which takes more than an hour (`scale` goes to a million tasks); `--quick` takes three
+minutes. First the table of `bursar bench`, from `bursar.bench`, then what needs a checkout: `record`, `echo` and
+`scale`. The exit status says that the run is complete, not that the figures are good.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import echo, harness, record, report, scale
-from benchmarks.cases import WORKLOADS
-from benchmarks.harness import Row
+from rich.console import Console
 
-NAMES = (*WORKLOADS, "record", "echo", "scale")
+from benchmarks import echo, record, scale
+from bursar.bench import cases, harness
+from bursar.bench.harness import Row
+from bursar.bench.interrupt import interruptible
+from bursar.bench.plot import write_svg
+from bursar.bench.report import machine, write_json
+from bursar.bench.table import heading, show
+from bursar.cli import EXIT_INTERRUPTED
 
-
-def measure_side_by_side(names: Sequence[str], *, quick: bool) -> list[Row]:
-    """The workloads that have all peers in one line."""
-    repeats = harness.REPEATS_QUICK if quick else harness.REPEATS
-    rows: list[Row] = []
-    for name in names:
-        for case in WORKLOADS[name]:
-            print(f"... {case.name}", file=sys.stderr, flush=True)
-            rows += harness.measure(case, size=case.quick if quick else case.size, repeats=repeats)
-    return rows
+WIDTH_PIPED = 130
 
 
 def measure_scale(*, quick: bool) -> list[Row]:
@@ -35,22 +32,52 @@ def measure_scale(*, quick: bool) -> list[Row]:
     repeats = scale.REPEATS_QUICK if quick else scale.REPEATS
     rows: list[Row] = []
     for case in scale.CASES:
-        print(f"... {case.name}", file=sys.stderr, flush=True)
+        tell(case.name)
         rows += scale.measure(case, sizes=sizes, repeats=repeats)
     return rows
 
 
 def measure_record(*, quick: bool) -> list[Row]:
     """What recording costs, whose peers are the ways of doing it."""
-    print("... record", file=sys.stderr, flush=True)
+    tell("record")
     return record.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
 
 
 def measure_echo(*, quick: bool) -> list[Row]:
     """The network workload, which has peers and a clock of its own."""
-    print("... echo", file=sys.stderr, flush=True)
+    tell("echo")
     requests = echo.REQUESTS_QUICK if quick else echo.REQUESTS
     return echo.measure(requests=requests, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
+
+
+CHECKOUT: Mapping[str, tuple[Callable[..., list[Row]], Callable[[Sequence[Row]], str]]] = {
+    "record": (measure_record, record.render),
+    "echo": (measure_echo, echo.render),
+    "scale": (measure_scale, scale.render),
+}
+NAMES = (*cases.WORKLOADS, *CHECKOUT)
+
+
+def tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def measure_all(names: Sequence[str], rows: list[Row], console: Console, *, quick: bool) -> None:
+    """Measure and print. `rows` grows as it goes, so that an interrupted run keeps what it has."""
+    chosen = cases.chosen([name for name in names if name in cases.WORKLOADS], quick=quick)
+    try:
+        with interruptible(tell) as between:
+            repeats = harness.REPEATS_QUICK if quick else harness.REPEATS
+            for found in cases.run(chosen, repeats=repeats, tell=tell, between=between):
+                rows += found
+    finally:
+        if rows:
+            show(console, rows)
+    for name, (measure, render) in CHECKOUT.items():
+        if name in names:
+            found = measure(quick=quick)
+            print(f"\n{render(found)}", flush=True)
+            rows += found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,31 +85,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"of: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats: a look only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows and every sample")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the rows as an SVG file")
     options = parser.parse_args(argv)
     names: list[str] = options.names or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
         parser.error(f"no such workload: {', '.join(unknown)}; there are {', '.join(NAMES)}")
 
-    facts = report.machine()
-    print(report.heading(facts), flush=True)
-    rows = measure_side_by_side([name for name in names if name in WORKLOADS], quick=options.quick)
-    if rows:
-        print(f"\n{report.table(rows)}", flush=True)
-    if "record" in names:
-        recorded = measure_record(quick=options.quick)
-        print(f"\n{record.render(recorded)}", flush=True)
-        rows += recorded
-    if "echo" in names:
-        echoed = measure_echo(quick=options.quick)
-        print(f"\n{echo.render(echoed)}", flush=True)
-        rows += echoed
-    if "scale" in names:
-        scaled = measure_scale(quick=options.quick)
-        print(f"\n{scale.render(scaled)}", flush=True)
-        rows += scaled
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_PIPED)
+    facts = machine()
+    console.print(heading(facts))
+    rows: list[Row] = []
+    complete = False
+    try:
+        measure_all(names, rows, console, quick=options.quick)
+        complete = True
+    except KeyboardInterrupt:
+        tell("interrupted")
     if options.json is not None:
-        report.write_json(options.json, facts, rows)
-    return 0
+        write_json(options.json, facts, rows, complete=complete)
+    if options.plot is not None:
+        write_svg(options.plot, rows, facts)
+    return 0 if complete else EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

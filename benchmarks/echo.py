@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 
-from benchmarks.child import TIMEOUT_S
-from benchmarks.harness import Row, Sample, installed, interleave
-from benchmarks.report import grid, number
+from benchmarks.report import grid
+from bursar.bench.child import environment
+from bursar.bench.harness import Row, Sample, installed, interleave
+from bursar.bench.report import number
 
+TIMEOUT_S = 900
 CONNECTIONS = (1, 50)
 REQUESTS, REQUESTS_QUICK = 20_000, 5_000
 WARM_UP = 1_000
@@ -162,11 +162,6 @@ def sample(peer: str, connections: int, requests: int) -> Sample:
     visit = Visit(connections, requests)
     PEERS[peer](visit)
     return Sample(visit.seconds() / requests * 1e6, {"cpu": visit.cpu / (requests + WARM_UP) * 1e6})
-
-
-def environment() -> dict[str, str]:
-    paths = [str(Path(__file__).resolve().parent.parent), *filter(None, sys.path)]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def sample_in_child(peer: str, connections: int, requests: int) -> Sample:

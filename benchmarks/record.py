@@ -16,9 +16,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import harness
-from benchmarks.harness import Case, Meter, Row
-from benchmarks.report import cell, grid
+from benchmarks.report import grid
+from bursar.bench import harness
+from bursar.bench.harness import Case, Meter, Row
+from bursar.bench.report import cell
 
 WAYS = ("off", "memory", "file")
 TASKS = 100  # that yield, or that live at once
@@ -124,4 +125,4 @@ def render(rows: Sequence[Row]) -> str:
     for case in dict.fromkeys(row.case for row in rows):
         first = found[case, "off"]
         lines.append([case, f"{first.size:,}", first.unit, *(cell(found[case, way]) for way in WAYS)])
-    return f"{grid(lines)}\n\nbest (median) xratio: the ratio is the best over that of the run that is not recorded"
+    return f"{grid(lines)}\n\nbest (median) ×ratio: the ratio is the best over that of the run that is not recorded"

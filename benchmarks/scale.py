@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks import cancel, channel, spawn_join, timers, yields
-from benchmarks.child import sample_in_child
-from benchmarks.harness import PEERS, Case, Row, Run, installed, interleave, summarize
-from benchmarks.report import grid, number
+from benchmarks.report import grid
+from bursar.bench import cancel, fan_in, spawn_join, timers, yields
+from bursar.bench.child import sample_in_child
+from bursar.bench.harness import PEERS, Case, Row, Run, installed, interleave, summarize
+from bursar.bench.report import number
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIZES_QUICK = (1_000, 10_000)
@@ -33,17 +34,22 @@ CONTROLS = ("bursar", "asyncio", "floor")
 
 def _case(name: str, peers: Mapping[str, Run], taking_part: Sequence[str] = CONTROLS) -> Case:
     chosen = {peer: peers[peer] for peer in taking_part}
-    return Case(f"scale: {name}", "us/task", 1e6, SIZES[-1], SIZES_QUICK[-1], 500, chosen, isolated=True)
+    return Case(f"scale: {name}", "us/task", 1e6, SIZES[-1], SIZES_QUICK[-1], 500, chosen, isolated=True, home=__name__)
 
 
 CASES = [
     _case("spawn-join", spawn_join.PEERS),
     _case("five yields each", yields.FIVE_EACH),
-    _case("senders on one channel", channel.FAN_IN),
+    _case("senders on one channel", fan_in.PEERS),
     _case("cancel, an event each", cancel.OWN_EVENT),
     _case("cancel, ONE event", cancel.ONE_EVENT, ("bursar", "floor")),
-    _case("timers", timers.PEERS),
+    _case("timers", timers.ALL_ARMED),
 ]
+
+
+def find(name: str) -> Case:
+    """The case of that name."""
+    return next(case for case in CASES if case.name == name)
 
 
 def measure(case: Case, *, sizes: Sequence[int], repeats: int) -> list[Row]:

@@ -1,16 +1,17 @@
-/* The extension module bursar._native.
+/* The extension module bursar._native: its types, its state, and what it was built with.
  *
- * Today it holds no scheduler: it proves that the road from C to Python is open on this machine, and tells
- * `bursar info` what it was built with. The law in C will live beside it, in native/law, file for file like
- * src/bursar/law; its Python types will come one file each into this folder, and KERNEL will then be True.
- *
- * Invariants:
- *   1. Nothing here changes after load: no static state, so each interpreter may load its own copy.
- *   2. Nothing here needs the GIL: a free-threaded interpreter stays free-threaded after the import.
+ * Types and state belong to the module object, so each interpreter may load its own copy. The law in Python and the
+ * errors are handed in by `adopt` (see src/bursar/kernel.py): C never imports anything.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "cancel.h"
+#include "channel.h"
+#include "core.h"
+#include "meter.h"
+#include "ops.h"
+#include "request.h"
+#include "sync.h"
+#include "view.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -40,6 +41,127 @@
 #  define C_STANDARD "C11"
 #endif
 
+static struct PyModuleDef module_def;
+
+/* ---- state */
+
+State *
+state_of(PyTypeObject *type)
+{
+    PyObject *module = PyType_GetModuleByDef(type, &module_def);
+    return module == NULL ? NULL : PyModule_GetState(module);
+}
+
+PyObject *
+free_take(FreeList *list, PyTypeObject *type)
+{
+#if BURSAR_FREE_LISTS
+    if (list->n > 0) {
+        PyObject *record = list->items[--list->n];
+        Py_INCREF(type);
+        _Py_NewReference(record); /* a count of one, as for a new object */
+        return record;
+    }
+#endif
+    (void)list;
+    (void)type;
+    return NULL;
+}
+
+bool
+free_give(FreeList *list, PyObject *record)
+{
+#if BURSAR_FREE_LISTS
+    if (list->n < FREE_MAX) {
+        list->items[list->n++] = record;
+        return true;
+    }
+#endif
+    (void)list;
+    (void)record;
+    return false;
+}
+
+PyObject *
+law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *function = PyDict_GetItemString(st->law, name);
+    if (function == NULL) {
+        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
+        return NULL;
+    }
+    return PyObject_Vectorcall(function, args, (size_t)n, NULL);
+}
+
+/* ---- adopting the law */
+
+/* The members of an enumeration of the Python side, in the order of their definition. */
+static int
+adopt_members(PyObject *law, const char *name, PyObject **into, Py_ssize_t n)
+{
+    PyObject *kind = PyDict_GetItemString(law, name);
+    PyObject *all = kind == NULL ? NULL : PySequence_List(kind);
+    if (all == NULL || PyList_GET_SIZE(all) != n) {
+        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %s", name);
+        Py_XDECREF(all);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_XSETREF(into[i], Py_NewRef(PyList_GET_ITEM(all, i)));
+    }
+    Py_DECREF(all);
+    return 0;
+}
+
+static int
+adopt_one(PyObject *law, const char *name, PyObject **into)
+{
+    PyObject *found = PyDict_GetItemString(law, name);
+    if (found == NULL) {
+        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
+        return -1;
+    }
+    Py_XSETREF(*into, Py_NewRef(found));
+    return 0;
+}
+
+PyDoc_STRVAR(adopt_doc, "adopt(law)\n--\n\nTake over what the Python side calls things: a dict of its classes and functions.");
+
+static PyObject *
+adopt(PyObject *module, PyObject *law)
+{
+    State *st = PyModule_GetState(module);
+    PyObject *bills[3] = {NULL, NULL, NULL};
+    if (!PyDict_Check(law)) {
+        PyErr_SetString(PyExc_TypeError, "adopt() takes a dict");
+        return NULL;
+    }
+    Py_XSETREF(st->law, Py_NewRef(law));
+    if (adopt_members(law, "State", st->states, 7) < 0 || adopt_members(law, "OutcomeKind", st->kinds, 5) < 0
+        || adopt_members(law, "WakeState", st->wakes, 5) < 0 || adopt_members(law, "Notice", st->notices, 4) < 0
+        || adopt_members(law, "Lane", st->lanes, 6) < 0 || adopt_members(law, "CancelPhase", st->phases, 4) < 0
+        || adopt_members(law, "NurseryState", st->nursery_states, 5) < 0
+        || adopt_members(law, "TimerKind", st->timer_kinds, 3) < 0
+        || adopt_members(law, "CancelKind", st->cancel_kinds, 7) < 0 || adopt_members(law, "Bill", bills, 3) < 0
+        || adopt_one(law, "Outcome", &st->Outcome) < 0 || adopt_one(law, "CancelReason", &st->CancelReason) < 0
+        || adopt_one(law, "Cancelled", &st->Cancelled) < 0 || adopt_one(law, "CapSpawn", &st->CapSpawn) < 0
+        || adopt_one(law, "CapTimer", &st->CapTimer) < 0 || adopt_one(law, "CapBudget", &st->CapBudget) < 0
+        || adopt_one(law, "CapabilityDenied", &st->CapabilityDenied) < 0 || adopt_one(law, "Drain", &st->Drain) < 0
+        || adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
+        return NULL;
+    }
+    Py_XSETREF(st->bill_paid, bills[0]);
+    Py_XSETREF(st->bill_suspended, bills[1]);
+    Py_XSETREF(st->bill_cut, bills[2]);
+    PyObject *op = PyDict_GetItemString(law, "OP");
+    if (op == NULL || PyObject_SetAttrString((PyObject *)st->Request, "cost", op) < 0
+        || PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
+        return NULL;
+    }
+    st->adopted = true;
+    Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(build_info_doc,
 "build_info()\n--\n\n"
 "What this extension was built with: compiler, compiler_version, c_standard, python.");
@@ -55,15 +177,182 @@ build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
                          "python", PY_VERSION);
 }
 
+PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\nPay one op and let the others run: the place where a long loop can be stopped.");
+
+static PyObject *
+checkpoint(PyObject *module, PyObject *Py_UNUSED(args))
+{
+    return Py_NewRef(((State *)PyModule_GetState(module))->checkpoint);
+}
+
+/* ---- the module */
+
+#define TYPE(field) offsetof(State, field)
+#define NO_BASE SIZE_MAX
+
+/* Every type: where the state keeps it, what it is made of, and the one it is derived from, which comes before it. */
+static const struct {
+    size_t slot;
+    PyType_Spec *spec;
+    size_t base;
+} TYPES[] = {
+    {TYPE(Kernel), &kernel_spec, NO_BASE},
+    {TYPE(Task), &task_spec, NO_BASE},
+    {TYPE(Nursery), &nursery_spec, NO_BASE},
+    {TYPE(Children), &children_spec, NO_BASE},
+    {TYPE(Block), &block_spec, NO_BASE},
+    {TYPE(Timer), &timer_spec, NO_BASE},
+    {TYPE(Timers), &timers_spec, NO_BASE},
+    {TYPE(Pool), &pool_spec, NO_BASE},
+    {TYPE(Terms), &terms_spec, NO_BASE},
+    {TYPE(Worker), &worker_spec, NO_BASE},
+    {TYPE(View), &view_spec, NO_BASE},
+    {TYPE(Wait), &wait_spec, NO_BASE},
+    {TYPE(Entry), &entry_spec, TYPE(Wait)},
+    {TYPE(WaitList), &waitlist_spec, NO_BASE},
+    {TYPE(Resume), &resume_spec, NO_BASE},
+    {TYPE(Request), &request_spec, NO_BASE},
+    {TYPE(Operation), &operation_spec, TYPE(Request)},
+    {TYPE(Driver), &driver_spec, NO_BASE},
+    {TYPE(Checkpoint), &checkpoint_spec, TYPE(Request)},
+    {TYPE(Sleep), &sleep_spec, TYPE(Operation)},
+    {TYPE(Join), &join_spec, TYPE(Operation)},
+    {TYPE(Ended), &ended_spec, TYPE(Operation)},
+    {TYPE(Event), &event_spec, NO_BASE},
+    {TYPE(EventWait), &event_wait_spec, TYPE(Operation)},
+    {TYPE(Channel), &channel_spec, NO_BASE},
+    {TYPE(End), &end_spec, NO_BASE},
+    {TYPE(SendEnd), &send_end_spec, TYPE(End)},
+    {TYPE(ReceiveEnd), &receive_end_spec, TYPE(End)},
+    {TYPE(Send), &send_spec, TYPE(Operation)},
+    {TYPE(Receive), &receive_spec, TYPE(Operation)},
+};
+
+static PyTypeObject **
+type_at(State *st, size_t slot)
+{
+    return (PyTypeObject **)(void *)((char *)st + slot);
+}
+
+static int
+set_attribute(PyTypeObject *type, const char *name, PyObject *value)
+{
+    int failed = value == NULL ? -1 : PyObject_SetAttrString((PyObject *)type, name, value);
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* Methods of a type that are written in another file than the type. */
+static int
+add_methods(PyTypeObject *type, PyMethodDef *methods)
+{
+    for (; methods->ml_name != NULL; methods++) {
+        if (set_attribute(type, methods->ml_name, PyDescr_NewMethod(type, methods)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 /* Fills a fresh module. Returns 0, or -1 with an exception set. */
 static int
 module_exec(PyObject *module)
 {
-    return PyModule_AddObjectRef(module, "KERNEL", Py_False);
+    State *st = PyModule_GetState(module);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
+        PyObject *type = PyType_FromModuleAndSpec(module, TYPES[i].spec, base);
+        *type_at(st, TYPES[i].slot) = (PyTypeObject *)type;
+        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
+            return -1;
+        }
+    }
+    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0) {
+        return -1;
+    }
+    st->str_throw = PyUnicode_InternFromString("throw");
+    st->checkpoint = checkpoint_new(st);
+    if (st->str_throw == NULL || st->checkpoint == NULL
+        || set_attribute(st->Wait, "interruptible", Py_NewRef(Py_True)) < 0
+        || set_attribute(st->Operation, "reason", PyUnicode_FromString("waits")) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "KERNEL", Py_True);
+}
+
+/* What the state holds besides types: single objects and arrays of them, as one list of places. */
+static const struct {
+    size_t at;
+    size_t n;
+} HELD[] = {
+#define MEMBERS(field) {offsetof(State, field), sizeof(((State *)0)->field) / sizeof(PyObject *)}
+    MEMBERS(states), MEMBERS(kinds), MEMBERS(wakes), MEMBERS(notices), MEMBERS(lanes), MEMBERS(phases),
+    MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(bill_paid), MEMBERS(bill_suspended),
+    MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
+    MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
+    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(checkpoint),
+};
+
+static PyObject **
+held_at(State *st, size_t i)
+{
+    return (PyObject **)(void *)((char *)st + HELD[i].at);
+}
+
+static int
+module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *st = PyModule_GetState(module);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        Py_VISIT(*type_at(st, TYPES[i].slot));
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
+        for (size_t j = 0; j < HELD[i].n; j++) {
+            Py_VISIT(held_at(st, i)[j]);
+        }
+    }
+    return 0;
+}
+
+static void
+free_all(FreeList *list)
+{
+    while (list->n > 0) {
+        PyObject_GC_Del(list->items[--list->n]);
+    }
+}
+
+static int
+module_clear(PyObject *module)
+{
+    State *st = PyModule_GetState(module);
+    FreeList *lists[] = {&st->free_tasks, &st->free_entries, &st->free_timers, &st->free_handles,
+                         &st->free_sends, &st->free_receives, &st->free_sleeps};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(lists); i++) {
+        free_all(lists[i]);
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
+        for (size_t j = 0; j < HELD[i].n; j++) {
+            Py_CLEAR(held_at(st, i)[j]);
+        }
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        Py_CLEAR(*type_at(st, TYPES[i].slot));
+    }
+    st->adopted = false;
+    return 0;
+}
+
+static void
+module_free(void *module)
+{
+    module_clear(module);
 }
 
 static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
+    {"adopt", adopt, METH_O, adopt_doc},
+    {"checkpoint", checkpoint, METH_NOARGS, checkpoint_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -72,22 +361,22 @@ static PyModuleDef_Slot module_slots[] = {
 #ifdef Py_mod_multiple_interpreters
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, NULL},
+    {0, NULL}, /* no word on Py_mod_gil: the kernel needs the GIL, or one thread that does without it */
 };
 
 PyDoc_STRVAR(module_doc,
-"The native part of Bursar. KERNEL says whether it holds a kernel; build_info() what built it.");
+"The native part of Bursar. KERNEL says that it holds a kernel; build_info() what built it.");
 
 static struct PyModuleDef module_def = {
     PyModuleDef_HEAD_INIT,
     .m_name = "bursar._native",
     .m_doc = module_doc,
-    .m_size = 0,
+    .m_size = sizeof(State),
     .m_methods = module_methods,
     .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
 };
 
 PyMODINIT_FUNC

@@ -3,7 +3,8 @@
 The module is absent where Bursar was installed without a C compiler: import it under `except ImportError`.
 """
 
-from typing import Final, TypedDict
+from collections.abc import Callable
+from typing import Any, Final, TypedDict, final
 
 class BuildInfo(TypedDict):
     compiler: str
@@ -15,3 +16,35 @@ KERNEL: Final[bool]
 """Whether this build holds the native kernel."""
 
 def build_info() -> BuildInfo: ...
+def adopt(law: dict[str, Any], /) -> None:
+    """Take over what the Python side calls things; for `bursar.kernel`."""
+
+
+@final
+class MemoryBook:
+    """The memory of one run. `tell(tag)` makes the error for a task that is over its limit; None: not here."""
+
+    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryBook: ...
+    def changed(self) -> list[int]:
+        """The tags of the accounts of which others have freed something since the last call."""
+    def close(self) -> None: ...
+
+@final
+class MemoryAccount:
+    """What one task holds of memory."""
+
+    def __new__(cls, book: MemoryBook, tag: int) -> MemoryAccount: ...
+    def enter(self, left: int | None, /) -> None: ...
+    def leave(self) -> int: ...
+    def paid(self, bytes: int, /) -> None: ...
+    def end(self) -> int: ...
+    def untold(self) -> bool: ...
+    @property
+    def due(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def refused(self) -> int: ...
+
+def memory_hooks() -> tuple[bool, int]:
+    """Whether the hooks of the meter are in place, and how many blocks have an owner."""

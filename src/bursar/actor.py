@@ -19,11 +19,10 @@ from typing import Any, Generic, Self, TypeVar, TypeVarTuple
 
 from bursar.channel import ReceiveEnd, SendEnd, live_channel
 from bursar.errors import BursarError, ChannelClosed
+from bursar.kernel import Kernel, Wait, WaitList
 from bursar.law.budget import Budget
 from bursar.law.dispatch import Dispatch
-from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome
-from bursar.law.wake import Wait, WaitList
 from bursar.nursery import Nursery, require_coroutine_function
 from bursar.request import running
 from bursar.supervisor import Supervisor, check_profile

@@ -11,6 +11,8 @@ clone is. After that senders and drained receivers get `ChannelClosed`, and what
 H1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
 H2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
 H3  nobody waits on a side that cannot answer any more
+
+What happens at every message exists twice, here and in native/python; everything else is built on either.
 """
 
 from __future__ import annotations
@@ -21,20 +23,19 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMisuse, WouldBlock
 from bursar.execution.coroutine import where
+from bursar.kernel import Kernel, Task, WaitList, native
 from bursar.law.budget import CHANNEL, Cost
 from bursar.law.capability import CapChannel, require
-from bursar.law.kernel import Kernel
 from bursar.law.obligation import Settled
-from bursar.law.task import Task
-from bursar.law.wake import WaitList
 from bursar.request import Entry, Operation, Request, running
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _Channel(Generic[T]):
-    """The state that both ends share."""
+@native
+class ChannelCore(Generic[T]):
+    """The state that both ends share, and what happens to it at every message."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -45,43 +46,17 @@ class _Channel(Generic[T]):
         self.send_ends = 0
         self.receive_ends = 0
         self.kernel: Kernel | None = None
-        self._permit: CapChannel | None = None
-        self._label = "a channel"
 
-    def __str__(self) -> str:
-        return self._label
+    @property
+    def buffered(self) -> int:
+        """How many values wait in the buffer."""
+        return len(self.buffer)
 
-    # ---- birth and end
-
-    def bind(self, kernel: Kernel, task: Task) -> None:
-        """The first use brings the channel to life in `kernel`."""
-        if self.kernel is kernel:
-            return
-        if self.kernel is not None:
-            raise ScopeMisuse(f"task {task.name!r} used {self}, which belongs to another runtime")
-        permit = require(task, task.capabilities, CapChannel, "make a channel")
-        if permit.max_buffer is not None and self.capacity > permit.max_buffer:
-            raise CapabilityDenied(
-                f"task {task.name!r} may not make a channel with a buffer of {self.capacity}: "
-                f"its CapChannel allows {permit.max_buffer}"
-            )
-        kernel.registry.acquire(task, permit, "max_channels", "make a channel")
-        self.kernel = kernel
-        self._permit = permit
-        self._label = f"channel {kernel.new_id()}"
-
-    def _release(self) -> None:
-        if self._permit is not None and self.kernel is not None:
-            self.kernel.registry.release(self._permit)
-            self._permit = None
-
-    def __del__(self) -> None:
-        self._release()
-
-    def closed_to(self, side: str) -> ChannelClosed:
-        return ChannelClosed(f"{self} is closed: {side}")
-
-    # ---- values
+    def drain(self) -> list[T]:
+        """Take out all that is buffered."""
+        values = list(self.buffer)
+        self.buffer.clear()
+        return values
 
     def room(self) -> int:
         """How many more values could be accepted now (H1)."""
@@ -119,6 +94,51 @@ class _Channel(Generic[T]):
                 assert isinstance(operation, Reserve)
                 entry.answer(self._live(), operation.grant(self._live(), entry.task))
 
+    def _live(self) -> Kernel:
+        assert self.kernel is not None, "only a bound channel has waiters"
+        return self.kernel
+
+
+class _Channel(ChannelCore[T]):
+    """Birth and end of a channel."""
+
+    _permit: CapChannel | None = None
+    _label = "a channel"
+
+    def __str__(self) -> str:
+        return self._label
+
+    def bind(self, kernel: Kernel, task: Task) -> None:
+        """The first use brings the channel to life in `kernel`."""
+        if self.kernel is kernel:
+            return
+        if self.kernel is not None:
+            raise ScopeMisuse(f"task {task.name!r} used {self}, which belongs to another runtime")
+        permit = require(task, task.capabilities, CapChannel, "make a channel")
+        if permit.max_buffer is not None and self.capacity > permit.max_buffer:
+            raise CapabilityDenied(
+                f"task {task.name!r} may not make a channel with a buffer of {self.capacity}: "
+                f"its CapChannel allows {permit.max_buffer}"
+            )
+        kernel.registry.acquire(task, permit, "max_channels", "make a channel")
+        self.kernel = kernel
+        self._permit = permit
+        self._label = f"channel {kernel.new_id()}"
+
+    def _release(self) -> None:
+        if self._permit is not None and self.kernel is not None:
+            self.kernel.registry.release(self._permit)
+            self._permit = None
+
+    def __del__(self) -> None:
+        self._release()
+
+    def closed_to(self, side: str) -> ChannelClosed:
+        return ChannelClosed(f"{self} is closed: {side}")
+
+    def closed_here(self) -> ChannelClosed:
+        return ChannelClosed(f"this end of {self} was closed")
+
     def settle(self) -> None:
         """An end was closed or a reservation ended: let nobody wait in vain (H3)."""
         if self.kernel is None:
@@ -126,7 +146,7 @@ class _Channel(Generic[T]):
         if not self.receive_ends:
             while self.senders:
                 self.senders.take_oldest().refuse(self.kernel, self.closed_to("nobody receives any more"))
-        if not self.send_ends and not self.buffer and not self.reserved:
+        if not self.send_ends and not self.buffered and not self.reserved:
             while self.receivers:
                 self.receivers.take_oldest().refuse(self.kernel, self.closed_to("nobody sends any more"))
         if not self.receive_ends and not self.send_ends and not self.reserved:
@@ -134,19 +154,16 @@ class _Channel(Generic[T]):
 
     def refuse_waiters(self, waiters: WaitList, end: _End[T]) -> None:
         """Tasks that wait on one closed end are told; those on its clones go on waiting."""
-        if not end.waiting:
+        if self.kernel is None or not end.waiting:
             return
         for wait in [w for w in waiters if isinstance(w, Entry) and getattr(w.operation, "end", None) is end]:
             waiters.leave(wait)
-            wait.refuse(self._live(), ChannelClosed(f"this end of {self} was closed"))
-
-    def _live(self) -> Kernel:
-        assert self.kernel is not None, "only a bound channel has waiters"
-        return self.kernel
+            wait.refuse(self.kernel, self.closed_here())
 
 
-class _End(Generic[T]):
-    """What both kinds of ends have in common."""
+@native
+class EndCore(Generic[T]):
+    """What an end knows."""
 
     __slots__ = ("_channel", "_open", "waiting")
 
@@ -154,6 +171,12 @@ class _End(Generic[T]):
         self._channel = channel
         self._open = True
         self.waiting = False  # whether a task has ever waited on this very end
+
+
+class _End(EndCore[T]):
+    """What both kinds of ends do alike."""
+
+    __slots__ = ()
 
     @property
     def closed(self) -> bool:
@@ -179,7 +202,18 @@ class _End(Generic[T]):
         kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
 
 
-class SendEnd(_End[T]):
+@native
+class SendCore(EndCore[T]):
+    """What the sending end does at every message."""
+
+    __slots__ = ()
+
+    def send(self, value: T) -> Send[T]:
+        """Awaited: put a value in; waits for room, or without a buffer for a receiver."""
+        return Send(cast("SendEnd[T]", self), value)
+
+
+class SendEnd(SendCore[T], _End[T]):
     """The end that values go into."""
 
     __slots__ = ()
@@ -187,10 +221,6 @@ class SendEnd(_End[T]):
     def __init__(self, channel: _Channel[T]) -> None:
         super().__init__(channel)
         channel.send_ends += 1
-
-    def send(self, value: T) -> Send[T]:
-        """Awaited: put a value in; waits for room, or without a buffer for a receiver."""
-        return Send(self, value)
 
     def reserve(self) -> Reserve[T]:
         """Awaited: a `Permit` to send one value later, without waiting."""
@@ -220,12 +250,23 @@ class SendEnd(_End[T]):
 
     def _check(self) -> None:
         if not self._open:
-            raise ChannelClosed(f"this end of {self._channel} was closed")
+            raise self._channel.closed_here()
         if not self._channel.receive_ends:
             raise self._channel.closed_to("nobody receives any more")
 
 
-class ReceiveEnd(_End[T]):
+@native
+class ReceiveCore(EndCore[T]):
+    """What the receiving end does at every message."""
+
+    __slots__ = ()
+
+    def receive(self) -> Receive[T]:
+        """Awaited: the next value."""
+        return Receive(cast("ReceiveEnd[T]", self))
+
+
+class ReceiveEnd(ReceiveCore[T], _End[T]):
     """The end that values come out of. `async for` takes them until the channel is closed and drained."""
 
     __slots__ = ()
@@ -233,10 +274,6 @@ class ReceiveEnd(_End[T]):
     def __init__(self, channel: _Channel[T]) -> None:
         super().__init__(channel)
         channel.receive_ends += 1
-
-    def receive(self) -> Receive[T]:
-        """Awaited: the next value."""
-        return Receive(self)
 
     def receive_nowait(self) -> T:
         """The next value now, or `WouldBlock`."""
@@ -249,7 +286,7 @@ class ReceiveEnd(_End[T]):
     def clone(self) -> ReceiveEnd[T]:
         """Another end of the same side. The side is closed when all are."""
         if not self._open:
-            raise ChannelClosed(f"this end of {self._channel} was closed")
+            raise self._channel.closed_here()
         return ReceiveEnd(self._channel)
 
     def close(self) -> None:
@@ -258,18 +295,16 @@ class ReceiveEnd(_End[T]):
             self._open = False
             self._channel.receive_ends -= 1
             if not self._channel.receive_ends:
-                self._channel.buffer.clear()
+                self._channel.drain()
             self._channel.refuse_waiters(self._channel.receivers, self)
             self._channel.settle()
 
     def unread(self) -> list[T]:
         """For Bursar's own parts: take out all that is buffered, without being charged for it."""
-        values = list(self._channel.buffer)
-        self._channel.buffer.clear()
-        return values
+        return self._channel.drain()
 
     def __len__(self) -> int:
-        return len(self._channel.buffer)
+        return self._channel.buffered
 
     def __bool__(self) -> bool:
         return True
@@ -307,6 +342,7 @@ class _SendSide(Operation[T_co], Generic[T_co, T]):
         self._channel.senders.leave(entry)
 
 
+@native
 class Send(_SendSide[None, T]):
     """The request behind `SendEnd.send`."""
 
@@ -382,6 +418,7 @@ class Permit(Generic[T]):
         self.abort()
 
 
+@native
 class Receive(Operation[T]):
     """The request behind `ReceiveEnd.receive`."""
 
@@ -412,7 +449,7 @@ class Receive(Operation[T]):
     def get(self) -> T:
         channel = self._channel
         if self.end.closed:
-            raise ChannelClosed(f"this end of {channel} was closed")
+            raise channel.closed_here()
         if channel.buffer:
             value = channel.buffer.popleft()
             channel.refill()

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from bursar.kernel import Kernel, Task, native, tell
 from bursar.law.capability import CapClock, CapTimer, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
 from bursar.request import SUSPENDED, Entry, Operation, Request
 
@@ -26,6 +25,14 @@ def to_ns(seconds: float, what: str) -> int:
     return round(seconds * NS)
 
 
+def why_sleep(ns: int, absolute: bool) -> str:
+    return f"sleeps until {ns / NS:g} s" if absolute else f"sleeps for {ns / NS:g} s"
+
+
+tell(why_sleep=why_sleep)
+
+
+@native
 class _Sleep(Operation[None]):
     __slots__ = ("_absolute", "_ns")
     timed: ClassVar[bool] = True
@@ -35,7 +42,7 @@ class _Sleep(Operation[None]):
         self._absolute = absolute
 
     def why(self) -> str:
-        return f"sleeps until {self._ns / NS:g} s" if self._absolute else f"sleeps for {self._ns / NS:g} s"
+        return why_sleep(self._ns, self._absolute)
 
     def _deadline_ns(self, kernel: Kernel) -> int:
         return self._ns if self._absolute else kernel.now_ns + self._ns
@@ -62,12 +69,12 @@ class _Sleep(Operation[None]):
 
 def sleep(seconds: float) -> Operation[None]:
     """Wait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`."""
-    return _Sleep(to_ns(seconds, "sleep"), absolute=False)
+    return _Sleep(to_ns(seconds, "sleep"), False)
 
 
 def sleep_until(seconds: float) -> Operation[None]:
     """Wait until the clock of the run shows `seconds`."""
-    return _Sleep(to_ns(seconds, "sleep_until"), absolute=True)
+    return _Sleep(to_ns(seconds, "sleep_until"), True)
 
 
 class _Now(Request[float]):

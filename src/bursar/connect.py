@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from bursar.files import FileOperation, Watches
 from bursar.hosts.pump import Pump
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
+from bursar.kernel import Kernel, Task
 from bursar.request import Entry
 from bursar.sockets import Address, Box, numeric, require_context, resolve, resolved, unix_address
 from bursar.streams import AskKernel, SocketOperation, Stream

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from bursar.kernel import Kernel
+from bursar.kernel import Task as Record
 from bursar.law.budget import COMPONENTS, SYSCALL, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task as Record
 from bursar.request import Request
 from bursar.task import Task
 

@@ -22,10 +22,9 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from bursar.errors import CapabilityDenied, HostMisuse
 from bursar.hosts.pump import Pump
+from bursar.kernel import Kernel, Task
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.request import Entry, Operation
 
 T_co = TypeVar("T_co", covariant=True)

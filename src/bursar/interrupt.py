@@ -20,16 +20,26 @@ from typing import Any, Final, Protocol
 
 from bursar.errors import HostMisuse
 from bursar.execution.coroutine import Coroutines
+from bursar.execution.memory import MemoryMeter
 from bursar.hosts import Host
+from bursar.hosts.pump import Pump
 from bursar.snapshot import Snapshot
 
 _OURS: Final = "bursar."
 _LOOPS: Final = "bursar.hosts.native", "bursar.hosts.virtual"
-_DRIVERS: Final = {Coroutines.resume.__code__, Coroutines.close.__code__}  # what calls the program's code
+_DRIVERS: Final = {  # what calls the program's code; the driver in C has no frame, and the pump calls that
+    Coroutines.close.__code__,
+    MemoryMeter.run.__code__,
+    MemoryMeter.close_work.__code__,
+    Pump._run_batch.__code__,  # pyright: ignore[reportPrivateUsage]
+    *(function.__code__ for function in [getattr(Coroutines, "resume", None)] if function is not None),
+}
 
 
 class Program(Protocol):
     """What is interrupted: the runtime."""
+
+    driver: Coroutines
 
     def interrupted(self) -> None:
         """The first Ctrl-C."""
@@ -51,7 +61,6 @@ class Interrupts:
         self._host = host
         self._dump_signal = dump_signal
         self.count = 0
-        self.aborting = False  # KeyboardInterrupt is not a task's affair any more
 
     @contextmanager
     def heard(self) -> Generator[None]:
@@ -80,14 +89,15 @@ class Interrupts:
         if self.count == 1:
             self._program.interrupted()
             return
-        insisting, self.aborting = self.aborting, True
+        driver = self._program.driver
+        insisting, driver.aborting = driver.aborting, True
         if insisting or may_be_struck(frame):
             raise KeyboardInterrupt
         self._host.wake()  # to the batch that looks
 
     def look(self) -> None:
         """Carry out what could not be done where the signal came."""
-        if self.aborting:
+        if self._program.driver.aborting:
             raise KeyboardInterrupt
 
     def _on_dump(self, number: int, frame: FrameType | None) -> None:

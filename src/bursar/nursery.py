@@ -16,16 +16,15 @@ from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
 from bursar import admission
 from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
+from bursar.kernel import Kernel, native, tell
+from bursar.kernel import Nursery as Record
+from bursar.kernel import Task as TaskRecord
 from bursar.law import budget as money
-from bursar.law import cancel
 from bursar.law.budget import FREE, UNSTATED, Budget, Cost
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
-from bursar.law.kernel import Kernel
-from bursar.law.nursery import Nursery as Record
 from bursar.law.nursery import NurseryState, result_kind
 from bursar.law.state import OutcomeKind
-from bursar.law.task import Task as TaskRecord
 from bursar.request import Entry, Operation, Request, counted, running
 from bursar.task import Task
 
@@ -51,6 +50,14 @@ class _Open(Request["Nursery"]):
         return Nursery(kernel, record)
 
 
+def why_join(record: Record) -> str:
+    return f"waits for {counted(len(record.children), 'task')} of {record.name}"
+
+
+tell(why_join=why_join)
+
+
+@native
 class _Join(Operation[None]):
     """Wait until no child lives. Free: what cannot be paid must not keep a block from ending."""
 
@@ -61,7 +68,7 @@ class _Join(Operation[None]):
         self._record = record
 
     def why(self) -> str:
-        return f"waits for {counted(len(self._record.children), 'task')} of {self._record.name}"
+        return why_join(self._record)
 
     def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
         return not self._record.children
@@ -192,7 +199,7 @@ class Nursery:
         """Ask every child, and the body of the block, to stop."""
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
-        cancel.request_nursery(self._kernel, self._record, reason)
+        self._kernel.cancel_nursery(self._record, reason)
 
     def recharge(self, task: Task[Any], amount: Budget) -> None:
         """Give a child more, out of the purse and then out of the owner's own budget.

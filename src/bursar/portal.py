@@ -22,14 +22,13 @@ from typing import Any, Final, Self, TypeVar, TypeVarTuple
 from bursar.errors import CapabilityDenied, HostLost, NurseryClosed, ScopeMisuse, WouldBlock, brief
 from bursar.execution.coroutine import start
 from bursar.hosts.pump import Pump
+from bursar.kernel import Task
 from bursar.law import budget as money
-from bursar.law import cancel
 from bursar.law.budget import UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapSpawn, require
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome
-from bursar.law.task import Task
 from bursar.nursery import Nursery, require_coroutine_function, title_of
 from bursar.request import running
 from bursar.task import at_end, unwrap
@@ -156,7 +155,7 @@ class Portal:
 
     def _cancel(self, task: Task) -> None:
         if not self._pump.over:
-            cancel.request(self._kernel, task, CancelReason(CancelKind.USER, "its future was cancelled"))
+            self._kernel.cancel_request(task, CancelReason(CancelKind.USER, "its future was cancelled"))
 
     # ---- as an outpost of the pump
 

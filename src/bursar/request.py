@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from bursar.errors import ScopeMisuse
+from bursar.kernel import Kernel, Task, Wait, native
 from bursar.law.budget import OP, Cost
 from bursar.law.dispatch import Dispatch
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
-from bursar.law.wake import Wait
+from bursar.law.wake import SUSPENDED as SUSPENDED
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -44,15 +43,7 @@ def running(kernel: Kernel, what: str) -> Task:
     return kernel.current
 
 
-class _Suspended:
-    """The type of `SUSPENDED`."""
-
-    __slots__ = ()
-
-
-SUSPENDED: Final = _Suspended()  # what `perform` returns when the poll is over
-
-
+@native
 class Request(Generic[T_co]):
     """Something that a task asks of the kernel that drives it."""
 
@@ -73,6 +64,7 @@ class Request(Generic[T_co]):
         raise NotImplementedError
 
 
+@native
 class Operation(Request[T_co]):
     """A request that may have to wait."""
 
@@ -113,6 +105,7 @@ class Operation(Request[T_co]):
         return SUSPENDED
 
 
+@native
 class Entry(Wait):
     """One task in the queue of one operation."""
 

@@ -21,11 +21,9 @@ from bursar import profile as profiles
 from bursar import snapshot
 from bursar.clock import to_ns
 from bursar.errors import (
-    BursarError,
     Deadlock,
     HostLost,
     HostMisuse,
-    NotBuilt,
     ResultNotReady,
     RuntimeUsed,
     brief,
@@ -35,11 +33,13 @@ from bursar.evidence.metrics import Statistics, count
 from bursar.evidence.trace import SCHEMA, Memory, Recorder, versions
 from bursar.execution.asyncgen import AsyncGenerators
 from bursar.execution.coroutine import Coroutines, start
+from bursar.execution.memory import MemoryMeter
 from bursar.hosts import Host
 from bursar.hosts.native import NativeHost
 from bursar.hosts.pump import Pump
 from bursar.hosts.virtual import VirtualClock, VirtualHost
-from bursar.interrupt import Interrupts
+from bursar.interrupt import Interrupts, may_be_struck
+from bursar.kernel import Kernel, Task, kernel_in_use
 from bursar.law import cancel
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -47,10 +47,8 @@ from bursar.law.capability import Capability
 from bursar.law.chain import fingerprint
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.dispatch import Report
-from bursar.law.kernel import Kernel
 from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
-from bursar.law.task import Task
 from bursar.nursery import require_coroutine_function
 from bursar.request import counted
 from bursar.task import Task as TaskHandle
@@ -60,21 +58,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Capability)
 Ts = TypeVarTuple("Ts")
 
-KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
 INTERRUPTED: Final = "interrupted by Ctrl-C"  # why a program is cancelled
-
-
-def kernel_in_use() -> str:
-    """The name of the kernel that runs programs, as `BURSAR_KERNEL` chooses it."""
-    asked = os.environ.get(KERNEL_VARIABLE) or "python"
-    if asked == "python":
-        return asked
-    if asked == "native":
-        raise NotBuilt(
-            f"{KERNEL_VARIABLE}=native: the native kernel is not built yet; "
-            f"unset {KERNEL_VARIABLE} or set it to 'python'"
-        )
-    raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
 
 
 def make_host(host: Host | None, clock: str) -> Host:
@@ -120,6 +104,7 @@ class Runtime:
         cleanup: Cleanup | None = None,
         yield_interval: int | None = None,
         dump_signal: int | None = None,
+        meter_memory: bool = False,
     ) -> None:
         if clock not in ("real", "virtual"):
             raise ValueError(f"clock={clock!r}: must be 'real' or 'virtual'")
@@ -127,6 +112,11 @@ class Runtime:
             raise TypeError(f"seed={seed!r}: must be an int")
         if yield_interval is not None and (type(yield_interval) is not int or yield_interval < 1):
             raise ValueError(f"yield_interval={yield_interval!r}: must be a whole number of ops, at least 1")
+        if meter_memory and record is not None:
+            raise ValueError(
+                "meter_memory=True, record=...: how much memory a program takes is not the same twice, "
+                "so such a run cannot be replayed; choose one of the two"
+            )
         policies = [str(policy) for policy in StealPolicy]
         if steal not in policies:
             raise ValueError(f"steal={steal!r}: must be one of {', '.join(policies)}")
@@ -155,13 +145,16 @@ class Runtime:
         given = chosen.implicit if capabilities is None else tuple(capabilities)
         self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
         self._host = make_host(host, clock)
+        self._generators = AsyncGenerators(self.kernel, self._host.wake)
+        self.driver = Coroutines(self.kernel)
+        self.driver.collected = self._generators.collected
+        self.driver.close_collected = self._generators.close_collected
+        self._interrupts = Interrupts(self, self._host, dump_signal)
         self.pump = self._make_pump()
+        self.driver.clock = self.pump.now_ns
+        self._meter = MemoryMeter(self.kernel, may_be_struck) if meter_memory else None
         self.thread = threading.get_ident()  # where it runs
         self.on_end: Callable[[], None] | None = None
-        self._interrupts = Interrupts(self, self._host, dump_signal)
-        self._coroutines = Coroutines(self.kernel, self._interrupts)
-        self._coroutines.clock = self.pump.now_ns
-        self._generators = AsyncGenerators(self.kernel, self._host.wake)
         self._record = record
         self._recorder: Recorder | None = None
         self.program: dict[str, Any] = {}  # what a trace says about where the program came from
@@ -207,6 +200,9 @@ class Runtime:
         self.pump.thread = self.thread
         self._begin_evidence()
         try:
+            if self._meter is not None:
+                self._meter.open()
+                self.driver.meter = self._meter
             self._main = self.kernel.spawn(self.kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
             start(self._main, fn, args)
             self.pump.start()
@@ -237,15 +233,9 @@ class Runtime:
     @property
     def live(self) -> int:
         """How many tasks live."""
-        return len(self.kernel.tasks)
+        return self.kernel.live
 
     # ---- what the pump asks for (see `hosts.pump.Program`)
-
-    def poll(self, task: Task) -> None:
-        self._coroutines.poll(task)
-        self._interrupts.look()
-        if self._generators.collected:
-            self._generators.close_collected()
 
     def batch_begins(self) -> None:
         self._interrupts.look()
@@ -268,12 +258,15 @@ class Runtime:
             cancel.cut(self.kernel, task, "waited for ever behind a shield")
 
     def ending(self) -> bool:
-        return self._generators.close_all() and bool(self.kernel.tasks)  # with a dry purse nobody closes them
+        return self._generators.close_all() and bool(self.kernel.live)  # with a dry purse nobody closes them
 
     def ended(self) -> None:
         """The pump has stopped: close what is left, if anything is, and tell whoever waits for the run."""
         try:
-            if self.kernel.tasks:
+            if self._meter is not None:
+                self.driver.meter = None
+                self._meter.close()
+            if self.kernel.live:
                 self._abandon()
             else:
                 self.kernel.close_nursery(self.kernel.root)
@@ -325,7 +318,7 @@ class Runtime:
     def _stop(self, reason: CancelReason) -> None:
         """Cancel what the root nursery holds. The nursery itself stays open: closing async generators needs it."""
         for child in list(self.kernel.root.children.values()):
-            cancel.request(self.kernel, child, reason)
+            self.kernel.cancel_request(child, reason)
 
     def interrupted(self) -> None:
         """Ctrl-C: cancel the program; for `Interrupts`."""
@@ -432,6 +425,7 @@ def run(
     cleanup: Cleanup | None = None,
     yield_interval: int | None = None,
     dump_signal: int | None = None,
+    meter_memory: bool = False,
 ) -> T:
     """Run an async function and everything it spawns; return its value or raise what it failed with."""
     runtime = Runtime(
@@ -447,5 +441,6 @@ def run(
         cleanup=cleanup,
         yield_interval=yield_interval,
         dump_signal=dump_signal,
+        meter_memory=meter_memory,
     )
     return runtime.run(fn, *args)

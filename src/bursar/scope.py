@@ -10,11 +10,9 @@ from typing import Any, ClassVar, Self
 
 from bursar.clock import to_ns
 from bursar.errors import Cancelled, ScopeMisuse
-from bursar.law import cancel
-from bursar.law.cancel import Block, CancelPhase
+from bursar.kernel import Block, Kernel, Task
+from bursar.law.cancel import CancelPhase
 from bursar.law.capability import CapTimer, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
 from bursar.request import Request
 
@@ -58,7 +56,7 @@ class _ScopeBlock:
     def _leave(self) -> Block:
         assert self._entered is not None, "left without being entered"
         kernel, block = self._entered
-        cancel.leave(kernel, block)
+        kernel.leave_scope(block)
         self._entered = None
         return block
 

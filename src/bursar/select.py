@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from bursar.kernel import Kernel, Task, Wait
 from bursar.law.budget import Cost
 from bursar.law.dispatch import Dispatch
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.law.timers import Timer
-from bursar.law.wake import Wait
 from bursar.request import SUSPENDED, Entry, Operation, Request
 
 

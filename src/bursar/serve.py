@@ -23,10 +23,9 @@ from bursar.errors import (
     brief,
     type_name,
 )
+from bursar.kernel import Kernel, Task
 from bursar.law.budget import Budget
-from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome
-from bursar.law.task import Task
 from bursar.nursery import Nursery, require_coroutine_function, title_of
 from bursar.request import Entry, Operation, counted, running
 from bursar.sockets import Address, Box, require_context, unix_address

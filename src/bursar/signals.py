@@ -13,11 +13,9 @@ from typing import Any, ClassVar
 
 from bursar.errors import HostMisuse
 from bursar.hosts.pump import Pump
+from bursar.kernel import Kernel, Task, WaitList
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
-from bursar.law.wake import WaitList
 from bursar.request import Entry, Operation
 
 UNCATCHABLE = {signal.Signals[name] for name in ("SIGKILL", "SIGSTOP") if name in signal.Signals.__members__}

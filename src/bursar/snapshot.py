@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from bursar.kernel import Kernel, Nursery, Task
 from bursar.law.budget import COMPONENTS, OPS, Budget
 from bursar.law.cancel import CancelPhase, outward
-from bursar.law.kernel import Kernel
-from bursar.law.nursery import Nursery
 from bursar.law.state import State
-from bursar.law.task import Task
 
 NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and more"
 INDENT_MAX: Final = 40  # levels that are drawn; deeper ones are marked by number

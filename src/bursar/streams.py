@@ -27,10 +27,9 @@ from bursar.errors import (
 )
 from bursar.files import FileOperation, Watches, require_files
 from bursar.hosts.pump import Pump
+from bursar.kernel import Kernel, Task
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.request import Entry, Operation, Request
 from bursar.sockets import WANT_WRITE, Box
 

@@ -25,11 +25,11 @@ from bursar.clock import NS, to_ns
 from bursar.economy import recharge as recharge_by_capability
 from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse, brief
 from bursar.execution.coroutine import start
+from bursar.kernel import Kernel
+from bursar.kernel import Task as Record
 from bursar.law.budget import COMPONENTS, UNSTATED, Budget
 from bursar.law.capability import Capabilities, Capability, CapSpawn
-from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind
-from bursar.law.task import Task as Record
 from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function, title_of
 from bursar.request import Entry, Operation, Request, counted, running
 from bursar.select import select

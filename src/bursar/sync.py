@@ -12,10 +12,8 @@ from typing import Self, TypeVar
 
 from bursar.errors import BursarError, ScopeMisuse
 from bursar.execution.coroutine import where
-from bursar.law.kernel import Kernel
+from bursar.kernel import Kernel, Task, WaitList, native
 from bursar.law.obligation import Settled
-from bursar.law.task import Task
-from bursar.law.wake import WaitList
 from bursar.request import Entry, Operation
 
 T_co = TypeVar("T_co", covariant=True)
@@ -56,6 +54,7 @@ class _Queued(Operation[T_co]):
         self._shared.waiters.leave(entry)
 
 
+@native
 class Event(_Shared):
     """Happens once. Everyone who waits, before or after, goes on."""
 

@@ -10,13 +10,11 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
-from bursar.law import cancel
+from bursar.kernel import Kernel, Wait, WaitList, native, tell
+from bursar.kernel import Task as Record
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.kernel import Kernel
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task as Record
-from bursar.law.wake import Wait, WaitList
 from bursar.request import SUSPENDED, Entry, Operation, Request
 from bursar.snapshot import Explanation, explain
 
@@ -39,6 +37,14 @@ def unwrap(name: str, outcome: Outcome) -> Any:
             raise TaskDropped(f"task {name!r} was dropped ({outcome.reason})")
 
 
+def why_ended(record: Record) -> str:
+    return f"waits for task {record.name!r}"
+
+
+tell(why_ended=why_ended)
+
+
+@native
 class _Ended(Operation[Outcome]):
     """Wait for the end of a task."""
 
@@ -48,7 +54,7 @@ class _Ended(Operation[Outcome]):
         self._record = record
 
     def why(self) -> str:
-        return f"waits for task {self._record.name!r}"
+        return why_ended(self._record)
 
     def ready(self, kernel: Kernel, task: Record) -> bool:
         if task is self._record:
@@ -152,7 +158,7 @@ class Task(Generic[T_co]):
         """Ask it to stop. It is told at its next await point; this does not wait for it."""
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
-        cancel.request(self._kernel, self._record, reason)
+        self._kernel.cancel_request(self._record, reason)
 
     def explain(self) -> Explanation:
         """Why it stands where it stands: state, reason, whom it waits for, since when, what it spent."""
@@ -192,6 +198,7 @@ class _Checkpoint(Request[None]):
 _CHECKPOINT = _Checkpoint()
 
 
+@native
 def checkpoint() -> Request[None]:
     """Pay one op and let the others run: the place where a long loop can be stopped."""
     return _CHECKPOINT

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from benchmarks import echo
-from benchmarks.harness import Sample, installed
+
+from bursar.bench.harness import Sample, installed
 
 PRESENT = [peer for peer in echo.PEERS if peer == "protocol" or installed(peer)]
 

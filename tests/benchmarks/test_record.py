@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import harness, record
-from benchmarks.harness import Row
+from benchmarks import record
+
+from bursar.bench import harness
+from bursar.bench.harness import Row
 
 
 @pytest.mark.parametrize("case", record.CASES, ids=lambda case: case.name)
@@ -26,4 +28,4 @@ def test_the_table_has_a_line_for_each_program():
     rows = [Row("record, yield", way, "ns/yield", 10, "ok", 1.0, 2.0, 3.0) for way in record.WAYS]
     heading, _, line, *_ = record.render(rows).splitlines()
     assert heading.split() == ["workload", "size", "unit", *record.WAYS]
-    assert line.count("1.00 (2.00) x3.00") == 3
+    assert line.count("1.00 (2.00) ×3.00") == 3

@@ -219,6 +219,28 @@ def test_no_spawns_granted_exits_3(bursar, program):
     assert "SpawnBudgetExceeded" in answer.stderr
 
 
+GREEDY = """
+    async def main():
+        kept = []
+        while True:
+            kept.append(bytes(10_000))
+"""
+
+
+def test_metered_memory_that_runs_out_exits_3(bursar, program):
+    if not hasattr(pytest.importorskip("bursar._native"), "MemoryBook"):
+        pytest.skip("this build has no meter")
+    answer = bursar("run", program(GREEDY), "--meter-memory", "--memory", "5000000")
+    assert answer.returncode == 3
+    assert "MemoryBudgetExceeded" in answer.stderr
+
+
+def test_metered_memory_is_not_recorded(bursar, program, tmp_path):
+    answer = bursar("run", program(GREEDY), "--meter-memory", "--record", tmp_path / "run.trace")
+    assert answer.returncode == 2
+    assert "choose one of the two" in answer.stderr
+
+
 def test_the_exit_code_of_sys_exit_is_kept(bursar, program):
     assert bursar("run", program("import sys\nsys.exit(7)\n")).returncode == 7
 

@@ -26,7 +26,7 @@ def drive(fn, *args, **keywords):
             kernel.advance(kernel.timers.next_deadline_ns())
         else:
             assert task.state is State.RUNNING
-            runtime._coroutines.poll(task)
+            runtime.driver.poll(task)
             polls += 1
         check(kernel)
     return main.outcome, polls, runtime

@@ -31,6 +31,7 @@ from bursar.law.budget import (
     derive,
     left,
     pay,
+    refund,
     root_pools,
     top_up,
 )
@@ -518,3 +519,76 @@ def test_pay_touches_only_the_components_of_the_row(component, amount):
     pools = root_pools(Budget(10, 10, 10, 10, 10))
     assert pay(pools, ((component, amount),)) == PAID
     assert [pool.spent for pool in pools] == [amount if i == component else 0 for i in range(5)]
+
+
+# ---- refunds
+
+
+def test_a_refund_takes_back_what_was_spent():
+    pool = Pool(100)
+    pay((Pool(None), pool, Pool(None), Pool(None), Pool(None)), ((MEMORY, 70),))
+    refund(pool, 50)
+    assert figures(pool) == (80, 100, 0, 20, 0)
+
+
+def test_a_refund_after_the_end_goes_to_whoever_lent_the_money():
+    root = Pool(100)
+    nursery = root.lend(60)
+    task = nursery.lend(40)
+    task.mint(5)
+    for pool, amount in ((task, 30), (nursery, 10)):
+        pool.left -= amount
+        pool.spent += amount
+    task.close()
+    refund(task, 12)
+    assert (nursery.left, nursery.spent) == (60 - 40 - 10 + 15 + 12, 28)
+    check_b1(nursery)
+    nursery.close()
+    refund(task, 18)
+    refund(nursery, 10)
+    assert (root.left, root.spent, root.minted) == (105, 0, 5)
+    check_b1(root)
+
+
+def test_no_more_is_refunded_than_was_spent():
+    pool = Pool(100)
+    with pytest.raises(AssertionError, match="B5"):
+        refund(pool, 1)
+    assert figures(pool) == (100, 100, 0, 0, 0)
+
+
+def test_an_open_pool_that_lost_count_is_refunded_as_far_as_it_knows():
+    pool = Pool(None)
+    pool.spent = 5
+    refund(pool, 7)
+    assert (pool.left, pool.spent) == (None, 0)
+
+
+@repeatable
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 50)), max_size=40))
+def test_refunds_keep_the_books_of_a_line_of_pools(moves):
+    """Pools are closed from below; whatever each has spent can be refunded through it, before and after."""
+    root = Pool(1_000)
+    line = [root, root.lend(600)]
+    line += [line[1].lend(400)]
+    held, live = dict.fromkeys(range(3), 0), 2
+    for move, amount in moves:
+        at = min(move, 2)
+        if move == 3 and live:
+            line[live].close()
+            live -= 1
+        elif at <= live and line[at].left >= amount:
+            line[at].left -= amount
+            line[at].spent += amount
+            held[at] += amount
+        elif held[at] >= amount:
+            refund(line[at], amount)
+            held[at] -= amount
+        for pool in line[: live + 1]:
+            check_b1(pool)
+    for at, amount in held.items():
+        refund(line[at], amount)
+    while live:
+        line[live].close()
+        live -= 1
+    assert (root.left, root.spent, root.lent) == (1_000, 0, 0)

@@ -598,3 +598,42 @@ def test_during_cleanup_it_too_is_limited_by_the_allowance(own):
     with pytest.raises(BudgetExceeded, match="ops"):
         kernel.charge_now(task, OP)
     assert task.spent[OPS] == 2
+
+
+# ---- metered memory
+
+
+def test_memory_that_grew_is_charged_as_far_as_the_pool_goes():
+    kernel = new_kernel()
+    task = running(kernel, Budget(memory=100))
+    assert [kernel.settle_memory(task, growth) for growth in (60, 60, 60)] == [60, 40, 0]
+    assert (task.pools[MEMORY].left, task.spent[MEMORY]) == (0, 100)
+    check(kernel)
+
+
+def test_memory_that_was_given_up_is_refunded():
+    kernel = new_kernel()
+    task = running(kernel, Budget(memory=100))
+    kernel.settle_memory(task, 80)
+    assert kernel.settle_memory(task, -50) == -50
+    assert (task.pools[MEMORY].left, task.spent[MEMORY]) == (70, 30)
+    check(kernel)
+
+
+def test_metered_memory_is_no_event():
+    kernel = new_kernel()
+    task = running(kernel, Budget(memory=100))
+    heard = []
+    kernel.observe(lambda kind, task, detail: heard.append(kind))
+    kernel.settle_memory(task, 80)
+    kernel.settle_memory(task, -50)
+    assert heard == []
+
+
+def test_an_open_pool_counts_metered_memory():
+    kernel = new_kernel()
+    task = running(kernel)
+    assert kernel.settle_memory(task, 1_000) == 1_000
+    assert kernel.settle_memory(task, -400) == -400
+    assert (task.spent[MEMORY], kernel.root.pools[MEMORY].spent) == (600, 600)
+    check(kernel)

@@ -288,7 +288,7 @@ class Machine(RuleBasedStateMachine):
             assert not kernel.runnable
             return False
         self._decided(task, had_ready)
-        self.rt._coroutines.poll(task)
+        self.rt.driver.poll(task)
         kernel.step_over(task)
         self.verify()
         return True

@@ -25,11 +25,10 @@ DECISIONS_MAX = 400_000  # a generated program that needs more than this does no
 class CheckedCoroutines(Coroutines):
     """The executor of a runtime, with the whole law checked after every poll."""
 
-    __slots__ = ("polls",)
-
-    def __init__(self, kernel, stop):
-        super().__init__(kernel, stop)
+    def __init__(self, kernel):
+        super().__init__(kernel)
         self.polls = 0
+        self.checked = True
 
     def poll(self, task):
         super().poll(task)
@@ -41,8 +40,9 @@ class CheckedCoroutines(Coroutines):
 
 def checked(runtime: Runtime) -> Runtime:
     """The same runtime, checking itself after every poll."""
-    runtime._coroutines = CheckedCoroutines(runtime.kernel, runtime._interrupts)
-    runtime._coroutines.clock = runtime.pump.now_ns
+    plain, runtime.driver = runtime.driver, CheckedCoroutines(runtime.kernel)
+    for name in ("clock", "collected", "close_collected"):
+        setattr(runtime.driver, name, getattr(plain, name))
     return runtime
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import typer
 
-COMMANDS = ("run", "replay", "trace", "demo", "info")
+COMMANDS = ("run", "replay", "trace", "demo", "bench", "info")
 NEEDED = {"typer", "rich"}
 
 EXIT_FAILED = 1

@@ -19,8 +19,8 @@ from rich.table import Table
 
 from bursar.cli import refuse
 from bursar.errors import BursarError
+from bursar.kernel import kernel_in_use
 from bursar.profile import PROFILES
-from bursar.runtime import kernel_in_use
 
 ABSENT = (
     "the native extension was not built, because the install found no working C compiler; Bursar runs "

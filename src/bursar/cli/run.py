@@ -62,6 +62,9 @@ def run(
     fingerprint: Annotated[bool, typer.Option("--fingerprint", help="Print it to stderr.")] = False,
     statistics: Annotated[bool, typer.Option("--statistics", help="Print them to stderr.")] = False,
     record: Annotated[Path | None, typer.Option(help="Write a trace of the run here.", show_default=False)] = None,
+    meter_memory: Annotated[
+        bool, typer.Option("--meter-memory", help="Charge what tasks really allocate to their memory budgets.")
+    ] = False,
 ) -> None:
     """Run the `async def main` of FILE. SIGUSR1 prints the tree of its tasks."""
     arguments = args or []
@@ -83,6 +86,7 @@ def run(
             clock=clock,
             steal=steal,
             record=record,
+            meter_memory=meter_memory,
             dump_signal=getattr(signal, "SIGUSR1", None),
         )
     except (BursarError, ValueError) as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from bursar import BudgetExceeded, CancelKind, Outcome, OutcomeKind, Runtime, State
-from bursar.law.task import Task
+from bursar.kernel import Task
 from bursar.snapshot import why
 
 FIRST_OF: Final = "waits for the first of: "  # how the reason of a select begins

@@ -236,9 +236,9 @@ def _enqueued(kernel: Any, task: Task | None, detail: tuple[Worker | None, int |
     deadline = NONE if deadline_ns is None else deadline_ns
     if worker is None:
         return (task.id, QUEUES.index("injector"), INJECTOR, deadline), ""
-    queues = (worker.cancel, worker.timed, worker.pinned, worker.stealable)
-    code = next(code for code, queue in enumerate(queues) if queue is task.queue)
-    return (task.id, code, worker.id, deadline), ""
+    ready = "pinned" if task.pinned else "stealable"
+    queue = {Lane.CANCEL: "cancel", Lane.TIMED: "timed"}.get(task.lane or Lane.READY, ready)
+    return (task.id, QUEUES.index(queue), worker.id, deadline), ""
 
 
 def _done(kernel: Any, task: Task | None, outcome: Outcome) -> Described:

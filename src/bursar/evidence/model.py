@@ -326,6 +326,6 @@ class Model(Kernel):
 
     def on_scope_left(self, id: int) -> None:
         block = self._acting(id).inner
-        if not isinstance(block, Block) or block.body_of is not None:
+        if block is None or block.body_of is not None:
             raise self.records.wrong(f"no timeout and no shield is the innermost open block of task {id}")
         cancel.leave(self, block)

@@ -251,7 +251,7 @@ class ReplayRuntime(Runtime):
 
     def interrupted(self) -> None:
         """Somebody wants the replay to stop: that is none of the program's business."""
-        self._interrupts.aborting = True
+        self.driver.aborting = True
         raise KeyboardInterrupt
 
 

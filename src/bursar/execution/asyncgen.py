@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from bursar.errors import BudgetExceeded, brief
 from bursar.execution.coroutine import start
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
+from bursar.kernel import Kernel, Task
 
 SWEEP_MIN: Final = (
     64  # generators that ran to their end are forgotten when so many more are listed than lived last time

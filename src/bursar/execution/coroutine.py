@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Coroutine, Sized
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait, brief
+from bursar.kernel import NATIVE, Kernel, Task, native, tell
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
-from bursar.law.kernel import Drain, Kernel
+from bursar.law.kernel import Drain
 from bursar.law.ledger import Bill
 from bursar.law.state import Outcome, OutcomeKind
-from bursar.law.task import Task
 from bursar.request import SUSPENDED, Request
+
+if TYPE_CHECKING:
+    from bursar.execution.memory import MemoryMeter
 
 CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
 
@@ -56,21 +60,41 @@ def _as_request(thing: object) -> Request[Any]:
     return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
 
 
-class Stop(Protocol):
-    """Who knows whether the whole run is being stopped."""
-
-    aborting: bool  # KeyboardInterrupt is not a task's affair any more
+tell(as_request=_as_request)
 
 
-class Coroutines:
-    """Drives the coroutine tasks of one kernel."""
+@native
+class Driver:
+    """What happens at every poll."""
 
-    __slots__ = ("clock", "kernel", "stop")
-
-    def __init__(self, kernel: Kernel, stop: Stop) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.stop = stop
         self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
+        self.meter: MemoryMeter | None = None  # charges what the program's code allocates
+        self.collected: Sized | None = None  # what the collector found, to be seen to after a poll
+        self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
+        self.stopped = False  # no step is made any more
+        self.checked = False  # `poll` is another one, which must be called by its name
+
+    def run(self, left: int, overdue: Callable[[], bool] | None) -> tuple[int, bool]:
+        """At most `left` steps, while anything is runnable. How many are left, and whether `overdue` cut them short."""
+        kernel = self.kernel
+        while left and kernel.runnable and not self.stopped:
+            left -= 1
+            if kernel.observer is not None:
+                kernel.observer("scheduler_step_begin", None, None)
+            task = kernel.step()
+            if task is None:
+                break
+            self.poll(task)
+            if self.aborting:
+                raise KeyboardInterrupt
+            if self.collected:
+                self.see_to_collected()
+            kernel.step_over(task)
+            if overdue is not None and left and kernel.runnable and overdue():
+                return left, True
+        return left, False
 
     def poll(self, task: Task) -> None:
         """Run a task that was just dispatched until its poll is over."""
@@ -83,7 +107,7 @@ class Coroutines:
         value, error, request = task.inbox, task.error, task.retry
         task.inbox = task.error = task.retry = None
         if error is None and task.cancel_pending and not task.effect:
-            error = cancel.deliver(self.kernel, task)
+            error = self.kernel.deliver_cancel(task)
         task.effect = False
         if not task.started and error is not None:
             self._close(task)
@@ -93,7 +117,8 @@ class Coroutines:
 
     def resume(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
         """The program's code runs in here, until it waits, gives way, runs out or ends."""
-        kernel, coroutine, run = self.kernel, task.work, task.context.run
+        kernel, coroutine = self.kernel, task.work
+        run = task.context.run if self.meter is None else partial(self.meter.run, task)
         while True:
             if request is None:
                 try:
@@ -105,7 +130,7 @@ class Coroutines:
                     self._raised(task, raised)
                     return
             request = _as_request(request)
-            value, error = None, cancel.deliver(kernel, task) if task.cancel_pending else None
+            value, error = None, kernel.deliver_cancel(task) if task.cancel_pending else None
             if error is None:
                 value, error = self._ask(task, request)
                 if value is SUSPENDED:
@@ -137,7 +162,33 @@ class Coroutines:
                 self.kernel.note("capability_denied", task, refused)
             return None, refused
 
-    # ---- endings
+    # ---- endings: see `Coroutines`
+
+    def _returned(self, task: Task, value: Any) -> None:
+        raise NotImplementedError
+
+    def _raised(self, task: Task, error: BaseException) -> None:
+        raise NotImplementedError
+
+    def _close(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def see_to_collected(self) -> None:
+        raise NotImplementedError
+
+
+class Coroutines(Driver):
+    """Drives the coroutine tasks of one kernel: the polls, and how they end."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        if not NATIVE:
+            super().__init__(kernel)
+        self.close_collected: Callable[[], None] | None = None
+
+    def see_to_collected(self) -> None:
+        """A poll dropped async generators: whoever closes them is told at once."""
+        if self.close_collected is not None:
+            self.close_collected()
 
     def _returned(self, task: Task, value: Any) -> None:
         if task.phase is CancelPhase.DRAINING and task.reason is not None and task.reason.kind is not CancelKind.BUDGET:
@@ -151,7 +202,7 @@ class Coroutines:
         self.kernel.finish(task, Outcome(OutcomeKind.OK, value))
 
     def _raised(self, task: Task, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) and self.stop.aborting:
+        if isinstance(error, KeyboardInterrupt) and self.aborting:
             raise error
         if isinstance(error, Cancelled):
             reason = getattr(error, "reason", None) or cancel.why_ended(task)
@@ -185,15 +236,18 @@ class Coroutines:
 
     def close(self, task: Task) -> None:
         """Make the program's code leave, without hearing what it awaits."""
+        close = (
+            partial(task.context.run, task.work.close) if self.meter is None else partial(self.meter.close_work, task)
+        )
         for _ in range(CLOSE_ATTEMPTS_MAX):
             try:
-                task.context.run(task.work.close)
+                close()
             except RuntimeError as refusal:
                 if "ignored GeneratorExit" not in str(refusal):
                     self.kernel.report("cleanup_failed", task, f"raised {brief(refusal, repr)} while it was closed")
                     return
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt) and self.stop.aborting:
+                if isinstance(error, KeyboardInterrupt) and self.aborting:
                     raise
                 self.kernel.report("cleanup_failed", task, f"raised {brief(error, repr)} while it was closed")
                 return

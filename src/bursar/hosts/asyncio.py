@@ -186,6 +186,7 @@ async def run(
     steal: str = "random",
     cleanup: Cleanup | None = None,
     yield_interval: int | None = None,
+    meter_memory: bool = False,
 ) -> T:
     """Run an async function of Bursar's, and everything it spawns, in the asyncio loop that runs here."""
     runtime = Runtime(
@@ -200,6 +201,7 @@ async def run(
         steal=steal,
         cleanup=cleanup,
         yield_interval=yield_interval,
+        meter_memory=meter_memory,
     )
     return await guest(runtime, fn, *args)
 

@@ -29,10 +29,9 @@ from typing import Any, ClassVar, Final, Self, TypeVar, TypeVarTuple, cast
 
 from bursar.errors import CapabilityDenied, HostMisuse, PromiseRejected, TaskCancelled, brief
 from bursar.hosts.pump import Pump, PumpState
+from bursar.kernel import Kernel, Task
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.request import Entry, Operation
 from bursar.runtime import Runtime
 

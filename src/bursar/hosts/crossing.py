@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from bursar.errors import CapabilityDenied, HostMisuse, ScopeMisuse, TaskCancelled, brief
 from bursar.hosts.pump import Pump
+from bursar.kernel import Kernel, Task, Wait
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
 from bursar.law.dispatch import Dispatch
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
 from bursar.law.timers import Timer, TimerKind
-from bursar.law.wake import Wait
 from bursar.request import SUSPENDED, Request
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from bursar.errors import HostMisuse
+from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
-from bursar.law.kernel import Kernel
-from bursar.law.task import Task
+from bursar.kernel import Kernel, Task
 
 BURST_MAX: Final = 64  # decisions, fired timers and messages from outside, each, per batch
 
@@ -81,8 +81,9 @@ class Outpost(Protocol):
 class Program(Protocol):
     """Whose tasks are pumped: the runtime."""
 
-    def poll(self, task: Task) -> None:
-        """Run a task that was just dispatched until its poll is over."""
+    @property
+    def driver(self) -> Driver:
+        """Who polls its tasks."""
         ...
 
     def batch_begins(self) -> None: ...
@@ -224,23 +225,14 @@ class Pump:
 
     def _run_batch(self) -> bool:
         """Time, then what came from outside, then steps. True: a limit was reached."""
-        program, kernel, overdue = self.program, self.kernel, self._overdue
+        program = self.program
         program.batch_begins()
         try:
             full, left = self._cut or (self._take_in(), self._left)
             self._cut = None
-            while left and kernel.runnable and not self.over:
-                left -= 1
-                if kernel.observer is not None:
-                    kernel.observer("scheduler_step_begin", None, None)
-                task = kernel.step()
-                if task is None:
-                    break
-                program.poll(task)
-                kernel.step_over(task)
-                if overdue is not None and left and kernel.runnable and overdue():
-                    self._cut = Cut(full, left)
-                    break
+            left, cut = program.driver.run(left, self._overdue)
+            if cut:
+                self._cut = Cut(full, left)
             self._left = left
             return full or not left
         finally:
@@ -276,7 +268,7 @@ class Pump:
             self.state = PumpState.SCHEDULED
             self.host.handoff()
             return
-        if not kernel.tasks and not self._has_mail() and not self.program.ending():
+        if not kernel.live and not self._has_mail() and not self.program.ending():
             self.stop(None)
             return
         if kernel.runnable or self._has_mail() or self._pending or self._due():
@@ -322,6 +314,7 @@ class Pump:
         if self.over:
             return
         self.over, self.error = True, error
+        self.program.driver.stopped = True
         try:
             self._end()
         except BaseException as failed:

@@ -14,6 +14,7 @@ B1  granted = left + spent + lent                       (for every pool that is 
 B2  lent = Σ (granted − minted) over its open sub-pools
 B3  left ≥ 0, and a charge is paid whole or not at all
 B4  a closed pool has given everything back
+B5  what is refunded was spent before
 
 Rejected: handing each task a slice of a finite purse in advance. Ten idle children would hold the whole
 purse and the eleventh, which could have been paid, would fail. What a slice is good for, the fairness tick,
@@ -224,6 +225,19 @@ def pay(pools: Pools, cost: Cost) -> int:
         else:
             pool.spent = min(pool.spent + amount, UNITS_MAX)  # an open pool is counted only as far as can be counted
     return PAID
+
+
+def refund(pool: Pool, amount: int) -> None:
+    """Take back `amount` that was spent in `pool`, for what has been given up since (B5).
+
+    What a closed pool had spent is its parent's by now (B4), so it is looked for upwards.
+    """
+    while pool.spent < amount and pool.parent is not None:
+        pool = pool.parent
+    if pool.left is not None:
+        assert pool.spent >= amount, "B5"
+        pool.left += amount
+    pool.spent = max(pool.spent - amount, 0)  # an open pool may have lost count
 
 
 def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from bursar.errors import Cancelled, ScopeMisuse, brief
 from bursar.law.nursery import Nursery, NurseryState
@@ -148,7 +148,7 @@ def leave(kernel: Ledger, block: Block) -> None:
     require_innermost(kernel, block)
     if block.body_of is None:  # the end of a nursery is told by itself
         kernel.note("scope_left", task)
-    task.inner = block.parent if isinstance(block.parent, Block) else None
+    task.inner = None if block.parent is task else cast("Block", block.parent)
     if block.timer is not None:
         kernel.timers.disarm(block.timer)
     was_draining = block.phase is CancelPhase.DRAINING
@@ -160,7 +160,7 @@ def leave(kernel: Ledger, block: Block) -> None:
 
 def leave_all(kernel: Ledger, task: Task) -> None:
     """The task is over: close whatever blocks it did not leave."""
-    while isinstance(task.inner, Block):
+    while task.inner is not None:
         leave(kernel, task.inner)
     if task.phase is not CancelPhase.IDLE:
         move(task, CancelPhase.FINALIZED)

@@ -153,6 +153,11 @@ class Registry:
         self._spent: dict[int, list[int]] = {}  # serial of a CapBudget → what was recharged under it
         self.current: Task | None = None  # who derives: the kernel keeps this at the task being polled
 
+    @property
+    def revoked_serials(self) -> set[int]:
+        """Those of the capabilities that were taken back, by name or not at all."""
+        return self._revoked
+
     # ---- making and taking back
 
     def mint(self, description: C) -> C:
@@ -222,16 +227,19 @@ class Registry:
                     f"{_who(task)} may not {operation}: {type(c).__name__}({limit_name}={limit}) is used up; "
                     "wait for one to end, or ask for a larger grant"
                 )
-        for c in capability.ancestors():
-            self._in_use[self._seal_of(c).serial] = self.in_use(c) + 1
+        self.count(capability, 1)
 
     def release(self, capability: Capability) -> None:
+        self.count(capability, -1)
+
+    def count(self, capability: Capability, n: int) -> None:
+        """So many uses more, or less, of a capability and with it of its ancestors."""
         for c in capability.ancestors():
             serial = self._seal_of(c).serial
-            self._in_use[serial] -= 1
-            assert self._in_use[serial] >= 0, "C2"
-            if not self._in_use[serial]:
-                del self._in_use[serial]
+            used = self._in_use.pop(serial, 0) + n
+            assert used >= 0, "C2"
+            if used:
+                self._in_use[serial] = used
 
     def draw(self, task: Task, capability: CapBudget, amount: Budget) -> None:
         """Count a recharge against a `CapBudget` and its ancestors, whole or not at all (C2)."""

@@ -39,12 +39,17 @@ class Report(NamedTuple):
     detail: str
 
 
+def require_workers(n: int) -> None:
+    """Refuse a number of workers that cannot be."""
+    if not 1 <= n <= WORKERS_MAX:
+        raise ValueError(f"workers={n}: must be between 1 and {WORKERS_MAX}")
+
+
 class Dispatch:
     """The lanes of all workers, and who runs next."""
 
     def __init__(self, seed: int, workers: int, steal_policy: StealPolicy, yield_interval: int) -> None:
-        if not 1 <= workers <= WORKERS_MAX:
-            raise ValueError(f"workers={workers}: must be between 1 and {WORKERS_MAX}")
+        require_workers(workers)
         self.now_ns = 0
         self.steal_policy = steal_policy
         self.yield_interval = yield_interval

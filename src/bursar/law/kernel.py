@@ -23,11 +23,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from bursar.errors import NurseryClosed, SpawnBudgetExceeded, brief, type_name
+from bursar.errors import Cancelled, NurseryClosed, SpawnBudgetExceeded, brief, type_name
 from bursar.law import budget as money
 from bursar.law import cancel, obligation
 from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
+from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason, Scope
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
 from bursar.law.chain import Stream
 from bursar.law.ledger import Ledger
@@ -87,6 +87,11 @@ class Kernel(Ledger):
         pools = money.root_pools(budget)
         self.root = Nursery(self.new_id(), "the root nursery", None, pools, pools, {})
 
+    @property
+    def live(self) -> int:
+        """How many tasks live."""
+        return len(self.tasks)
+
     def new_id(self) -> int:
         """Tasks, nurseries and obligations are numbered from one counter, from 1: 0 is nobody."""
         id = self._next_id
@@ -127,12 +132,12 @@ class Kernel(Ledger):
             if spawner is not None
             else None  # the runtime itself spawns
         )
-        held = spawner.capabilities if acting and spawner else self._capabilities_for(nursery, spawner, capabilities)
+        held = spawner.capabilities if acting and spawner else self.capabilities_for(nursery, spawner, capabilities)
         if permit is not None and permit.task_budget is not None:
             budget = budget.clamp(permit.task_budget)
         if budget.spawns is None and self.default_spawns is not None and spawner is not None and not acting:
             budget = budget.clamp(Budget(spawns=self.default_spawns))
-        self._check_purse(nursery, budget)
+        self.check_purse(nursery, budget)
         if permit is not None:
             self.registry.acquire(spawner, permit, "max_tasks", f"spawn into {nursery.name}")
         # From here on nothing can fail.
@@ -176,7 +181,7 @@ class Kernel(Ledger):
         cancel.begin_cleanup(self, task)
         self.interrupt(task)
 
-    def _capabilities_for(
+    def capabilities_for(
         self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
     ) -> Capabilities:
         """What a new task holds: what it was handed, or else what its nursery passes on and its spawner has."""
@@ -190,7 +195,7 @@ class Kernel(Ledger):
             return nursery.capabilities
         return {kind: spawner.capabilities[kind] for kind in nursery.capabilities if kind in spawner.capabilities}
 
-    def _check_purse(self, nursery: Nursery, budget: Budget) -> None:
+    def check_purse(self, nursery: Nursery, budget: Budget) -> None:
         """Raise unless the purse pays for the spawn and leaves something of the operations asked for."""
         ops, spawns = nursery.pools[OPS].left, nursery.pools[SPAWNS].left
         if spawns is not None and spawns < 1:
@@ -275,11 +280,29 @@ class Kernel(Ledger):
         """The block itself raised: that counts like the failure of a child."""
         add_failure(nursery, error)
         why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type_name(error)}")
-        cancel.request_nursery(self, nursery, why)
+        self.cancel_nursery(nursery, why)
 
     def promise(self, task: Task, what: str, origin: str, undo: Callable[[], None]) -> Obligation:
         """A new obligation of `task`; `undo` is what aborting it does."""
         return Obligation(self.new_id(), task, what, origin, undo, self.note)
+
+    # ---- cancellation, for whoever is not part of the law
+
+    def cancel_request(self, scope: Scope, reason: CancelReason) -> None:
+        """Ask a scope, which may be a task, and everything it owns to stop."""
+        cancel.request(self, scope, reason)
+
+    def cancel_nursery(self, nursery: Nursery, reason: CancelReason) -> None:
+        """Ask a nursery to stop: its children, and the body of its block in the owner. Idempotent."""
+        cancel.request_nursery(self, nursery, reason)
+
+    def leave_scope(self, block: Block) -> None:
+        """Close the innermost block of the task that runs."""
+        cancel.leave(self, block)
+
+    def deliver_cancel(self, task: Task) -> Cancelled | None:
+        """What to throw into the task now, if anything."""
+        return cancel.deliver(self, task)
 
     # ---- the end of a task
 
@@ -287,13 +310,10 @@ class Kernel(Ledger):
         """The RUNNING task is over. False: it still owns live children, which must end first; it waits for
         them and comes back to its executor, which then finishes it with the outcome kept in `ending`."""
         if task.has_children():
-            self._drain_owned(task, outcome)
+            self.drain_owned(task, outcome)
             return False
         self._poll_over(task)
-        for leak in obligation.leaked(task):
-            self.report("obligation_leaked", task, str(leak))
-        for nursery in reversed(list((task.owned or {}).values())):
-            self._end_abandoned(task, nursery)
+        self.settle_estate(task)
         cancel.leave_all(self, task)
         end(task, outcome)
         task.wake = WakeState.DONE
@@ -310,13 +330,20 @@ class Kernel(Ledger):
         task.work = task.context = task.retry = task.inbox = task.error = task.ending = None
         return True
 
-    def _drain_owned(self, task: Task, outcome: Outcome) -> None:
+    def settle_estate(self, task: Task) -> None:
+        """See to what an ended task should not have left: open promises, and nurseries that it never left."""
+        for leak in obligation.leaked(task):
+            self.report("obligation_leaked", task, str(leak))
+        for nursery in reversed(list((task.owned or {}).values())):
+            self._end_abandoned(task, nursery)
+
+    def drain_owned(self, task: Task, outcome: Outcome) -> None:
         """Cancel what an ended task left running, and wait for it: no orphan, ever (N1)."""
         task.ending = outcome
         why = CancelReason(CancelKind.PARENT, f"task {task.name!r} ended inside the block of a nursery", task.id)
         for nursery in list((task.owned or {}).values()):
             self.close_nursery(nursery)
-            cancel.request_nursery(self, nursery, why)
+            self.cancel_nursery(nursery, why)
         self.blocked(task, Drain(task))
 
     def _end_abandoned(self, task: Task, nursery: Nursery) -> None:
@@ -325,8 +352,8 @@ class Kernel(Ledger):
             self.report(
                 "failure_unraised", task, f"left {nursery.name} without seeing that {brief(error, repr)} happened in it"
             )
-        while task.inner is not nursery.scope and isinstance(task.inner, Block):
-            cancel.leave(self, task.inner)
+        while task.inner is not nursery.scope and task.inner is not None:
+            self.leave_scope(task.inner)
         self.close_nursery(nursery)
         self.end_nursery(nursery)
 
@@ -335,7 +362,7 @@ class Kernel(Ledger):
         nursery = task.nursery
         if note_end(nursery, task, outcome):
             why = CancelReason(CancelKind.SIBLING, f"task {task.name!r} {outcome}", task.id)
-            cancel.request_nursery(self, nursery, why)
+            self.cancel_nursery(nursery, why)
         if nursery.ends_waiter is not None:
             waiter, nursery.ends_waiter = nursery.ends_waiter, None
             waiter.answer(self, None)

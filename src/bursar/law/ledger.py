@@ -72,6 +72,27 @@ class Ledger(Dispatch):
         if self.observer is not None:
             self.observer("charged", task, cost)
 
+    def settle_memory(self, task: Task, growth: int) -> int:
+        """The memory that a live task holds has grown by so much: charge it, as far as its pool goes, or refund it.
+
+        Returns what was charged. No event tells of it: how much memory a program takes is a fact of its host, which
+        no verifier could work out.
+        """
+        pool = task.pools[MEMORY]
+        if growth < 0:
+            money.refund(pool, -growth)
+            self._unbook(task, MEMORY, -growth)
+            return growth
+        cost = ((MEMORY, growth if pool.left is None else min(growth, pool.left)),)
+        short = money.pay(task.pools, cost)
+        assert short == PAID, "B3"
+        self._book(task, cost)
+        return cost[0][1]
+
+    def _unbook(self, task: Task, component: int, amount: int) -> None:
+        """Write down what was refunded. A record that was saturated does not know better."""
+        task.spent[component] = max(task.spent[component] - amount, 0)
+
     def _book(self, task: Task, cost: Cost) -> None:
         """Write down what was paid. The record saturates; the pools do not."""
         spent = task.spent

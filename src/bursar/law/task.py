@@ -20,6 +20,7 @@ from bursar.law.wake import Wait, WaitList, WakeState
 
 if TYPE_CHECKING:
     from bursar.law.budget import Pools
+    from bursar.law.cancel import Block
     from bursar.law.capability import Capabilities, CapSpawn
     from bursar.law.lanes import Lane
     from bursar.law.nursery import Nursery
@@ -101,7 +102,7 @@ class Task(Scope):
         # ownership
         self.owned: dict[int, Nursery] | None = None  # the nurseries it has open, outermost first
         self.obligations: dict[int, Obligation] | None = None
-        self.inner: Scope | None = None  # the innermost open block; None: the task itself
+        self.inner: Block | None = None  # the innermost open block; None: the task itself
         self.requested = 0  # scopes of it that were asked to stop and not told yet
         self.draining = 0  # and those that were told and are being unwound
         self.cancel_pending = False  # a request is visible from where it stands

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from bursar.law.dispatch import Dispatch
@@ -73,6 +73,15 @@ def end_poll(task: Task) -> bool:
     woken = task.wake is WakeState.RUNNING_WOKEN
     task.wake = WakeState.QUEUED if woken else WakeState.IDLE
     return woken
+
+
+class _Suspended:
+    """The type of `SUSPENDED`."""
+
+    __slots__ = ()
+
+
+SUSPENDED: Final = _Suspended()  # what performing a request gives when the poll is over
 
 
 class Wait:

@@ -1,0 +1,88 @@
+/* Cancellation: the phases of a scope, and the kinds of reasons. Mirrors src/bursar/law/cancel.py.
+ *
+ *     IDLE ──request──► REQUESTED ──delivered at an await point──► DRAINING ──block left──► FINALIZED
+ *
+ * X1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
+ *
+ * How a request travels from scope to scope needs the records of whoever calls, and is theirs; what is the same for
+ * all of them is here.
+ */
+#ifndef LAW_CANCEL_H
+#define LAW_CANCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "law/rule.h"
+
+/* How far the cancellation of a scope has come. Stored in a uint8_t. */
+typedef enum {
+    LAW_PHASE_IDLE = 0,
+    LAW_PHASE_REQUESTED = 1,
+    LAW_PHASE_DRAINING = 2,
+    LAW_PHASE_FINALIZED = 3,
+} LawCancelPhase;
+
+/* Why something is cancelled, in the order of `CancelKind`. Stored in a uint8_t. */
+typedef enum {
+    LAW_CANCEL_USER = 0,
+    LAW_CANCEL_TIMEOUT = 1,
+    LAW_CANCEL_PARENT = 2,
+    LAW_CANCEL_SIBLING = 3,
+    LAW_CANCEL_BUDGET = 4,
+    LAW_CANCEL_DROP = 5,
+    LAW_CANCEL_SHUTDOWN = 6,
+} LawCancelKind;
+
+enum { LAW_CANCEL_KINDS = 7 };
+
+/* The word for a kind, as in `CancelKind`; NULL for a number that is none. */
+static inline const char *
+law_cancel_name(unsigned kind)
+{
+    static const char *const names[LAW_CANCEL_KINDS] = {
+        "user", "timeout", "parent", "sibling", "budget", "drop", "shutdown",
+    };
+    return kind < LAW_CANCEL_KINDS ? names[kind] : NULL;
+}
+
+/* Change the phase of a scope, forward only, and keep count of what its task has open: `requested` scopes that were
+ * asked to stop and not told yet, `draining` ones that were told and are being unwound. Repeating a phase changes
+ * nothing (X1). The counts are what makes leaving a block O(1), however many are open around it. */
+static inline void
+law_phase_move(uint8_t *phase, LawCancelPhase to, int32_t *requested, int32_t *draining)
+{
+    if (*phase >= to) {
+        LAW_RULE(*phase == to, "X1");
+        return;
+    }
+    *requested += (to == LAW_PHASE_REQUESTED) - (*phase == LAW_PHASE_REQUESTED);
+    *draining += (to == LAW_PHASE_DRAINING) - (*phase == LAW_PHASE_DRAINING);
+    *phase = (uint8_t)to;
+}
+
+/* Whether a scope has a request that could be delivered. One whose block only waits for its children has nothing left
+ * to interrupt. */
+static inline bool
+law_asks(LawCancelPhase phase, bool exiting)
+{
+    return phase == LAW_PHASE_REQUESTED && !exiting;
+}
+
+/* What the children of a cancelled nursery hear: a sibling's failure as such if it happened in this very nursery
+ * (`at_home`), of everything else that their parent is being cancelled. */
+static inline LawCancelKind
+law_kind_for_children(LawCancelKind kind, bool at_home)
+{
+    return at_home && kind == LAW_CANCEL_SIBLING ? LAW_CANCEL_SIBLING : LAW_CANCEL_PARENT;
+}
+
+/* Whether a reason was handed down already: its detail then travels on as it is, and does not grow with the depth. */
+static inline bool
+law_kind_inherited(LawCancelKind kind)
+{
+    return kind == LAW_CANCEL_PARENT || kind == LAW_CANCEL_SIBLING;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* Nurseries: their states, and what one comes to as a whole. Mirrors src/bursar/law/nursery.py.
+ *
+ *     OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
+ *       │                │
+ *       └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
+ *
+ * N1  every live task is a child of exactly one nursery; only the root nursery has no owner
+ * N2  a nursery takes children only while OPEN
+ * N3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
+ * N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+ */
+#ifndef LAW_NURSERY_H
+#define LAW_NURSERY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "law/state.h"
+
+/* Where a nursery stands. The numbers are those of the C interface. Stored in a uint8_t. */
+typedef enum {
+    LAW_NURSERY_OPEN = 0,
+    LAW_NURSERY_CLOSING = 1,
+    LAW_NURSERY_CANCELLING = 2,
+    LAW_NURSERY_CLOSED = 3,
+    LAW_NURSERY_CANCELLED = 4,
+} LawNurseryState;
+
+enum { LAW_NURSERY_STATES = 5 };
+
+static inline bool
+law_nursery_terminal(unsigned state)
+{
+    return state >= LAW_NURSERY_CLOSED;
+}
+
+/* Whether the drawing above allows the move. False for numbers that are no states. */
+static inline bool
+law_nursery_may_move(unsigned from, unsigned to)
+{
+    static const uint8_t legal[LAW_NURSERY_STATES] = {
+        [LAW_NURSERY_OPEN] = 1u << LAW_NURSERY_CLOSING | 1u << LAW_NURSERY_CANCELLING,
+        [LAW_NURSERY_CLOSING] = 1u << LAW_NURSERY_CLOSED | 1u << LAW_NURSERY_CANCELLING,
+        [LAW_NURSERY_CANCELLING] = 1u << LAW_NURSERY_CANCELLED,
+        [LAW_NURSERY_CLOSED] = 0,
+        [LAW_NURSERY_CANCELLED] = 0,
+    };
+    return from < LAW_NURSERY_STATES && to < LAW_NURSERY_STATES && (legal[from] >> to & 1u) != 0;
+}
+
+/* Whether an outcome is a failure that a nursery reports. */
+static inline bool
+law_is_failure(LawOutcome outcome)
+{
+    return outcome == LAW_OUTCOME_FAILED || outcome == LAW_OUTCOME_PANICKED;
+}
+
+/* Whether the end of a child makes the nursery note a failure. In a supervised nursery no end does: the supervisor
+ * hears of it and decides. A failure cancels the siblings if the nursery says so. */
+static inline bool
+law_nursery_notes(LawOutcome outcome, bool supervised)
+{
+    return !supervised && law_is_failure(outcome);
+}
+
+/* N4: what the nursery as a whole came to. `first_failure` is FAILED or PANICKED, as the first failure was, and OK if
+ * there was none; `cancelled` says that the nursery was asked to stop. */
+static inline LawOutcome
+law_nursery_result(LawOutcome first_failure, bool cancelled)
+{
+    if (law_is_failure(first_failure)) {
+        return first_failure;
+    }
+    return cancelled ? LAW_OUTCOME_CANCELLED : LAW_OUTCOME_OK;
+}
+
+#endif

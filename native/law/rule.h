@@ -1,0 +1,26 @@
+/* LAW_RULE: a numbered rule of the law, checked where the code could break it.
+ *
+ * The Python files write `assert ..., "B3"`. Here the check stays in release builds too: each one is a compare and
+ * a branch that is never taken, and a scheduler whose books are wrong must stop before it acts on them. A rule that
+ * does not hold is a bug of ours, never a mistake of a task, so there is nobody to return an error to.
+ *
+ * Rejected: the assert of libc. Release builds define NDEBUG and it is gone where it is needed most.
+ */
+#ifndef LAW_RULE_H
+#define LAW_RULE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Says which rule was broken where, and ends the process. Never returns. */
+_Noreturn static inline void
+law_broken(const char *rule, const char *file, int line)
+{
+    fprintf(stderr, "bursar: rule %s of the law does not hold (%s:%d); this is a bug in bursar, please report it\n",
+            rule, file, line);
+    abort();
+}
+
+#define LAW_RULE(holds, rule) ((holds) ? (void)0 : law_broken(rule, __FILE__, __LINE__))
+
+#endif

@@ -1,0 +1,125 @@
+/* Stealing: whom a worker with nothing to do tries to take work from. Mirrors src/bursar/law/steal.py.
+ *
+ * A thief makes at most min(N−1, STEAL_ATTEMPTS_MAX) attempts, never on itself, and takes the oldest stealable task of
+ * its victim; pinned, timed and cancelled tasks stay where they are. Whom it tries is the policy:
+ *
+ *     random        draws from its own seeded stream among the others
+ *     round_robin   the next worker after the one it tried last
+ *     least_loaded  the thief is the least loaded, so it takes from the busiest first (ties: lower id)
+ *
+ * Victims are named one at a time: an attempt that is not made costs no random number. Few attempts mean that the
+ * busiest workers fit in the iterator, so nothing is allocated.
+ */
+#ifndef LAW_STEAL_H
+#define LAW_STEAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "law/chain.h"
+
+enum { LAW_STEAL_ATTEMPTS_MAX = 4 }; /* bounds what an idle worker costs when many are idle */
+
+/* How a thief chooses its victims, in the order of `StealPolicy`. Stored in a uint8_t. */
+typedef enum {
+    LAW_STEAL_RANDOM = 0,
+    LAW_STEAL_ROUND_ROBIN = 1,
+    LAW_STEAL_LEAST_LOADED = 2,
+} LawStealPolicy;
+
+/* How many stealable tasks a worker has. */
+typedef size_t (*LawLoad)(void *context, uint32_t worker);
+
+/* One search for work. */
+typedef struct {
+    LawStream *stream;     /* of the thief: random only */
+    uint32_t *next_victim; /* of the thief: whom it tried last; round robin only */
+    uint32_t thief;
+    uint32_t workers;
+    uint32_t tried;
+    uint8_t policy;
+    uint32_t busiest[LAW_STEAL_ATTEMPTS_MAX]; /* least loaded only */
+} LawVictims;
+
+static inline uint32_t
+law_attempts_max(uint32_t workers)
+{
+    uint32_t others = workers == 0 ? 0 : workers - 1;
+    return others < LAW_STEAL_ATTEMPTS_MAX ? others : LAW_STEAL_ATTEMPTS_MAX;
+}
+
+/* Fill in the busiest workers but the thief, most loaded first, ties by lower id: one pass, and an insertion into a
+ * list of at most four. Workers come in order of their id, so an equal load never overtakes. */
+static inline void
+law_find_busiest(LawVictims *victims, LawLoad load, void *context)
+{
+    size_t loads[LAW_STEAL_ATTEMPTS_MAX];
+    uint32_t most = law_attempts_max(victims->workers), found = 0;
+    for (uint32_t worker = 0; worker < victims->workers; worker++) {
+        if (worker == victims->thief) {
+            continue;
+        }
+        size_t its = load(context, worker);
+        uint32_t place = found;
+        while (place > 0 && loads[place - 1] < its) {
+            place--;
+        }
+        if (place == most) {
+            continue;
+        }
+        found += found < most;
+        for (uint32_t i = found - 1; i > place; i--) {
+            loads[i] = loads[i - 1];
+            victims->busiest[i] = victims->busiest[i - 1];
+        }
+        loads[place] = its;
+        victims->busiest[place] = worker;
+    }
+}
+
+/* Begin a search of worker `thief` among `workers`. `load` is asked under LEAST_LOADED only, once per other worker and
+ * here; the stream and `next_victim` are the thief's own and change only as victims are named. */
+static inline LawVictims
+law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawStream *stream, uint32_t *next_victim,
+            LawLoad load, void *context)
+{
+    LawVictims victims = {
+        .stream = stream, .next_victim = next_victim, .thief = thief, .workers = workers, .policy = (uint8_t)policy,
+    };
+    if (policy == LAW_STEAL_LEAST_LOADED) {
+        law_find_busiest(&victims, load, context);
+    }
+    return victims;
+}
+
+/* The next worker to try. False when the attempts are used up; `victim` is then left alone. */
+static inline bool
+law_next_victim(LawVictims *victims, uint32_t *victim)
+{
+    uint32_t n = victims->workers;
+    if (victims->tried >= law_attempts_max(n)) {
+        return false;
+    }
+    switch (victims->policy) {
+    case LAW_STEAL_RANDOM: {
+        uint32_t other = (uint32_t)law_stream_below(victims->stream, n - 1);
+        *victim = other < victims->thief ? other : other + 1;
+        break;
+    }
+    case LAW_STEAL_ROUND_ROBIN:
+        *victims->next_victim = (*victims->next_victim + 1) % n;
+        if (*victims->next_victim == victims->thief) {
+            *victims->next_victim = (*victims->next_victim + 1) % n;
+        }
+        *victim = *victims->next_victim;
+        break;
+    default:
+        *victim = victims->busiest[victims->tried];
+        break;
+    }
+    victims->tried += 1;
+    return true;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* Waking: how many wakes become one queue entry. Mirrors src/bursar/law/wake.py.
+ *
+ *     IDLE ──notify──► QUEUED ──dispatch──► RUNNING ──notify──► RUNNING_WOKEN
+ *      ▲                 ▲                    │ poll ends             │ poll ends
+ *      └─────────────────┼────── blocks ──────┘                       │
+ *                        └──────────────── queued again ◄─────────────┘      DONE absorbs everything
+ *
+ * A generation is the number of a task's poll. Whoever wants to wake a task holds (task, generation): the wake counts
+ * for the wait that this poll ends in and for no other.
+ *
+ * The wake state is a byte of the caller's. The coroutine kernel hands in the one in its record. The engine hands in a
+ * copy, and puts it back by compare-and-swap: these functions read and write nothing else, so they may be repeated.
+ */
+#ifndef LAW_WAKE_H
+#define LAW_WAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where a task stands with respect to its wakes. Stored in a uint8_t. */
+typedef enum {
+    LAW_WAKE_IDLE = 0,
+    LAW_WAKE_QUEUED = 1,
+    LAW_WAKE_RUNNING = 2,
+    LAW_WAKE_RUNNING_WOKEN = 3,
+    LAW_WAKE_DONE = 4,
+} LawWake;
+
+/* What a wake came to. */
+typedef enum {
+    LAW_NOTICE_ENQUEUE = 0, /* the caller must put the task in a lane */
+    LAW_NOTICE_MERGED = 1,  /* an earlier wake of this generation already did */
+    LAW_NOTICE_NOTED = 2,   /* it runs: it will be queued again when the poll ends */
+    LAW_NOTICE_STALE = 3,   /* finished, or another generation */
+} LawNotice;
+
+/* Take one wake, meant for poll `generation` of a task that is in `task_generation`; `waits` says that it has a wait
+ * which a wake could end. Only ENQUEUE asks the caller to do anything. */
+static inline LawNotice
+law_notify(uint8_t *wake, uint64_t task_generation, uint64_t generation, bool waits)
+{
+    if (*wake == LAW_WAKE_DONE || generation != task_generation) {
+        return LAW_NOTICE_STALE;
+    }
+    switch (*wake) {
+    case LAW_WAKE_IDLE:
+        if (!waits) {
+            return LAW_NOTICE_STALE; /* it waits for nothing that a wake could end: on hold, a wake is no recharge */
+        }
+        *wake = LAW_WAKE_QUEUED;
+        return LAW_NOTICE_ENQUEUE;
+    case LAW_WAKE_RUNNING:
+        *wake = LAW_WAKE_RUNNING_WOKEN;
+        return LAW_NOTICE_NOTED;
+    default:
+        return LAW_NOTICE_MERGED;
+    }
+}
+
+/* The one entry was taken: a new generation starts. */
+static inline void
+law_begin_poll(uint8_t *wake, uint64_t *generation)
+{
+    *wake = LAW_WAKE_RUNNING;
+    *generation += 1;
+}
+
+/* The task stops running and waits. True: it was woken meanwhile and must be queued at once. */
+static inline bool
+law_end_poll(uint8_t *wake)
+{
+    bool woken = *wake == LAW_WAKE_RUNNING_WOKEN;
+    *wake = woken ? LAW_WAKE_QUEUED : LAW_WAKE_IDLE;
+    return woken;
+}
+
+#endif

@@ -1,0 +1,337 @@
+/* Cancellation: the scopes of one task, from the request to the end. After src/bursar/law/cancel.py, function for
+ * function; its rules X1–X4 and what a scope is are explained there. How a request travels through a family is in
+ * cancel_request.c; `cut` and `outward` are rare and stay in Python.
+ *
+ * What differs, and why: what can fail for want of memory comes before what changes a record. So the error that a
+ * delivery throws is made first; making it is nothing that an observer could notice.
+ */
+
+#include "cancel.h"
+
+/* ---- scopes */
+
+/* Where a walk outward begins; borrowed. */
+static PyObject *
+innermost(const Task *task)
+{
+    Block *inner = task_inner(task);
+    return inner != NULL ? (PyObject *)inner : (PyObject *)task;
+}
+
+/* The scope as a block; NULL if it is the task itself. */
+static Block *
+as_block(PyObject *scope)
+{
+    return is_task(scope) ? NULL : (Block *)scope;
+}
+
+/* Change the phase of a scope, forward only. -1 with MemoryError, or with AssertionError set: what Python code wrote
+ * into a record may be wrong, and is no reason to end the process. */
+int
+cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
+{
+    Task *task = scope_task(scope);
+    uint8_t *phase = is_task(scope) ? &task->phase : &((Block *)scope)->phase;
+    if (*phase >= to) {
+        if (*phase > to) {
+            PyErr_SetString(PyExc_AssertionError, "X1");
+            return -1;
+        }
+        return 0;
+    }
+    TaskMore *more = task_more(task);
+    if (more == NULL) {
+        return -1;
+    }
+    law_phase_move(phase, to, &more->requested, &more->draining);
+    return 0;
+}
+
+/* The outermost requested scope that the task can see from where it stands (X2). */
+PyObject *
+cancel_deliverable(State *Py_UNUSED(st), Task *task)
+{
+    PyObject *found = NULL;
+    for (PyObject *scope = innermost(task); scope != NULL; scope = scope_parent(scope)) {
+        const Block *block = as_block(scope);
+        if (law_asks((LawCancelPhase)scope_phase(scope), block != NULL && block->exiting)) {
+            found = scope;
+        }
+        if (block != NULL && block->shielded) {
+            break;
+        }
+    }
+    return found;
+}
+
+/* Note whether a request is visible from where the task stands now. */
+void
+cancel_look(State *st, Task *task)
+{
+    task->cancel_pending = task->more != NULL && task->more->requested > 0 && cancel_deliverable(st, task) != NULL;
+}
+
+/* ---- leaving */
+
+/* Says that a block was left out of order. Always -1. */
+static int
+misused(State *st, Task *task)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)task, "name");
+    if (name == NULL) {
+        return -1;
+    }
+    PyObject *text = PyUnicode_FromFormat(
+        "task %R: a timeout, shield or nursery was left before one that was opened inside it; "
+        "blocks must end in the reverse order of their beginning, in the task that began them", name);
+    Py_DECREF(name);
+    PyObject *error = text != NULL ? law_call(st, "ScopeMisuse", &text, 1) : NULL;
+    Py_XDECREF(text);
+    if (error != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        Py_DECREF(error);
+    }
+    return -1;
+}
+
+/* -1 with ScopeMisuse set unless the block may be left now, by whoever runs now. */
+int
+cancel_require_innermost(Kernel *k, Block *block)
+{
+    Task *task = block->task;
+    bool may = task_inner(task) == block && (k->current == NULL || k->current == task);
+    return may ? 0 : misused(k->st, task);
+}
+
+/* What `cancel_leave` does, while it holds the block and with it the task. */
+static int
+leave(Kernel *k, Block *block)
+{
+    State *st = k->st;
+    Task *task = block->task;
+    if (cancel_require_innermost(k, block) < 0) {
+        return -1;
+    }
+    /* The end of a nursery is told by itself. */
+    if (block->body_of == NULL && NOTE(k, "scope_left", task, NOTHING) < 0) {
+        return -1;
+    }
+    Block *outer = as_block(block->parent), *inner = task->more->inner;
+    task->more->inner = (Block *)Py_XNewRef((PyObject *)outer);
+    Py_XDECREF(inner);
+    if (block->timer != NULL) {
+        Timer *timer = (Timer *)Py_NewRef((PyObject *)block->timer);
+        int failed = timers_disarm(k->timers, timer);
+        Py_DECREF(timer);
+        if (failed < 0) {
+            return -1;
+        }
+    }
+    bool was_draining = block->phase == LAW_PHASE_DRAINING;
+    if (cancel_move(st, (PyObject *)block, LAW_PHASE_FINALIZED) < 0) {
+        return -1;
+    }
+    cancel_look(st, task);
+    return was_draining && task->more->draining == 0 ? cancel_end_cleanup(k, task) : 0;
+}
+
+/* Close the innermost block. What it hid (a shield) becomes visible at the next await. */
+int
+cancel_leave(Kernel *k, Block *block)
+{
+    Py_INCREF(block);
+    int result = leave(k, block);
+    Py_DECREF(block);
+    return result;
+}
+
+/* The task is over: close whatever blocks it did not leave. */
+int
+cancel_leave_all(Kernel *k, Task *task)
+{
+    while (task_inner(task) != NULL) {
+        if (cancel_leave(k, task_inner(task)) < 0) {
+            return -1;
+        }
+    }
+    if (task->phase != LAW_PHASE_IDLE && cancel_move(k->st, (PyObject *)task, LAW_PHASE_FINALIZED) < 0) {
+        return -1;
+    }
+    task->cancel_pending = 0;
+    return cancel_end_cleanup(k, task);
+}
+
+/* ---- delivering */
+
+/* The error that delivers the outermost request that the task can see, and that scope; new references. *error is NULL
+ * if there is nothing to deliver. Making the error runs Python code, which may ask for more: then it is made again. */
+static int
+make_error(State *st, Task *task, PyObject **error, PyObject **scope)
+{
+    *error = *scope = NULL;
+    PyObject *found;
+    while ((found = cancel_deliverable(st, task)) != *scope) {
+        Py_CLEAR(*error);
+        Py_XSETREF(*scope, Py_XNewRef(found));
+        PyObject *reason = found != NULL ? Py_XNewRef(scope_reason(found)) : NULL;
+        if (found != NULL && reason == NULL) {
+            PyErr_SetString(PyExc_AssertionError, "a request has a reason");
+        }
+        if (reason != NULL) {
+            *error = PyObject_CallOneArg(st->Cancelled, reason);
+            Py_DECREF(reason);
+        }
+        if (found != NULL && *error == NULL) {
+            Py_CLEAR(*scope);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What follows when the request of `scope` is thrown into the task (X1). */
+static int
+begin_draining(Kernel *k, Task *task, PyObject *scope)
+{
+    State *st = k->st;
+    if (task_more(task) == NULL) {
+        return -1;
+    }
+    /* The blocks inside are unwound by this very request: their own would be moot. */
+    for (PyObject *inner = innermost(task); inner != NULL; inner = scope_parent(inner)) {
+        if (cancel_move(st, inner, LAW_PHASE_DRAINING) < 0) {
+            return -1;
+        }
+        if (inner == scope) {
+            break;
+        }
+    }
+    cancel_look(st, task);
+    if (NOTE(k, "cancel_delivered", task, Py_XNewRef(scope_reason(scope))) < 0) {
+        return -1;
+    }
+    return cancel_begin_cleanup(k, task);
+}
+
+/* What to throw into the task now, if anything. Starts its cleanup. */
+int
+cancel_deliver(Kernel *k, Task *task, PyObject **error)
+{
+    PyObject *scope;
+    if (make_error(k->st, task, error, &scope) < 0) {
+        return -1;
+    }
+    if (scope == NULL) {
+        task->cancel_pending = 0;
+        return 0;
+    }
+    int result = begin_draining(k, task, scope);
+    Py_DECREF(scope);
+    if (result < 0) {
+        Py_CLEAR(*error);
+    }
+    return result;
+}
+
+/* The reason that a cancelled task ends with: that of its outermost scope that was asked to stop. */
+PyObject *
+cancel_why_ended(State *st, Task *task)
+{
+    PyObject *asked = NULL;
+    for (PyObject *scope = innermost(task); scope != NULL; scope = scope_parent(scope)) {
+        PyObject *reason = scope_reason(scope);
+        asked = reason != NULL ? reason : asked;
+    }
+    if (asked != NULL) {
+        return Py_NewRef(asked);
+    }
+    PyObject *detail = PyUnicode_FromString("the task was closed");
+    PyObject *reason = detail != NULL ? cancel_reason_new(st, LAW_CANCEL_SHUTDOWN, detail, Py_None) : NULL;
+    Py_XDECREF(detail);
+    return reason;
+}
+
+/* ---- the cleanup allowance */
+
+/* From here on the task lives on its cleanup allowance. */
+int
+cancel_begin_cleanup(Kernel *k, Task *task)
+{
+    TaskMore *more = task_more(task);
+    if (more == NULL) {
+        return -1;
+    }
+    if (more->cleanup_left >= 0) {
+        return 0;
+    }
+    more->cleanup_left = k->cleanup_ops;
+    more->cleanup_left_ns = k->cleanup_ns;
+    if (cancel_resume_cleanup(k, task) < 0) {
+        return -1;
+    }
+    PyObject *obligations = task->more->obligations;
+    if (obligations != NULL && PyDict_GET_SIZE(obligations) > 0
+        && PyObject_SetItem(k->draining_holders, (PyObject *)task, Py_None) < 0) {
+        return -1;
+    }
+    return NOTE(k, "cleanup_begun", task, NOTHING);
+}
+
+/* Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields. */
+int
+cancel_pause_cleanup(Kernel *k, Task *task)
+{
+    if (task->more == NULL || task->more->cleanup_timer == NULL) {
+        return 0;
+    }
+    Timer *timer = (Timer *)Py_NewRef((PyObject *)task->more->cleanup_timer);
+    task->more->cleanup_left_ns = timer->deadline_ns > k->now_ns ? timer->deadline_ns - k->now_ns : 0;
+    int result = timers_disarm(k->timers, timer);
+    if (result == 0) {
+        Py_CLEAR(task->more->cleanup_timer);
+    }
+    Py_DECREF(timer);
+    return result;
+}
+
+/* The time for cleaning up runs, if the task is at it and not just waiting for cancelled children. */
+int
+cancel_resume_cleanup(Kernel *k, Task *task)
+{
+    const Block *inner = task_inner(task);
+    if (inner != NULL && inner->exiting && inner->body_of != NULL && inner->body_of->reason != NULL) {
+        return 0;
+    }
+    if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
+        return 0;
+    }
+    int64_t left_ns = task->more->cleanup_left_ns;
+    int64_t deadline_ns = left_ns > INT64_MAX - k->now_ns ? INT64_MAX : k->now_ns + left_ns;
+    Timer *timer = timers_arm(k->st, k->timers, deadline_ns, TIMER_CLEANUP, task, NULL);
+    if (timer == NULL) {
+        return -1;
+    }
+    Py_XSETREF(task->more->cleanup_timer, timer);
+    return 0;
+}
+
+/* The block that was cancelled has been left in time. */
+int
+cancel_end_cleanup(Kernel *k, Task *task)
+{
+    if (task->more == NULL) {
+        return 0; /* it never began */
+    }
+    if (task->more->cleanup_left >= 0 && NOTE(k, "cleanup_ended", task, NOTHING) < 0) {
+        return -1;
+    }
+    task->more->cleanup_left = -1;
+    if (PyDict_GET_SIZE(k->draining_holders) > 0) {
+        PyObject *popped = PyObject_CallMethod(k->draining_holders, "pop", "OO", task, Py_None);
+        if (popped == NULL) {
+            return -1;
+        }
+        Py_DECREF(popped);
+    }
+    return cancel_pause_cleanup(k, task);
+}

@@ -1,0 +1,63 @@
+/* What differs between the CPythons that one source is built for, 3.11 to 3.14, in one place.
+ *
+ * Everything below is public API somewhere in that range; uses of private API are listed in HACKING.md with why.
+ */
+
+#ifndef BURSAR_PYTHON_COMPAT_H
+#define BURSAR_PYTHON_COMPAT_H
+
+#include <Python.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#  error "Bursar needs CPython 3.11 or later"
+#endif
+
+/* 3.12 has the normalized exception as one object; before, it is fetched in three parts. */
+#if PY_VERSION_HEX < 0x030C0000
+static inline PyObject *
+PyErr_GetRaisedException(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (type == NULL) {
+        return NULL;
+    }
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL) {
+        PyException_SetTraceback(value, traceback);
+        Py_DECREF(traceback);
+    }
+    Py_DECREF(type);
+    return value;
+}
+
+static inline void
+PyErr_SetRaisedException(PyObject *error)
+{
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, NULL);
+}
+#endif
+
+/* 3.13 names the result of a look-up that may find nothing. */
+#if PY_VERSION_HEX < 0x030D0000
+static inline int
+PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
+{
+    PyObject *found = PyDict_GetItemWithError(dict, key);
+    if (found == NULL) {
+        *result = NULL;
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    *result = Py_NewRef(found);
+    return 1;
+}
+#endif
+
+/* A free-threaded interpreter would share the lists of free records among threads: there every record is made anew. */
+#ifdef Py_GIL_DISABLED
+#  define BURSAR_FREE_LISTS 0
+#else
+#  define BURSAR_FREE_LISTS 1
+#endif
+
+#endif

@@ -1,0 +1,378 @@
+/* Families: spawning, nurseries, and the end of a task. After law/kernel.py.
+ *
+ * What usually happens is here, and cannot fail half way: whatever may fail comes first. What rarely happens (explicit
+ * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
+ */
+
+#include "core.h"
+#include "family.h"
+#include "request.h"
+
+/* Call a method of the Python side on the kernel, for its effect. */
+static int
+in_python(Kernel *k, const char *method, PyObject *a, PyObject *b)
+{
+    PyObject *args[] = {(PyObject *)k, a, b};
+    PyObject *done = law_call(k->st, method, args, b != NULL ? 3 : 2);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* ---- authority */
+
+/* The permit to spawn is looked at for every task. The last one that was found good, without limits of its own or of
+ * those it came from, is remembered; uses of it are counted here and told to the registry when that is asked. */
+int
+k_settle_uses(Kernel *k)
+{
+    if (k->uses == 0) {
+        return 0;
+    }
+    int64_t uses = k->uses;
+    PyObject *args[] = {k->registry, k->spawn_permit, PyLong_FromLongLong(uses)};
+    PyObject *done = args[2] == NULL ? NULL : law_call(k->st, "count_uses", args, 3);
+    Py_XDECREF(args[2]);
+    if (done == NULL) {
+        return -1;
+    }
+    Py_DECREF(done);
+    k->uses = 0;
+    return 0;
+}
+
+PyObject *
+k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
+{
+    PyObject *held = task->terms->capabilities;
+    if (PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
+        PyObject *found = PyDict_GetItemWithError(held, kind);
+        if (found != NULL && (found == k->spawn_permit || found == k->timer_permit)) {
+            return found;
+        }
+        if (found == NULL && PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    PyObject *what = PyUnicode_FromString(operation);
+    PyObject *args[] = {(PyObject *)task, held, kind, what};
+    PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
+    Py_XDECREF(what);
+    if (found != NULL && kind == k->st->CapTimer) {
+        Py_XSETREF(k->timer_permit, Py_NewRef(found));
+    }
+    Py_XDECREF(found); /* the task holds it */
+    return found;
+}
+
+/* The permit of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
+static PyObject *
+spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
+{
+    PyObject *held = spawner->terms->capabilities;
+    PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
+    *counted = found != NULL && found == k->spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
+    if (*counted) {
+        return found;
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner};
+    PyObject *permit = law_call(k->st, "spawn_permit", args, 3); /* (the permit, whether nothing limits it) */
+    if (permit == NULL) {
+        return NULL;
+    }
+    found = PyTuple_GET_ITEM(permit, 0);
+    if (PyTuple_GET_ITEM(permit, 1) == Py_True) {
+        if (k_settle_uses(k) < 0) {
+            Py_DECREF(permit);
+            return NULL;
+        }
+        Py_XSETREF(k->spawn_permit, Py_NewRef(found));
+        *counted = true;
+    }
+    Py_DECREF(permit); /* the spawner holds it */
+    return found;
+}
+
+/* What a new task holds. New reference. */
+static PyObject *
+capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, bool acting)
+{
+    if (acting && spawner != NULL) {
+        return Py_NewRef(spawner->terms->capabilities);
+    }
+    if (passed == NULL) {
+        bool hands_on = k->inherit || nursery->explicit_caps;
+        if (spawner == NULL || (spawner == nursery->owner && hands_on)
+            || (spawner->terms->capabilities == nursery->capabilities && hands_on)) {
+            return Py_NewRef(nursery->capabilities);
+        }
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, spawner ? (PyObject *)spawner : Py_None,
+                        passed ? passed : Py_None};
+    return law_call(k->st, "capabilities_for", args, 4);
+}
+
+/* ---- spawning */
+
+/* The budget that a task really gets: within its permit and the defaults of the profile. New reference. */
+static PyObject *
+budget_for(Kernel *k, PyObject *budget, PyObject *permit, bool counted, Task *spawner, bool acting)
+{
+    bool limited = permit != NULL && !counted;
+    bool by_default = k->default_spawns != Py_None && spawner != NULL && !acting;
+    if (!limited && !by_default) {
+        return Py_NewRef(budget);
+    }
+    PyObject *args[] = {(PyObject *)k, budget, permit ? permit : Py_None, by_default ? Py_True : Py_False};
+    return law_call(k->st, "spawn_budget", args, 4);
+}
+
+/* Raise unless the purse pays for the spawn and leaves something of the operations asked for. */
+static int
+check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
+{
+    int64_t ops = pool_of(nursery->pools, LAW_OPS)->account.left;
+    int64_t spawns = pool_of(nursery->pools, LAW_SPAWNS)->account.left;
+    if ((ops == LAW_OPEN || ops >= 2) && (spawns == LAW_OPEN || spawns >= 1)) {
+        return 0;
+    }
+    return in_python(k, "check_purse", (PyObject *)nursery, budget);
+}
+
+/* The terms of a child: those of the last one, if nothing is different. New reference. */
+static Terms *
+terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *permit)
+{
+    Terms *last = nursery->terms;
+    if (last != NULL && last->pools == pools && last->capabilities == held && last->spawn_cap == permit) {
+        return (Terms *)Py_NewRef((PyObject *)last);
+    }
+    Terms *terms = terms_new(k->st, pools, held, permit);
+    if (terms != NULL) {
+        Py_XSETREF(nursery->terms, (Terms *)Py_NewRef((PyObject *)terms));
+    }
+    return terms;
+}
+
+/* A new task in a nursery, when everything is known: link it, count it, queue it. Takes over nothing. */
+static int
+enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
+{
+    law_queue_append(&nursery->children, &task->sibling);
+    Py_INCREF(task); /* R1 */
+    nursery->spawned += 1;
+    k->live += 1;
+    k->spawned += 1;
+    if (k->observer != NULL && k_note(k, "task_spawned", task, Py_NewRef(budget)) < 0) {
+        return -1;
+    }
+    return k_ready(k, task, false, 0);
+}
+
+/* The pools of a new task with a budget of its own, after the spawn itself was paid. New reference. */
+static PyObject *
+own_pools(Kernel *k, Nursery *nursery, PyObject **budget)
+{
+    PyObject *args[] = {nursery->pools, *budget};
+    PyObject *both = law_call(k->st, "afford", args, 2); /* (what of the budget can be afforded, the pools) */
+    if (both == NULL) {
+        return NULL;
+    }
+    Py_SETREF(*budget, Py_NewRef(PyTuple_GET_ITEM(both, 0)));
+    PyObject *pools = Py_NewRef(PyTuple_GET_ITEM(both, 1));
+    Py_DECREF(both);
+    return pools;
+}
+
+/* Pay, number and make the task. Everything that was asked for is allowed by now. New reference. */
+static Task *
+make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *permit,
+          Task *spawner)
+{
+    if (spawner != NULL && task_more(spawner) == NULL) {
+        return NULL; /* what is paid must be booked */
+    }
+    int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
+    LAW_RULE(short_of == LAW_PAID, "B3");
+    PyObject *pools = *budget == k->st->UNSTATED ? Py_NewRef(nursery->pools) : own_pools(k, nursery, budget);
+    Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
+    Py_XDECREF(pools);
+    if (terms == NULL) {
+        return NULL;
+    }
+    if (spawner != NULL) {
+        k_book(spawner, &LAW_SPAWN);
+    }
+    uint64_t id = k->next_id++;
+    PyObject *title = name != NULL ? Py_NewRef(name) : PyUnicode_FromFormat("task-%llu", (unsigned long long)id);
+    Task *task = title == NULL ? NULL : task_new(k->st, nursery, id, title, terms);
+    Py_XDECREF(title);
+    Py_DECREF(terms);
+    return task;
+}
+
+Task *
+k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, bool pinned, bool acting,
+        Task *spawner)
+{
+    spawner = spawner != NULL ? spawner : k->current;
+    if (nursery->state != LAW_NURSERY_OPEN && in_python(k, "require_open", (PyObject *)nursery, NULL) < 0) {
+        return NULL;
+    }
+    bool counted = false;
+    PyObject *permit = spawner == NULL ? NULL : spawn_permit(k, nursery, spawner, &counted);
+    if (spawner != NULL && permit == NULL) {
+        return NULL;
+    }
+    PyObject *held = capabilities_for(k, nursery, spawner, capabilities, acting);
+    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, permit, counted, spawner, acting);
+    Task *task = NULL;
+    if (granted == NULL || check_purse(k, nursery, granted) < 0) {
+        goto done;
+    }
+    if (permit != NULL && !counted) {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, permit};
+        PyObject *acquired = law_call(k->st, "acquire_spawn", args, 4);
+        if (acquired == NULL) {
+            goto done;
+        }
+        Py_DECREF(acquired);
+    }
+    task = make_task(k, nursery, name, &granted, held, permit, spawner);
+    if (task == NULL) {
+        goto done;
+    }
+    k->uses += counted;
+    task->pinned = pinned;
+    task->worker = pinned ? 0 : -1;
+    if (enter(k, nursery, task, granted) < 0) {
+        Py_CLEAR(task);
+    }
+done:
+    Py_XDECREF(held);
+    Py_XDECREF(granted);
+    return task;
+}
+
+/* ---- nurseries */
+
+Nursery *
+k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
+{
+    if (k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL || task_more(owner) == NULL) {
+        return NULL;
+    }
+    PyObject *held = NULL, *pools = NULL, *granted = NULL, *title = NULL;
+    Nursery *nursery = NULL;
+    if (capabilities == NULL && PyDict_CheckExact(owner->terms->capabilities)
+        && PyDict_Contains(owner->terms->capabilities, k->st->CapBudget) == 0) {
+        held = Py_NewRef(owner->terms->capabilities);
+    }
+    else {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)owner, capabilities ? capabilities : Py_None};
+        held = law_call(k->st, "nursery_capabilities", args, 3);
+    }
+    granted = Py_NewRef(budget);
+    if (budget == k->st->UNSTATED) {
+        pools = Py_NewRef(owner->terms->pools);
+    }
+    else if (held != NULL) {
+        PyObject *args[] = {owner->terms->pools, budget};
+        PyObject *both = law_call(k->st, "afford", args, 2);
+        if (both != NULL) {
+            Py_SETREF(granted, Py_NewRef(PyTuple_GET_ITEM(both, 0)));
+            pools = Py_NewRef(PyTuple_GET_ITEM(both, 1));
+            Py_DECREF(both);
+        }
+    }
+    if (held != NULL && name != NULL) {
+        title = PyUnicode_FromFormat("nursery %R", name);
+    }
+    if (held == NULL || pools == NULL || (name != NULL && title == NULL)) {
+        goto done;
+    }
+    nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
+    if (nursery == NULL) {
+        goto done;
+    }
+    nursery->scope = block_new(k->st, owner);
+    if (nursery->scope == NULL) {
+        Py_CLEAR(nursery);
+        goto done;
+    }
+    k->next_id += 1;
+    nursery->explicit_caps = capabilities != NULL;
+    nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
+    law_queue_append(&owner->more->owned, &nursery->own);
+    Py_INCREF(nursery);
+    if (k->observer != NULL
+        && k_note(k, "nursery_opened", owner, PyTuple_Pack(2, (PyObject *)nursery, granted)) < 0) {
+        Py_CLEAR(nursery);
+    }
+done:
+    Py_XDECREF(held);
+    Py_XDECREF(pools);
+    Py_XDECREF(granted);
+    Py_XDECREF(title);
+    return nursery;
+}
+
+int
+k_close_nursery(Kernel *k, Nursery *nursery)
+{
+    Block *scope = nursery->scope;
+    bool begins = scope != NULL && !scope->exiting;
+    if (nursery->state == LAW_NURSERY_OPEN) {
+        if (nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) {
+            return -1;
+        }
+        begins = true;
+    }
+    if (begins && NOTE(k, "nursery_closing", nursery->owner, Py_NewRef((PyObject *)nursery)) < 0) {
+        return -1;
+    }
+    if (scope != NULL && nursery->owner != NULL) {
+        scope->exiting = true;
+        if (nursery->state == LAW_NURSERY_CANCELLING && cancel_pause_cleanup(k, nursery->owner) < 0) {
+            return -1;
+        }
+        cancel_look(k->st, nursery->owner);
+    }
+    return 0;
+}
+
+int
+k_end_nursery(Kernel *k, Nursery *nursery)
+{
+    Task *owner = nursery->owner;
+    if (nursery->scope != NULL && cancel_require_innermost(k, nursery->scope) < 0) {
+        return -1;
+    }
+    bool cancelled = nursery->state == LAW_NURSERY_CANCELLING;
+    if (nursery_move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED) < 0) {
+        return -1;
+    }
+    k->draining_regions -= cancelled;
+    if (NOTE(k, "nursery_closed", owner, Py_NewRef((PyObject *)nursery)) < 0) {
+        return -1;
+    }
+    if (owner == NULL) {
+        return 0;
+    }
+    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "N1");
+    law_queue_remove(&owner->more->owned, &nursery->own);
+    int failed = nursery->pools == nursery->purse_of ? 0 : pools_close(nursery->pools, nursery->purse_of);
+    if (failed == 0) {
+        failed = cancel_leave(k, nursery->scope);
+    }
+    if (failed == 0) {
+        failed = cancel_resume_cleanup(k, owner);
+    }
+    if (failed == 0) {
+        Py_CLEAR(nursery->scope->body_of); /* the two held each other */
+    }
+    Py_DECREF(nursery); /* the one that `owned` had */
+    return failed;
+}

@@ -1,0 +1,18 @@
+/* What family.c and finish.c have beyond core.h, and pool.c and ledger.c for them. */
+
+#ifndef BURSAR_PYTHON_FAMILY_H
+#define BURSAR_PYTHON_FAMILY_H
+
+#include "core.h"
+
+int k_settle_uses(Kernel *k);                      /* tell the registry what was counted here */
+int k_book(Task *task, const LawCost *cost);       /* -1 only if `more` had to be made and could not */
+int cost_of_row(PyObject *row, LawCost *cost);
+int pools_close(PyObject *pools, PyObject *parents);
+PyObject *ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *ledger_book(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *ledger_unbook(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *kernel_fire(Kernel *k, PyObject *timer);
+
+#endif

@@ -1,0 +1,340 @@
+/* The end of a task, and the passing of time. After law/kernel.py. */
+
+#include "core.h"
+#include "family.h"
+
+static inline bool
+is_set(const PyObject *field)
+{
+    return field != NULL && field != Py_None;
+}
+
+/* ---- the end of a task */
+
+/* What a task leaves behind that should not have been left: asked of the Python side, which reports it. */
+static int
+settle_estate(Kernel *k, Task *task)
+{
+    TaskMore *more = task->more;
+    bool owes = more->obligations != NULL && PyDict_GET_SIZE(more->obligations) > 0;
+    if (!owes && law_queue_empty(&more->owned)) {
+        return 0;
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)task};
+    PyObject *done = law_call(k->st, "settle_estate", args, 2);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* An Outcome, whole, for whoever needs one: that which was given, or a new one. New reference. */
+static PyObject *
+outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    if (outcome != NULL) {
+        return Py_NewRef(outcome);
+    }
+    bool failed = kind == LAW_OUTCOME_FAILED || kind == LAW_OUTCOME_PANICKED, ok = kind == LAW_OUTCOME_OK;
+    PyObject *what = content ? content : Py_None;
+    return PyObject_CallFunctionObjArgs(k->st->Outcome, k->st->kinds[kind], ok ? what : Py_None, failed ? what : Py_None,
+                                        ok || failed ? Py_None : what, NULL);
+}
+
+/* The Outcome of the DONE task as the law in Python would make it of what it came to; kept. Borrowed. */
+static PyObject *
+outcome_kept(Kernel *k, Task *task)
+{
+    PyObject *outcome = task_outcome(k->st, task);
+    Py_XDECREF(outcome); /* the task holds it */
+    return outcome;
+}
+
+/* Take a DONE task off its nursery. 1 if this is a failure that should cancel its siblings; -1: error. */
+static int
+note_end(Kernel *k, Nursery *nursery, Task *task)
+{
+    if (nursery->exhausted != NULL && PyDict_GET_SIZE(nursery->exhausted) > 0) {
+        PyObject *id = PyLong_FromUnsignedLongLong(task->id);
+        int held = id == NULL ? -1 : PyDict_Contains(nursery->exhausted, id);
+        if (held > 0) {
+            held = PyDict_DelItem(nursery->exhausted, id);
+        }
+        Py_XDECREF(id);
+        if (held < 0) {
+            return -1;
+        }
+    }
+    if (is_set(nursery->ends)) { /* supervised: whoever does that hears of it and decides */
+        PyObject *none = PyObject_CallMethod(nursery->ends, "append", "O", (PyObject *)task);
+        Py_XDECREF(none);
+        return none == NULL ? -1 : 0;
+    }
+    if (task->kind != LAW_OUTCOME_FAILED && task->kind != LAW_OUTCOME_PANICKED) {
+        return 0;
+    }
+    PyObject *outcome = outcome_kept(k, task), *error = outcome ? PyObject_GetAttrString(outcome, "error") : NULL;
+    if (error == NULL) {
+        return -1;
+    }
+    PyObject *args[] = {(PyObject *)nursery, error};
+    PyObject *none = law_call(k->st, "add_failure", args, 2);
+    Py_DECREF(error);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : nursery->cancel_on_failure;
+}
+
+static int
+cancel_siblings(Kernel *k, Nursery *nursery, Task *task)
+{
+    PyObject *outcome = outcome_kept(k, task), *id = PyLong_FromUnsignedLongLong(task->id);
+    PyObject *detail = outcome && id ? PyUnicode_FromFormat("task %R %S", task->name, outcome) : NULL;
+    PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_SIBLING, detail, id) : NULL;
+    int failed = why == NULL ? -1 : cancel_request_nursery(k, nursery, why);
+    Py_XDECREF(id);
+    Py_XDECREF(detail);
+    Py_XDECREF(why);
+    return failed;
+}
+
+/* Give a waiter that a nursery holds its answer, once. */
+static int
+answer_once(Kernel *k, PyObject **waiter)
+{
+    PyObject *who = *waiter;
+    *waiter = NULL;
+    int failed = k_answer(k, who, NULL);
+    Py_DECREF(who);
+    return failed;
+}
+
+/* Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence. */
+static int
+tell_parent(Kernel *k, Task *task)
+{
+    Nursery *nursery = task->nursery;
+    law_queue_remove(&nursery->children, &task->sibling); /* its reference is that of `k_finish` now */
+    int cancels = note_end(k, nursery, task);
+    if (cancels < 0 || (cancels > 0 && cancel_siblings(k, nursery, task) < 0)) {
+        return -1;
+    }
+    if (is_set(nursery->ends_waiter) && answer_once(k, &nursery->ends_waiter) < 0) {
+        return -1;
+    }
+    if (!law_queue_empty(&nursery->children)) {
+        return 0;
+    }
+    if (nursery->joining != NULL) {
+        return answer_once(k, &nursery->joining);
+    }
+    Task *owner = nursery->owner;
+    if (owner != NULL && owner->state == LAW_STATE_BLOCKED && !owner->bare && owner->pending != NULL
+        && (PyObject *)Py_TYPE(owner->pending) == k->st->Drain && !task_has_children(owner)) {
+        PyObject *wait = Py_NewRef(owner->pending);
+        int failed = k_answer(k, wait, NULL);
+        Py_DECREF(wait);
+        return failed;
+    }
+    return 0;
+}
+
+/* Whoever waits for the end of the task gets its outcome, oldest first. */
+static int
+answer_waiters(Kernel *k, Task *task)
+{
+    PyObject *waiters = task->more ? task->more->waiters : NULL;
+    if (waiters == NULL) {
+        return 0;
+    }
+    task->more->waiters = NULL;
+    PyObject *who, *outcome = task_outcome(k->st, task);
+    int failed = outcome == NULL ? -1 : 0;
+    while (failed == 0 && (who = waitlist_take((WaitList *)waiters)) != NULL) {
+        failed = k_answer(k, who, outcome);
+        Py_DECREF(who);
+    }
+    Py_XDECREF(outcome);
+    Py_DECREF(waiters);
+    return failed;
+}
+
+/* The permit that counted the task is free for another. */
+static int
+release_permit(Kernel *k, Task *task)
+{
+    PyObject *permit = task->terms->spawn_cap;
+    if (permit == NULL) {
+        return 0;
+    }
+    if (permit == k->spawn_permit) {
+        k->uses -= 1;
+        return 0;
+    }
+    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+/* It still owns live children, which must end first: it waits for them, and its outcome is kept. */
+static int
+drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    PyObject *whole = outcome_of(k, kind, content, outcome);
+    PyObject *args[] = {(PyObject *)k, (PyObject *)task, whole};
+    PyObject *done = whole == NULL ? NULL : law_call(k->st, "drain_owned", args, 3);
+    Py_XDECREF(whole);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+int
+k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    if (task->more != NULL && task_has_children(task)) {
+        return drain_owned(k, task, kind, content, outcome);
+    }
+    if (!law_may_end(task->state, kind)) {
+        PyObject *args[] = {(PyObject *)task, k->st->kinds[kind]};
+        PyObject *none = law_call(k->st, "refuse_end", args, 2); /* raises IllegalTransition */
+        Py_XDECREF(none);
+        return -1;
+    }
+    if (k_poll_over(k, task) < 0) {
+        return -1;
+    }
+    if (task->more != NULL && (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0)) {
+        return -1;
+    }
+    Nursery *nursery = task->nursery;
+    if (task->terms->pools != nursery->pools && pools_close(task->terms->pools, nursery->pools) < 0) {
+        return -1;
+    }
+    if (release_permit(k, task) < 0) {
+        return -1;
+    }
+    PyObject *work = task->work; /* let go at the very end: what it frees may run code (R3) */
+    task->state = LAW_STATE_DONE;
+    task->wake = LAW_WAKE_DONE;
+    task->kind = (uint16_t)kind & 7u;
+    task->whole = outcome != NULL;
+    task->work = Py_XNewRef(outcome != NULL ? outcome : content);
+    k->live -= 1;
+    k->done[kind] += 1;
+    int failed = NOTE(k, "task_done", task, task_outcome(k->st, task));
+    failed = tell_parent(k, task) < 0 ? -1 : failed;
+    if (failed == 0) {
+        failed = answer_waiters(k, task);
+    }
+    k_discard_answer(task);
+    Py_CLEAR(task->pending);
+    Py_CLEAR(task->context);
+    if (task->more != NULL) {
+        Py_CLEAR(task->more->ending);
+    }
+    Py_XDECREF(work);
+    Py_DECREF(task);
+    return failed < 0 ? -1 : 1;
+}
+
+/* ---- time */
+
+static int
+stale_timer(Kernel *k, Task *task, uint64_t id, uint64_t generation)
+{
+    if (k_count(k, "stale_timer") < 0) {
+        return -1;
+    }
+    return NOTE(k, "stale_timer", task, Py_BuildValue("KK", (unsigned long long)id, (unsigned long long)generation));
+}
+
+/* The wait that a timer was to end, is over: it leaves its queues and the task is queued. */
+static int
+wake_by_timer(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *wait = task->pending;
+    int failed = 0;
+    if (wait != NULL && (task->bare || Py_TYPE(wait) == k->st->Entry)) {
+        failed = k_end_wait(k, task);
+    }
+    else if (wait != NULL) {
+        task->pending = NULL;
+        PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+        failed = none == NULL ? -1 : 0;
+        Py_XDECREF(none);
+        Py_DECREF(wait);
+    }
+    return failed < 0 ? -1 : k_ready(k, task, true, timer->deadline_ns);
+}
+
+/* Enqueue what a timer stands for; never run anything. */
+static int
+fire(Kernel *k, Timer *timer)
+{
+    Task *task = timer->task;
+    if (NOTE(k, "timer_fired", task, Py_NewRef((PyObject *)timer)) < 0) {
+        return -1;
+    }
+    switch (timer->kind) {
+    case TIMER_WAKE: {
+        bool waits = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
+        LawNotice notice = law_notify(&task->wake, task->generation, timer->generation, waits);
+        if (notice == LAW_NOTICE_ENQUEUE) {
+            return wake_by_timer(k, task, timer);
+        }
+        return notice == LAW_NOTICE_STALE ? stale_timer(k, task, timer->id, timer->generation) : 0;
+    }
+    case TIMER_DEADLINE: {
+        PyObject *detail = PyUnicode_FromString("the time is up");
+        PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_TIMEOUT, detail, Py_None) : NULL;
+        int failed = why == NULL ? -1 : cancel_request(k, timer->scope, why);
+        Py_XDECREF(detail);
+        Py_XDECREF(why);
+        return failed;
+    }
+    default: {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)task};
+        PyObject *done = law_call(k->st, "cleanup_too_long", args, 2);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    }
+}
+
+/* kernel.advance(now_ns, most=None) */
+PyObject *
+kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    long long now_ns = n >= 1 ? PyLong_AsLongLong(args[0]) : -1, most = -1, fired = 0;
+    if (n >= 2 && args[1] != Py_None) {
+        most = PyLong_AsLongLong(args[1]);
+    }
+    if (n < 1 || n > 2 || PyErr_Occurred()) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "advance() takes the time and how many timers may fire");
+        }
+        return NULL;
+    }
+    k->now_ns = now_ns > k->now_ns ? now_ns : k->now_ns;
+    Timer *timer;
+    while (fired != most && (timer = timers_pop_due(k->timers, k->now_ns)) != NULL) {
+        int failed = fire(k, timer);
+        Py_DECREF(timer);
+        if (failed < 0) {
+            return NULL;
+        }
+        fired += 1;
+    }
+    return PyLong_FromLongLong(fired);
+}
+
+/* kernel._fire(timer): for a host that reports one timer */
+PyObject *
+kernel_fire(Kernel *k, PyObject *timer)
+{
+    if (Py_TYPE(timer) != k->st->Timer) {
+        PyErr_SetString(PyExc_TypeError, "_fire() takes a timer");
+        return NULL;
+    }
+    if (fire(k, (Timer *)timer) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,11 @@
+/* What ops.c offers to module.c. */
+
+#ifndef BURSAR_PYTHON_OPS_H
+#define BURSAR_PYTHON_OPS_H
+
+#include "core.h"
+
+extern PyType_Spec checkpoint_spec, sleep_spec, join_spec, ended_spec;
+Request *checkpoint_new(State *st); /* the one request of its kind */
+
+#endif

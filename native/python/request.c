@@ -1,0 +1,387 @@
+/* Requests and operations: after request.py. What a coroutine awaits, and what the kernel makes of it.
+ *
+ * A request is its own iterator, so that an `await` makes no object: the first send gives the request itself to whoever
+ * drives the coroutine. The driver resumes by sending a `Resume`, which carries the result and cannot be taken for a
+ * first send, even if the result is None. A generator may also yield a request by hand: `awaited` is not set then, and
+ * the generator is sent the plain result.
+ *
+ * Requests that are written in C have a table of functions (RequestVT); Python classes derive from these types and have
+ * methods. `request_perform` and `operation_delist` do not care which.
+ */
+
+#include "core.h"
+#include "request.h"
+
+/* ---- Resume */
+
+static int
+resume_traverse(Resume *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->value);
+    return 0;
+}
+
+static int
+resume_clear(Resume *self)
+{
+    Py_CLEAR(self->value);
+    return 0;
+}
+
+void
+resume_dealloc(Resume *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    resume_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot resume_slots[] = {
+    {Py_tp_doc, "What a coroutine is resumed with."},
+    {Py_tp_traverse, resume_traverse},
+    {Py_tp_clear, resume_clear},
+    {Py_tp_dealloc, resume_dealloc},
+    {0, NULL},
+};
+
+PyType_Spec resume_spec = {
+    .name = "bursar._native.Resume",
+    .basicsize = sizeof(Resume),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = resume_slots,
+};
+
+Resume *
+resume_new(State *st)
+{
+    Resume *self = PyObject_GC_New(Resume, st->Resume);
+    if (self != NULL) {
+        self->value = NULL;
+        PyObject_GC_Track((PyObject *)self);
+    }
+    return self;
+}
+
+/* ---- being awaited */
+
+PySendResult
+request_send(PyObject *self, PyObject *sent, PyObject **result)
+{
+    if (sent == Py_None) {
+        ((Request *)self)->awaited = true;
+        *result = Py_NewRef(self);
+        return PYGEN_NEXT;
+    }
+    *result = resumed_with(sent);
+    return PYGEN_RETURN;
+}
+
+static PyObject *
+request_next(PyObject *self)
+{
+    ((Request *)self)->awaited = true;
+    return Py_NewRef(self);
+}
+
+static PyObject *
+request_py_send(PyObject *self, PyObject *sent)
+{
+    PyObject *result;
+    if (request_send(self, sent, &result) == PYGEN_NEXT) {
+        return result;
+    }
+    PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
+    Py_DECREF(result);
+    if (stop != NULL) {
+        PyErr_SetObject(PyExc_StopIteration, stop);
+        Py_DECREF(stop);
+    }
+    return NULL;
+}
+
+/* ---- the table, as Python sees it */
+
+/* Both arguments of a method that Python calls with a kernel and a task or an entry. */
+static int
+kernel_and(PyObject *self, PyObject *const *args, Py_ssize_t n, Kernel **k, PyObject **other)
+{
+    State *st = state_of(Py_TYPE(self));
+    if (st == NULL || n != 2 || !PyObject_TypeCheck(args[0], st->Kernel)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "a native request is performed by a native kernel");
+        }
+        return -1;
+    }
+    *k = (Kernel *)args[0];
+    *other = args[1];
+    return 0;
+}
+
+static PyObject *
+not_here(const char *what)
+{
+    PyErr_SetString(PyExc_NotImplementedError, what);
+    return NULL;
+}
+
+PyObject *
+cost_row(const LawCost *cost)
+{
+    PyObject *row = PyTuple_New(cost->n);
+    for (unsigned i = 0; row != NULL && i < cost->n; i++) {
+        PyObject *pair = Py_BuildValue("iL", cost->component[i], (long long)cost->amount[i]);
+        if (pair == NULL) {
+            Py_CLEAR(row);
+            break;
+        }
+        PyTuple_SET_ITEM(row, i, pair);
+    }
+    return row;
+}
+
+static PyObject *
+request_py_bill(Request *self, PyObject *Py_UNUSED(unused))
+{
+    return self->vt != NULL ? cost_row(&self->vt->cost) : PyObject_GetAttrString((PyObject *)self, "cost");
+}
+
+static PyObject *
+request_py_perform(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *task;
+    if (self->vt == NULL) {
+        return not_here("perform");
+    }
+    return kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? NULL : request_perform(k, (Task *)task, self);
+}
+
+static PyMethodDef request_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {"send", request_py_send, METH_O, NULL},
+    {"bill", (PyCFunction)request_py_bill, METH_NOARGS, "What it costs."},
+    {"perform", (PyCFunction)(void (*)(void))request_py_perform, METH_FASTCALL, "Do it."},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+request_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+void
+request_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot request_slots[] = {
+    {Py_tp_doc, "Something that a task asks of the kernel that drives it."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_traverse, request_traverse},
+    {Py_tp_dealloc, request_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, request_next},
+    {Py_am_await, PyObject_SelfIter},
+    {Py_am_send, request_send},
+    {Py_tp_methods, request_methods},
+    {0, NULL},
+};
+
+PyType_Spec request_spec = {
+    .name = "bursar._native.Request",
+    .basicsize = sizeof(Request),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = request_slots,
+};
+
+/* ---- operations */
+
+static PyObject *
+operation_py_why(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return PyObject_GetAttrString(self, "reason");
+}
+
+static PyObject *
+operation_py_ready(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *task;
+    if (self->vt == NULL) {
+        return not_here("ready");
+    }
+    int ready = kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? -1 : self->vt->ready(k, (Task *)task, self);
+    return ready < 0 ? NULL : PyBool_FromLong(ready);
+}
+
+static PyObject *
+operation_py_take(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *task;
+    if (self->vt == NULL) {
+        return not_here("take");
+    }
+    return kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? NULL : self->vt->take(k, (Task *)task, self);
+}
+
+static PyObject *
+operation_py_enlist(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *entry;
+    if (self->vt == NULL) {
+        return not_here("enlist");
+    }
+    if (kernel_and((PyObject *)self, args, n, &k, &entry) < 0 || self->vt->enlist(k, self, entry) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+operation_py_enlisted(Request *self, PyObject *kernel)
+{
+    Kernel *k;
+    PyObject *args[] = {kernel, Py_None}, *none;
+    if (self->vt != NULL && self->vt->enlisted != NULL
+        && (kernel_and((PyObject *)self, args, 2, &k, &none) < 0 || self->vt->enlisted(k, self) < 0)) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+operation_py_delist(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *entry;
+    if (self->vt == NULL) {
+        return not_here("delist");
+    }
+    if (kernel_and((PyObject *)self, args, n, &k, &entry) < 0 || self->vt->delist(k, self, entry) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+operation_py_blockers(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(unused))
+{
+    return PyTuple_New(0);
+}
+
+/* An operation that is written in Python: by its methods, with an entry. */
+static PyObject *
+perform_by_methods(Kernel *k, Task *task, PyObject *self)
+{
+    PyObject *ready = PyObject_CallMethod(self, "ready", "OO", (PyObject *)k, (PyObject *)task);
+    int yes = ready == NULL ? -1 : PyObject_IsTrue(ready);
+    Py_XDECREF(ready);
+    if (yes != 0) {
+        return yes < 0 ? NULL : PyObject_CallMethod(self, "take", "OO", (PyObject *)k, (PyObject *)task);
+    }
+    Entry *entry = entry_new(k->st, task, self);
+    PyObject *done = NULL, *told = NULL;
+    if (entry != NULL) {
+        done = PyObject_CallMethod(self, "enlist", "OO", (PyObject *)k, (PyObject *)entry);
+    }
+    if (done != NULL && k_blocked(k, task, (PyObject *)entry) == 0) {
+        told = PyObject_CallMethod(self, "enlisted", "O", (PyObject *)k);
+    }
+    Py_XDECREF(entry);
+    Py_XDECREF(done);
+    Py_XDECREF(told);
+    return told == NULL ? NULL : Py_NewRef(k->st->SUSPENDED);
+}
+
+static PyObject *
+operation_py_perform(Request *self, PyObject *const *args, Py_ssize_t n)
+{
+    Kernel *k;
+    PyObject *task;
+    if (kernel_and((PyObject *)self, args, n, &k, &task) < 0) {
+        return NULL;
+    }
+    return self->vt != NULL ? request_perform(k, (Task *)task, self) : perform_by_methods(k, (Task *)task, (PyObject *)self);
+}
+
+#define FAST(name) (PyCFunction)(void (*)(void))operation_py_##name, METH_FASTCALL
+
+static PyMethodDef operation_methods[] = {
+    {"why", operation_py_why, METH_NOARGS, "What a task does that waits for this."},
+    {"ready", FAST(ready), "Could it be done now?"},
+    {"take", FAST(take), "Do it now."},
+    {"enlist", FAST(enlist), "Wait for it."},
+    {"enlisted", (PyCFunction)operation_py_enlisted, METH_O, "The task waits now."},
+    {"delist", FAST(delist), "Leave the queue, if still in it."},
+    {"blockers", operation_py_blockers, METH_NOARGS, "The tasks that can end this wait, where that is known."},
+    {"perform", FAST(perform), "Do it, or wait for it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot operation_slots[] = {
+    {Py_am_send, request_send}, /* 3.11 does not inherit it */
+    {Py_tp_doc, "A request that may have to wait."},
+    {Py_tp_traverse, request_traverse},
+    {Py_tp_dealloc, request_dealloc},
+    {Py_tp_methods, operation_methods},
+    {0, NULL},
+};
+
+PyType_Spec operation_spec = {
+    .name = "bursar._native.Operation",
+    .basicsize = sizeof(Request),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = operation_slots,
+};
+
+/* ---- for the kernel */
+
+/* An operation that is written in C: without an entry, the task waits by itself. */
+PyObject *
+operation_perform(Kernel *k, Task *task, Request *request)
+{
+    const RequestVT *vt = request->vt;
+    int ready = vt->ready(k, task, request);
+    if (ready != 0) {
+        return ready < 0 ? NULL : vt->take(k, task, request);
+    }
+    if (vt->enlist(k, request, (PyObject *)task) < 0 || k_blocked_bare(k, task, request) < 0
+        || (vt->enlisted != NULL && vt->enlisted(k, request) < 0)) {
+        return NULL;
+    }
+    return Py_NewRef(k->st->SUSPENDED);
+}
+
+PyObject *
+request_perform(Kernel *k, Task *task, Request *request)
+{
+    const RequestVT *vt = request->vt;
+    if (vt == NULL) {
+        return PyObject_CallMethod((PyObject *)request, "perform", "OO", (PyObject *)k, (PyObject *)task);
+    }
+    return vt->perform != NULL ? vt->perform(k, task, request) : operation_perform(k, task, request);
+}
+
+int
+operation_delist(Kernel *k, PyObject *operation, PyObject *who)
+{
+    Request *request = (Request *)operation;
+    /* Only an operation in C is waited for bare, so that `vt` is there whenever k is NULL. */
+    if (is_task(who) || (k != NULL && PyObject_TypeCheck(operation, k->st->Operation) && request->vt != NULL)) {
+        return request->vt->delist(k, request, who);
+    }
+    PyObject *none = PyObject_CallMethod(operation, "delist", "OO", (PyObject *)k, who);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}

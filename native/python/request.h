@@ -1,0 +1,35 @@
+/* What request.c offers to the operations and to the driver. */
+
+#ifndef BURSAR_PYTHON_REQUEST_H
+#define BURSAR_PYTHON_REQUEST_H
+
+#include "core.h"
+
+/* What a coroutine is resumed with. One per driver: the value is taken out before anything else can happen. */
+typedef struct Resume {
+    PyObject_HEAD
+    PyObject *value;
+} Resume;
+
+Resume *resume_new(State *st);
+void resume_dealloc(Resume *self);
+
+/* The result that was sent: new reference. Takes it out of a Resume; anything else is the result itself. */
+static inline PyObject *
+resumed_with(PyObject *sent)
+{
+    if (Py_TYPE(sent)->tp_dealloc != (destructor)resume_dealloc) {
+        return Py_NewRef(sent);
+    }
+    PyObject *value = ((Resume *)sent)->value;
+    ((Resume *)sent)->value = NULL;
+    return value != NULL ? value : Py_NewRef(Py_None);
+}
+
+int request_traverse(PyObject *self, visitproc visit, void *arg);
+void request_dealloc(PyObject *self); /* both for requests that hold nothing */
+PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
+PyObject *operation_perform(Kernel *k, Task *task, Request *request);
+PyObject *cost_row(const LawCost *cost); /* as Python writes it: new tuple of pairs */
+
+#endif

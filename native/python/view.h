@@ -1,0 +1,16 @@
+/* Read-only views of queues of tasks, for Python: a lane of a worker, or the injector. See view.c. */
+
+#ifndef BURSAR_PYTHON_VIEW_H
+#define BURSAR_PYTHON_VIEW_H
+
+#include "core.h"
+
+extern PyType_Spec view_spec;
+
+/* A view of a queue of `Task.link` that lies inside `owner`. A new reference, or NULL with MemoryError set. */
+PyObject *law_view_new(State *st, PyObject *owner, LawQueue *queue);
+
+/* A view of the timed lane of a worker. A new reference, or NULL with MemoryError set. */
+PyObject *law_view_new_timed(State *st, Worker *worker);
+
+#endif

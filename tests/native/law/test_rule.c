@@ -1,0 +1,14 @@
+/* A broken rule ends the process and says which one it was; a kept one does nothing, and is evaluated once. */
+#include "check.h"
+
+#include "law/rule.h"
+
+int
+main(void)
+{
+    int evaluated = 0;
+    LAW_RULE(++evaluated == 1, "Z1");
+    CHECK_EQUAL(evaluated, 1);
+    CHECK_BREAKS("Z1", LAW_RULE(++evaluated == 1, "Z1"));
+    return finish();
+}

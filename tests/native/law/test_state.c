@@ -1,0 +1,62 @@
+/* The two tables of a task's states, and what numbers outside of them come to. The whole of them is compared with the
+ * Python tables in test_law_parity.py. */
+#include "check.h"
+
+#include "law/state.h"
+
+static void
+test_a_life(void)
+{
+    CHECK(law_may_move(LAW_STATE_PENDING, LAW_STATE_READY));
+    CHECK(law_may_move(LAW_STATE_READY, LAW_STATE_RUNNING));
+    CHECK(law_may_move(LAW_STATE_RUNNING, LAW_STATE_READY)); /* a yield */
+    CHECK(law_may_move(LAW_STATE_RUNNING, LAW_STATE_BLOCKED));
+    CHECK(law_may_move(LAW_STATE_BLOCKED, LAW_STATE_READY));
+    CHECK(law_may_move(LAW_STATE_PAUSED, LAW_STATE_PENDING));
+    CHECK(!law_may_move(LAW_STATE_BLOCKED, LAW_STATE_RUNNING)); /* not past the queue */
+    CHECK(!law_may_move(LAW_STATE_READY, LAW_STATE_BLOCKED));
+}
+
+static void
+test_the_end_is_the_end(void)
+{
+    for (unsigned to = 0; to < LAW_STATES; to++) {
+        CHECK(!law_may_move(LAW_STATE_DONE, to));
+        CHECK(!law_may_move(to, to));
+    }
+    for (unsigned outcome = 0; outcome < LAW_OUTCOMES; outcome++) {
+        CHECK(!law_may_end(LAW_STATE_DONE, outcome));
+    }
+}
+
+static void
+test_endings(void)
+{
+    CHECK(law_may_end(LAW_STATE_RUNNING, LAW_OUTCOME_OK));
+    CHECK(!law_may_end(LAW_STATE_BLOCKED, LAW_OUTCOME_OK));
+    CHECK(law_may_end(LAW_STATE_PENDING, LAW_OUTCOME_DROPPED));
+    CHECK(!law_may_end(LAW_STATE_RUNNING, LAW_OUTCOME_DROPPED));
+    CHECK(!law_may_end(LAW_STATE_READY, LAW_OUTCOME_FAILED));
+}
+
+static void
+test_numbers_that_are_no_states(void)
+{
+    CHECK(!law_may_move(LAW_STATES, LAW_STATE_READY));
+    CHECK(!law_may_move(LAW_STATE_READY, LAW_STATES));
+    CHECK(!law_may_move(LAW_STATE_READY, UINT32_MAX));
+    CHECK(!law_may_end(LAW_STATES, LAW_OUTCOME_OK));
+    CHECK(!law_may_end(LAW_STATE_RUNNING, LAW_OUTCOMES));
+}
+
+int
+main(void)
+{
+    test_a_life();
+    test_the_end_is_the_end();
+    test_endings();
+    test_numbers_that_are_no_states();
+    CHECK_EQUAL(law_severer(LAW_OUTCOME_FAILED, LAW_OUTCOME_CANCELLED), LAW_OUTCOME_CANCELLED);
+    CHECK_EQUAL(law_severer(LAW_OUTCOME_PANICKED, LAW_OUTCOME_OK), LAW_OUTCOME_PANICKED);
+    return finish();
+}
