@@ -10,8 +10,15 @@ import signal
 import pytest
 from browser.harness import Browser, Chromium, Kit, Node, need
 
+from bursar.kernel import kernel_in_use
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header():
+    """Which law these tests are about: `make test` runs them on both."""
+    return f"bursar: {kernel_in_use()} kernel"
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,9 @@
  *   R2  a wait list owns the entries in it, and only borrows tasks that stand in it by themselves ("bare" waits)
  *   R3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
  *       changed afterwards, and holds references to what it still needs
+ *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
+ *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task also
+ *       holds its kernel. A DONE task is an object like any other.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 
@@ -311,7 +314,7 @@ typedef struct FreeList {
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *Open, *TaskHandle,
-        *NurseryHandle, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *End, *SendEnd, *ReceiveEnd;
+        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *End, *SendEnd, *ReceiveEnd;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[3];
     PyObject *cancel_kinds[7];
@@ -388,6 +391,7 @@ Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *s
 /* ---- task.c */
 extern PyType_Spec task_spec;
 Task *task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms);
+int task_visit(Task *task, visitproc visit, void *arg); /* what it refers to, its type apart */
 TaskMore *task_more(Task *task);          /* made if need be; NULL with MemoryError set */
 bool task_has_children(const Task *task);
 PyObject *task_outcome(State *st, Task *task);  /* new reference: the Outcome of a DONE task, None before */

@@ -230,6 +230,9 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         Py_CLEAR(task->more->ending);
     }
     Py_XDECREF(work);
+    if (Py_REFCNT(task) > 1) {
+        PyObject_GC_Track((PyObject *)task); /* R4: its nursery no longer speaks for it */
+    }
     Py_DECREF(task);
     return failed < 0 ? -1 : 1;
 }

@@ -8,10 +8,13 @@
 #include "channel.h"
 #include "core.h"
 #include "meter.h"
+#include "handle.h"
 #include "ops.h"
 #include "request.h"
 #include "sync.h"
 #include "view.h"
+
+#include <string.h>
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -218,6 +221,10 @@ static const struct {
     {TYPE(Sleep), &sleep_spec, TYPE(Operation)},
     {TYPE(Join), &join_spec, TYPE(Operation)},
     {TYPE(Ended), &ended_spec, TYPE(Operation)},
+    {TYPE(TaskHandle), &task_handle_spec, NO_BASE},
+    {TYPE(NurseryHandle), &nursery_handle_spec, NO_BASE},
+    {TYPE(NurseryBlock), &nursery_block_spec, TYPE(Request)},
+    {TYPE(Leaving), &leaving_spec, NO_BASE},
     {TYPE(Event), &event_spec, NO_BASE},
     {TYPE(EventWait), &event_wait_spec, TYPE(Operation)},
     {TYPE(Channel), &channel_spec, NO_BASE},
@@ -263,7 +270,11 @@ module_exec(PyObject *module)
         PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
         PyObject *type = PyType_FromModuleAndSpec(module, TYPES[i].spec, base);
         *type_at(st, TYPES[i].slot) = (PyTypeObject *)type;
-        if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) < 0) {
+        /* Handles bear the names that users see, which here are those of the records. */
+        const char *name = TYPES[i].spec == &task_handle_spec      ? "TaskHandle"
+                           : TYPES[i].spec == &nursery_handle_spec ? "NurseryHandle"
+                                                                   : strrchr(TYPES[i].spec->name, '.') + 1;
+        if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
             return -1;
         }
     }

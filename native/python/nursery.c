@@ -53,7 +53,10 @@ nursery_traverse(Nursery *self, visitproc visit, void *arg)
     Py_VISIT(self->ends_waiter);
     Py_VISIT(self->terms);
     for (LawLink *l = law_queue_oldest(&self->children); l != NULL; l = law_queue_newer(&self->children, l)) {
-        Py_VISIT(LAW_RECORD(l, Task, sibling));
+        int stop = task_visit(LAW_RECORD(l, Task, sibling), visit, arg); /* R4 */
+        if (stop != 0) {
+            return stop;
+        }
     }
     return 0;
 }

@@ -285,6 +285,17 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
     return st == NULL ? NULL : about_make(type, &join_vt, st->Nursery, args);
 }
 
+PyObject *
+join_new(State *st, Nursery *nursery)
+{
+    About *self = (About *)st->Join->tp_alloc(st->Join, 0);
+    if (self != NULL) {
+        self->request.vt = &join_vt;
+        self->record = Py_NewRef((PyObject *)nursery);
+    }
+    return (PyObject *)self;
+}
+
 static PyObject *
 join_why(About *self, PyObject *Py_UNUSED(unused))
 {

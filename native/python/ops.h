@@ -6,6 +6,7 @@
 #include "core.h"
 
 extern PyType_Spec checkpoint_spec, sleep_spec, join_spec, ended_spec;
+PyObject *join_new(State *st, Nursery *nursery); /* new reference */
 Request *checkpoint_new(State *st); /* the one request of its kind */
 
 #endif

@@ -86,6 +86,18 @@ request_next(PyObject *self)
     return Py_NewRef(self);
 }
 
+/* Raise StopIteration with a value, which is given away. */
+void
+raise_stop(PyObject *value)
+{
+    PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+    Py_DECREF(value);
+    if (stop != NULL) {
+        PyErr_SetObject(PyExc_StopIteration, stop);
+        Py_DECREF(stop);
+    }
+}
+
 static PyObject *
 request_py_send(PyObject *self, PyObject *sent)
 {
@@ -93,12 +105,7 @@ request_py_send(PyObject *self, PyObject *sent)
     if (request_send(self, sent, &result) == PYGEN_NEXT) {
         return result;
     }
-    PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
-    Py_DECREF(result);
-    if (stop != NULL) {
-        PyErr_SetObject(PyExc_StopIteration, stop);
-        Py_DECREF(stop);
-    }
+    raise_stop(result);
     return NULL;
 }
 

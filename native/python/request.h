@@ -28,6 +28,7 @@ resumed_with(PyObject *sent)
 
 int request_traverse(PyObject *self, visitproc visit, void *arg);
 void request_dealloc(PyObject *self); /* both for requests that hold nothing */
+void raise_stop(PyObject *value); /* StopIteration with a value, which is given away */
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *operation_perform(Kernel *k, Task *task, Request *request);
 PyObject *cost_row(const LawCost *cost); /* as Python writes it: new tuple of pairs */

@@ -25,8 +25,7 @@ task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
     self->name = Py_NewRef(name);
     self->terms = (Terms *)Py_NewRef((PyObject *)terms);
     self->worker = -1;
-    PyObject_GC_Track((PyObject *)self);
-    return self;
+    return self; /* while it lives the collector sees it as a part of its nursery (R4) */
 }
 
 TaskMore *
@@ -46,10 +45,9 @@ task_more(Task *self)
     return self->more;
 }
 
-static int
-task_traverse(Task *self, visitproc visit, void *arg)
+int
+task_visit(Task *self, visitproc visit, void *arg)
 {
-    Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->nursery);
     Py_VISIT(self->work);
     Py_VISIT(self->context);
@@ -73,6 +71,13 @@ task_traverse(Task *self, visitproc visit, void *arg)
         }
     }
     return 0;
+}
+
+static int
+task_traverse(Task *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return task_visit(self, visit, arg);
 }
 
 static void

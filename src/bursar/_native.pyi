@@ -19,7 +19,6 @@ def build_info() -> BuildInfo: ...
 def adopt(law: dict[str, Any], /) -> None:
     """Take over what the Python side calls things; for `bursar.kernel`."""
 
-
 @final
 class MemoryBook:
     """The memory of one run. `tell(tag)` makes the error for a task that is over its limit; None: not here."""

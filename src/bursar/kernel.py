@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bursar import errors
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from bursar.law.capability import Capability, CapSpawn
 
 T = TypeVar("T")
+
+_OF_THE_CLASS: Final = {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__init__", "__orig_bases__"}
 
 KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
 
@@ -59,6 +62,21 @@ def native(thing: T) -> T:
     """Marks what exists twice: gives the one in C where that is in use."""
     name: str = getattr(thing, "__name__")  # noqa: B009 (T has no __name__ for a type checker)
     return getattr(_native, name) if NATIVE else thing
+
+
+def grafted(name: str) -> Callable[[type[T]], type[T]]:
+    """Marks a class whose objects are made in C, by the type of that name, and whose methods are those in Python."""
+
+    def graft(kind: type[T]) -> type[T]:
+        if not NATIVE:
+            return kind
+        made: type[T] = getattr(_native, name)
+        for key, value in vars(kind).items():
+            if key not in _OF_THE_CLASS and key not in vars(made) and not isinstance(value, MemberDescriptorType):
+                setattr(made, key, value)
+        return made
+
+    return graft
 
 
 if TYPE_CHECKING or not NATIVE:
@@ -305,6 +323,8 @@ def _adopt() -> None:
 def tell(**things: Any) -> None:
     """For the face: what C is to call by these names."""
     _TOLD.update(things)
+    if _HAVE_NATIVE and _native is not None:
+        _native.adopt(_TOLD)
 
 
 if _HAVE_NATIVE:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType, TracebackType
-from typing import Any, ClassVar, Literal, TypeVar, TypeVarTuple
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
 
 from bursar import admission
 from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
-from bursar.kernel import Kernel, native, tell
+from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
 from bursar.kernel import Task as TaskRecord
 from bursar.law import budget as money
@@ -31,23 +31,6 @@ from bursar.task import Task
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 OnExhausted = Literal["end", "hold"]
-
-
-class _Open(Request["Nursery"]):
-    """Open a nursery in the task that asks."""
-
-    __slots__ = ("_cancel_on_failure", "_hold", "_keywords")
-
-    def __init__(self, hold: bool, cancel_on_failure: bool, **keywords: Any) -> None:
-        self._hold = hold
-        self._cancel_on_failure = cancel_on_failure
-        self._keywords = keywords
-
-    def perform(self, kernel: Kernel, task: TaskRecord) -> Nursery:
-        record = kernel.open_nursery(task, **self._keywords)
-        record.hold = self._hold
-        record.cancel_on_failure = self._cancel_on_failure
-        return Nursery(kernel, record)
 
 
 def why_join(record: Record) -> str:
@@ -129,6 +112,7 @@ class _HandleEntry(Entry):
         self.entry.answer(kernel, Task(self._kernel, value))
 
 
+@grafted("NurseryHandle")
 class Nursery:
     """A handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn into it."""
 
@@ -137,6 +121,31 @@ class Nursery:
     def __init__(self, kernel: Kernel, record: Record) -> None:
         self._kernel = kernel
         self._record = record
+
+    def spawn(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        priority: admission.Priority = admission.Priority.NORMAL,
+        after: Sequence[Task[Any]] = (),
+        needs: Any = None,
+        retry: Any = None,
+    ) -> Task[T]:
+        """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
+        return self._spawn(
+            fn,
+            *args,
+            name=name,
+            budget=budget,
+            capabilities=capabilities,
+            priority=priority,
+            after=after,
+            needs=needs,
+            retry=retry,
+        )
 
     @property
     def name(self) -> str:
@@ -161,7 +170,7 @@ class Nursery:
         """The children that live, in the order of their spawning."""
         return [Task(self._kernel, child) for child in self._record.children.values()]
 
-    def spawn(
+    def _spawn(
         self,
         fn: Callable[[*Ts], Coroutine[Any, Any, T]],
         *args: *Ts,
@@ -257,26 +266,51 @@ def require_coroutine_function(fn: Any) -> None:
     raise TypeError(f"spawn({fn!r}): not a function")
 
 
-class NurseryBlock:
-    """The `async with` part of a nursery."""
+@grafted("NurseryBlock")
+class NurseryBlock(Request["Nursery"]):
+    """The `async with` part of a nursery: the request that opens it, and the way out."""
 
-    __slots__ = ("_nursery", "_open")
+    __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery")
 
-    def __init__(self, request: _Open) -> None:
-        self._open = request
+    def __init__(
+        self,
+        hold: bool,
+        cancel_on_failure: bool,
+        name: str,
+        budget: Budget,
+        capabilities: tuple[Capability, ...] | None,
+    ) -> None:
+        self._hold = hold
+        self._cancel_on_failure = cancel_on_failure
+        self._keywords: dict[str, Any] = {"name": name, "budget": budget, "capabilities": capabilities}
         self._nursery: Nursery | None = None
 
-    async def __aenter__(self) -> Nursery:
-        if self._nursery is not None:
-            raise ScopeMisuse(f"{self._nursery.name} was entered already; make a new one for each block")
-        self._nursery = await self._open
+    def perform(self, kernel: Kernel, task: TaskRecord) -> Nursery:
+        record = kernel.open_nursery(task, **self._keywords)
+        record.hold = self._hold
+        record.cancel_on_failure = self._cancel_on_failure
+        self._nursery = Nursery(kernel, record)
         return self._nursery
 
-    async def __aexit__(
+    def __aenter__(self) -> Awaitable[Nursery]:
+        if self._nursery is not None:
+            entered_twice(self)
+        return self
+
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> Awaitable[bool | None]:
+        return self._leave(error)
+
+    def entered(self) -> Nursery:
+        """The nursery of a block that was entered."""
         assert self._nursery is not None, "left without being entered"
-        kernel, record = self._nursery.inside()
+        return self._nursery
+
+    async def _leave(self, error: BaseException | None) -> bool | None:
+        """Leave the block, which ended in `error` or well."""
+        nursery = self.entered()
+        kernel, record = nursery.inside()
         scope, owner = record.scope, record.owner
         assert scope is not None, "a block's nursery has a scope"
         assert owner is not None, "a block's nursery has an owner"
@@ -293,29 +327,62 @@ class NurseryBlock:
         if isinstance(error, Cancelled):
             passing = error if error.reason is not scope.reason else None
         elif isinstance(error, GeneratorExit):  # an async generator is being closed
-            self._nursery.cancel("its generator was closed")
+            nursery.cancel("its generator was closed")
         elif error is not None:
             kernel.body_failed(record, error)
-        while record.children:
-            try:
-                await _Join(record)
-            except Cancelled as outer:
-                passing = outer
-            except GeneratorExit:  # cut off while waiting: by now there are no children left
-                if not record.children:
-                    kernel.end_nursery(record)
-                raise
-        try:
-            kernel.end_nursery(record)
-        except ScopeMisuse as misuse:
-            if not record.failures:
-                raise
-            raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *record.failures]) from None
-        if record.failures:
-            raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
+        passing = await _quiesce(kernel, record, passing, None)
         if passing is not None and passing is not error:
             raise passing
         return isinstance(error, Cancelled) and passing is None
+
+    async def _interrupted(self, thrown: BaseException) -> None:
+        """The rest of the way out of a block that ended well, when something is thrown at the wait for its children."""
+        kernel, record = self.entered().inside()
+        passing = await _quiesce(kernel, record, None, thrown)
+        if passing is not None:
+            raise passing
+
+
+async def _quiesce(
+    kernel: Kernel, record: Record, passing: Cancelled | None, thrown: BaseException | None
+) -> Cancelled | None:
+    """Wait until no child lives, and end the nursery. Returns the cancellation that goes further out, if there is one.
+
+    `thrown`: what was thrown at an earlier wait for the same.
+    """
+    while record.children or thrown is not None:
+        try:
+            if thrown is not None:
+                raise thrown
+            await _Join(record)
+        except Cancelled as outer:
+            passing = outer
+        except GeneratorExit:  # cut off while waiting: by now there are no children left
+            if not record.children:
+                kernel.end_nursery(record)
+            raise
+        thrown = None
+    end_failed(kernel, record)
+    return passing
+
+
+def end_failed(kernel: Kernel, record: Record) -> None:
+    """End a nursery without children, and raise what they failed with, if they did."""
+    try:
+        kernel.end_nursery(record)
+    except ScopeMisuse as misuse:
+        if not record.failures:
+            raise
+        raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *record.failures]) from None
+    if record.failures:
+        raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
+
+
+def entered_twice(block: NurseryBlock) -> NoReturn:
+    raise ScopeMisuse(f"{block.entered().name} was entered already; make a new one for each block")
+
+
+tell(end_failed=end_failed, entered_twice=entered_twice)
 
 
 def nursery(
@@ -338,11 +405,10 @@ def nursery(
         raise NotBuilt("nursery(admission=...): admission is not built yet")
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
-    request = _Open(
+    return NurseryBlock(
         on_exhausted == "hold",
         cancel_on_failure,
-        name=brief(name),
-        budget=UNSTATED if budget is None else budget,
-        capabilities=None if capabilities is None else tuple(capabilities),
+        brief(name) if name else "",
+        UNSTATED if budget is None else budget,
+        None if capabilities is None else tuple(capabilities),
     )
-    return NurseryBlock(request)

@@ -183,7 +183,7 @@ class Runtime:
             )
         self._require_unused()
         try:
-            with self._interrupts.heard():
+            with self._interrupts.heard(), self._generators.hooked():
                 self.start(fn, *args)
                 run_until(lambda: self.pump.over)
         except BaseException as error:
@@ -196,7 +196,7 @@ class Runtime:
         """Begin, and let the host's loop do the rest; for hosts. Whoever calls is told by `on_end`."""
         require_coroutine_function(fn)
         self._require_unused()
-        self.thread = threading.get_ident()
+        self.thread = self.kernel.thread = threading.get_ident()
         self.pump.thread = self.thread
         self._begin_evidence()
         try:

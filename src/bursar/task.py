@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
-from bursar.kernel import Kernel, Wait, WaitList, native, tell
+from bursar.kernel import Kernel, Wait, WaitList, grafted, native, tell
 from bursar.kernel import Task as Record
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -99,6 +99,7 @@ def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
     record.waiters.join(_AtEnd(record, call))
 
 
+@grafted("TaskHandle")
 class Task(Generic[T_co]):
     """A handle on a spawned task. `await task` gives its value or raises what it failed with."""
 
@@ -128,12 +129,7 @@ class Task(Generic[T_co]):
     @property
     def result(self) -> T_co:
         """Its value, or whatever it failed with. Before its end: `ResultNotReady`."""
-        if self._record.outcome is None:
-            raise ResultNotReady(
-                f"task {self.name!r} is {self.state.name} and has no result yet; "
-                "await it, or read the result after its nursery's block"
-            )
-        return cast("T_co", unwrap(self.name, self._record.outcome))
+        return cast("T_co", result_of(self))
 
     @property
     def spent(self) -> Budget:
@@ -185,6 +181,19 @@ class Task(Generic[T_co]):
 
     def __hash__(self) -> int:
         return hash(self._record)
+
+
+def result_of(task: Task[Any]) -> Any:
+    """The value of an ended task, or the error that it stands for."""
+    if task.outcome is None:
+        raise ResultNotReady(
+            f"task {task.name!r} is {task.state.name} and has no result yet; "
+            "await it, or read the result after its nursery's block"
+        )
+    return unwrap(task.name, task.outcome)
+
+
+tell(result_of=result_of)
 
 
 class _Checkpoint(Request[None]):

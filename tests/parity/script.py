@@ -41,6 +41,7 @@ import hashlib
 import json
 from collections import Counter, deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import bursar
@@ -136,10 +137,10 @@ class Park(Operation[None]):
 class Stage:
     """One run of one script."""
 
-    def __init__(self, seed: int, workers: int, burst_limit: int) -> None:
+    def __init__(self, seed: int, workers: int, burst_limit: int, record: Path | None = None) -> None:
         self.host = ScriptedHost()
         self.memory = Memory()
-        self.runtime = Runtime(host=self.host, seed=seed, workers=workers, record=self.memory)
+        self.runtime = Runtime(host=self.host, seed=seed, workers=workers, record=record or self.memory)
         self.runtime.pump.burst_limit = burst_limit
         self.tasks: dict[str, list[bursar.Task[Any]]] = {}
         self.orders: deque[tuple[str, dict[str, Any]]] = deque()

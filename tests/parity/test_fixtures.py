@@ -352,7 +352,9 @@ def test_the_folder_is_complete_inside_pyodide():
     assert {path.name for path in fixture.HERE.glob("*.py")} - set(compare.CARRIED) == {
         "conftest.py",
         "compare.py",
+        "kernels.py",
         "test_fixtures.py",
         "test_parity.py",
         "test_generated.py",
+        "test_kernels.py",
     }

@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from bursar.errors import BudgetExceeded, brief
@@ -37,14 +38,30 @@ class AsyncGenerators:
         self._closing: dict[Task, deque[Gen]] = {}  # what is being closed, by owner
         self._wake = wake
         self._before: Any = None  # whoever listened before; None: we do not listen
+        self._throughout = False  # the loop is ours: nobody else's code runs between two batches
 
     def hook(self) -> None:
         """Listen, while the runtime polls tasks in this thread; whoever listened before does so again afterwards."""
+        if self._throughout:
+            return
         self._before = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._first, finalizer=self._finalize)
 
+    @contextmanager
+    def hooked(self) -> Generator[None]:
+        """Listen for as long as the block runs."""
+        self.hook()
+        self._throughout = True
+        try:
+            yield
+        finally:
+            self._throughout = False
+            self.unhook()
+
     def unhook(self) -> None:
         """Idempotent."""
+        if self._throughout:
+            return
         before, self._before = self._before, None
         if before is not None:
             sys.set_asyncgen_hooks(*before)

@@ -278,6 +278,9 @@ async def _raise(error: Exception) -> None:
     raise error
 
 
+tell(raise_later=_raise)
+
+
 def where(task: Task) -> str:
     """The place in the program where a suspended task awaits: `file:line in function`."""
     place = "an unknown place"

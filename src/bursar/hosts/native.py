@@ -136,7 +136,8 @@ class NativeHost:
                 self._soon = False
                 pump.drain()
                 continue
-            woken = self._wait()
+            # At a handoff nothing outside can have happened but time, if no file is watched and nobody called.
+            woken = self._wait() if self._files or self._waking or not self._later else False
             if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
                 self._alarm_ns = None
                 pump.rang()

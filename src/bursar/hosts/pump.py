@@ -35,7 +35,7 @@ from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
 from bursar.kernel import Kernel, Task
 
-BURST_MAX: Final = 64  # decisions, fired timers and messages from outside, each, per batch
+BURST_MAX: Final = 256  # decisions, fired timers and messages from outside, each, per batch
 
 T = TypeVar("T")
 
@@ -140,14 +140,11 @@ class Pump:
 
     def nudge(self) -> None:
         """There is something to do. Only from the host's thread; others `post`."""
-        match self.state:
-            case PumpState.IDLE if self.started and not self.over:
-                self.state = PumpState.SCHEDULED
-                self.host.microtask()
-            case PumpState.RUNNING:
-                self._pending = True
-            case _:
-                pass
+        if self.state is PumpState.RUNNING:
+            self._pending = True
+        elif self.state is PumpState.IDLE and self.started and not self.over:
+            self.state = PumpState.SCHEDULED
+            self.host.microtask()
 
     def post(self, label: str, deliver: Callable[[], None]) -> None:
         """Something happened outside: `deliver` is called at the beginning of the next batch. Safe from anywhere."""
@@ -241,12 +238,14 @@ class Pump:
     def _take_in(self) -> bool:
         """P2. True: more came than one batch takes."""
         now_ns = self.host.now_ns()
-        self.kernel.note("host_turn", None, (self.turn, self.batch, now_ns))
-        fired = self.kernel.advance(now_ns, self.burst_limit)
+        kernel = self.kernel
+        if kernel.observer is not None:
+            kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))
+        fired = kernel.advance(now_ns, self.burst_limit)
         left = self.burst_limit
         while left and (outside := self._next_outside()) is not None:
             left -= 1
-            self.kernel.note("outside", None, outside.label)
+            kernel.note("outside", None, outside.label)
             outside.deliver()
         return fired == self.burst_limit or not left
 
@@ -272,15 +271,15 @@ class Pump:
             self.stop(None)
             return
         if kernel.runnable or self._has_mail() or self._pending or self._due():
-            if full:  # P3
-                kernel.note("scheduler_burst_limit_reached", None)
-                kernel.note("scheduler_host_handoff", None)
             self.state = PumpState.SCHEDULED
             self._in_turn = not full
-            if full:
-                self.host.handoff()
-            else:
+            if not full:
                 self.host.microtask()
+                return
+            if kernel.observer is not None:  # P3
+                kernel.observer("scheduler_burst_limit_reached", None, None)
+                kernel.observer("scheduler_host_handoff", None, None)
+            self.host.handoff()
             return
         self._rest()
 

@@ -77,6 +77,7 @@ class Kernel(Ledger):
         self.cleanup_ns = cleanup_ns
         self.inherit = inherit  # children get their nursery's capabilities without being handed them
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
+        self.thread = 0  # where it runs, if whoever drives it said so
         self.driver: Any = None  # whoever drives it; requests may ask there, the law never does
         self.choices = Stream(seed, -1)  # for select
         self.entropy = Stream(seed, -2)  # for programs

@@ -1,0 +1,184 @@
+/* The work-stealing deque: growth and theft. The owner's hot path is in deque.h, and so are the invariants. */
+#include "engine/deque.h"
+
+#include "law/rule.h"
+
+/* The bytes of a buffer. */
+static size_t
+buffer_bytes(int64_t capacity)
+{
+    return sizeof(DequeBuffer) + (size_t)capacity * sizeof(atomic_ptr);
+}
+
+/* A buffer with empty slots, or NULL if there is no memory or more than DEQUE_CAPACITY_MAX is asked for. */
+static DequeBuffer *
+buffer_make(const EngineMemory *memory, int64_t capacity, DequeBuffer *older)
+{
+    if (capacity > DEQUE_CAPACITY_MAX) {
+        return NULL;
+    }
+    DequeBuffer *buffer = memory->allocate(memory->context, buffer_bytes(capacity));
+    if (buffer == NULL) {
+        return NULL;
+    }
+    buffer->older = older;
+    buffer->capacity = capacity;
+    for (int64_t i = 0; i < capacity; i++) {
+        init_ptr(&buffer->slots[i], NULL);
+    }
+    return buffer;
+}
+
+bool
+deque_init(Deque *deque, size_t capacity, const EngineMemory *memory)
+{
+    if (capacity == 0 || capacity > (size_t)DEQUE_CAPACITY_MAX) {
+        return false;
+    }
+    int64_t rounded = 1;
+    while (rounded < (int64_t)capacity) {
+        rounded *= 2;
+    }
+    DequeBuffer *buffer = buffer_make(memory, rounded, NULL);
+    if (buffer == NULL) {
+        return false;
+    }
+    init_i64(&deque->top, 0);
+    init_i64(&deque->bottom, 0);
+    init_ptr(&deque->buffer, buffer);
+    deque->top_seen = 0;
+    deque->memory = memory;
+    return true;
+}
+
+void
+deque_destroy(Deque *deque)
+{
+    DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
+    while (buffer != NULL) {
+        DequeBuffer *older = buffer->older;
+        deque->memory->release(deque->memory->context, buffer, buffer_bytes(buffer->capacity));
+        buffer = older;
+    }
+    init_ptr(&deque->buffer, NULL);
+}
+
+/* Copy the items to a buffer of at least `capacity` slots and make it the deque's. False, and nothing changed, if there
+ * is no memory. A thief that reads an old buffer is safe (Q6); one that learns of a push after the growth from bottom
+ * also finds the new buffer, because the owner stored that first. */
+static bool
+grow(Deque *deque, int64_t top, int64_t bottom, int64_t capacity)
+{
+    DequeBuffer *old = load_ptr(&deque->buffer, RELAXED);
+    int64_t doubled = old->capacity;
+    while (doubled < capacity) {
+        doubled *= 2;
+    }
+    DequeBuffer *buffer = buffer_make(deque->memory, doubled, old);
+    if (buffer == NULL) {
+        return false;
+    }
+    for (int64_t i = top; i < bottom; i++) {
+        store_ptr(deque_slot(buffer, i), load_ptr(deque_slot(old, i), RELAXED), RELAXED);
+    }
+    store_ptr(&deque->buffer, buffer, RELEASE); /* publishes the slots, the capacity and the link */
+    return true;
+}
+
+size_t
+deque_reserve(Deque *deque, size_t count)
+{
+    int64_t bottom = load_i64(&deque->bottom, RELAXED);
+    /* ACQUIRE: a slot below top may be written again only after the thief that moved top has read it. The thief reads,
+     * then moves top by a RELEASE; we see the move, then write. */
+    int64_t top = load_i64(&deque->top, ACQUIRE);
+    deque->top_seen = top;
+    DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
+    size_t room = (size_t)(buffer->capacity - (bottom - top));
+    if (room >= count) {
+        return count;
+    }
+    if (count > (size_t)DEQUE_CAPACITY_MAX || !grow(deque, top, bottom, bottom - top + (int64_t)count)) {
+        return room;
+    }
+    return count;
+}
+
+/* Take index `top`, if it is still there. `*length` is how many items there seemed to be. The caller has read top, or moved
+ * it there, and fenced since (Q3). */
+static StealResult
+steal_at(Deque *victim, int64_t top, void **item, int64_t *length)
+{
+    int64_t bottom = load_i64(&victim->bottom, ACQUIRE); /* receives what the pushes below it published */
+    *length = bottom - top;
+    if (*length <= 0) {
+        return STEAL_EMPTY;
+    }
+    DequeBuffer *buffer = load_ptr(&victim->buffer, ACQUIRE); /* receives capacity and copied slots, if it is new */
+    /* May be an item that came to this slot later, if top has moved on; then the next line fails. */
+    void *oldest = load_ptr(deque_slot(buffer, top), RELAXED);
+    /* RELEASE: the load above stays above, see deque_reserve. ACQUIRE: as the load of top in deque_steal, for the next
+     * round of a batch. */
+    if (!cas_i64(&victim->top, &top, top + 1, ACQ_REL)) {
+        return STEAL_LOST;
+    }
+    *item = oldest;
+    return STEAL_DONE;
+}
+
+StealResult
+deque_steal(Deque *victim, void **item)
+{
+    int64_t length;
+    /* ACQUIRE: whoever moved top here did so after its own fence; what it had seen, we must not unsee (Q3). */
+    int64_t top = load_i64(&victim->top, ACQUIRE);
+    fence_seq_cst(); /* the thief's fence of Q3 */
+    return steal_at(victim, top, item, &length);
+}
+
+StealResult
+deque_steal_batch(Deque *victim, void **items, size_t items_max, size_t *count)
+{
+    *count = 0;
+    if (items_max == 0) {
+        return STEAL_EMPTY;
+    }
+    int64_t length;
+    int64_t top = load_i64(&victim->top, ACQUIRE);
+    fence_seq_cst(); /* Q3, for the first item */
+    StealResult result = steal_at(victim, top, &items[0], &length);
+    if (result != STEAL_DONE) {
+        return result;
+    }
+    size_t wanted = (size_t)(length + 1) / 2;
+    wanted = wanted < items_max ? wanted : items_max;
+    wanted = wanted < DEQUE_BATCH_MAX ? wanted : DEQUE_BATCH_MAX;
+    size_t taken = 1;
+    /* One by one: an owner may take, without asking, all that a thief has only counted. Stops at the first item that
+     * somebody else wants too. */
+    while (taken < wanted) {
+        fence_after_change(); /* Q3, for the next one: top was moved by ourselves */
+        if (steal_at(victim, top + (int64_t)taken, &items[taken], &length) != STEAL_DONE) {
+            break;
+        }
+        taken++;
+    }
+    *count = taken;
+    return STEAL_DONE;
+}
+
+StealResult
+deque_steal_into(Deque *victim, Deque *thief, void **item, size_t *count)
+{
+    void *items[DEQUE_BATCH_MAX];
+    size_t room = deque_reserve(thief, DEQUE_BATCH_MAX - 1); /* first, so that nothing that was stolen is without a place */
+    StealResult result = deque_steal_batch(victim, items, room + 1, count);
+    if (result == STEAL_DONE) {
+        *item = items[0];
+        for (size_t i = 1; i < *count; i++) {
+            bool kept = deque_push(thief, items[i]);
+            LAW_RULE(kept, "Q7");
+        }
+    }
+    return result;
+}

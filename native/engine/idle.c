@@ -1,0 +1,189 @@
+/* The idle set: parking, picking and the role of the searcher. The protocol and its invariants are in idle.h.
+ *
+ * The word and the bits carry no data: the fences of I2 order them against the queues, and a waker's token (engine/park.h,
+ * K4) hands on what it knew. But I5 speaks of both: who sees a worker counted must see its bit, and who sees its bit gone
+ * must see it discounted. So a change of either is a RELEASE, and a waker looks with ACQUIRE. (With RELAXED a waker can go
+ * round and round over a bit that it is not shown; the explorer found that.)
+ */
+#include "engine/idle.h"
+
+#include "law/rule.h"
+
+#define IDLE_ONE (UINT64_C(1) << 32)
+#define SEARCH_ONE UINT64_C(1)
+
+/* What a parker's tokens mean here. */
+#define TOKEN_CALL UINT32_C(1) /* by name */
+#define TOKEN_PICK UINT32_C(2) /* by a waker that cleared the bit: the role of a searcher comes with it */
+
+static uint32_t
+bit_words(uint32_t workers)
+{
+    return (workers + 63) / 64;
+}
+
+bool
+idle_init(IdleSet *set, uint32_t workers, IdlePending pending, void *context, const EngineMemory *memory)
+{
+    if (workers == 0 || workers > IDLE_WORKERS_MAX) {
+        return false;
+    }
+    size_t bits_bytes = bit_words(workers) * sizeof(atomic_u64);
+    size_t parkers_bytes = workers * sizeof(Parker);
+    atomic_u64 *bits = memory->allocate(memory->context, bits_bytes);
+    if (bits == NULL) {
+        return false;
+    }
+    Parker *parkers = memory->allocate(memory->context, parkers_bytes);
+    if (parkers == NULL) {
+        goto no_parkers;
+    }
+    uint32_t made = 0;
+    while (made < workers && parker_init(&parkers[made])) {
+        made++;
+    }
+    if (made < workers) {
+        goto no_parker;
+    }
+    for (uint32_t i = 0; i < bit_words(workers); i++) {
+        init_u64(&bits[i], 0);
+    }
+    init_u64(&set->word, 0);
+    set->bits = bits;
+    set->parkers = parkers;
+    set->memory = memory;
+    set->pending = pending;
+    set->context = context;
+    set->workers = workers;
+    set->asymmetric = fence_asymmetric();
+    return true;
+
+no_parker:
+    while (made > 0) {
+        parker_destroy(&parkers[--made]);
+    }
+    memory->release(memory->context, parkers, parkers_bytes);
+no_parkers:
+    memory->release(memory->context, bits, bits_bytes);
+    return false;
+}
+
+void
+idle_destroy(IdleSet *set)
+{
+    LAW_RULE(load_u64(&set->word, RELAXED) == 0, "I4"); /* nobody sleeps, nobody has a role */
+    for (uint32_t i = 0; i < set->workers; i++) {
+        parker_destroy(&set->parkers[i]);
+    }
+    set->memory->release(set->memory->context, set->parkers, set->workers * sizeof(Parker));
+    set->memory->release(set->memory->context, set->bits, bit_words(set->workers) * sizeof(atomic_u64));
+}
+
+/* Clear a bit, the lowest that is seen: few workers stay warm rather than many lukewarm. Answers whose it was, or
+ * IDLE_NOBODY. */
+static uint32_t
+pick(IdleSet *set)
+{
+    for (uint32_t i = 0; i < bit_words(set->workers); i++) {
+        uint64_t seen = load_u64(&set->bits[i], ACQUIRE);
+        while (seen != 0) {
+            uint64_t bit = seen & -seen;
+            seen = and_u64(&set->bits[i], ~bit, ACQ_REL);
+            if ((seen & bit) != 0) {
+                return i * 64 + (uint32_t)__builtin_ctzll(bit);
+            }
+        }
+    }
+    return IDLE_NOBODY;
+}
+
+void
+idle_wake_one(IdleSet *set)
+{
+    uint64_t word = load_u64(&set->word, RELAXED);
+    while (idle_count(word) != 0 && idle_searching(word) == 0) {
+        if (!cas_u64(&set->word, &word, word + SEARCH_ONE, ACQ_REL)) { /* I4 */
+            continue;
+        }
+        uint32_t worker = pick(set);
+        if (worker != IDLE_NOBODY) {
+            parker_wake(&set->parkers[worker], TOKEN_PICK);
+            return;
+        }
+        /* All of them returned on their own (I5). Others may have left it to us to wake somebody, because they saw our
+         * role: whoever slept in their eyes is counted in the word that this addition meets. */
+        word = add_u64(&set->word, -SEARCH_ONE, ACQ_REL) - SEARCH_ONE;
+    }
+}
+
+bool
+idle_search_begin(IdleSet *set)
+{
+    uint64_t word = load_u64(&set->word, RELAXED);
+    if (2 * idle_searching(word) >= set->workers && idle_searching(word) != 0) {
+        return false;
+    }
+    add_u64(&set->word, SEARCH_ONE, ACQ_REL);
+    return true;
+}
+
+void
+idle_search_end(IdleSet *set)
+{
+    uint64_t word = add_u64(&set->word, -SEARCH_ONE, ACQ_REL);
+    LAW_RULE(idle_searching(word) != 0, "I4");
+    if (idle_searching(word) == 1 && idle_count(word) != 0) { /* I3 */
+        fence_heavy(set->asymmetric);
+        if (set->pending(set->context, IDLE_NOBODY)) {
+            idle_wake_one(set);
+        }
+    }
+}
+
+/* A worker that announced itself goes on without having been picked, as a searcher or not. Answers whether it searches: if
+ * it was picked just now, it does. */
+static bool
+withdraw(IdleSet *set, uint32_t worker, bool searching, uint32_t tokens)
+{
+    uint64_t bit = UINT64_C(1) << (worker % 64);
+    add_u64(&set->word, (searching ? SEARCH_ONE : 0) - IDLE_ONE, ACQ_REL); /* before the bit goes (I5) */
+    if ((and_u64(&set->bits[worker / 64], ~bit, ACQ_REL) & bit) != 0) {
+        return searching;
+    }
+    while ((tokens & TOKEN_PICK) == 0) { /* I6: the waker is about to leave it */
+        tokens |= parker_sleep(&set->parkers[worker], PARK_FOREVER);
+    }
+    if (searching) {
+        add_u64(&set->word, -SEARCH_ONE, ACQ_REL); /* one worker, one role */
+    }
+    return true;
+}
+
+IdleReason
+idle_park(IdleSet *set, uint32_t worker, bool searching, int64_t deadline_ns)
+{
+    LAW_RULE(worker < set->workers, "I4");
+    or_u64(&set->bits[worker / 64], UINT64_C(1) << (worker % 64), ACQ_REL); /* before it counts (I5) */
+    add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);
+    fence_heavy(set->asymmetric); /* the sleeper's fence of I2 */
+    if (set->pending(set->context, worker)) {
+        withdraw(set, worker, true, 0);
+        return IDLE_SEARCH;
+    }
+    uint32_t tokens = parker_sleep(&set->parkers[worker], deadline_ns);
+    if ((tokens & TOKEN_PICK) != 0) {
+        add_u64(&set->word, -IDLE_ONE, ACQ_REL); /* the bit is gone, the role is ours (I4) */
+        return IDLE_SEARCH;
+    }
+    if (withdraw(set, worker, false, tokens)) {
+        return IDLE_SEARCH;
+    }
+    return tokens != 0 ? IDLE_CALLED : IDLE_EXPIRED;
+}
+
+void
+idle_call(IdleSet *set, uint32_t worker)
+{
+    LAW_RULE(worker < set->workers, "I4");
+    parker_wake(&set->parkers[worker], TOKEN_CALL);
+}

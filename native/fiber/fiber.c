@@ -1,0 +1,79 @@
+/* Fibers that are driven by resume and suspend, and what ends a fiber out of turn. See fiber.h. */
+
+#include "fiber.h"
+
+#include <errno.h>
+
+_Static_assert(sizeof(void *) != 8 || sizeof(struct fiber) == 64, "a fiber is one cache line");
+
+void
+fiber_root(void *arg)
+{
+    struct fiber *fiber = arg;
+    SANITIZE(sanitize_arrive(&fiber->stack->here, &fiber->stack->back);)
+    fiber->result = fiber->entry(fiber->arg);
+    fiber->state = FIBER_DONE;
+    SANITIZE(sanitize_leave(NULL, &fiber->stack->back);)
+    context_jump(fiber->stack->recover, NULL);
+}
+
+int
+fiber_discard(struct stack_cache *cache, struct fiber *fiber)
+{
+    if (fiber->state != FIBER_FRESH && fiber->state != FIBER_SUSPENDED) {
+        return EINVAL;
+    }
+    fiber->state = FIBER_DONE;
+    if (fiber->stack != NULL) {
+        fiber_give_back(cache, fiber);
+    }
+    return 0;
+}
+
+struct fiber *
+fiber_self(void)
+{
+    struct stack *stack = stack_find(__builtin_frame_address(0));
+    return stack == NULL ? NULL : stack->owner;
+}
+
+static void
+record_panic(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address)
+{
+    struct fiber *fiber = stack->owner;
+    fiber->state = FIBER_PANICKED;
+    fiber->panic = (uint8_t)kind;
+    fiber->code = code;
+    fiber->context = address;
+}
+
+void *
+fiber_doom(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address)
+{
+    record_panic(stack, kind, code, address);
+    SANITIZE(if (stack->owner->runner == NULL) { sanitize_abandon(&stack->back); })
+    return stack->recover;
+}
+
+void
+fiber_condemn(struct stack *stack)
+{
+    stack->condemned = true;
+    record_panic(stack, FIBER_PANIC_CANARY, 0, NULL);
+}
+
+_Noreturn void
+fiber_abandon(struct stack *stack, enum fiber_panic_kind kind, int32_t code)
+{
+    context_abandon(fiber_doom(stack, kind, code, NULL), stack);
+}
+
+int
+fiber_panic(int32_t code)
+{
+    struct stack *stack = stack_find(__builtin_frame_address(0));
+    if (stack == NULL || stack->owner == NULL) {
+        return EINVAL;
+    }
+    fiber_abandon(stack, FIBER_PANIC_CALLED, code);
+}

@@ -1,0 +1,275 @@
+/* What a user holds in the hand: the hot parts of the handles of tasks and nurseries. After task.py and nursery.py.
+ *
+ * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
+ * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
+ * `spawn` of a plain `async def` function without keywords is done here; anything else by the Python method `_spawn`.
+ */
+
+#include "core.h"
+#include "handle.h"
+
+typedef struct Handle {
+    PyObject_HEAD
+    Kernel *kernel;
+    PyObject *record; /* a Task or a Nursery */
+} Handle;
+
+static int
+handle_traverse(Handle *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->kernel);
+    Py_VISIT(self->record);
+    return 0;
+}
+
+static int
+handle_clear(Handle *self)
+{
+    Py_CLEAR(self->kernel);
+    Py_CLEAR(self->record);
+    return 0;
+}
+
+static void
+handle_dealloc(Handle *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    handle_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static void
+task_handle_dealloc(Handle *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    State *st = state_of(type);
+    if (st == NULL || type != st->TaskHandle) { /* somebody derived from it */
+        PyErr_Clear();
+        handle_dealloc(self);
+        return;
+    }
+    PyObject_GC_UnTrack(self);
+    handle_clear(self);
+    if (!free_give(&st->free_handles, (PyObject *)self)) {
+        PyObject_GC_Del(self);
+    }
+    Py_DECREF(type);
+}
+
+/* (kernel, record). -1 with an exception set unless they are what they should be. */
+static int
+handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(State *))
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *kernel, *record;
+    if (st == NULL || !PyArg_ParseTuple(args, "O!O!", st->Kernel, &kernel, of(st), &record)) {
+        return -1;
+    }
+    Py_XSETREF(self->kernel, (Kernel *)Py_NewRef(kernel));
+    Py_XSETREF(self->record, Py_NewRef(record));
+    return 0;
+}
+
+static PyTypeObject *
+tasks(State *st)
+{
+    return st->Task;
+}
+
+static PyTypeObject *
+nurseries(State *st)
+{
+    return st->Nursery;
+}
+
+static int
+task_handle_init(Handle *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    return handle_set(self, args, tasks);
+}
+
+static int
+nursery_handle_init(Handle *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    return handle_set(self, args, nurseries);
+}
+
+static PyMemberDef handle_members[] = {
+    {"_kernel", T_OBJECT, offsetof(Handle, kernel), READONLY, NULL},
+    {"_record", T_OBJECT, offsetof(Handle, record), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* A handle: nearly every spawn makes one, and nearly every one is dropped at once. */
+PyObject *
+task_handle_new(Kernel *k, Task *task)
+{
+    Handle *self = (Handle *)free_take(&k->st->free_handles, k->st->TaskHandle);
+    if (self == NULL && (self = PyObject_GC_New(Handle, k->st->TaskHandle)) == NULL) {
+        return NULL;
+    }
+    self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
+    self->record = Py_NewRef((PyObject *)task);
+    PyObject_GC_Track((PyObject *)self);
+    return (PyObject *)self;
+}
+
+PyObject *
+nursery_handle_new(Kernel *k, Nursery *nursery)
+{
+    Handle *self = PyObject_GC_New(Handle, k->st->NurseryHandle);
+    if (self != NULL) {
+        self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
+        self->record = Py_NewRef((PyObject *)nursery);
+        PyObject_GC_Track((PyObject *)self);
+    }
+    return (PyObject *)self;
+}
+
+/* ---- task.result */
+
+static PyObject *
+task_handle_result(Handle *self, void *Py_UNUSED(closure))
+{
+    Task *task = (Task *)self->record;
+    if (task->state == LAW_STATE_DONE && task->kind == LAW_OUTCOME_OK && !task->whole) {
+        return Py_NewRef(task->work ? task->work : Py_None);
+    }
+    PyObject *args[] = {(PyObject *)self};
+    return law_call(self->kernel->st, "result_of", args, 1);
+}
+
+static PyGetSetDef task_handle_getset[] = {
+    {"result", (getter)task_handle_result, NULL, "Its value, or whatever it failed with. Before its end: `ResultNotReady`.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* ---- spawn */
+
+/* Whether this call is one of those that are done here. */
+static bool
+is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    Kernel *k = self->kernel;
+    if (n < 1 || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) || !PyFunction_Check(args[0])
+        || k->current == NULL || k->thread != PyThread_get_thread_ident()) {
+        return false;
+    }
+    PyFunctionObject *fn = (PyFunctionObject *)args[0];
+    if ((((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) == 0
+        || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
+        return false;
+    }
+    for (Py_ssize_t i = 1; i < n; i++) { /* a task among the arguments is a dependency */
+        if (PyObject_TypeCheck(args[i], k->st->TaskHandle)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The coroutine of a new task; a call that fails is the failure of the task, at its first poll. New reference. */
+static PyObject *
+coroutine_of(State *st, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *work = PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1), NULL);
+    if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyObject *error[] = {PyErr_GetRaisedException()};
+        work = law_call(st, "raise_later", error, 1);
+        Py_DECREF(error[0]);
+    }
+    return work;
+}
+
+/* A spawn was refused: for want of a capability, that is on record. */
+static PyObject *
+spawn_refused(Kernel *k)
+{
+    if (k->observer != NULL && PyErr_ExceptionMatches(k->st->CapabilityDenied)) {
+        PyObject *denied = PyErr_GetRaisedException();
+        int failed = k_note(k, "capability_denied", k->current, Py_NewRef(denied));
+        if (failed < 0) {
+            Py_DECREF(denied);
+            return NULL;
+        }
+        PyErr_SetRaisedException(denied);
+    }
+    return NULL;
+}
+
+static PyObject *
+nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    if (!is_plain(self, args, n, keywords)) {
+        PyObject *slow = PyObject_GetAttrString((PyObject *)self, "_spawn");
+        PyObject *result = slow == NULL ? NULL : PyObject_Vectorcall(slow, args, (size_t)n, keywords);
+        Py_XDECREF(slow);
+        return result;
+    }
+    Kernel *k = self->kernel;
+    PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
+    Task *task = k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, false, false, NULL);
+    if (task == NULL) {
+        return spawn_refused(k);
+    }
+    task->context = PyContext_CopyCurrent();
+    task->work = task->context == NULL ? NULL : coroutine_of(k->st, args, n);
+    PyObject *handle = task->work == NULL ? NULL : task_handle_new(k, task);
+    Py_DECREF(task);
+    return handle;
+}
+
+static PyMethodDef nursery_handle_methods[] = {
+    {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS,
+     "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- types */
+
+static PyMethodDef task_handle_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot task_handle_slots[] = {
+    {Py_tp_doc, "A handle on a spawned task. `await task` gives its value or raises what it failed with."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, task_handle_init},
+    {Py_tp_traverse, handle_traverse},
+    {Py_tp_clear, handle_clear},
+    {Py_tp_dealloc, task_handle_dealloc},
+    {Py_tp_methods, task_handle_methods},
+    {Py_tp_getset, task_handle_getset},
+    {Py_tp_members, handle_members},
+    {0, NULL},
+};
+
+PyType_Spec task_handle_spec = {
+    .name = "bursar.task.Task",
+    .basicsize = sizeof(Handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = task_handle_slots,
+};
+
+static PyType_Slot nursery_handle_slots[] = {
+    {Py_tp_doc, "What of the handle of a nursery is C."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, nursery_handle_init},
+    {Py_tp_traverse, handle_traverse},
+    {Py_tp_clear, handle_clear},
+    {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_methods, nursery_handle_methods},
+    {Py_tp_members, handle_members},
+    {0, NULL},
+};
+
+PyType_Spec nursery_handle_spec = {
+    .name = "bursar.nursery.Nursery",
+    .basicsize = sizeof(Handle),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = nursery_handle_slots,
+};

@@ -1,0 +1,51 @@
+/* What the parts of the schedule explorer share: explore.c runs the threads, explore_door.c performs their accesses. */
+#ifndef EXPLORE_INNER_H
+#define EXPLORE_INNER_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "explore.h"
+#include "weakmem.h"
+
+enum { NOBODY = -1 };
+
+typedef enum { RUNS, SLEEPS, DONE } Activity;
+
+typedef struct {
+    jmp_buf fresh; /* before its first step */
+    jmp_buf here;  /* where it was left */
+    char *stack;
+    uint64_t history; /* hash of all it has read since its last explore_state */
+    Activity activity;
+    bool started;
+    bool timed;
+    bool woken;
+    const void *cell; /* sleeps on */
+    uint64_t priority;
+} Thread;
+
+/* The run that goes on. */
+typedef struct {
+    const ExploreProgram *program;
+    Thread threads[WEAK_THREADS_MAX];
+    int current; /* NOBODY: alone */
+    unsigned steps;
+    unsigned spurious_left;
+    bool randomly;
+    bool tracing;
+} Run;
+
+extern Run run;
+
+/* Before each step of a thread: others may come first. */
+void explore_step(void);
+
+/* One of `count`: what is tried next, or drawn. */
+unsigned explore_pick(unsigned count);
+
+/* A random number, from the seed of the run. */
+uint64_t explore_draw(void);
+
+#endif

@@ -1,0 +1,181 @@
+/* The bare switch: registers, control words, alignment, values, recovery points (C1–C8). */
+
+#include "world.h"
+
+#include "fiber/context.h"
+
+uint64_t registers_around(void (*middle)(void *), void *arg, uint64_t seed);
+
+/* The words that say how floating point rounds; `strange` ones differ from the default in every part we keep. */
+static uint64_t
+words_get(void)
+{
+#if defined(__x86_64__)
+    uint32_t mxcsr;
+    uint16_t x87;
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(x87));
+    return (uint64_t)x87 << 32 | (mxcsr & 0xffc0);
+#else
+    uint64_t fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return fpcr;
+#endif
+}
+
+static void
+words_set(uint64_t words)
+{
+#if defined(__x86_64__)
+    uint32_t mxcsr = (uint32_t)words;
+    uint16_t x87 = (uint16_t)(words >> 32);
+    __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(x87));
+#else
+    __asm__ volatile("msr fpcr, %0" : : "r"(words));
+#endif
+}
+
+#if defined(__x86_64__)
+#  define WORDS_DEFAULT (UINT64_C(0x037f) << 32 | 0x1f80)
+#  define WORDS_UP (UINT64_C(0x0b7f) << 32 | 0x5f80)
+#  define WORDS_X87 (UINT64_C(0x027f) << 32 | 0x1f80) /* differs in the x87 word alone */
+#  define WORDS_SSE (UINT64_C(0x037f) << 32 | 0x9fc0) /* differs in mxcsr alone */
+#else
+#  define WORDS_DEFAULT UINT64_C(0)
+#  define WORDS_UP (UINT64_C(1) << 22)
+#  define WORDS_X87 (UINT64_C(2) << 22)
+#  define WORDS_SSE (UINT64_C(1) << 24)
+#endif
+
+static struct stack *stack;
+static void *here, *there;
+static uint64_t changed;
+static uintptr_t misaligned;
+
+#if SANITIZE_ADDRESS || SANITIZE_THREAD
+#  define BARE(call) ((void)0) /* the sanitizers must be told of switches: fiber.h does, the bare ones do not */
+#else
+#  define BARE(call) (call)
+#endif
+
+static void
+away(void *arg)
+{
+    CHECK(context_switch(&there, here, (void *)1) == arg);
+}
+
+static void
+visitor(void *arg)
+{
+    misaligned = (uintptr_t)__builtin_frame_address(0) % 16;
+    CHECK(arg == &there);
+    for (uint64_t round = 0;; round++) {
+        changed |= registers_around(away, &changed, 0x1111111111111100 + round);
+    }
+}
+
+static void
+out(void *arg)
+{
+    CHECK(context_switch(&here, there, arg) == (void *)1);
+}
+
+/* CS-1, CS-4 and "register preservation under load": both sides fill all registers before each switch. */
+static void
+test_registers_survive_both_ways(void)
+{
+    changed = 0;
+    misaligned = 1;
+    context_start(&here, stack->top, visitor, &there);
+    CHECK_EQUAL(misaligned, 0); /* CS-3: the frame address is 16-byte aligned on both machines */
+    for (uint64_t round = 0; round < 10000; round++) {
+        changed |= registers_around(out, &changed, 0x7700770077007700 + round);
+    }
+    CHECK_EQUAL(changed, 0);
+    CHECK((char *)there > stack->limit && (char *)there < stack->top); /* CS-3, CT-2 */
+}
+
+static const uint64_t words[] = {WORDS_DEFAULT, WORDS_UP, WORDS_X87, WORDS_SSE};
+#define WORDS (sizeof words / sizeof *words)
+
+static uint64_t wanted;
+
+/* Begins with the default (C5), takes on what is wanted, and must find it again; leaves in both ways. */
+static void
+rounding(void *arg)
+{
+    (void)arg;
+    CHECK_EQUAL(words_get(), WORDS_DEFAULT);
+    words_set(wanted);
+    context_switch(&there, here, NULL);
+    CHECK_EQUAL(words_get(), wanted);
+    context_jump(here, NULL);
+}
+
+/* Every pair of control words, so that each part of them is at some time the only one that differs. */
+static void
+test_control_words_belong_to_the_context(void)
+{
+    for (size_t mine = 0; mine < WORDS; mine++) {
+        for (size_t its = 0; its < WORDS; its++) {
+            wanted = words[its];
+            words_set(words[mine]);
+            context_start(&here, stack->top, rounding, NULL);
+            CHECK_EQUAL(words_get(), words[mine]);
+            context_switch(&here, there, NULL);
+            CHECK_EQUAL(words_get(), words[mine]);
+        }
+    }
+    words_set(WORDS_DEFAULT);
+}
+
+static void *point;
+
+static void
+returns(void *arg)
+{
+    *(int *)arg += 1;
+}
+
+static void
+falls(void *arg)
+{
+    *(int *)arg += 1;
+    words_set(WORDS_UP);
+    context_abandon(point, arg);
+}
+
+static int calls;
+
+static void
+falling_call(void *arg)
+{
+    CHECK(context_call(&point, falls, arg) == arg);
+}
+
+static void
+test_a_call_can_be_abandoned(void)
+{
+    calls = 0;
+    CHECK(context_call(&point, returns, &calls) == NULL);
+    CHECK(context_call(&point, falls, &calls) == &calls);
+    CHECK_EQUAL(words_get(), WORDS_DEFAULT);
+    CHECK_EQUAL(calls, 2);
+    CHECK_EQUAL(registers_around(falling_call, &calls, 0x123456789abcdef0), 0);
+    CHECK_EQUAL(calls, 3);
+}
+
+int
+main(void)
+{
+    struct world world;
+    world_begin(&world, NULL);
+    stack = stack_cache_get(&world.cache, 0);
+    CHECK(stack != NULL);
+    BARE(test_registers_survive_both_ways());
+    BARE(test_control_words_belong_to_the_context());
+    test_a_call_can_be_abandoned();
+    (void)test_registers_survive_both_ways, (void)test_control_words_belong_to_the_context;
+    stack_cache_put(&world.cache, stack);
+    world_end(&world);
+    return finish();
+}
