@@ -77,8 +77,8 @@ families_take(Families *families)
 PyObject *
 cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by)
 {
-    PyObject *args[] = {st->cancel_kinds[kind], detail, by};
-    return PyObject_Vectorcall(st->CancelReason, args, 3, NULL);
+    PyObject *values[] = {st->cancel_kinds[kind], detail, by};
+    return frozen_new(st->CancelReason, st->reason_fields, values, 3);
 }
 
 /* The kind of a reason. 0, or -1 with an exception set. One that is none of ours counts as the user's. */

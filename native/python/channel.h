@@ -48,7 +48,7 @@ typedef struct Receive {
 
 /* In the order in which module.c makes the types: st->Channel, st->End, then on top of st->End st->SendEnd and
  * st->ReceiveEnd, and on top of st->Operation st->Send and st->Receive. */
-extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec;
+extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec, next_spec;
 
 /* LAW_CHANNEL, which is no constant expression, for a RequestVT. */
 #define COST_CHANNEL {{1, 1}, {LAW_OPS, LAW_CHANNEL_OPS}, 2}

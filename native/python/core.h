@@ -291,6 +291,7 @@ struct Kernel {
     Nursery *root;
     PyObject *driver;
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
+    Terms *spawn_terms;      /* the terms under which it was found; owned */
     PyObject *spawn_kind;    /* CapSpawn, for look-ups */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
@@ -314,7 +315,7 @@ typedef struct FreeList {
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *Open, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *End, *SendEnd, *ReceiveEnd;
+        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[3];
     PyObject *cancel_kinds[7];
@@ -323,8 +324,9 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED, *Coroutine;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
+    PyObject *reason_fields[3], *outcome_fields[4]; /* names of the fields of CancelReason and Outcome, in order */
     Request *checkpoint;     /* the one request of its kind */
-    FreeList free_tasks, free_entries, free_timers, free_handles, free_sends, free_receives, free_sleeps, free_more;
+    FreeList free_tasks, free_entries, free_timers, free_handles, free_sends, free_receives, free_nexts, free_sleeps, free_more;
     bool adopted;
 } State;
 
@@ -380,6 +382,8 @@ rule(bool holds, const char *name)
 State *state_of(PyTypeObject *type);   /* of this type or of one that it is derived from */
 PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
 bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
+/* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
+PyObject *frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n);
 PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n); /* a function of the Python side */
 
 /* ---- pool.c */

@@ -49,15 +49,15 @@ raised(Driver *self, Task *task)
     PyObject *error = PyErr_GetRaisedException();
     int failed = -1;
     if ((PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled) {
-        PyObject *reason = PyObject_GetAttrString(error, "reason");
-        if (reason != NULL && reason != Py_None) {
+        PyObject *args = ((PyBaseExceptionObject *)error)->args; /* the reason, alone: see errors.py */
+        if (args != NULL && PyTuple_GET_SIZE(args) == 1) {
+            PyObject *reason = Py_NewRef(PyTuple_GET_ITEM(args, 0));
             failed = k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL);
+            Py_DECREF(reason);
         }
         else {
-            PyErr_Clear();
             failed = method(self, "_raised", (PyObject *)task, error);
         }
-        Py_XDECREF(reason);
     }
     else {
         failed = method(self, "_raised", (PyObject *)task, error);

@@ -68,10 +68,15 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
 static PyObject *
 spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
+    if (spawner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
+        *counted = true;
+        return k->spawn_permit;
+    }
     PyObject *held = spawner->terms->capabilities;
     PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
     *counted = found != NULL && found == k->spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
     if (*counted) {
+        Py_XSETREF(k->spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
         return found;
     }
     if (PyErr_Occurred()) {
@@ -89,6 +94,7 @@ spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
             return NULL;
         }
         Py_XSETREF(k->spawn_permit, Py_NewRef(found));
+        Py_CLEAR(k->spawn_terms);
         *counted = true;
     }
     Py_DECREF(permit); /* the spawner holds it */

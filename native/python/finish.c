@@ -35,8 +35,9 @@ outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
     }
     bool failed = kind == LAW_OUTCOME_FAILED || kind == LAW_OUTCOME_PANICKED, ok = kind == LAW_OUTCOME_OK;
     PyObject *what = content ? content : Py_None;
-    return PyObject_CallFunctionObjArgs(k->st->Outcome, k->st->kinds[kind], ok ? what : Py_None, failed ? what : Py_None,
-                                        ok || failed ? Py_None : what, NULL);
+    PyObject *fields[] = {k->st->kinds[kind], ok ? what : Py_None, failed ? what : Py_None,
+                          ok || failed ? Py_None : what};
+    return frozen_new(k->st->Outcome, k->st->outcome_fields, fields, 4);
 }
 
 /* The Outcome of the DONE task as the law in Python would make it of what it came to; kept. Borrowed. */

@@ -236,7 +236,7 @@ static PyMethodDef task_handle_methods[] = {
 };
 
 static PyType_Slot task_handle_slots[] = {
-    {Py_tp_doc, "A handle on a spawned task. `await task` gives its value or raises what it failed with."},
+    {Py_tp_doc, "Task(kernel, record)\n--\n\nA handle on a spawned task. `await task` gives its value or raises what it failed with."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, task_handle_init},
     {Py_tp_traverse, handle_traverse},
@@ -256,7 +256,8 @@ PyType_Spec task_handle_spec = {
 };
 
 static PyType_Slot nursery_handle_slots[] = {
-    {Py_tp_doc, "What of the handle of a nursery is C."},
+    {Py_tp_doc, "Nursery(kernel, record)\n--\n\nA handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn "
+                "into it."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, nursery_handle_init},
     {Py_tp_traverse, handle_traverse},

@@ -1,7 +1,7 @@
 /* The ledger: who pays for what. After law/ledger.py.
  *
  * Nearly every bill is paid out of the task's pools, in the middle of its turn: that is here. A turn that is over, a
- * task that cleans up, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python sees to them.
+ * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
  */
 
 #include "core.h"
@@ -60,8 +60,12 @@ k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **ref
             return BILL_ERROR;
         }
     }
-    if (task->turn_left <= 0 || task_cleanup_left(task) >= 0 || pools_pay(task->terms->pools, cost) != LAW_PAID) {
+    int64_t ops = law_cost_of(cost, LAW_OPS), left = task_cleanup_left(task);
+    if (task->turn_left <= 0 || (left >= 0 && ops > left) || pools_pay(task->terms->pools, cost) != LAW_PAID) {
         return bill_in_python(k, task, cost, row, refusal);
+    }
+    if (left >= 0) {
+        task->more->cleanup_left -= ops;
     }
     k_book(task, cost);
     if (k->observer != NULL && cost->n > 0

@@ -96,7 +96,36 @@ law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
     return PyObject_Vectorcall(function, args, (size_t)n, NULL);
 }
 
+PyObject *
+frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n)
+{
+    PyObject *made = PyType_GenericNew((PyTypeObject *)kind, NULL, NULL);
+    for (int i = 0; made != NULL && i < n; i++) {
+        if (PyObject_GenericSetAttr(made, names[i], values[i]) < 0) { /* past the __setattr__ that says no */
+            Py_CLEAR(made);
+        }
+    }
+    return made;
+}
+
 /* ---- adopting the law */
+
+/* The names of the fields of a dataclass, which must be as many as C fills. */
+static int
+adopt_fields(PyObject *kind, PyObject **into, Py_ssize_t n)
+{
+    PyObject *names = PyObject_GetAttrString(kind, "__match_args__");
+    if (names == NULL || !PyTuple_Check(names) || PyTuple_GET_SIZE(names) != n) {
+        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %R", kind);
+        Py_XDECREF(names);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_XSETREF(into[i], Py_NewRef(PyTuple_GET_ITEM(names, i)));
+    }
+    Py_DECREF(names);
+    return 0;
+}
 
 /* The members of an enumeration of the Python side, in the order of their definition. */
 static int
@@ -151,6 +180,9 @@ adopt(PyObject *module, PyObject *law)
         || adopt_one(law, "CapTimer", &st->CapTimer) < 0 || adopt_one(law, "CapBudget", &st->CapBudget) < 0
         || adopt_one(law, "CapabilityDenied", &st->CapabilityDenied) < 0 || adopt_one(law, "Drain", &st->Drain) < 0
         || adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
+        return NULL;
+    }
+    if (adopt_fields(st->CancelReason, st->reason_fields, 3) < 0 || adopt_fields(st->Outcome, st->outcome_fields, 4) < 0) {
         return NULL;
     }
     Py_XSETREF(st->bill_paid, bills[0]);
@@ -233,6 +265,7 @@ static const struct {
     {TYPE(ReceiveEnd), &receive_end_spec, TYPE(End)},
     {TYPE(Send), &send_spec, TYPE(Operation)},
     {TYPE(Receive), &receive_spec, TYPE(Operation)},
+    {TYPE(Next), &next_spec, TYPE(Receive)},
 };
 
 static PyTypeObject **
@@ -301,7 +334,7 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(checkpoint),
+    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(reason_fields), MEMBERS(outcome_fields), MEMBERS(checkpoint),
 };
 
 static PyObject **
@@ -338,7 +371,7 @@ module_clear(PyObject *module)
 {
     State *st = PyModule_GetState(module);
     FreeList *lists[] = {&st->free_tasks, &st->free_entries, &st->free_timers, &st->free_handles,
-                         &st->free_sends, &st->free_receives, &st->free_sleeps};
+                         &st->free_sends, &st->free_receives, &st->free_nexts, &st->free_sleeps};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(lists); i++) {
         free_all(lists[i]);
     }

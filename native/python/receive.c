@@ -7,13 +7,12 @@
 
 static const RequestVT receive_vt;
 
-/* A receive. NULL with MemoryError set. */
+/* A receive of one of the two types, which differ only in what they raise at the end. NULL with MemoryError set. */
 static PyObject *
-receive_make(End *end, PyObject *Py_UNUSED(unused))
+receive_of(End *end, PyTypeObject *type, FreeList *free)
 {
-    State *st = end->channel->st;
-    Receive *self = (Receive *)free_take(&st->free_receives, st->Receive);
-    if (self == NULL && (self = PyObject_GC_New(Receive, st->Receive)) == NULL) {
+    Receive *self = (Receive *)free_take(free, type);
+    if (self == NULL && (self = PyObject_GC_New(Receive, type)) == NULL) {
         return NULL;
     }
     self->request.vt = &receive_vt;
@@ -21,6 +20,21 @@ receive_make(End *end, PyObject *Py_UNUSED(unused))
     self->end = (End *)Py_NewRef(end);
     PyObject_GC_Track(self);
     return (PyObject *)self;
+}
+
+static PyObject *
+receive_make(End *end, PyObject *Py_UNUSED(unused))
+{
+    State *st = end->channel->st;
+    return receive_of(end, st->Receive, &st->free_receives);
+}
+
+/* What a step of `async for` awaits. */
+static PyObject *
+next_make(End *end)
+{
+    State *st = end->channel->st;
+    return receive_of(end, st->Next, &st->free_nexts);
 }
 
 /* Receive(end). */
@@ -50,8 +64,9 @@ receive_dealloc(Receive *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     State *st = self->end->channel->st;
+    FreeList *free = type == st->Next ? &st->free_nexts : &st->free_receives;
     Py_CLEAR(self->end);
-    if (!free_give(&st->free_receives, (PyObject *)self)) {
+    if (!free_give(free, (PyObject *)self)) {
         PyObject_GC_Del(self);
     }
     Py_DECREF(type);
@@ -197,8 +212,49 @@ static PyType_Slot receive_slots[] = {
 PyType_Spec receive_spec = {
     .name = "bursar.channel.Receive",
     .basicsize = sizeof(Receive),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .slots = receive_slots,
+};
+
+/* ---- Next: the same, as a step of `async for` */
+
+/* An error at the await point: that of a channel which is closed and drained ends the loop. */
+static PyObject *
+next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1 || !PyExceptionInstance_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
+        return NULL;
+    }
+    PyObject *closed = PyDict_GetItemString(self->end->channel->st->law, "ChannelClosed");
+    if (self->end->open && closed != NULL && PyErr_GivenExceptionMatches(args[0], closed)) {
+        PyErr_SetNone(PyExc_StopAsyncIteration);
+    }
+    else {
+        PyErr_SetRaisedException(Py_NewRef(args[0]));
+    }
+    return NULL;
+}
+
+static PyMethodDef next_methods[] = {
+    {"throw", (PyCFunction)(void (*)(void))next_throw, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot next_slots[] = {
+    {Py_tp_doc, "A step of `async for` over the receiving end of a channel."},
+    {Py_tp_traverse, receive_traverse},
+    {Py_tp_dealloc, receive_dealloc},
+    {Py_tp_methods, next_methods},
+    {Py_am_send, request_send},
+    {0, NULL},
+};
+
+PyType_Spec next_spec = {
+    .name = "bursar._native.Next",
+    .basicsize = sizeof(Receive),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = next_slots,
 };
 
 /* ---- the end that makes them */
@@ -211,6 +267,8 @@ static PyMethodDef receive_end_methods[] = {
 
 static PyType_Slot receive_end_slots[] = {
     {Py_tp_doc, "What the receiving end of a channel does at every message."},
+    {Py_am_aiter, PyObject_SelfIter},
+    {Py_am_anext, next_make},
     {Py_tp_traverse, end_traverse},
     {Py_tp_dealloc, end_dealloc},
     {Py_tp_methods, receive_end_methods},

@@ -175,7 +175,8 @@ task_outcome(State *st, Task *self)
         bool failed = self->kind == LAW_OUTCOME_FAILED || self->kind == LAW_OUTCOME_PANICKED;
         PyObject *error = failed ? content : Py_None;
         PyObject *reason = self->kind != LAW_OUTCOME_OK && !failed ? content : Py_None;
-        PyObject *made = PyObject_CallFunctionObjArgs(st->Outcome, st->kinds[self->kind], value, error, reason, NULL);
+        PyObject *fields[] = {st->kinds[self->kind], value, error, reason};
+        PyObject *made = frozen_new(st->Outcome, st->outcome_fields, fields, 4);
         if (made == NULL) {
             return NULL;
         }

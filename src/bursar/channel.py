@@ -265,6 +265,17 @@ class ReceiveCore(EndCore[T]):
         """Awaited: the next value."""
         return Receive(cast("ReceiveEnd[T]", self))
 
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            return await self.receive()
+        except ChannelClosed:
+            if not self._open:
+                raise
+            raise StopAsyncIteration from None
+
 
 class ReceiveEnd(ReceiveCore[T], _End[T]):
     """The end that values come out of. `async for` takes them until the channel is closed and drained."""
@@ -308,17 +319,6 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
 
     def __bool__(self) -> bool:
         return True
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> T:
-        try:
-            return await self.receive()
-        except ChannelClosed:
-            if not self._open:
-                raise
-            raise StopAsyncIteration from None
 
 
 class _SendSide(Operation[T_co], Generic[T_co, T]):

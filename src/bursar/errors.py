@@ -40,9 +40,15 @@ class BursarError(Exception):
 class Cancelled(BaseException):
     """Thrown once into a task, at an await point, when it is asked to stop. Clean up and let it pass."""
 
-    def __init__(self, reason: CancelReason) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+    # Made once for every task that is cancelled: nothing is computed before somebody asks.
+
+    @property
+    def reason(self) -> CancelReason:
+        """Why the task was asked to stop."""
+        return self.args[0] if self.args else None  # pyright: ignore[reportReturnType] (a subclass may drop it)
+
+    def __str__(self) -> str:
+        return str(self.reason)
 
 
 class BudgetExceeded(BursarError):

@@ -290,6 +290,7 @@ def _adopt() -> None:
         "CapBudget": capability.CapBudget,
         "Bill": ledger.Bill,
         "Drain": law.Drain,
+        "ChannelClosed": errors.ChannelClosed,
         "ScopeMisuse": errors.ScopeMisuse,
         "UNSTATED": budget.UNSTATED,
         "OP": budget.OP,
