@@ -473,6 +473,8 @@ void k_forget(Kernel *k, Task *task);  /* a run is dropped in the middle: out of
 
 /* ---- ledger.c */
 typedef enum { BILL_ERROR = -1, BILL_PAID = 0, BILL_SUSPENDED = 1, BILL_CUT = 2, BILL_REFUSED = 3 } BillResult;
+/* The bill that nearly every request is: a few operations, in the middle of a turn, unobserved. False: ask `k_bill`. */
+bool k_paid_at_once(Kernel *k, Task *task, const LawCost *cost);
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
 
 /* ---- cancel.c: after law/cancel.py; all return 0, or -1 with an exception set */

@@ -284,9 +284,8 @@ begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
     worker->dispatched[lane] += 1;
     k->decisions += 1;
     law_begin_poll(&task->wake, &task->generation);
-    if (task_move(task, LAW_STATE_RUNNING) < 0) {
-        return -1;
-    }
+    LAW_RULE(task->state == LAW_STATE_READY, "L1"); /* and from there it may run: see the table */
+    task->state = LAW_STATE_RUNNING;
     task->worker = (int16_t)worker->id;
     task->turn_left = k->yield_interval > INT32_MAX ? INT32_MAX : (int32_t)k->yield_interval;
     k->current = task;
@@ -344,7 +343,10 @@ k_step(Kernel *k, Task **task)
     if (k->runnable == 0 || rule(k->current == NULL, "K3") < 0) {
         return PyErr_Occurred() ? -1 : 0;
     }
-    bool stealable = k->n_workers > 1 && k->stealable > 0;
+    if (k->n_workers == 1) {
+        return dispatch(k, worker_at(k, 0), false, task);
+    }
+    bool stealable = k->stealable > 0;
     for (int i = 0; i < 2 * k->n_workers - 1; i++) { /* the rest of this round and a whole one: nobody is left out */
         if (dispatch(k, next_worker(k), stealable, task) < 0) {
             return -1;
@@ -392,8 +394,13 @@ k_yielded(Kernel *k, Task *task)
     if (k_poll_over(k, task) < 0) {
         return -1;
     }
-    k_discard_answer(task);
-    return k_ready(k, task, false, 0);
+    if (task->answer != NULL || task->effect) {
+        k_discard_answer(task);
+    }
+    task->state = LAW_STATE_READY; /* RUNNING, by K3: the table allows it */
+    task->wake = LAW_WAKE_QUEUED;
+    task->since_ns = k->now_ns;
+    return enqueue(k, task, false, 0);
 }
 
 /* The common end of the two kinds of waiting. */

@@ -14,7 +14,7 @@ typedef struct Driver {
     Kernel *kernel;
     PyObject *clock;     /* asked before anything that sets a deadline; NULL: nobody */
     PyObject *meter;     /* MemoryMeter: charges what the program's code allocates; NULL: nobody does */
-    PyObject *collected; /* deque of what the collector found, seen to after a poll; NULL: nobody looks */
+    PyObject *collected; /* deque, so an object with a size, of what the collector found; NULL: nobody looks */
     Resume *resume;
     bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
     bool stopped;        /* no step is made any more */
@@ -111,28 +111,11 @@ refused(Driver *self, Task *task, PyObject **error)
 
 typedef enum { ASK_ERROR = -1, ASK_ANSWERED = 0, ASK_SUSPENDED = 1 } Asked;
 
-/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
+/* Perform a request that was paid for. */
 static Asked
-ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Kernel *k = self->kernel;
-    Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
-    switch (request->vt != NULL ? k_bill(k, task, &request->vt->cost, NULL, error)
-                                : bill_by_method(self, task, request, error)) {
-    case BILL_PAID:
-        Py_CLEAR(task->pending);
-        break;
-    case BILL_SUSPENDED:
-        return ASK_SUSPENDED;
-    case BILL_CUT:
-        return method(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
-    case BILL_REFUSED:
-        Py_CLEAR(task->pending);
-        return ASK_ANSWERED;
-    case BILL_ERROR:
-    default:
-        return ASK_ERROR;
-    }
     int timed = is_timed(request);
     if (timed < 0) {
         return ASK_ERROR;
@@ -154,6 +137,34 @@ ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **err
     }
     *value = result;
     return ASK_ANSWERED;
+}
+
+/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
+static Asked
+ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    if (request->vt != NULL && k_paid_at_once(k, task, &request->vt->cost)) {
+        return perform(self, task, request, value, error);
+    }
+    Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
+    switch (request->vt != NULL ? k_bill(k, task, &request->vt->cost, NULL, error)
+                                : bill_by_method(self, task, request, error)) {
+    case BILL_PAID:
+        Py_CLEAR(task->pending);
+        break;
+    case BILL_SUSPENDED:
+        return ASK_SUSPENDED;
+    case BILL_CUT:
+        return method(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
+    case BILL_REFUSED:
+        Py_CLEAR(task->pending);
+        return ASK_ANSWERED;
+    case BILL_ERROR:
+    default:
+        return ASK_ERROR;
+    }
+    return perform(self, task, request, value, error);
 }
 
 /* ---- the poll */
@@ -374,7 +385,7 @@ step(Driver *self)
         PyErr_SetNone(PyExc_KeyboardInterrupt);
         failed = -1;
     }
-    if (failed == 0 && self->collected != NULL && PyObject_Size(self->collected) > 0) {
+    if (failed == 0 && self->collected != NULL && Py_SIZE(self->collected) > 0) {
         PyObject *done = PyObject_CallMethod((PyObject *)self, "see_to_collected", NULL);
         Py_XDECREF(done);
         failed = done == NULL ? -1 : 0;

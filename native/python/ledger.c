@@ -52,6 +52,26 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
     return BILL_REFUSED;
 }
 
+bool
+k_paid_at_once(Kernel *k, Task *task, const LawCost *cost)
+{
+    if (cost->n != 1 || cost->component[0] != LAW_OPS || task->turn_left <= 0 || k->observer != NULL
+        || task_cleanup_left(task) >= 0) {
+        return false;
+    }
+    LawPool *pool = &pool_of(task->terms->pools, LAW_OPS)->account;
+    int64_t amount = cost->amount[0];
+    if (!law_can_pay(pool->left, amount) || pool->spent >= (uint64_t)LAW_UNITS_MAX - (uint64_t)amount
+        || task->ops_spent >= LAW_UNITS_MAX - amount || amount > INT32_MAX / 2) {
+        return false;
+    }
+    pool->spent += (uint64_t)amount;
+    pool->left -= pool->left == LAW_OPEN ? 0 : amount;
+    task->ops_spent += amount;
+    task->turn_left -= (int32_t)amount;
+    return true;
+}
+
 BillResult
 k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
 {
