@@ -123,6 +123,7 @@ struct Task {
     uint16_t bare : 1;       /* it waits by itself, without an entry: `pending` is the operation */
     uint16_t timed : 1;      /* bare, with a timer */
     uint16_t by_hand : 1;    /* what it waits for was yielded by a generator: that gets the plain result */
+    uint16_t borrows : 1;    /* its context is shared with others that have not begun */
     uint16_t queue : 2;      /* LawTake: which of the ready queues it is in, if in the ready lane */
 };
 
@@ -294,6 +295,7 @@ struct Kernel {
     Terms *spawn_terms;      /* the terms under which it was found; owned */
     PyObject *spawn_kind;    /* CapSpawn, for look-ups */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
+    PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *revoked;       /* the registry's set of revoked serials */
     PyObject *default_spawns;/* int or None */
@@ -328,6 +330,7 @@ typedef struct State {
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_entries, free_timers, free_handles, free_sends, free_receives, free_nexts, free_sleeps, free_more;
     bool adopted;
+    bool contexts_comparable; /* see context.c */
 } State;
 
 /* Interned names are static structs of C strings turned into objects once: see module.c */

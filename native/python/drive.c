@@ -5,6 +5,7 @@
  * swallowed) are methods of the Python class that derives from this type.
  */
 
+#include "context.h"
 #include "core.h"
 #include "family.h"
 #include "request.h"
@@ -188,7 +189,7 @@ static PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     PySendResult status;
-    if (PyContext_Enter(task->context) < 0) {
+    if ((task->borrows && context_of_its_own(task) < 0) || PyContext_Enter(task->context) < 0) {
         Py_XDECREF(value);
         Py_XDECREF(error);
         return PYGEN_ERROR;

@@ -5,6 +5,7 @@
  * `spawn` of a plain `async def` function without keywords is done here; anything else by the Python method `_spawn`.
  */
 
+#include "context.h"
 #include "core.h"
 #include "handle.h"
 
@@ -215,8 +216,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
     if (task == NULL) {
         return spawn_refused(k);
     }
-    task->context = PyContext_CopyCurrent();
-    task->work = task->context == NULL ? NULL : coroutine_of(k->st, args, n);
+    task->work = context_at_spawn(k, task) < 0 ? NULL : coroutine_of(k->st, args, n);
     PyObject *handle = task->work == NULL ? NULL : task_handle_new(k, task);
     Py_DECREF(task);
     return handle;

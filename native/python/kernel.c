@@ -106,6 +106,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->root);
     Py_VISIT(k->driver);
     Py_VISIT(k->spawn_permit);
+    Py_VISIT(k->snapshot);
     Py_VISIT(k->spawn_terms);
     Py_VISIT(k->timer_permit);
     Py_VISIT(k->revoked);
@@ -143,6 +144,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->counters);
     Py_CLEAR(k->driver);
     Py_CLEAR(k->spawn_permit);
+    Py_CLEAR(k->snapshot);
     Py_CLEAR(k->spawn_terms);
     Py_CLEAR(k->timer_permit);
     Py_CLEAR(k->revoked);

@@ -6,6 +6,7 @@
 
 #include "cancel.h"
 #include "channel.h"
+#include "context.h"
 #include "core.h"
 #include "meter.h"
 #include "handle.h"
@@ -312,6 +313,9 @@ module_exec(PyObject *module)
         }
     }
     if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0) {
+        return -1;
+    }
+    if (context_try(&st->contexts_comparable) < 0) {
         return -1;
     }
     st->str_throw = PyUnicode_InternFromString("throw");
