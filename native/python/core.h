@@ -95,7 +95,8 @@ struct Task {
     uint64_t generation;
     int64_t since_ns;
     PyObject *name;
-    PyObject *work;    /* the coroutine; once DONE what it came to: value, error or reason, or the whole Outcome */
+    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer`;
+                          once DONE what it came to: value, error or reason, or the whole Outcome */
     PyObject *context;
     PyObject *answer;  /* what the next poll resumes with or, `raises`, by; NULL = None */
     PyObject *pending; /* BLOCKED: what it waits for; else what it could not pay yet (`retry`); or NULL */
@@ -399,10 +400,17 @@ Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *s
 extern PyType_Spec task_spec;
 Task *task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms);
 int task_visit(Task *task, visitproc visit, void *arg); /* what it refers to, its type apart */
+int task_begin(State *st, Task *task);    /* make the coroutine of a task that is `task_unborn` */
 TaskMore *task_more(Task *task);          /* made if need be; NULL with MemoryError set */
 bool task_has_children(const Task *task);
 PyObject *task_outcome(State *st, Task *task);  /* new reference: the Outcome of a DONE task, None before */
 int task_move(Task *task, LawState to);         /* -1 with IllegalTransition set */
+/* Whether it was given a function and has not begun: there is no coroutine yet. */
+static inline bool
+task_unborn(const Task *task)
+{
+    return !task->started && task->state != LAW_STATE_DONE && task->work != NULL && PyFunction_Check(task->work);
+}
 static inline int64_t task_cleanup_left(const Task *task) { return task->more ? task->more->cleanup_left : -1; }
 static inline Block *task_inner(const Task *task) { return task->more ? task->more->inner : NULL; }
 static inline Kernel *task_kernel(const Task *task) { return task->nursery->kernel; }

@@ -333,6 +333,9 @@ poll(Driver *self, Task *task)
         Py_XDECREF(done);
         return done == NULL ? -1 : 0;
     }
+    if (task_unborn(task) && task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
     if (task->cut) {
         return method(self, "_close", (PyObject *)task, NULL);
     }

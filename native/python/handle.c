@@ -172,17 +172,22 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
     return true;
 }
 
-/* The coroutine of a new task; a call that fails is the failure of the task, at its first poll. New reference. */
-static PyObject *
-coroutine_of(State *st, PyObject *const *args, Py_ssize_t n)
+/* Give a new task its function and its arguments. The coroutine is made when the task begins (`task_begin`): calling an
+ * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long. */
+static int
+give_work(Task *task, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *work = PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1), NULL);
-    if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyObject *error[] = {PyErr_GetRaisedException()};
-        work = law_call(st, "raise_later", error, 1);
-        Py_DECREF(error[0]);
+    if (n > 1) {
+        task->answer = PyTuple_New(n - 1);
+        if (task->answer == NULL) {
+            return -1;
+        }
+        for (Py_ssize_t i = 1; i < n; i++) {
+            PyTuple_SET_ITEM(task->answer, i - 1, Py_NewRef(args[i]));
+        }
     }
-    return work;
+    task->work = Py_NewRef(args[0]);
+    return 0;
 }
 
 /* A spawn was refused: for want of a capability, that is on record. */
@@ -216,8 +221,8 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
     if (task == NULL) {
         return spawn_refused(k);
     }
-    task->work = context_at_spawn(k, task) < 0 ? NULL : coroutine_of(k->st, args, n);
-    PyObject *handle = task->work == NULL ? NULL : task_handle_new(k, task);
+    bool whole = context_at_spawn(k, task) == 0 && give_work(task, args, n) == 0;
+    PyObject *handle = whole ? task_handle_new(k, task) : NULL;
     Py_DECREF(task);
     return handle;
 }

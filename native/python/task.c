@@ -146,6 +146,32 @@ task_dealloc(Task *self)
     Py_DECREF(type);
 }
 
+/* Make the coroutine of a task that was given a function; a call that fails is the failure of the task. */
+int
+task_begin(State *st, Task *self)
+{
+    PyObject *args = self->answer, *work = NULL;
+    self->answer = NULL;
+    if (args == NULL) {
+        work = PyObject_CallNoArgs(self->work);
+    }
+    else {
+        work = PyObject_Vectorcall(self->work, &PyTuple_GET_ITEM(args, 0), (size_t)PyTuple_GET_SIZE(args), NULL);
+    }
+    if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyObject *error[] = {PyErr_GetRaisedException()};
+        work = law_call(st, "raise_later", error, 1);
+        Py_DECREF(error[0]);
+    }
+    if (work == NULL) {
+        self->answer = args;
+        return -1;
+    }
+    Py_XDECREF(args);
+    Py_SETREF(self->work, work);
+    return 0;
+}
+
 /* ---- questions */
 
 bool
@@ -221,7 +247,7 @@ GET(pinned, PyBool_FromLong(self->pinned))
 GET(started, PyBool_FromLong(self->started))
 GET(wait, task_wait(ST(self), self))
 GET(since_ns, PyLong_FromLongLong(self->since_ns))
-GET(inbox, OR_NONE(self->raises ? NULL : self->answer))
+GET(inbox, OR_NONE(self->raises || task_unborn(self) ? NULL : self->answer))
 GET(error, OR_NONE(self->raises ? self->answer : NULL))
 GET(effect, PyBool_FromLong(self->effect))
 GET(waiters, OR_NONE(MORE(waiters)))
@@ -243,7 +269,6 @@ GET(turn_left, PyLong_FromLong(self->turn_left))
 GET(short_of, PyLong_FromLong(self->more ? self->more->short_of : -1))
 GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
 GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
-GET(work, OR_NONE(self->state == LAW_STATE_DONE ? NULL : self->work))
 GET(context, OR_NONE(self->context))
 GET(retry, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
 GET(phase, Py_NewRef(ST(self)->phases[self->phase]))
@@ -251,6 +276,16 @@ GET(reason, OR_NONE(MORE(reason)))
 GET(itself, Py_NewRef((PyObject *)self))
 GET(none, Py_NewRef(Py_None))
 GET(no, Py_NewRef(Py_False))
+
+/* The coroutine, which is made now if the task has not begun; None once it is over. */
+static PyObject *
+get_work(Task *self, void *Py_UNUSED(closure))
+{
+    if (task_unborn(self) && task_begin(ST(self), self) < 0) {
+        return NULL;
+    }
+    return OR_NONE(self->state == LAW_STATE_DONE ? NULL : self->work);
+}
 
 static PyObject *
 get_spent(Task *self, void *Py_UNUSED(closure))
