@@ -13,7 +13,8 @@
  *       changed afterwards, and holds references to what it still needs
  *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
  *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task also
- *       holds its kernel. A DONE task is an object like any other.
+ *       holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds nothing that could
+ *       lead back to it, its nursery included.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 

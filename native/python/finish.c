@@ -186,6 +186,20 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
     return done == NULL ? -1 : 0;
 }
 
+/* Somebody holds the DONE task, and its nursery no longer speaks for it (R4). One whose result is a plain number or text
+ * lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
+ * know it. Any other is tracked. */
+static void
+leave_to_the_collector(Kernel *k, Task *task)
+{
+    bool plain = task->more == NULL && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
+    if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
+        Py_CLEAR(task->nursery);
+        return;
+    }
+    PyObject_GC_Track((PyObject *)task);
+}
+
 int
 k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
 {
@@ -232,7 +246,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     }
     Py_XDECREF(work);
     if (Py_REFCNT(task) > 1) {
-        PyObject_GC_Track((PyObject *)task); /* R4: its nursery no longer speaks for it */
+        leave_to_the_collector(k, task);
     }
     Py_DECREF(task);
     return failed < 0 ? -1 : 1;

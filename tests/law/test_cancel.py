@@ -5,20 +5,18 @@ from itertools import pairwise
 import pytest
 
 from bursar.errors import Cancelled, NurseryClosed, ScopeMisuse
+from bursar.kernel import Block, Kernel, Nursery, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import OPS, Budget
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason, Scope
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, Scope
 from bursar.law.capability import CapSpawn
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.ledger import Bill
-from bursar.law.nursery import Nursery, NurseryState
+from bursar.law.nursery import NurseryState
 from bursar.law.obligation import Obligation, Settled
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Wait
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "enough", 99)

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from bursar.errors import CapabilityDenied, CapabilityForged, CapabilityRevoked
+from bursar.kernel import Kernel
 from bursar.law.budget import UNSTATED, Budget, root_pools
 from bursar.law.capability import (
     DEPTH_MAX,
@@ -23,7 +24,6 @@ from bursar.law.capability import (
     inheritable,
     require,
 )
-from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery
 from bursar.law.task import Task
 

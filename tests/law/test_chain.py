@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from bursar.kernel import Kernel
 from bursar.law.chain import GOLDEN, MASK64, Stream, fingerprint, link, mix64, seed_chain
-from bursar.law.kernel import Kernel
 
 # The numbers marked as worked were computed by a C program that shares no line with the code under test.
 
@@ -244,6 +244,7 @@ def test_streams_of_other_seeds_or_purposes_have_nothing_in_common():
     assert len(drawn) == 10 * 10 * 100
 
 
+@pytest.mark.usefixtures("python_law")
 def test_one_more_draw_in_one_place_does_not_shift_the_draws_of_another():
     quiet, busy = Kernel(seed=5, workers=3), Kernel(seed=5, workers=3)
     for _ in range(1000):
@@ -254,6 +255,7 @@ def test_one_more_draw_in_one_place_does_not_shift_the_draws_of_another():
     assert busy._rounds.next() == quiet._rounds.next()
 
 
+@pytest.mark.usefixtures("python_law")
 def test_which_stream_a_kernel_uses_for_what():
     kernel = Kernel(seed=5, workers=3)
     streams = [kernel.entropy, kernel.choices, kernel._rounds, *(worker.stream for worker in kernel.workers)]

@@ -5,17 +5,15 @@ from itertools import product
 
 import pytest
 
+from bursar.kernel import Kernel, Task, Wait
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapSpawn
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane, Worker
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Wait
 
 LIMITS = (CANCEL_STREAK_MAX, 2 * CANCEL_STREAK_MAX)
 BOTH = (False, True)
@@ -330,6 +328,7 @@ def decide_for(kernel: Kernel, worker: Worker) -> Task | None:
     return kernel._dispatch(worker, any(w.stealable for w in kernel.workers))
 
 
+@pytest.mark.usefixtures("python_law")
 def test_own_work_goes_before_the_shared_queue_and_that_before_stealing():
     kernel = Kernel(workers=2)
     kernel.root.capabilities = {CapSpawn: kernel.registry.mint(CapSpawn())}

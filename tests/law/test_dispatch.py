@@ -4,18 +4,17 @@ from collections import Counter
 
 import pytest
 
+from bursar.kernel import Kernel, Task, Wait
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason, request
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import REPORTS_MAX, WORKERS_MAX, Report
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane, Worker
 from bursar.law.ledger import Bill
 from bursar.law.state import Outcome, OutcomeKind, State, move
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Notice, Wait, WakeState
+from bursar.law.wake import Notice, WakeState
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")
@@ -78,6 +77,7 @@ def test_the_largest_number_of_workers_fits_the_chain():
     assert len(Kernel(workers=WORKERS_MAX).workers) == WORKERS_MAX < 1 << 16
 
 
+@pytest.mark.usefixtures("python_law")
 def test_every_worker_has_its_own_number_and_stream():
     kernel = Kernel(workers=5)
     assert [worker.id for worker in kernel.workers] == [0, 1, 2, 3, 4]
@@ -99,7 +99,7 @@ def test_a_step_starts_a_poll():
     task = kernel.spawn(kernel.root)
     assert kernel.step() is task
     assert (task.state, task.wake, task.generation) == (State.RUNNING, WakeState.RUNNING, 1)
-    assert (task.lane, task.queue, task.worker, task.turn_left) == (None, None, 0, 77)
+    assert (task.lane, task.worker, task.turn_left) == (None, 0, 77)
     assert kernel.current is kernel.registry.current is task
     assert kernel.at is kernel.workers[0]
     assert kernel.runnable == 0
@@ -162,6 +162,7 @@ def test_the_lanes_of_a_decision_are_told_to_the_observer():
 # ---- rounds of workers
 
 
+@pytest.mark.usefixtures("python_law")
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("seed", [0, 1, 99])
 def test_every_worker_decides_once_in_every_round(workers, seed):
@@ -170,6 +171,7 @@ def test_every_worker_decides_once_in_every_round(workers, seed):
     assert all(sorted(order) == list(range(workers)) for order in rounds)
 
 
+@pytest.mark.usefixtures("python_law")
 def test_the_seed_shuffles_every_round_anew():
     def rounds(seed: int) -> list[tuple[int, ...]]:
         kernel = Kernel(workers=4, seed=seed)
@@ -182,6 +184,7 @@ def test_the_seed_shuffles_every_round_anew():
     assert max(counts.values()) < 3 * 500 / 24
 
 
+@pytest.mark.usefixtures("python_law")
 def test_workers_with_equal_work_get_equal_turns():
     kernel = new_kernel(workers=4)
     for worker in kernel.workers:
@@ -254,6 +257,7 @@ def test_one_worker_needs_no_randomness():
 # ---- the end of a step
 
 
+@pytest.mark.usefixtures("python_law")
 def test_what_a_poll_wakes_after_it_has_ended_still_happens_on_its_worker():
     """Until the step is over: what a task leaves behind as it ends belongs to its poll."""
     kernel = new_kernel(workers=2)
@@ -563,6 +567,7 @@ def two_tasks_on_two_workers(kernel: Kernel) -> tuple[Task, Task]:
     return a, b
 
 
+@pytest.mark.usefixtures("python_law")
 def test_a_task_woken_by_another_goes_to_that_ones_worker():
     kernel = new_kernel(workers=2)
     a, b = two_tasks_on_two_workers(kernel)
@@ -572,6 +577,7 @@ def test_a_task_woken_by_another_goes_to_that_ones_worker():
     check(kernel)
 
 
+@pytest.mark.usefixtures("python_law")
 def test_a_task_woken_by_the_host_goes_home():
     kernel = new_kernel(workers=2)
     a, b = two_tasks_on_two_workers(kernel)
@@ -581,6 +587,7 @@ def test_a_task_woken_by_the_host_goes_home():
     assert list(kernel.workers[0].stealable) == [a]
 
 
+@pytest.mark.usefixtures("python_law")
 def test_a_timed_and_a_cancelled_task_go_home_whoever_woke_them():
     kernel = new_kernel(workers=2)
     a, b = two_tasks_on_two_workers(kernel)
@@ -593,6 +600,7 @@ def test_a_timed_and_a_cancelled_task_go_home_whoever_woke_them():
     check(kernel)
 
 
+@pytest.mark.usefixtures("python_law")
 def test_a_task_cancelled_before_it_ever_ran_goes_to_the_worker_that_cancelled_it_or_the_first():
     kernel = new_kernel(workers=2)
     a, b = kernel.spawn(kernel.root), kernel.spawn(kernel.root)

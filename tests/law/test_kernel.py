@@ -13,19 +13,19 @@ from bursar.errors import (
     NurseryClosed,
     SpawnBudgetExceeded,
 )
+from bursar.kernel import Block, Kernel, Nursery, Task, Wait, WaitList
 from bursar.law import cancel
 from bursar.law.budget import MEMORY, OP, OPS, SPAWNS, UNSTATED, Budget, left
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, CapClock, CapSpawn
 from bursar.law.invariants import check
-from bursar.law.kernel import CLEANUP_NS, CLEANUP_OPS, YIELD_INTERVAL, Drain, Kernel
+from bursar.law.kernel import CLEANUP_NS, CLEANUP_OPS, YIELD_INTERVAL, Drain
 from bursar.law.lanes import Lane
 from bursar.law.ledger import Bill
-from bursar.law.nursery import Nursery, NurseryState
+from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Wait, WaitList, WakeState
+from bursar.law.wake import WakeState
 
 OK = Outcome(OutcomeKind.OK, 42)
 STOP = CancelReason(CancelKind.USER, "stop")
@@ -120,7 +120,7 @@ def test_a_spawned_task_is_ready_queued_counted_and_known_to_its_nursery():
     kernel.advance(5)
     task = kernel.spawn(kernel.root, name="first")
     assert (task.name, task.state, task.wake, task.since_ns) == ("first", State.READY, WakeState.QUEUED, 5)
-    assert kernel.tasks == kernel.root.children == {task.id: task}
+    assert dict(kernel.tasks) == dict(kernel.root.children) == {task.id: task}
     assert (kernel.spawned, kernel.root.spawned, kernel.runnable) == (1, 1, 1)
     check(kernel)
 
@@ -447,7 +447,7 @@ def test_an_ended_task_is_gone_from_everywhere_and_counted(outcome):
     task.work = task.context = task.retry = task.inbox = "something"
     assert kernel.finish(task, outcome) is True
     assert (task.state, task.wake, task.outcome) == (State.DONE, WakeState.DONE, outcome)
-    assert (kernel.tasks, kernel.root.children, kernel.done) == ({}, {}, {outcome.kind: 1})
+    assert (dict(kernel.tasks), dict(kernel.root.children), kernel.done) == ({}, {}, {outcome.kind: 1})
     assert (kernel.current, kernel.registry.current) == (None, None)
     assert (task.work, task.context, task.retry, task.inbox, task.error) == (None,) * 5
     check(kernel)
@@ -622,7 +622,7 @@ def test_empty_nurseries_and_blocks_that_were_not_left_end_with_the_task():
     second = kernel.open_nursery(owner, budget=Budget(ops=10))
     assert kernel.finish(owner, OK) is True
     assert [n.state for n in (first, second)] == [NurseryState.CLOSED] * 2
-    assert (block.phase, owner.inner, owner.owned) == (CancelPhase.FINALIZED, None, {})
+    assert (block.phase, owner.inner, bool(owner.owned)) == (CancelPhase.FINALIZED, None, False)
     assert left(kernel.root.pools) == Budget(ops=99)
     check(kernel)
 

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from bursar.kernel import Kernel
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn
 from bursar.law.chain import Stream
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
 from bursar.law.nursery import Nursery
 from bursar.law.state import Outcome, OutcomeKind

@@ -3,6 +3,7 @@
 import pytest
 
 from bursar.errors import BudgetExceeded, CapabilityDenied, MemoryBudgetExceeded, SpawnBudgetExceeded
+from bursar.kernel import Kernel, Nursery, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import (
     CHANNEL,
@@ -25,13 +26,10 @@ from bursar.law.budget import (
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, CapSpawn
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.ledger import Bill
-from bursar.law.nursery import Nursery
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
-from bursar.law.wake import Wait, WakeState
+from bursar.law.wake import WakeState
 
 STOP = CancelReason(CancelKind.USER, "stop")
 TWO_OPS = ((OPS, 2),)

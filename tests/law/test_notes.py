@@ -8,19 +8,18 @@ from contextlib import contextmanager
 
 import pytest
 
+from bursar.kernel import Block, Kernel, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, OPS, UNSTATED, Budget
-from bursar.law.cancel import Block, CancelKind, CancelReason
+from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapBudget, CapSpawn
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.ledger import Bill
 from bursar.law.nursery import NurseryState
 from bursar.law.obligation import Settled
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Notice, Wait
+from bursar.law.wake import Notice
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")

@@ -6,16 +6,15 @@ from itertools import permutations, product
 import pytest
 
 from bursar.errors import IllegalTransition, NurseryClosed
+from bursar.kernel import Kernel, Wait
 from bursar.law import cancel
 from bursar.law.budget import OPS, UNSTATED, Budget, root_pools
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapSpawn
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery, NurseryState, move, note_end, result_kind
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.law.task import Task
-from bursar.law.wake import Wait
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")
@@ -265,7 +264,7 @@ def test_an_empty_one_that_is_closed_and_awaited_is_closed_at_once():
     assert nursery.state is NurseryState.CLOSING
     kernel.end_nursery(nursery)
     assert nursery.state is NurseryState.CLOSED
-    assert (owner.owned, owner.inner) == ({}, None)
+    assert (bool(owner.owned), owner.inner) == (False, None)
     check(kernel)
 
 

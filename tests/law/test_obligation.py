@@ -2,14 +2,13 @@
 
 import pytest
 
+from bursar.kernel import Kernel, Wait
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.invariants import check
-from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Obligation, Settled, leaked
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.law.task import Task
-from bursar.law.wake import Wait
 
 OK = Outcome(OutcomeKind.OK)
 

@@ -4,18 +4,17 @@ from collections import Counter
 
 import pytest
 
+from bursar.kernel import Kernel, Wait
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn
 from bursar.law.chain import Stream
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane, Worker
 from bursar.law.nursery import Nursery
 from bursar.law.state import State
 from bursar.law.steal import STEAL_ATTEMPTS_MAX, StealPolicy, attempts_max, steal, victims
 from bursar.law.task import Task
 from bursar.law.timers import TimerKind
-from bursar.law.wake import Wait
 
 POOLS = root_pools(UNSTATED)
 NURSERY = Nursery(1, "n", None, POOLS, POOLS, {})

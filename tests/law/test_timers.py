@@ -4,14 +4,13 @@ import random
 
 import pytest
 
+from bursar.kernel import Kernel, Wait
 from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.nursery import Nursery
 from bursar.law.state import State
 from bursar.law.task import Task
 from bursar.law.timers import COMPACT_MIN, Timer, TimerKind, Timers
-from bursar.law.wake import Wait
 
 
 class Nap(Wait):

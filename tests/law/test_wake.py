@@ -5,8 +5,9 @@ from itertools import product
 
 import pytest
 
+from bursar.kernel import Kernel
+from bursar.kernel import Wait as WaitInUse
 from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.law.task import Task
@@ -17,7 +18,13 @@ NOW = 5  # the generation of the task in these tests
 
 
 class Nap(Wait):
-    """A wait that remembers how often it was withdrawn."""
+    """A wait of the law in Python, for tasks that are made by hand: in C only a kernel makes them."""
+
+    reason = "naps"
+
+
+class NapInUse(WaitInUse):
+    """A wait of the kernel in use, which remembers how often it was withdrawn."""
 
     reason = "naps"
 
@@ -103,10 +110,10 @@ def test_a_wake_held_over_from_an_earlier_poll_is_stale():
 # ---- what a task waits for
 
 
-def blocked_task(kernel: Kernel, name: str = "sleeper") -> tuple[Task, Nap]:
+def blocked_task(kernel: Kernel, name: str = "sleeper") -> tuple[Task, NapInUse]:
     task = kernel.spawn(kernel.root, name=name)
     assert kernel.step() is task
-    nap = Nap(task)
+    nap = NapInUse(task)
     kernel.blocked(task, nap)
     return task, nap
 
@@ -143,7 +150,7 @@ def test_a_late_answer_does_not_end_another_wait():
     task, first = blocked_task(kernel)
     kernel.wake(task, task.generation)
     assert kernel.step() is task
-    second = Nap(task)
+    second = NapInUse(task)
     kernel.blocked(task, second)
     first.answer(kernel, "too late")
     assert (task.state, task.wait, task.inbox, task.effect) == (State.BLOCKED, second, None, False)
