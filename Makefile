@@ -3,9 +3,10 @@
 #
 #   make demo           show what Bursar does
 #   make browser        show it in a browser: serves examples/browser on http://localhost:8000/
-#   make test           linters, types and the tests: what a change must pass
+#   make test           linters, types and the tests, on both kernels: what a change must pass
 #   make test-browser   the tests in headless Chromium, which must be installed
-#   make test-all       like test, and the slow tests, on every CPython found on this machine
+#   make test-sanitized the tests in which tasks run, on an extension that checks every access
+#   make test-all       like test, and the slow tests, on every CPython found on this machine, and test-sanitized
 #   make bench          measure the workloads of benchmarks/ beside their peers
 #   make bench-browser  measure the browser host, under node and in headless Chromium
 #   make lint           linters and types only
@@ -20,7 +21,12 @@ INSTALLED_BROWSER := $(VENV)/.installed-browser
 PYODIDE := tests/browser/node_modules/.package-lock.json
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo browser browser-kit test test-browser test-all bench bench-browser lint clean
+# What depends on the kernel and is not about one of them, or about both at once: run on the one in Python too. Inside
+# node and the browser there is no other, so what runs there ran on it already.
+ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity)
+ON_PYTHON += -k "not node and not test_kernels"
+
+.PHONY: demo browser browser-kit test test-browser test-sanitized test-all bench bench-browser lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -32,11 +38,17 @@ browser: $(INSTALLED) $(PYODIDE)
 test: lint
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory browser-kit
 	$(BIN)/python -m pytest
+	@! $(BIN)/python -c 'import sys, bursar.kernel; sys.exit(not bursar.kernel.NATIVE)' || \
+	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(ON_PYTHON))
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py --quick
 
 test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 	BURSAR_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m browser
 
-test-all: test
+test-sanitized: $(INSTALLED)
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py
+
+test-all: test test-sanitized
 	$(BIN)/python scripts/test_all_pythons.py
 
 bench: $(INSTALLED_BENCH)

@@ -327,11 +327,10 @@ cancel_end_cleanup(Kernel *k, Task *task)
     }
     task->more->cleanup_left = -1;
     if (PyDict_GET_SIZE(k->draining_holders) > 0) {
-        PyObject *popped = PyObject_CallMethod(k->draining_holders, "pop", "OO", task, Py_None);
-        if (popped == NULL) {
+        int held = PyDict_Contains(k->draining_holders, (PyObject *)task);
+        if (held < 0 || (held > 0 && PyDict_DelItem(k->draining_holders, (PyObject *)task) < 0)) {
             return -1;
         }
-        Py_DECREF(popped);
     }
     return cancel_pause_cleanup(k, task);
 }

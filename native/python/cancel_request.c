@@ -7,7 +7,8 @@
  *      a hundred thousand costs one piece of memory. The order is the same: families in the order in which their
  *      nurseries were stopped, children in the order of spawning.
  *   2. The reason and the place for the children of a nursery are made before it is stopped: without memory nothing
- *      has happened to it yet.
+ *      has happened to it yet. If nothing at all has happened, whoever asked is told; else the request travels on as
+ *      far as it can, and ends the run (`k_doom`), because it cannot be half made.
  *   3. The nurseries that a request reaches are not listed but walked twice. What is open around a block never changes
  *      (scope.c), and one that ended in between is stopped by nobody, listed or not.
  *
@@ -236,9 +237,8 @@ interrupt(Kernel *k, PyObject *scope, PyObject **from)
     return k_interrupt(k, task);
 }
 
-/* Stop the nurseries between `from` and `scope`, innermost first; their children come next. 0, or -1 with an exception
- * set. */
-static int
+/* Stop the nurseries between `from` and `scope`, innermost first; their children come next. */
+static void
 stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, Families *next)
 {
     for (PyObject *inner = from; !is_task(inner); inner = scope_parent(inner)) {
@@ -246,22 +246,20 @@ stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, Famil
         if (nursery != NULL) {
             bool at_home = (PyObject *)nursery->scope == scope; /* it was this nursery that was asked to stop */
             Family *family;
-            int result = stop_nursery(k, nursery, reason, at_home, &family);
-            Py_DECREF(nursery);
-            if (result < 0) {
-                return -1;
+            if (stop_nursery(k, nursery, reason, at_home, &family) < 0) {
+                k_doom(k);
             }
+            Py_DECREF(nursery);
             families_append(next, family);
         }
         if (inner == scope) {
             break;
         }
     }
-    return 0;
 }
 
 /* Ask one scope to stop, and queue whom else that concerns. The caller holds the scope and the reason. 0, or -1 with
- * an exception set. */
+ * an exception set, and then nothing has changed. */
 static int
 ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
 {
@@ -279,12 +277,12 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
         return -1;
     }
     PyObject *from;
-    int result = interrupt(k, scope, &from);
-    if (result == 0) {
-        result = stop_between(k, from, scope, reason, next);
+    if (interrupt(k, scope, &from) < 0) {
+        k_doom(k);
     }
+    stop_between(k, from, scope, reason, next);
     Py_DECREF(from);
-    return result;
+    return 0;
 }
 
 /* Ask a scope and everything it owns to stop. */
@@ -299,8 +297,10 @@ cancel_request(Kernel *k, PyObject *scope, PyObject *reason)
     Py_DECREF(reason);
     Family *family;
     while ((family = families_take(&pending)) != NULL) {
-        for (size_t i = 0; i < family->n && result == 0; i++) {
-            result = ask(k, (PyObject *)family->members[i], family->why, &pending);
+        for (size_t i = 0; i < family->n; i++) {
+            if (ask(k, (PyObject *)family->members[i], family->why, &pending) < 0) {
+                k_doom(k);
+            }
         }
         family_free(family);
     }
@@ -318,12 +318,16 @@ request_nursery(Kernel *k, Nursery *nursery, PyObject *reason)
         return -1;
     }
     Family *family;
-    int result = stop_nursery(k, nursery, reason, true, &family);
-    for (size_t i = 0; family != NULL && i < family->n && result == 0; i++) {
-        result = cancel_request(k, (PyObject *)family->members[i], family->why);
+    if (stop_nursery(k, nursery, reason, true, &family) < 0) {
+        return nursery->scope == NULL ? -1 : k_doom(k);
+    }
+    for (size_t i = 0; family != NULL && i < family->n; i++) {
+        if (cancel_request(k, (PyObject *)family->members[i], family->why) < 0) {
+            k_doom(k);
+        }
     }
     family_free(family);
-    return result;
+    return 0;
 }
 
 /* Cancel a nursery: its children, and the body of its block in the owner. Idempotent. */

@@ -123,7 +123,7 @@ serve(Channel *channel, Kernel *k, PyObject *who, PyObject *operation)
     }
     PyObject *permit = PyObject_CallMethod(operation, "grant", "OO", k, task);
     if (permit == NULL) {
-        return -1;
+        return k_doom(k); /* it left its queue: nobody would serve it a second time */
     }
     int answered = k_answer(k, who, permit);
     Py_DECREF(permit);

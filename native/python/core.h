@@ -299,6 +299,7 @@ struct Kernel {
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
+    PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
     PyObject *revoked;       /* the registry's set of revoked serials */
     PyObject *default_spawns;/* int or None */
     bool inherit;
@@ -313,7 +314,7 @@ struct Kernel {
 
 typedef struct FreeList {
     PyObject *items[FREE_MAX];
-    int n;
+    int n, room; /* room: FREE_MAX; 0 once the module is taken apart, and with it perhaps the type of the records */
 } FreeList;
 
 typedef struct State {
@@ -385,10 +386,12 @@ rule(bool holds, const char *name)
 
 /* ---- module.c */
 State *state_of(PyTypeObject *type);   /* of this type or of one that it is derived from */
+State *state_left(PyTypeObject *type); /* of this very type, in a destructor; NULL, and no exception: the module is gone */
 PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
 bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
 /* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
 PyObject *frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n);
+PyObject *law_told(PyObject *law, const char *name);     /* what `adopt` was given by this name; borrowed, or NULL with an exception */
 PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n); /* a function of the Python side */
 
 /* ---- pool.c */
@@ -401,6 +404,7 @@ Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *s
 extern PyType_Spec task_spec;
 Task *task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms);
 int task_visit(Task *task, visitproc visit, void *arg); /* what it refers to, its type apart */
+int task_clear(Task *task);               /* let go of all that */
 int task_begin(State *st, Task *task);    /* make the coroutine of a task that is `task_unborn` */
 TaskMore *task_more(Task *task);          /* made if need be; NULL with MemoryError set */
 bool task_has_children(const Task *task);
@@ -468,6 +472,10 @@ Task *worker_earliest(const Worker *worker, int64_t now_ns); /* the earliest ent
 int k_note(Kernel *k, const char *what, Task *task, PyObject *detail);
 int k_report(Kernel *k, const char *kind, Task *task, PyObject *detail);
 int k_count(Kernel *k, const char *counter);
+/* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
+ * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
+int k_doom(Kernel *k);
+int k_doomed(Kernel *k);                                /* -1, with the exception set again, if so */
 int k_step(Kernel *k, Task **task);                     /* *task: borrowed from `current`; NULL: nothing is runnable */
 int k_step_over(Kernel *k, Task *task);
 int k_yielded(Kernel *k, Task *task);
@@ -477,6 +485,7 @@ int k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject
 int k_answer(Kernel *k, PyObject *who, PyObject *value); /* `who` was taken off its list; the operation took place */
 int k_refuse(Kernel *k, PyObject *who, PyObject *error);
 int k_interrupt(Kernel *k, Task *task);
+int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
 int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
 int k_end_wait(Kernel *k, Task *task);
 int k_poll_over(Kernel *k, Task *task);

@@ -9,18 +9,40 @@
 
 #include "core.h"
 
-/* ---- evidence */
+/* ---- doom */
+
+int
+k_doom(Kernel *k)
+{
+    PyObject *error = PyErr_GetRaisedException();
+    if (k->doom == NULL) {
+        k->doom = error;
+    }
+    else {
+        Py_XDECREF(error);
+    }
+    return 0;
+}
+
+int
+k_doomed(Kernel *k)
+{
+    if (k->doom == NULL) {
+        return 0;
+    }
+    PyErr_SetRaisedException(Py_NewRef(k->doom));
+    return -1;
+}
+
+/* ---- evidence: whoever listens hears of changes in the middle of them, and must not stop them there */
 
 int
 k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
 {
-    if (detail == NULL) {
-        return -1;
-    }
-    PyObject *name = PyUnicode_InternFromString(what);
+    PyObject *name = detail == NULL ? NULL : PyUnicode_InternFromString(what);
     if (name == NULL) {
-        Py_DECREF(detail);
-        return -1;
+        Py_XDECREF(detail);
+        return k_doom(k);
     }
     PyObject *observer = Py_NewRef(k->observer); /* R3: it may take itself off */
     PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
@@ -29,7 +51,7 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
     Py_DECREF(name);
     Py_DECREF(detail);
     Py_XDECREF(result);
-    return result == NULL ? -1 : 0;
+    return result == NULL ? k_doom(k) : 0;
 }
 
 int
@@ -45,7 +67,7 @@ k_count(Kernel *k, const char *counter)
     Py_XDECREF(old);
     Py_XDECREF(one);
     Py_XDECREF(sum);
-    return failed;
+    return failed < 0 ? k_doom(k) : 0;
 }
 
 int
@@ -152,8 +174,8 @@ enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 }
 
 /* Room in the timed lane that the task would go to, so that queueing it cannot fail. */
-static int
-reserve_timed(Kernel *k, Task *task)
+int
+k_reserve_timed(Kernel *k, Task *task)
 {
     Worker *home = task->worker >= 0 ? worker_at(k, task->worker) : k->at;
     return home == NULL ? 0 : worker_reserve_timed(home);
@@ -162,7 +184,7 @@ reserve_timed(Kernel *k, Task *task)
 int
 k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
-    if ((timed && reserve_timed(k, task) < 0) || task_move(task, LAW_STATE_READY) < 0) {
+    if ((timed && k_reserve_timed(k, task) < 0) || task_move(task, LAW_STATE_READY) < 0) {
         return -1;
     }
     task->wake = LAW_WAKE_QUEUED;
@@ -340,8 +362,11 @@ int
 k_step(Kernel *k, Task **task)
 {
     *task = NULL;
-    if (k->runnable == 0 || rule(k->current == NULL, "K3") < 0) {
-        return PyErr_Occurred() ? -1 : 0;
+    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
+        return -1;
+    }
+    if (k->runnable == 0) {
+        return 0;
     }
     if (k->n_workers == 1) {
         return dispatch(k, worker_at(k, 0), false, task);
@@ -361,7 +386,7 @@ k_step(Kernel *k, Task **task)
 int
 k_step_over(Kernel *k, Task *task)
 {
-    if (rule(k->current == NULL, "K3") < 0) {
+    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
         return -1;
     }
     k->at = NULL;
@@ -441,7 +466,8 @@ k_blocked_bare(Kernel *k, Task *task, Request *operation)
 
 /* ---- becoming runnable */
 
-/* Leave the queues of whatever the task waited for. A wait that was answered has left them already. */
+/* Leave the queues of whatever the task waited for. A wait that was answered has left them already. Whoever ends a wait
+ * queues the task next, whatever a wait that is written in Python makes of it. */
 int
 k_end_wait(Kernel *k, Task *task)
 {
@@ -468,7 +494,7 @@ k_end_wait(Kernel *k, Task *task)
         }
     }
     Py_DECREF(wait);
-    return failed;
+    return failed < 0 ? k_doom(k) : 0;
 }
 
 int
@@ -511,7 +537,7 @@ k_answer(Kernel *k, PyObject *who, PyObject *value)
     }
     PyObject *none = PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, value ? value : Py_None);
     Py_XDECREF(none);
-    return none == NULL ? -1 : 0;
+    return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
 }
 
 int
@@ -523,7 +549,7 @@ k_refuse(Kernel *k, PyObject *who, PyObject *error)
     }
     PyObject *none = PyObject_CallMethod(who, "refuse", "OO", (PyObject *)k, error);
     Py_XDECREF(none);
-    return none == NULL ? -1 : 0;
+    return none == NULL ? k_doom(k) : 0;
 }
 
 /* Wake a BLOCKED task whose wait may be interrupted; tell the wait if it may not. */

@@ -95,15 +95,16 @@ is_timed(Request *request)
     return yes;
 }
 
-/* What a request was refused with goes to the await point; a bug of ours, or worse, goes out. 0 or -1. */
+/* What a request was refused with goes to the await point; a bug of ours, or worse, goes out. So does what failed when
+ * the poll was over: the task waits already, and cannot be told. 0 or -1. */
 static int
 refused(Driver *self, Task *task, PyObject **error)
 {
-    if (PyErr_ExceptionMatches(PyExc_AssertionError) || !PyErr_ExceptionMatches(PyExc_Exception)) {
+    Kernel *k = self->kernel;
+    if (k->current != task || PyErr_ExceptionMatches(PyExc_AssertionError) || !PyErr_ExceptionMatches(PyExc_Exception)) {
         return -1;
     }
     *error = PyErr_GetRaisedException();
-    Kernel *k = self->kernel;
     if (k->observer != NULL && PyErr_GivenExceptionMatches(*error, k->st->CapabilityDenied)) {
         return k_note(k, "capability_denied", task, Py_NewRef(*error));
     }
@@ -200,9 +201,14 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         status = *result != NULL ? PYGEN_NEXT : PYGEN_ERROR;
         if (status == PYGEN_ERROR && PyErr_ExceptionMatches(PyExc_StopIteration)) {
             PyObject *stop = PyErr_GetRaisedException();
-            *result = PyObject_GetAttrString(stop, "value");
-            Py_DECREF(stop);
-            status = *result != NULL ? PYGEN_RETURN : PYGEN_ERROR;
+            if (PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
+                *result = Py_NewRef(((PyStopIterationObject *)stop)->value);
+                Py_DECREF(stop);
+                status = PYGEN_RETURN;
+            }
+            else { /* there was no memory to make one */
+                PyErr_SetRaisedException(stop);
+            }
         }
         Py_DECREF(error);
         Py_XDECREF(value);
@@ -310,6 +316,7 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
         }
         Request *request = (Request *)thing;
         if (task->cancel_pending && cancel_deliver(self->kernel, task, &error) < 0) {
+            Py_XDECREF(value);
             Py_DECREF(request);
             return -1;
         }
@@ -344,6 +351,8 @@ poll(Driver *self, Task *task)
     task->answer = task->pending = NULL;
     task->raises = 0;
     if (error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, &error) < 0) {
+        Py_XDECREF(value);
+        Py_XDECREF(retry);
         return -1;
     }
     task->effect = 0;
@@ -355,6 +364,13 @@ poll(Driver *self, Task *task)
     }
     if (error != NULL) {
         Py_CLEAR(retry);
+    }
+    if (task->work == NULL || task->context == NULL) { /* whoever spawned it had no memory left to give it code */
+        Py_XDECREF(value);
+        Py_XDECREF(error);
+        Py_XDECREF(retry);
+        PyErr_NoMemory();
+        return raised(self, task);
     }
     return run(self, task, value, error, retry);
 }

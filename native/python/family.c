@@ -177,22 +177,32 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
     return k_ready(k, task, false, 0);
 }
 
-/* The pools of a new task with a budget of its own, after the spawn itself was paid. New reference. */
+/* The pools of a new task or nursery; *budget becomes what of it can be afforded. NULL: nothing was lent. New reference. */
 static PyObject *
-own_pools(Kernel *k, Nursery *nursery, PyObject **budget)
+pools_for(Kernel *k, PyObject *parents, PyObject **budget)
 {
-    PyObject *args[] = {nursery->pools, *budget};
-    PyObject *both = law_call(k->st, "afford", args, 2); /* (what of the budget can be afforded, the pools) */
-    if (both == NULL) {
+    if (*budget == k->st->UNSTATED) {
+        return Py_NewRef(parents);
+    }
+    PyObject *args[] = {parents, *budget}, *granted = law_call(k->st, "affordable", args, 2);
+    if (granted == NULL) {
         return NULL;
     }
-    Py_SETREF(*budget, Py_NewRef(PyTuple_GET_ITEM(both, 0)));
-    PyObject *pools = Py_NewRef(PyTuple_GET_ITEM(both, 1));
-    Py_DECREF(both);
-    return pools;
+    Py_SETREF(*budget, granted);
+    return granted == k->st->UNSTATED ? Py_NewRef(parents) : pools_derive(k->st, parents, granted);
 }
 
-/* Pay, number and make the task. Everything that was asked for is allowed by now. New reference. */
+/* Give back what `pools_for` lent to something that came to nothing. NULL is none. */
+static void
+return_pools(PyObject *pools, PyObject *parents)
+{
+    if (pools != NULL && pools != parents) {
+        pools_close(pools, parents);
+    }
+}
+
+/* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
+ * changed. */
 static Task *
 make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *permit,
           Task *spawner)
@@ -200,23 +210,43 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     if (spawner != NULL && task_more(spawner) == NULL) {
         return NULL; /* what is paid must be booked */
     }
-    int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
-    LAW_RULE(short_of == LAW_PAID, "B3");
-    PyObject *pools = *budget == k->st->UNSTATED ? Py_NewRef(nursery->pools) : own_pools(k, nursery, budget);
-    Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
-    Py_XDECREF(pools);
-    if (terms == NULL) {
+    uint64_t id = k->next_id;
+    PyObject *title = name != NULL ? Py_NewRef(name) : PyUnicode_FromFormat("task-%llu", (unsigned long long)id);
+    if (title == NULL) {
         return NULL;
     }
-    if (spawner != NULL) {
-        k_book(spawner, &LAW_SPAWN);
+    int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
+    LAW_RULE(short_of == LAW_PAID, "B3");
+    PyObject *pools = pools_for(k, nursery->pools, budget);
+    Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
+    Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, title, terms);
+    if (task == NULL) {
+        return_pools(pools, nursery->pools);
+        pools_refund(nursery->pools, &LAW_SPAWN);
     }
-    uint64_t id = k->next_id++;
-    PyObject *title = name != NULL ? Py_NewRef(name) : PyUnicode_FromFormat("task-%llu", (unsigned long long)id);
-    Task *task = title == NULL ? NULL : task_new(k->st, nursery, id, title, terms);
-    Py_XDECREF(title);
-    Py_DECREF(terms);
+    else {
+        k->next_id = id + 1;
+        if (spawner != NULL) {
+            k_book(spawner, &LAW_SPAWN);
+        }
+    }
+    Py_XDECREF(pools);
+    Py_XDECREF((PyObject *)terms);
+    Py_DECREF(title);
     return task;
+}
+
+/* A task that was counted under a permit came to nothing: it is free again. The exception that is set stays. */
+static void
+release_spawn(Kernel *k, PyObject *permit)
+{
+    PyObject *error = PyErr_GetRaisedException();
+    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
+    if (none == NULL) {
+        k_doom(k);
+    }
+    Py_XDECREF(none);
+    PyErr_SetRaisedException(error);
 }
 
 Task *
@@ -248,6 +278,9 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
     }
     task = make_task(k, nursery, name, &granted, held, permit, spawner);
     if (task == NULL) {
+        if (permit != NULL && !counted) {
+            release_spawn(k, permit);
+        }
         goto done;
     }
     k->uses += counted;
@@ -281,31 +314,19 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
         held = law_call(k->st, "nursery_capabilities", args, 3);
     }
     granted = Py_NewRef(budget);
-    if (budget == k->st->UNSTATED) {
-        pools = Py_NewRef(owner->terms->pools);
-    }
-    else if (held != NULL) {
-        PyObject *args[] = {owner->terms->pools, budget};
-        PyObject *both = law_call(k->st, "afford", args, 2);
-        if (both != NULL) {
-            Py_SETREF(granted, Py_NewRef(PyTuple_GET_ITEM(both, 0)));
-            pools = Py_NewRef(PyTuple_GET_ITEM(both, 1));
-            Py_DECREF(both);
-        }
-    }
     if (held != NULL && name != NULL) {
         title = PyUnicode_FromFormat("nursery %R", name);
     }
-    if (held == NULL || pools == NULL || (name != NULL && title == NULL)) {
+    if (held == NULL || (name != NULL && title == NULL)
+        || (pools = pools_for(k, owner->terms->pools, &granted)) == NULL) {
         goto done;
     }
     nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
-    if (nursery == NULL) {
-        goto done;
-    }
-    nursery->scope = block_new(k->st, owner);
-    if (nursery->scope == NULL) {
+    if (nursery != NULL && (nursery->scope = block_new(k->st, owner)) == NULL) {
         Py_CLEAR(nursery);
+    }
+    if (nursery == NULL) {
+        return_pools(pools, owner->terms->pools);
         goto done;
     }
     k->next_id += 1;
@@ -369,16 +390,11 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     }
     LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "N1");
     law_queue_remove(&owner->more->owned, &nursery->own);
-    int failed = nursery->pools == nursery->purse_of ? 0 : pools_close(nursery->pools, nursery->purse_of);
-    if (failed == 0) {
-        failed = cancel_leave(k, nursery->scope);
+    return_pools(nursery->pools, nursery->purse_of);
+    if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
+        k_doom(k); /* it is over all the same */
     }
-    if (failed == 0) {
-        failed = cancel_resume_cleanup(k, owner);
-    }
-    if (failed == 0) {
-        Py_CLEAR(nursery->scope->body_of); /* the two held each other */
-    }
+    Py_CLEAR(nursery->scope->body_of); /* the two held each other */
     Py_DECREF(nursery); /* the one that `owned` had */
-    return failed;
+    return 0;
 }

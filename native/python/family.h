@@ -9,6 +9,8 @@ int k_settle_uses(Kernel *k);                      /* tell the registry what was
 int k_book(Task *task, const LawCost *cost);       /* -1 only if `more` had to be made and could not */
 int cost_of_row(PyObject *row, LawCost *cost);
 int pools_close(PyObject *pools, PyObject *parents);
+PyObject *pools_derive(State *st, PyObject *parents, PyObject *budget);
+void pools_refund(PyObject *pools, const LawCost *cost);
 PyObject *ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n);
 PyObject *ledger_book(Kernel *k, PyObject *const *args, Py_ssize_t n);
 PyObject *ledger_unbook(Kernel *k, PyObject *const *args, Py_ssize_t n);

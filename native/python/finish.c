@@ -115,7 +115,7 @@ tell_parent(Kernel *k, Task *task)
     law_queue_remove(&nursery->children, &task->sibling); /* its reference is that of `k_finish` now */
     int cancels = note_end(k, nursery, task);
     if (cancels < 0 || (cancels > 0 && cancel_siblings(k, nursery, task) < 0)) {
-        return -1;
+        k_doom(k);
     }
     if (is_set(nursery->ends_waiter) && answer_once(k, &nursery->ends_waiter) < 0) {
         return -1;
@@ -145,14 +145,17 @@ answer_waiters(Kernel *k, Task *task)
     if (waiters == NULL) {
         return 0;
     }
-    task->more->waiters = NULL;
     PyObject *who, *outcome = task_outcome(k->st, task);
     int failed = outcome == NULL ? -1 : 0;
+    if (failed < 0) {
+        return -1;
+    }
+    task->more->waiters = NULL;
     while (failed == 0 && (who = waitlist_take((WaitList *)waiters)) != NULL) {
         failed = k_answer(k, who, outcome);
         Py_DECREF(who);
     }
-    Py_XDECREF(outcome);
+    Py_DECREF(outcome);
     Py_DECREF(waiters);
     return failed;
 }
@@ -206,6 +209,9 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (task->more != NULL && task_has_children(task)) {
         return drain_owned(k, task, kind, content, outcome);
     }
+    if (rule(k->current == task, "K3") < 0) {
+        return -1;
+    }
     if (!law_may_end(task->state, kind)) {
         PyObject *args[] = {(PyObject *)task, k->st->kinds[kind]};
         PyObject *none = law_call(k->st, "refuse_end", args, 2); /* raises IllegalTransition */
@@ -233,10 +239,12 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     task->work = Py_XNewRef(outcome != NULL ? outcome : content);
     k->live -= 1;
     k->done[kind] += 1;
-    int failed = NOTE(k, "task_done", task, task_outcome(k->st, task));
-    failed = tell_parent(k, task) < 0 ? -1 : failed;
-    if (failed == 0) {
-        failed = answer_waiters(k, task);
+    NOTE(k, "task_done", task, task_outcome(k->st, task));
+    if (tell_parent(k, task) < 0) {
+        k_doom(k); /* it is DONE, and everybody else hears of it */
+    }
+    if (answer_waiters(k, task) < 0) {
+        k_doom(k);
     }
     k_discard_answer(task);
     Py_CLEAR(task->pending);
@@ -249,7 +257,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         leave_to_the_collector(k, task);
     }
     Py_DECREF(task);
-    return failed < 0 ? -1 : 1;
+    return 1;
 }
 
 /* ---- time */
@@ -275,7 +283,7 @@ wake_by_timer(Kernel *k, Task *task, Timer *timer)
     else if (wait != NULL) {
         task->pending = NULL;
         PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
-        failed = none == NULL ? -1 : 0;
+        failed = none == NULL ? k_doom(k) : 0;
         Py_XDECREF(none);
         Py_DECREF(wait);
     }
@@ -287,6 +295,9 @@ static int
 fire(Kernel *k, Timer *timer)
 {
     Task *task = timer->task;
+    if (timer->kind == TIMER_WAKE && k_reserve_timed(k, task) < 0) {
+        return -1;
+    }
     if (NOTE(k, "timer_fired", task, Py_NewRef((PyObject *)timer)) < 0) {
         return -1;
     }
@@ -340,7 +351,7 @@ kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
         }
         fired += 1;
     }
-    return PyLong_FromLongLong(fired);
+    return k_doomed(k) < 0 ? NULL : PyLong_FromLongLong(fired);
 }
 
 /* kernel._fire(timer): for a host that reports one timer */

@@ -46,9 +46,8 @@ static void
 task_handle_dealloc(Handle *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    State *st = state_of(type);
-    if (st == NULL || type != st->TaskHandle) { /* somebody derived from it */
-        PyErr_Clear();
+    State *st = state_left(type);
+    if (st == NULL) { /* somebody derived from it, or the module is gone */
         handle_dealloc(self);
         return;
     }
@@ -113,7 +112,7 @@ task_handle_new(Kernel *k, Task *task)
         return NULL;
     }
     self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
-    self->record = Py_NewRef((PyObject *)task);
+    self->record = Py_XNewRef((PyObject *)task);
     PyObject_GC_Track((PyObject *)self);
     return (PyObject *)self;
 }
@@ -136,6 +135,10 @@ static PyObject *
 task_handle_result(Handle *self, void *Py_UNUSED(closure))
 {
     Task *task = (Task *)self->record;
+    if (task == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "this handle was made without a task");
+        return NULL;
+    }
     if (task->state == LAW_STATE_DONE && task->kind == LAW_OUTCOME_OK && !task->whole) {
         return Py_NewRef(task->work ? task->work : Py_None);
     }
@@ -155,7 +158,7 @@ static bool
 is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     Kernel *k = self->kernel;
-    if (n < 1 || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) || !PyFunction_Check(args[0])
+    if (k == NULL || n < 1 || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) || !PyFunction_Check(args[0])
         || k->current == NULL || k->thread != PyThread_get_thread_ident()) {
         return false;
     }
@@ -217,19 +220,28 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
     }
     Kernel *k = self->kernel;
     PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
-    Task *task = k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, false, false, NULL);
+    PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
+    Task *task = handle == NULL ? NULL
+                                : k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, false, false, NULL);
     if (task == NULL) {
+        Py_XDECREF(handle);
         return spawn_refused(k);
     }
-    bool whole = context_at_spawn(k, task) == 0 && give_work(task, args, n) == 0;
-    PyObject *handle = whole ? task_handle_new(k, task) : NULL;
-    Py_DECREF(task);
+    ((Handle *)handle)->record = (PyObject *)task;
+    if (context_at_spawn(k, task) < 0 || give_work(task, args, n) < 0) {
+        PyErr_Clear(); /* no memory: the task has no work, and fails by that when it begins */
+    }
     return handle;
 }
 
+/* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
+PyDoc_STRVAR(spawn_doc,
+"spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.admission.Priority.NORMAL, "
+"after=(), needs=None, retry=None)\n--\n\n"
+"Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
+
 static PyMethodDef nursery_handle_methods[] = {
-    {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS,
-     "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."},
+    {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS, spawn_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -110,6 +110,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->spawn_terms);
     Py_VISIT(k->timer_permit);
     Py_VISIT(k->revoked);
+    Py_VISIT(k->doom);
     return 0;
 }
 
@@ -148,6 +149,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->spawn_terms);
     Py_CLEAR(k->timer_permit);
     Py_CLEAR(k->revoked);
+    Py_CLEAR(k->doom);
     return 0;
 }
 
@@ -251,6 +253,9 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
     PyObject *observer = Py_NewRef(k->observer), *all[] = {args[0], args[1], n == 3 ? args[2] : Py_None};
     PyObject *result = PyObject_Vectorcall(observer, all, 3, NULL);
     Py_DECREF(observer);
+    if (result == NULL && k_doom(k) == 0) {
+        Py_RETURN_NONE;
+    }
     return result;
 }
 
@@ -443,6 +448,7 @@ static PyMemberDef kernel_members[] = {
     {"cleanup_ops", T_LONGLONG, offsetof(Kernel, cleanup_ops), 0, NULL},
     {"cleanup_ns", T_LONGLONG, offsetof(Kernel, cleanup_ns), 0, NULL},
     {"runnable", T_LONGLONG, offsetof(Kernel, runnable), READONLY, NULL},
+    {"_next_id", T_ULONGLONG, offsetof(Kernel, next_id), READONLY, NULL},
     {"live", T_LONGLONG, offsetof(Kernel, live), READONLY, NULL},
     {"spawned", T_LONGLONG, offsetof(Kernel, spawned), READONLY, NULL},
     {"decisions", T_ULONGLONG, offsetof(Kernel, decisions), READONLY, NULL},

@@ -56,6 +56,13 @@ state_of(PyTypeObject *type)
     return module == NULL ? NULL : PyModule_GetState(module);
 }
 
+State *
+state_left(PyTypeObject *type)
+{
+    PyObject *module = ((PyHeapTypeObject *)type)->ht_module; /* PyType_GetModule would set an exception */
+    return module == NULL ? NULL : PyModule_GetState(module);
+}
+
 PyObject *
 free_take(FreeList *list, PyTypeObject *type)
 {
@@ -76,7 +83,7 @@ bool
 free_give(FreeList *list, PyObject *record)
 {
 #if BURSAR_FREE_LISTS
-    if (list->n < FREE_MAX) {
+    if (list->n < list->room) {
         list->items[list->n++] = record;
         return true;
     }
@@ -86,15 +93,24 @@ free_give(FreeList *list, PyObject *record)
     return false;
 }
 
+/* What the Python side calls by this name; borrowed. NULL with an exception set: it told of none, or no memory. */
+PyObject *
+law_told(PyObject *law, const char *name)
+{
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(law, key);
+    Py_XDECREF(key);
+    if (found == NULL && !PyErr_Occurred()) {
+        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
+    }
+    return found;
+}
+
 PyObject *
 law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *function = PyDict_GetItemString(st->law, name);
-    if (function == NULL) {
-        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
-        return NULL;
-    }
-    return PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    PyObject *function = law_told(st->law, name);
+    return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, NULL);
 }
 
 PyObject *
@@ -132,11 +148,14 @@ adopt_fields(PyObject *kind, PyObject **into, Py_ssize_t n)
 static int
 adopt_members(PyObject *law, const char *name, PyObject **into, Py_ssize_t n)
 {
-    PyObject *kind = PyDict_GetItemString(law, name);
+    PyObject *kind = law_told(law, name);
     PyObject *all = kind == NULL ? NULL : PySequence_List(kind);
-    if (all == NULL || PyList_GET_SIZE(all) != n) {
+    if (all == NULL) {
+        return -1;
+    }
+    if (PyList_GET_SIZE(all) != n) {
         PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %s", name);
-        Py_XDECREF(all);
+        Py_DECREF(all);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -149,9 +168,8 @@ adopt_members(PyObject *law, const char *name, PyObject **into, Py_ssize_t n)
 static int
 adopt_one(PyObject *law, const char *name, PyObject **into)
 {
-    PyObject *found = PyDict_GetItemString(law, name);
+    PyObject *found = law_told(law, name);
     if (found == NULL) {
-        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
         return -1;
     }
     Py_XSETREF(*into, Py_NewRef(found));
@@ -189,7 +207,7 @@ adopt(PyObject *module, PyObject *law)
     Py_XSETREF(st->bill_paid, bills[0]);
     Py_XSETREF(st->bill_suspended, bills[1]);
     Py_XSETREF(st->bill_cut, bills[2]);
-    PyObject *op = PyDict_GetItemString(law, "OP");
+    PyObject *op = law_told(law, "OP");
     if (op == NULL || PyObject_SetAttrString((PyObject *)st->Request, "cost", op) < 0
         || PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
         return NULL;
@@ -295,11 +313,27 @@ add_methods(PyTypeObject *type, PyMethodDef *methods)
     return 0;
 }
 
+/* The lists of free records. */
+static const size_t LISTS[] = {
+    offsetof(State, free_tasks), offsetof(State, free_entries), offsetof(State, free_timers),
+    offsetof(State, free_handles), offsetof(State, free_sends), offsetof(State, free_receives),
+    offsetof(State, free_nexts), offsetof(State, free_sleeps), offsetof(State, free_more),
+};
+
+static FreeList *
+list_at(State *st, size_t i)
+{
+    return (FreeList *)(void *)((char *)st + LISTS[i]);
+}
+
 /* Fills a fresh module. Returns 0, or -1 with an exception set. */
 static int
 module_exec(PyObject *module)
 {
     State *st = PyModule_GetState(module);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
+        list_at(st, i)->room = FREE_MAX;
+    }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
         PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
         PyObject *type = PyType_FromModuleAndSpec(module, TYPES[i].spec, base);
@@ -365,6 +399,7 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
 static void
 free_all(FreeList *list)
 {
+    list->room = 0;
     while (list->n > 0) {
         PyObject_GC_Del(list->items[--list->n]);
     }
@@ -374,10 +409,8 @@ static int
 module_clear(PyObject *module)
 {
     State *st = PyModule_GetState(module);
-    FreeList *lists[] = {&st->free_tasks, &st->free_entries, &st->free_timers, &st->free_handles,
-                         &st->free_sends, &st->free_receives, &st->free_nexts, &st->free_sleeps};
-    for (size_t i = 0; i < Py_ARRAY_LENGTH(lists); i++) {
-        free_all(lists[i]);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
+        free_all(list_at(st, i)); /* first: the types of the records are still there */
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
         for (size_t j = 0; j < HELD[i].n; j++) {
@@ -409,7 +442,10 @@ static PyModuleDef_Slot module_slots[] = {
 #ifdef Py_mod_multiple_interpreters
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
-    {0, NULL}, /* no word on Py_mod_gil: the kernel needs the GIL, or one thread that does without it */
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_USED}, /* records, free lists and posts rely on it */
+#endif
+    {0, NULL},
 };
 
 PyDoc_STRVAR(module_doc,

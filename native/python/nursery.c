@@ -70,6 +70,7 @@ nursery_clear(Nursery *self)
         if (self->kernel != NULL) {
             k_forget(self->kernel, task);
         }
+        task_clear(task); /* R4: nobody else opens the rings through it */
         Py_DECREF(task);
     }
     Py_CLEAR(self->owner);
@@ -123,7 +124,9 @@ nursery_move(Nursery *self, LawNurseryState to)
         Py_XDECREF(none);
         return -1;
     }
-    LAW_RULE(!law_nursery_terminal(to) || law_queue_empty(&self->children), "N3");
+    if (rule(!law_nursery_terminal(to) || law_queue_empty(&self->children), "N3") < 0) {
+        return -1;
+    }
     self->state = (uint8_t)to;
     return 0;
 }
@@ -396,7 +399,7 @@ static PyGetSetDef nursery_getset[] = {
     {"failures", (getter)get_failures, NULL, NULL, NULL},
     {"failed", (getter)get_failed, NULL, NULL, NULL},
     {"exhausted", (getter)get_exhausted, NULL, NULL, NULL},
-    {"joining", (getter)get_joining, NULL, NULL, NULL},
+    {"joining", (getter)get_joining, (setter)set_field, NULL, (void *)(uintptr_t)offsetof(Nursery, joining)},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -337,32 +337,78 @@ PyType_Spec pool_spec = {
 
 /* ---- five pools at once */
 
+/* The five numbers of a Budget, LAW_OPEN where it states none. 0, or -1 with an exception set. */
+static int
+limits_of(PyObject *budget, int64_t limits[LAW_COMPONENTS])
+{
+    PyObject *stated = PyObject_CallMethod(budget, "as_tuple", NULL);
+    int failed = stated == NULL ? -1 : 0;
+    if (failed == 0 && (!PyTuple_Check(stated) || PyTuple_GET_SIZE(stated) != LAW_COMPONENTS)) {
+        PyErr_Format(PyExc_TypeError, "%R is not a Budget", budget);
+        failed = -1;
+    }
+    for (int c = 0; failed == 0 && c < LAW_COMPONENTS; c++) {
+        failed = left_from(PyTuple_GET_ITEM(stated, c), &limits[c]) ? 0 : -1;
+    }
+    Py_XDECREF(stated);
+    return failed;
+}
+
 /* The tuple of five pools of a root nursery: a new reference, or NULL with an exception set. `budget` is a Budget. */
 PyObject *
 pools_root(State *st, PyObject *budget)
 {
-    PyObject *limits = PyObject_CallMethod(budget, "as_tuple", NULL);
-    if (limits == NULL) {
-        return NULL;
-    }
-    if (!PyTuple_Check(limits) || PyTuple_GET_SIZE(limits) != LAW_COMPONENTS) {
-        PyErr_Format(PyExc_TypeError, "%R is not a Budget", budget);
-        Py_DECREF(limits);
+    int64_t limits[LAW_COMPONENTS];
+    if (limits_of(budget, limits) < 0) {
         return NULL;
     }
     PyObject *pools = PyTuple_New(LAW_COMPONENTS);
     for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
-        int64_t left;
-        Pool *pool = left_from(PyTuple_GET_ITEM(limits, c), &left) ? pool_alloc(st->Pool) : NULL;
+        Pool *pool = pool_alloc(st->Pool);
         if (pool == NULL) {
             Py_CLEAR(pools);
             break;
         }
-        law_pool_init(&pool->account, left);
+        law_pool_init(&pool->account, limits[c]);
         PyTuple_SET_ITEM(pools, c, (PyObject *)pool);
     }
-    Py_DECREF(limits);
     return pools;
+}
+
+/* The tuple of five pools of a new task or nursery: its own where `budget`, which `parents` can afford, states a number,
+ * shared elsewhere. All are made before anything is lent: NULL with an exception set, and then nothing has changed. */
+PyObject *
+pools_derive(State *st, PyObject *parents, PyObject *budget)
+{
+    int64_t limits[LAW_COMPONENTS];
+    PyObject *pools = limits_of(budget, limits) < 0 ? NULL : PyTuple_New(LAW_COMPONENTS);
+    for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
+        Pool *parent = pool_of(parents, c);
+        PyObject *pool = limits[c] == LAW_OPEN ? Py_NewRef((PyObject *)parent) : (PyObject *)pool_alloc(st->Pool);
+        if (pool == NULL) {
+            Py_CLEAR(pools);
+            break;
+        }
+        PyTuple_SET_ITEM(pools, c, pool);
+    }
+    for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
+        if (limits[c] != LAW_OPEN) {
+            pool_set_parent(pool_of(pools, c), pool_of(parents, c));
+            law_pool_lend(&pool_of(parents, c)->account, &pool_of(pools, c)->account, limits[c]);
+        }
+    }
+    return pools;
+}
+
+/* Take back what `pools_pay` charged, for something that came to nothing. */
+void
+pools_refund(PyObject *pools, const LawCost *cost)
+{
+    for (unsigned i = 0; i < cost->n; i++) {
+        LawPool *account = &pool_of(pools, cost->component[i])->account;
+        account->spent -= (uint64_t)cost->amount[i];
+        account->left += account->left == LAW_OPEN ? 0 : cost->amount[i];
+    }
 }
 
 /* Close those pools that are not shared with the maker. Cannot fail: the rules stop what would. */

@@ -63,10 +63,9 @@ receive_dealloc(Receive *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    State *st = self->end->channel->st;
-    FreeList *free = type == st->Next ? &st->free_nexts : &st->free_receives;
+    State *st = state_left(type);
     Py_CLEAR(self->end);
-    if (!free_give(free, (PyObject *)self)) {
+    if (st == NULL || !free_give(type == st->Next ? &st->free_nexts : &st->free_receives, (PyObject *)self)) {
         PyObject_GC_Del(self);
     }
     Py_DECREF(type);
@@ -117,8 +116,9 @@ receive_get(Receive *self, PyObject *Py_UNUSED(unused))
     }
     if (channel->buffer.length > 0) {
         PyObject *value = ring_take(&channel->buffer);
-        if (channel_refill(channel) < 0 || channel_settle(channel) < 0) {
-            Py_CLEAR(value);
+        if ((channel_refill(channel) < 0 || channel_settle(channel) < 0)
+            && (channel->kernel == NULL || k_doom(channel->kernel) < 0)) {
+            Py_CLEAR(value); /* only a channel that nobody ever waited on; else the value is not lost */
         }
         return value;
     }
@@ -226,8 +226,11 @@ next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
         return NULL;
     }
-    PyObject *closed = PyDict_GetItemString(self->end->channel->st->law, "ChannelClosed");
-    if (self->end->open && closed != NULL && PyErr_GivenExceptionMatches(args[0], closed)) {
+    PyObject *closed = law_told(self->end->channel->st->law, "ChannelClosed");
+    if (closed == NULL) {
+        return NULL;
+    }
+    if (self->end->open && PyErr_GivenExceptionMatches(args[0], closed)) {
         PyErr_SetNone(PyExc_StopAsyncIteration);
     }
     else {

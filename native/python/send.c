@@ -62,10 +62,10 @@ send_dealloc(Send *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, send_dealloc) /* a program may send a send of a send of … */
-    State *st = self->end->channel->st;
+    State *st = state_left(type);
     Py_CLEAR(self->value);
     Py_CLEAR(self->end);
-    if (!free_give(&st->free_sends, (PyObject *)self)) {
+    if (st == NULL || !free_give(&st->free_sends, (PyObject *)self)) {
         PyObject_GC_Del(self);
     }
     Py_DECREF(type);

@@ -118,7 +118,7 @@ leave_lists(Task *self)
     self->bare = 0;
 }
 
-static int
+int
 task_clear(Task *self)
 {
     leave_lists(self);
@@ -136,7 +136,7 @@ void
 task_dealloc(Task *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    State *st = PyType_GetModuleState(type);
+    State *st = state_left(type);
     PyObject_GC_UnTrack(self);
     task_clear(self);
     Py_CLEAR(self->name);

@@ -240,7 +240,7 @@ static void
 timer_dealloc(Timer *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    State *st = state_of(type);
+    State *st = state_left(type);
     PyObject_GC_UnTrack(self);
     timer_clear(self);
     if (st == NULL || !free_give(&st->free_timers, (PyObject *)self)) {

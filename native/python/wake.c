@@ -94,11 +94,22 @@ as_kernel(PyObject *self, PyObject *thing)
     return (Kernel *)thing;
 }
 
+/* The kernel among the two arguments of an answer; NULL with TypeError set, also for a wait that was never made. */
+static Kernel *
+kernel_to_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n != 2 || self->task == NULL) {
+        PyErr_SetString(PyExc_TypeError, "a wait of a task is answered with a kernel and a value");
+        return NULL;
+    }
+    return as_kernel((PyObject *)self, args[0]);
+}
+
 /* The operation took effect: the task resumes with its result. */
 static PyObject *
 wait_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
 {
-    Kernel *k = n == 2 ? as_kernel((PyObject *)self, args[0]) : NULL;
+    Kernel *k = kernel_to_answer(self, args, n);
     LawNotice notice;
     if (k == NULL || k_wake(k, self->task, self->generation, args[1], NULL, true, &notice) < 0) {
         return NULL;
@@ -110,7 +121,7 @@ wait_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 wait_refuse(Wait *self, PyObject *const *args, Py_ssize_t n)
 {
-    Kernel *k = n == 2 ? as_kernel((PyObject *)self, args[0]) : NULL;
+    Kernel *k = kernel_to_answer(self, args, n);
     LawNotice notice;
     if (k == NULL || k_wake(k, self->task, self->generation, NULL, args[1], false, &notice) < 0) {
         return NULL;

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -121,8 +121,10 @@ class _Registry(capability.Registry):
         super().acquire(task, capability, limit_name, operation)
 
     def release(self, capability: Capability) -> None:
-        self.kernel.settle_uses()
-        super().release(capability)
+        try:
+            self.kernel.settle_uses()
+        finally:  # without memory for the one, the other is not left undone
+            super().release(capability)
 
 
 class _Tasks(Mapping[int, Any]):
@@ -141,6 +143,12 @@ class _Tasks(Mapping[int, Any]):
 
     def __getitem__(self, id: int) -> Any:
         return self._all()[id]
+
+    def values(self) -> ValuesView[Any]:
+        return self._all().values()  # a Mapping's own would look each of them up again
+
+    def items(self) -> ItemsView[int, Any]:
+        return self._all().items()
 
     def _all(self) -> dict[int, Any]:
         found: list[Any] = []
@@ -234,11 +242,6 @@ def _acquire_spawn(kernel: Any, into: Any, spawner: Any, permit: CapSpawn) -> No
     kernel.registry.acquire(spawner, permit, "max_tasks", f"spawn into {into.name}")
 
 
-def _afford(pools: budget.Pools, asked: budget.Budget) -> tuple[budget.Budget, budget.Pools]:
-    granted = budget.affordable(pools, asked)
-    return granted, budget.derive(pools, granted)
-
-
 def _nursery_capabilities(kernel: Any, owner: Any, passed: Any) -> capability.Capabilities:
     if passed is None:
         return capability.inheritable(owner.capabilities)
@@ -308,7 +311,7 @@ def _adopt() -> None:
         "spawn_permit": _spawn_permit,
         "spawn_budget": _spawn_budget,
         "acquire_spawn": _acquire_spawn,
-        "afford": _afford,
+        "affordable": budget.affordable,
         "nursery_capabilities": _nursery_capabilities,
         "settle_estate": law.Kernel.settle_estate,
         "cleanup_too_long": _cleanup_too_long,

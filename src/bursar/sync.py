@@ -125,7 +125,8 @@ class Semaphore(_Shared):
 
     def take_back(self, permit: HeldPermit) -> None:
         """A permit was released: it goes to whoever waits longest, or back into the store."""
-        del self._holders[permit]
+        if self._holders.pop(permit, self) is self:
+            return  # for want of memory it was never handed out
         if self.waiters:
             assert self.kernel is not None, "only a bound object has waiters"
             wait = self.waiters.take_oldest()
@@ -172,8 +173,9 @@ class _Acquire(_Queued["HeldPermit"]):
         return self._semaphore.value > 0
 
     def take(self, kernel: Kernel, task: Task) -> HeldPermit:
+        permit = self._semaphore.give(kernel, task)
         self._semaphore.take_one()
-        return self._semaphore.give(kernel, task)
+        return permit
 
     def blockers(self) -> Iterable[Task]:
         return self._semaphore.holders()

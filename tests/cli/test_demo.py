@@ -137,7 +137,7 @@ def test_an_output_that_knows_no_unicode(bursar):
     assert fingerprint(bursar("demo", PYTHONIOENCODING="ascii"))
 
 
-def test_a_kernel_that_is_not_built_is_refused(bursar):
-    answer = bursar("demo", BURSAR_KERNEL="native")
+def test_a_kernel_that_is_not_there_is_refused(bursar):
+    answer = bursar("demo", BURSAR_KERNEL="fast")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "not built yet" in answer.stderr
+    assert "no such kernel" in answer.stderr

@@ -1,5 +1,6 @@
 """The documents hold what they say: their programs run and print what is shown, their links lead somewhere, the
-reference names everything that is public, and the worked values of the chain come out of the law.
+reference names everything that is public, the worked values of the chain come out of the law, and the records of the
+native kernel are as large as is said.
 
 Fences have a meaning here:
 
@@ -8,6 +9,7 @@ Fences have a meaning here:
     text              only ever that expected output
     python-fragment   a piece of a program: it must compile, top-level await allowed
     sh                commands: the make targets and the bursar commands in it must exist
+    c                 an excerpt of native/: each of its lines must be found there
     (none)            a drawing
 """
 
@@ -18,6 +20,9 @@ import gc
 import inspect
 import io
 import re
+import sys
+import sysconfig
+import types
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +41,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("docs/**/*.md"),
     ]
 )
-LANGUAGES = {"python", "text", "python-fragment", "sh", ""}
+LANGUAGES = {"python", "text", "python-fragment", "sh", "c", ""}
 
 
 class Block(NamedTuple):
@@ -102,11 +107,22 @@ def prose(document: Path) -> str:
     return "\n".join(lines)
 
 
+def native_extension() -> types.ModuleType:
+    """Skips where there is none."""
+    try:
+        from bursar import _native
+    except ImportError:
+        pytest.skip("this build has no native extension")
+    return _native
+
+
 # ---- programs
 
 
 @pytest.mark.parametrize("block", of("python"), ids=str)
 def test_a_program_prints_what_is_shown(block):
+    if "meter_memory=True" in block.text:
+        native_extension()
     source = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the document
     code = compile(source, block.file, "exec", dont_inherit=True)
     printed = io.StringIO()
@@ -121,6 +137,12 @@ def test_fragments_compile():
     for block in of("python-fragment"):
         source = "\n" * (block.line - 1) + block.text
         compile(source, block.file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def test_excerpts_are_found_in_the_sources():
+    sources = [path.read_text(encoding="utf-8") for path in ROOT.glob("native/**/*.[ch]")]
+    lines = {line for source in sources for line in source.splitlines()}
+    assert not [f"{block}: {line}" for block in of("c") for line in block.text.splitlines() if line not in lines]
 
 
 def test_every_fence_has_a_known_language():
@@ -179,11 +201,15 @@ def test_every_page_is_in_the_index():
     assert not {page for page in ROOT.glob("docs/**/*.md") if page != index} - linked
 
 
-@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "HACKING.md"])
+INTERNALS = [f"docs/internals/{name}.md" for name in ("native-kernel", "memory")]
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "HACKING.md", *INTERNALS])
 def test_source_files_that_are_named_exist(name):
-    """Paths in code spans: `law/decide.py` is a file of the package, `tests/...` one of the checkout."""
-    named = re.findall(r"`([\w/]+\.(?:py|c|pyi))`", prose(ROOT / name))
-    roots = (ROOT, ROOT / "src" / "bursar")
+    """Paths in code spans: `law/decide.py` in the package, `task.c` in the C kernel, `tests/...` in the checkout."""
+    named = re.findall(r"`([\w/]+\.(?:py|c|h|pyi))`", prose(ROOT / name))
+    roots = (ROOT, ROOT / "src" / "bursar", ROOT / "native" / "python")
+    assert named
     assert not [path for path in named if not any((root / path).exists() for root in roots)]
 
 
@@ -338,3 +364,15 @@ def test_worked_values_of_the_streams():
     for seed, purpose, *draws in table("Stream"):
         stream = chain.Stream(number(seed), number(purpose))
         assert [f"{stream.next():016x}" for _ in draws] == draws
+
+
+# ---- the records of the native kernel
+
+
+@pytest.mark.skipif(sys.maxsize < 2**32 or bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="other sizes")
+def test_the_records_are_as_large_as_is_said():
+    native = native_extension()
+    page = (ROOT / "docs" / "internals" / "native-kernel.md").read_text(encoding="utf-8")
+    said = re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)
+    assert len(said) > 5
+    assert said == [(name, str(getattr(native, name).__basicsize__)) for name, _ in said]

@@ -1,7 +1,9 @@
 """The tests in C: native/ is configured, built with warnings as errors, and ctest runs what was built."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,11 @@ import pytest
 NATIVE = Path(__file__).parents[2] / "native"
 
 
+BESIDE = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # cmake comes with the test tools
+
+
 def needed(program: str) -> str:
-    found = shutil.which(program)
+    found = shutil.which(program, path=BESIDE)
     if found is None:
         pytest.skip(f"needs {program} on the path")
     return found
@@ -45,11 +50,29 @@ def listed(pattern: str) -> set[str]:
     return {f"{path.parent.name}/{path.stem}" for path in Path(__file__).parent.glob(pattern)}
 
 
+@pytest.mark.timeout(900)
 def test_everything_in_c(tmp_path):
     folder = built(tmp_path)
-    said = run(needed("ctest"), "--test-dir", str(folder), "--output-on-failure", "--no-tests=error")
-    missing = {name for name in listed("law/test_*.c") if name not in said}
+    ctest = (needed("ctest"), "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "-LE", "long")
+    said = run(*ctest, "--parallel", "2")
+    missing = {name for part in ("law", "fiber") for name in listed(f"{part}/test_*.c") if name not in said}
     assert not missing, f"ctest does not know {missing}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+def test_the_long_forms_in_c(tmp_path):
+    folder = built(tmp_path)
+    run(needed("ctest"), "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "-L", "long")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_fibers_under_the_sanitizers(tmp_path, sanitizers):
+    need_sanitizers(needed("gcc"), tmp_path)
+    options = (f"-DCMAKE_C_COMPILER={needed('gcc')}", f"-DBURSAR_SANITIZE={sanitizers}")
+    folder = built(tmp_path / "build", *options, target="fiber_tests")
+    run(needed("ctest"), "--test-dir", str(folder), "-R", "^fiber/", "--output-on-failure", "--no-tests=error")
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

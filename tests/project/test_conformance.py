@@ -174,7 +174,9 @@ def source(where: str) -> Path:
 
 @cache
 def defined(path: Path) -> set[str]:
-    """The names that can stand behind `::`: functions, classes, `Class::method`, assigned test classes."""
+    """The names that can stand behind `::`: functions, classes, `Class::method`, assigned test classes; in C, tests."""
+    if path.suffix == ".c":
+        return set(re.findall(r"^(test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -302,6 +304,7 @@ GOOD = Row("x", "words", ["errors.py"], [f"{HERE}::test_ids_are_unique"], "held"
         (GOOD._replace(shown_by=["tests/nothing.py::test_a"]), "no test file tests/nothing.py"),
         (GOOD._replace(shown_by=[f"{HERE}::rows"]), "rows names no test"),
         (GOOD._replace(shown_by=[f"{HERE}::test_none"]), "no test_none in"),
+        (GOOD._replace(shown_by=["tests/native/law/test_chain.c::test_none"]), "no test_none in"),
         (GOOD._replace(status="room: compiler"), "errors.py is not in room compiler"),
         (GOOD._replace(status="room: compiler", where=["compiler/"]), "claims a test for a room"),
     ],

@@ -1,7 +1,6 @@
 """`bursar info`: what is installed here and which kernel runs a program.
 
-The native extension and the native kernel are two things: the extension may be present while the kernel is
-not in it yet. Both are reported, and what it means that one is absent is said in words.
+The native extension holds the native kernel; where it is absent, what that means is said in words.
 """
 
 from __future__ import annotations

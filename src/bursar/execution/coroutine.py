@@ -158,6 +158,8 @@ class Driver:
         except AssertionError:
             raise  # a bug of ours must not look like a mistake of the task
         except Exception as refused:
+            if self.kernel.current is not task:
+                raise  # the poll is over: the task waits, and cannot be told
             if isinstance(refused, CapabilityDenied):
                 self.kernel.note("capability_denied", task, refused)
             return None, refused
@@ -236,6 +238,8 @@ class Coroutines(Driver):
 
     def close(self, task: Task) -> None:
         """Make the program's code leave, without hearing what it awaits."""
+        if task.work is None:
+            return  # there was no memory left to give it code
         close = (
             partial(task.context.run, task.work.close) if self.meter is None else partial(self.meter.close_work, task)
         )

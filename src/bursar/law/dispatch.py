@@ -147,9 +147,10 @@ class Dispatch:
         if self.draining_regions:
             return True
         while self.draining_holders:
-            if next(iter(self.draining_holders)).obligations:
+            holder = next(iter(self.draining_holders))
+            if holder.obligations:
                 return True
-            self.draining_holders.popitem(last=False)
+            del self.draining_holders[holder]
         return False
 
     def _begin(self, worker: Worker, task: Task, lane: Lane, limit: int) -> None:

@@ -1,0 +1,141 @@
+/* An allocator that fails once, for test_faults.py: the n-th request for memory that is made while it is on, either of
+ * all or of those that the kernel in C makes: those with its code on the stack above the innermost Python frame. (The
+ * interpreter itself is not spotless: 3.11 leaks the arguments of a call for whose frame there is no memory.)
+ *
+ * It sits in front of the interpreter's own allocators (PyMem and PyObject, not PyMem_Raw, which also serves threads
+ * that do not hold the GIL), passes everything on, and counts. It is never taken out: blocks may be freed at any time.
+ */
+
+#define _GNU_SOURCE /* dladdr */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 40 }; /* frames to look at: no call of the kernel goes deeper before it is back in Python */
+
+static PyMemAllocatorEx below[2]; /* of PYMEM_DOMAIN_MEM and PYMEM_DOMAIN_OBJ */
+static bool installed, on, kernel_only;
+static unsigned long long count, fail_at, failed;
+
+/* Whether the kernel asks. */
+static bool
+by_kernel(void)
+{
+    void *stack[DEPTH_MAX];
+    int depth = backtrace(stack, DEPTH_MAX);
+    for (int i = 0; i < depth; i++) {
+        Dl_info info;
+        if (dladdr(stack[i], &info) == 0) {
+            continue;
+        }
+        if (info.dli_fname != NULL && strstr(info.dli_fname, "/_native.") != NULL) {
+            return true;
+        }
+        if (info.dli_sname != NULL && strcmp(info.dli_sname, "_PyEval_EvalFrameDefault") == 0) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Whether this request is the one. */
+static bool
+fails(void)
+{
+    if (!on || (kernel_only && !by_kernel())) {
+        return false;
+    }
+    count += 1;
+    if (count == fail_at) {
+        failed += 1;
+        return true;
+    }
+    return false;
+}
+
+static void *
+failing_malloc(void *ctx, size_t size)
+{
+    PyMemAllocatorEx *next = ctx;
+    return fails() ? NULL : next->malloc(next->ctx, size);
+}
+
+static void *
+failing_calloc(void *ctx, size_t n, size_t size)
+{
+    PyMemAllocatorEx *next = ctx;
+    return fails() ? NULL : next->calloc(next->ctx, n, size);
+}
+
+static void *
+failing_realloc(void *ctx, void *block, size_t size)
+{
+    PyMemAllocatorEx *next = ctx;
+    return fails() ? NULL : next->realloc(next->ctx, block, size);
+}
+
+static void
+failing_free(void *ctx, void *block)
+{
+    PyMemAllocatorEx *next = ctx;
+    next->free(next->ctx, block);
+}
+
+/* arm(n, kernel_only): from the next `resume` on, the n-th request fails; 0: none does. */
+static PyObject *
+arm(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long at;
+    int only;
+    if (!PyArg_ParseTuple(args, "Kp", &at, &only)) {
+        return NULL;
+    }
+    if (!installed) {
+        PyMemAllocatorDomain domains[] = {PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ};
+        for (int i = 0; i < 2; i++) {
+            PyMem_GetAllocator(domains[i], &below[i]);
+            PyMemAllocatorEx mine = {&below[i], failing_malloc, failing_calloc, failing_realloc, failing_free};
+            PyMem_SetAllocator(domains[i], &mine);
+        }
+        installed = true;
+    }
+    on = false;
+    count = failed = 0;
+    fail_at = at;
+    kernel_only = only != 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+resume(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    on = true;
+    Py_RETURN_NONE;
+}
+
+/* pause() -> (requests so far, how many of them failed) */
+static PyObject *
+pause_(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    on = false;
+    return Py_BuildValue("KK", count, failed);
+}
+
+static PyMethodDef methods[] = {
+    {"arm", arm, METH_VARARGS, NULL},
+    {"resume", resume, METH_NOARGS, NULL},
+    {"pause", pause_, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "failing", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC
+PyInit_failing(void)
+{
+    return PyModule_Create(&definition);
+}

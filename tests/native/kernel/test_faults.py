@@ -1,0 +1,385 @@
+"""Every request for memory fails in turn, in every scenario: nothing may be lost, leaked or left half done.
+
+A scenario is run again and again, with the first, the second, the third … request for memory failing, until none is
+left to fail. Each time the run either ends with the MemoryError, or goes on, and then every invariant of the law holds
+between two calls of the kernel, and all tasks come to an end. Whatever it came to, no record outlives it.
+
+This runs in a process of its own (see `main`): the allocator stays in place until the interpreter ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import bursar
+from bursar import Budget
+from bursar.execution.coroutine import start
+from bursar.kernel import NATIVE
+from bursar.law.invariants import check
+
+HERE = Path(__file__).parent
+DECISIONS_MAX = 2000  # no scenario needs half of it
+USED_AT_ONCE = 20  # no scenario has more records of one kind at a time
+EVERY = 20  # runs between two counts of the records
+
+
+# ---- scenarios
+
+
+async def nothing():
+    pass
+
+
+async def spawn_and_join():
+    async with bursar.nursery() as nursery:
+        for _ in range(3):
+            nursery.spawn(nothing)
+
+
+async def spawn_with_budgets():
+    async with bursar.nursery(budget=Budget(ops=500, spawns=5), name="n") as nursery:
+        nursery.spawn(nothing, name="a", budget=Budget(ops=20, channel_ops=3))
+        nursery.spawn(nothing, budget=Budget(ops=30, spawns=1))
+
+
+async def nested():
+    async def layer(depth):
+        async with bursar.nursery() as nursery:
+            if depth:
+                nursery.spawn(layer, depth - 1)
+                nursery.spawn(layer, depth - 1)
+            await bursar.checkpoint()
+
+    await layer(2)
+
+
+async def rendezvous():
+    await _talk(0)
+
+
+async def buffered():
+    await _talk(2)
+
+
+async def _talk(capacity):
+    tx, rx = bursar.channel(capacity)
+
+    async def sender():
+        for i in range(4):
+            await tx.send([i])
+        tx.close()
+
+    got = []
+    async with bursar.nursery() as nursery:
+        nursery.spawn(sender)
+        async for value in rx:
+            got.append(value)
+    assert got == [[0], [1], [2], [3]], f"a value was lost: {got}"
+
+
+async def _sleep(seconds):
+    await bursar.sleep(seconds)
+
+
+async def sleeping():
+    async with bursar.nursery() as nursery:
+        nursery.spawn(_sleep, 2)
+        nursery.spawn(_sleep, 1)
+        try:
+            async with bursar.timeout(0.5):
+                await bursar.sleep(3)
+        except TimeoutError:
+            pass
+
+
+async def cancelling():
+    async def cleaned_up():
+        try:
+            await bursar.sleep(10)
+        finally:
+            async with bursar.shield():
+                await bursar.sleep(1)
+
+    async def parent():
+        async with bursar.nursery() as inner:
+            inner.spawn(cleaned_up)
+            await bursar.Event().wait()
+
+    async with bursar.nursery() as nursery:
+        nursery.spawn(parent)
+        nursery.spawn(cleaned_up)
+        await bursar.sleep(1)
+        nursery.cancel("enough")
+
+
+async def events():
+    event = bursar.Event()
+    async with bursar.nursery() as nursery:
+        for _ in range(3):
+            nursery.spawn(_wait_for, event)
+        await bursar.checkpoint()
+        event.set()
+
+
+async def _wait_for(event):
+    await event.wait()
+
+
+async def awaiting_tasks():
+    async def value():
+        await bursar.checkpoint()
+        return object()
+
+    async def waits():
+        await task
+
+    async with bursar.nursery() as nursery:
+        task = nursery.spawn(value)
+        nursery.spawn(waits)
+        nursery.spawn(waits)
+        await task
+
+
+async def failing_child():
+    async def fails():
+        raise ValueError("on purpose")
+
+    try:
+        async with bursar.nursery() as nursery:
+            nursery.spawn(_sleep, 5)
+            nursery.spawn(fails)
+    except ExceptionGroup:
+        pass
+
+
+async def exhausted():
+    async def spends():
+        while True:
+            await bursar.checkpoint()
+
+    try:
+        async with bursar.nursery() as nursery:
+            nursery.spawn(spends, budget=Budget(ops=5))
+    except ExceptionGroup:
+        pass
+
+
+async def selecting():
+    tx, rx = bursar.channel(0)
+    event = bursar.Event()
+
+    async def chooses():
+        for _ in range(2):
+            await bursar.select(rx.receive(), event.wait(), bursar.sleep(5))
+
+    async with bursar.nursery() as nursery:
+        nursery.spawn(chooses)
+        await bursar.checkpoint()
+        await tx.send("x")
+        event.set()
+
+
+async def locking():
+    lock = bursar.Lock()
+
+    async def holds():
+        async with lock:
+            await bursar.checkpoint()
+
+    async with bursar.nursery() as nursery:
+        for _ in range(3):
+            nursery.spawn(holds)
+
+
+SCENARIOS = [
+    spawn_and_join,
+    spawn_with_budgets,
+    nested,
+    rendezvous,
+    buffered,
+    sleeping,
+    cancelling,
+    events,
+    awaiting_tasks,
+    failing_child,
+    exhausted,
+    selecting,
+    locking,
+]
+
+
+# ---- one run with one failure
+
+
+class Lost(Exception):
+    """A task waits for ever, or an invariant does not hold."""
+
+
+def one_run(failing, hoard, scenario, n, observed, kernel_only):
+    """(requests for memory, whether one failed, the error that ended the run)."""
+    hoard.empty_lists()
+    runtime = bursar.Runtime(clock="virtual")
+    kernel = runtime.kernel
+    kernel.thread = runtime.thread
+    if observed:
+        kernel.observe(lambda *_: None)
+    main = kernel.spawn(kernel.root, name="main", pinned=True)
+    start(main, scenario, ())
+    failing.arm(n, kernel_only)
+    error = None
+    steps = 0
+    try:
+        while kernel.live:
+            steps += 1
+            if steps > DECISIONS_MAX:
+                raise Lost("the run does not end")
+            failing.resume()
+            task = kernel.step()
+            if task is not None:
+                runtime.driver.poll(task)
+                kernel.step_over(task)
+            failing.pause()
+            if task is None:
+                deadline_ns = kernel.timers.next_deadline_ns()
+                if deadline_ns is None:
+                    raise Lost(f"{list(kernel.tasks.values())} wait for ever")
+                failing.resume()
+                kernel.advance(deadline_ns)
+                failing.pause()
+            try:
+                check(kernel)
+            except AssertionError as broken:
+                raise Lost(f"an invariant does not hold: {broken}") from broken
+    except MemoryError as ended:
+        error = ended
+    count, failed = failing.pause()
+    if error is None and failed == 0:
+        assert main.outcome.kind.name == "OK", main.outcome
+    if error is None and main.outcome is not None and main.outcome.error is not None:
+        told(main.outcome.error)
+    runtime.pump.stop(error)
+    return count, failed, error
+
+
+def told(error):
+    """What the main task failed with is for want of memory, and nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            told(inner)
+    elif not isinstance(error, MemoryError) and "returned NULL without" not in str(error):  # the interpreter's own
+        causes = (error.__cause__, error.__context__)
+        if not any(isinstance(cause, MemoryError) for cause in causes):
+            raise Lost(f"{error!r} is not for want of memory") from error
+
+
+class Hoard:
+    """Keeps records of every kind that is used again, so that a run finds none and has to ask for memory."""
+
+    def __init__(self):
+        self.kernel = bursar.Runtime(clock="virtual").kernel
+        self.ends = bursar.channel(0)
+        self.kept = []
+
+    def empty_lists(self):
+        tx, rx = self.ends
+        for _ in range(USED_AT_ONCE):
+            task = self.kernel.spawn(self.kernel.root)
+            self.kernel.timers.arm(1, 0, task)
+            self.kept += [task, bursar.Task(self.kernel, task), tx.send(None), rx.receive()]
+        gc.collect()  # which also empties the interpreter's own lists
+
+
+def records(hoard):
+    """How many objects of the kernel live, by type; none are hoarded."""
+    hoard.__init__()
+    gc.collect()
+    counts = {}
+    for thing in gc.get_objects():
+        kind = type(thing)
+        if kind.__module__.startswith("bursar"):
+            counts[kind.__qualname__] = counts.get(kind.__qualname__, 0) + 1
+    return counts
+
+
+def main(argv):
+    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|observed|all`.
+
+    Quiet and observed, the kernel's own requests fail, with an observer or without; all: also those of the interpreter
+    and of the Python parts, which may leak then, but lose nobody.
+    """
+    spec = importlib.util.spec_from_file_location("failing", argv[1])
+    failing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(failing)
+    scenario = next(s for s in SCENARIOS if s.__name__ == argv[2])
+    observed, kernel_only = "observed" in argv[3:], "all" not in argv[3:]
+    hoard = Hoard()
+    for _ in range(3):
+        one_run(failing, hoard, scenario, 0, observed, kernel_only)
+    before = records(hoard)
+    n, ended, went_on, problems = 1, 0, 0, []
+    while True:
+        try:
+            count, failed, error = one_run(failing, hoard, scenario, n, observed, kernel_only)
+        except Lost as lost:
+            failing.pause()
+            problems.append(f"request {n}: {lost}")
+            failed, error = 1, lost
+            lost.__traceback__ = None
+        if not failed and n > count:
+            break
+        ended += error is not None
+        went_on += error is None
+        error = None  # or it would hold the run
+        if n % EVERY == 0 and kernel_only:
+            after = records(hoard)
+            if after != before:
+                grown = {k: (before.get(k, 0), v) for k, v in after.items() if v != before.get(k, 0)}
+                problems.append(f"up to request {n}: leaked {grown}")
+                before = after
+        n += 1
+    after = records(hoard)
+    if after != before and kernel_only:
+        problems.append(f"leaked { ({k: (before.get(k, 0), v) for k, v in after.items() if v != before.get(k, 0)}) }")
+    print(f"{scenario.__name__}: {n - 1} requests failed in turn; {ended} ended the run, {went_on} did not")
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+# ---- the tests
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    """The allocator, built for this interpreter."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    if not NATIVE:
+        pytest.skip("for the native kernel")
+    made = tmp_path_factory.mktemp("failing") / "failing.so"
+    include = sysconfig.get_paths()["include"]
+    command = [compiler, "-shared", "-fPIC", "-O1", f"-I{include}", str(HERE / "failing.c"), "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@pytest.mark.parametrize("mode", ["quiet", "observed", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
+    command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    assert "requests failed in turn" in done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

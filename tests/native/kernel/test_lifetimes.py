@@ -1,0 +1,557 @@
+"""Nothing that a task ever held stays behind: objects, references and memory, over many lives of every kind.
+
+Each life is one run. After some to warm up (caches, lists of free records) the objects of the kernel are counted by
+type, and so are the references to what every task touches (None, the types, the law's own constants); after many more
+lives both must be the same, whatever those lives came to. That every reference is shown to the collector is tested
+apart: each kind of record is put into a ring through each of its references.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import resource
+import sys
+import types
+import weakref
+from collections import Counter
+
+import pytest
+
+import bursar
+from bursar.errors import Cancelled
+from bursar.execution.coroutine import start
+from bursar.kernel import NATIVE
+from bursar.law.budget import UNSTATED
+from bursar.law.state import OutcomeKind
+from bursar.request import SUSPENDED
+
+if not NATIVE:
+    pytest.skip("for the native kernel", allow_module_level=True)
+
+from bursar import _native
+
+BATCH = 100  # tasks of one run
+QUICK = 10_000  # lives of each kind in `make test`
+LONG = 500_000  # in `make test-all`: with 21 kinds, ten million
+GROWTH_MAX = 4_000_000  # bytes by which the process may grow meanwhile: arenas that are half full
+SLACK = 30  # references by which a count may differ: what the interpreter itself keeps or drops meanwhile
+
+
+def run(main, *args):
+    return bursar.Runtime(clock="virtual").run(main, *args)
+
+
+# ---- lives that come to their end
+
+
+async def ok():
+    return object()
+
+
+async def failed():
+    raise ValueError("on purpose")
+
+
+async def returns_itself_in_a_ring():
+    ring = []
+    ring.append(ring)
+    return ring
+
+
+async def raises_a_held_traceback():
+    try:
+        raise KeyError("held")
+    except KeyError as error:
+        held = error  # a ring: the frame holds the error, whose traceback holds the frame
+        raise RuntimeError("from it") from held
+
+
+async def many(life):
+    async with bursar.nursery(cancel_on_failure=False) as nursery:
+        for _ in range(BATCH):
+            nursery.spawn(life)
+
+
+# ---- lives that are cancelled where they wait
+
+
+async def in_sleep():
+    await bursar.sleep(100)
+
+
+async def in_send():
+    tx, _rx = bursar.channel(0)
+    await tx.send(object())
+
+
+async def in_receive():
+    _tx, rx = bursar.channel(0)
+    await rx.receive()
+
+
+async def in_event():
+    await bursar.Event().wait()
+
+
+async def in_join():
+    async with bursar.nursery() as inner:
+        inner.spawn(in_sleep)
+
+
+async def in_await_of_a_task():
+    async with bursar.nursery() as inner:
+        await inner.spawn(in_sleep)
+
+
+async def in_select():
+    _tx, rx = bursar.channel(0)
+    await bursar.select(rx.receive(), bursar.Event().wait(), bursar.sleep(50))
+
+
+async def in_timeout():
+    async with bursar.timeout(50):
+        await bursar.sleep(100)
+
+
+async def in_shield():
+    async with bursar.shield():
+        await bursar.sleep(2)
+    await bursar.checkpoint()
+
+
+async def in_checkpoint():
+    while True:
+        await bursar.checkpoint()
+
+
+async def in_lock():
+    lock = bursar.Lock()
+    async with lock, bursar.nursery() as inner:
+        inner.spawn(takes, lock)
+        await bursar.sleep(100)
+
+
+async def takes(lock):
+    async with lock:
+        pass
+
+
+async def in_reserve():
+    tx, _rx = bursar.channel(0)
+    await tx.reserve()
+
+
+async def cancelled(life):
+    async with bursar.nursery() as nursery:
+        for _ in range(BATCH):
+            nursery.spawn(life)
+        for _ in range(3):  # until all wait; virtual time would not pass while one of them runs
+            await bursar.checkpoint()
+        nursery.cancel("enough")
+
+
+# ---- lives that are dropped in the middle
+
+
+def half_run(main, *args):
+    """A runtime that is left alone after some steps, with whatever its tasks were at."""
+    runtime = bursar.Runtime(clock="virtual")
+    kernel = runtime.kernel
+    kernel.thread = runtime.thread
+    start(kernel.spawn(kernel.root, name="main", pinned=True), main, args)
+    for _ in range(BATCH + BATCH // 2):
+        task = kernel.step()
+        if task is None:
+            break
+        runtime.driver.poll(task)
+        kernel.step_over(task)
+
+
+async def mixture():
+    """At the end of `half_run` some of these wait, some are queued and some have never started."""
+    event = bursar.Event()
+    tx, rx = bursar.channel(1)
+
+    async def waits():
+        await event.wait()
+
+    async def sends():
+        for i in range(3):
+            await tx.send(i)
+
+    async with bursar.nursery() as nursery:
+        for life in (in_sleep, in_receive, in_event, in_join, in_timeout, in_shield, in_select, waits, sends):
+            for _ in range(BATCH // 10):
+                nursery.spawn(life)
+        await rx.receive()
+        await bursar.sleep(5)
+
+
+def never_started():
+    kernel = bursar.Runtime(clock="virtual").kernel
+    for _ in range(BATCH):
+        start(kernel.spawn(kernel.root), ok, ())
+    for task in kernel.root.children.values():
+        task.work.close()
+
+
+def in_a_ring_with_its_handle():
+    async def main():
+        box = []
+
+        async def holds():
+            own = box  # the frame holds the list, that the handle, that the task, and that the frame
+            await bursar.sleep(100)
+            del own
+
+        async with bursar.nursery() as nursery:
+            for _ in range(BATCH):
+                box.append(nursery.spawn(holds))
+            await bursar.sleep(50)
+
+    half_run(main)
+
+
+def ring_through_frames():
+    async def main():
+        async with bursar.nursery() as nursery:
+            for _ in range(BATCH):
+                nursery.spawn(raises_a_held_traceback)
+
+    with pytest.raises(BaseExceptionGroup):
+        run(main)
+
+
+def torn_down():
+    async def main():
+        async with bursar.nursery() as nursery:
+            for life in (in_sleep, in_send, in_event, in_join):
+                for _ in range(BATCH // 4):
+                    nursery.spawn(life)
+            await bursar.sleep(1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(BaseExceptionGroup):
+        run(main)
+
+
+def fails(life):
+    with pytest.raises(BaseExceptionGroup):
+        run(many, life)
+
+
+ENDING = [ok, returns_itself_in_a_ring]
+FAILING = [failed, raises_a_held_traceback]
+WAITING = [
+    in_sleep,
+    in_send,
+    in_receive,
+    in_event,
+    in_join,
+    in_await_of_a_task,
+    in_select,
+    in_timeout,
+    in_shield,
+    in_checkpoint,
+    in_lock,
+    in_reserve,
+]
+
+KINDS = {life.__name__: lambda life=life: run(many, life) for life in ENDING}
+KINDS |= {life.__name__: lambda life=life: fails(life) for life in FAILING}
+KINDS |= {f"cancelled {life.__name__}": lambda life=life: run(cancelled, life) for life in WAITING}
+KINDS |= {
+    "dropped in the middle": lambda: half_run(mixture),
+    "never started": never_started,
+    "in a ring with its handle": in_a_ring_with_its_handle,
+    "a ring through frames": ring_through_frames,
+    "torn down": torn_down,
+}
+
+
+# ---- counting
+
+TOUCHED = [
+    None,
+    True,
+    False,
+    (),
+    UNSTATED,
+    SUSPENDED,
+    OutcomeKind.OK,
+    OutcomeKind.FAILED,
+    OutcomeKind.CANCELLED,
+    Cancelled,
+]
+OF_LIVES = {
+    types.CoroutineType,
+    types.TracebackType,
+    contextvars.Context,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    Cancelled,
+}
+TYPES = [kind for kind in vars(_native).values() if isinstance(kind, type)]
+
+
+def objects():
+    """How many objects there are, by type: Bursar's own, and what the life of a coroutine is made of."""
+    gc.collect()
+    kinds = (type(thing) for thing in gc.get_objects())
+    return dict(
+        Counter(kind.__qualname__ for kind in kinds if kind.__module__.startswith("bursar") or kind in OF_LIVES)
+    )
+
+
+def references():
+    """To what every task touches: immortal objects and types."""
+    gc.collect()
+    return [sys.getrefcount(thing) for thing in [*TOUCHED, *TYPES]]
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def live(kind, times):
+    for _ in range(times):
+        KINDS[kind]()
+
+
+def flat(kind, lives):
+    live(kind, 5)
+    was, had, size = objects(), references(), resident()
+    live(kind, lives // BATCH)
+    now, have, grown = objects(), references(), resident() - size
+    left = {name: n - was.get(name, 0) for name, n in now.items() if n > was.get(name, 0)}
+    assert not left, "objects were left behind"
+    more = {str(thing)[:60]: b - a for thing, a, b in zip([*TOUCHED, *TYPES], had, have, strict=True) if b - a > SLACK}
+    less = {str(thing)[:60]: b - a for thing, a, b in zip([*TOUCHED, *TYPES], had, have, strict=True) if a - b > SLACK}
+    assert not more, f"references were left behind: {more}"
+    assert not less, f"references were given up that nobody had: {less}"
+    assert grown < GROWTH_MAX, f"{grown} bytes more"
+
+
+# ---- what the collector is shown
+
+
+class Mark:
+    """Can be watched, and can hold anything."""
+
+
+async def idle():
+    await bursar.sleep(1)
+
+
+def a_kernel():
+    runtime = bursar.Runtime(clock="virtual")
+    return runtime.kernel
+
+
+def a_task(kernel):
+    task = kernel.spawn(kernel.root, name="t")
+    start(task, ok, ())
+    task.work.close()
+    return task
+
+
+def ring_kernel(mark):
+    kernel = a_kernel()
+    mark.holds = kernel
+    return {"observer": lambda: kernel.observe(lambda *_: mark), "driver": lambda: setattr(kernel, "driver", mark)}
+
+
+def ring_task(mark):
+    kernel = a_kernel()
+    task = a_task(kernel)
+    mark.holds = (kernel, task)
+    names = ("context", "retry", "inbox", "error", "reason", "waiters", "obligations", "ending", "work")
+    return {name: lambda name=name: setattr(task, name, mark) for name in names}
+
+
+def ring_done_task(mark):
+    runtime = bursar.Runtime(clock="virtual")
+
+    async def main():
+        async with bursar.nursery() as nursery:
+            mark.holds = nursery.spawn(gives, mark)
+
+    async def gives(value):
+        return value
+
+    return {"outcome": lambda: runtime.run(main)}
+
+
+def ring_nursery(mark):
+    kernel = a_kernel()
+    mark.holds = kernel
+    names = ("reason", "ends", "ends_waiter", "exhausted_waiter", "capabilities")
+    fields = {name: lambda name=name: setattr(kernel.root, name, mark) for name in names}
+    lists = {
+        "failures": lambda: kernel.root.failures.append(mark),
+        "failed": lambda: kernel.root.failed.add(mark),
+        "exhausted": lambda: kernel.root.exhausted.update({1: mark}),
+    }
+    return fields | lists
+
+
+def ring_block(mark):
+    kernel = a_kernel()
+    block = _native.Block(a_task(kernel))
+    mark.holds = block
+    return {"reason": lambda: setattr(block, "reason", mark)}
+
+
+def ring_timer(mark):
+    kernel = a_kernel()
+    task = a_task(kernel)
+    mark.holds = (kernel, kernel.timers.arm(5, 0, task, mark))
+    return {"scope": lambda: None}
+
+
+def ring_timers(mark):
+    timers = _native.Timers()
+    mark.holds = timers
+    return {"observer": lambda: setattr(timers, "observer", mark)}
+
+
+def ring_entry(mark):
+    kernel = a_kernel()
+    entry = _native.Entry(a_task(kernel), mark)
+    mark.holds = (kernel, entry)
+    return {"operation": lambda: None, "token": lambda: setattr(entry, "token", mark)}
+
+
+def ring_wait_list(mark):
+    class Waits(_native.Wait):
+        pass
+
+    kernel = a_kernel()
+    waits, wait = _native.WaitList(), Waits(a_task(kernel))
+    wait.mark, mark.holds = mark, waits
+    return {"a wait": lambda: waits.join(wait)}
+
+
+def ring_channel(mark):
+    tx, rx = bursar.channel(5)
+    mark.holds = (tx, rx)
+
+    async def main():
+        await tx.send(mark)
+
+    return {"a buffered value": lambda: run(main)}
+
+
+def ring_send(mark):
+    tx, _rx = bursar.channel(0)
+    mark.holds = tx.send(mark)
+    return {"value": lambda: None}
+
+
+def ring_end(mark):
+    class End(_native.SendCore):
+        pass
+
+    end = End(_native.ChannelCore(1))
+    end.mark, mark.holds = mark, end
+    return {"a subclass": lambda: None}
+
+
+def ring_event(mark):
+    class Event(bursar.Event):
+        pass
+
+    event = Event()
+    event.mark, mark.holds = mark, event.wait()
+    return {"its request": lambda: None}
+
+
+def ring_request(mark):
+    class Asks(bursar.request.Request):
+        pass
+
+    asks = Asks()
+    asks.mark, mark.holds = mark, asks
+    return {"a subclass": lambda: None}
+
+
+def ring_handles(mark):
+    kernel = a_kernel()
+    mark.holds = (bursar.Task(kernel, a_task(kernel)), bursar.Nursery(kernel, kernel.root))
+    return {"a task's record": lambda: kernel.observe(lambda *_: mark)}
+
+
+def ring_view(mark):
+    kernel = a_kernel()
+    mark.holds = (kernel.injector, kernel.workers[0].pinned, kernel.root.children)
+    return {"its owner": lambda: kernel.observe(lambda *_: mark)}
+
+
+def ring_terms(mark):
+    kernel = a_kernel()
+    task = a_task(kernel)
+    mark.holds = (kernel, task)
+    return {"capabilities": lambda: setattr(task, "capabilities", {Mark: mark})}
+
+
+def ring_pool(mark):
+    kernel = a_kernel()
+    mark.holds = (kernel, kernel.root.pools)
+    return {"parent": lambda: kernel.observe(lambda *_: mark)}
+
+
+def ring_driver(mark):
+    runtime = bursar.Runtime(clock="virtual")
+    driver = runtime.driver
+    mark.holds = runtime
+    return {
+        "clock": lambda: setattr(driver, "clock", lambda: mark),
+        "meter": lambda: setattr(driver, "meter", mark),
+        "collected": lambda: setattr(driver, "collected", mark),
+    }
+
+
+RINGS = [make for name, make in sorted(globals().items()) if name.startswith("ring_") and name != "ring_through_frames"]
+CASES = [(make, field) for make in RINGS for field in make(Mark())]
+
+
+@pytest.mark.parametrize(("make", "field"), CASES, ids=lambda thing: getattr(thing, "__name__", thing))
+def test_the_collector_sees_every_reference(make, field):
+    gc.collect()
+    mark = Mark()
+    make(mark)[field]()
+    seen = weakref.ref(mark)
+    del mark
+    for _ in range(3):  # what a destructor of the first round gives up, the next one finds
+        gc.collect()
+    assert seen() is None
+
+
+def test_no_type_was_forgotten():
+    """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
+    in_rings = (
+        "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Kernel Nursery Operation Pool Receive "
+    )
+    in_rings += "ReceiveCore Request Send SendCore Task Terms Timer Timers View Wait WaitList Worker"
+    in_lives = "Leaving Next NurseryBlock NurseryBase TaskBase _Ended _Join"
+    without_references = "Checkpoint MemoryAccount MemoryBook Resume _Sleep"
+    known = set(f"{in_rings} {in_lives} {without_references}".split())
+    assert {kind.__name__ for kind in TYPES} <= known
+
+
+# ---- the tests
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lives_leave_nothing_behind(kind):
+    flat(kind, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_millions_of_lives_leave_nothing_behind(kind):
+    flat(kind, LONG)
