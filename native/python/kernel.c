@@ -6,6 +6,7 @@
 
 #include "core.h"
 #include "family.h"
+#include "handle.h"
 #include "view.h"
 #include "worker.h"
 
@@ -295,15 +296,18 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
                                      &capabilities, &pinned, &acting, &spawner)) {
         return NULL;
     }
-    PyObject *plain[] = {budget}, *checked = law_call(k->st, "require_plain", plain, 1);
-    if (checked == NULL) {
-        return NULL;
+    if (budget != k->st->UNSTATED) {
+        PyObject *plain[] = {budget}, *checked = law_call(k->st, "require_plain", plain, 1);
+        if (checked == NULL) {
+            return NULL;
+        }
+        Py_DECREF(checked);
     }
-    Py_DECREF(checked);
     PyObject *title = NULL;
     if (name != NULL && PyUnicode_GET_LENGTH(name) > 0) {
         PyObject *words[] = {name};
-        title = law_call(k->st, "brief", words, 1);
+        bool is_brief = PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) <= NAME_MAX_LENGTH;
+        title = is_brief ? Py_NewRef(name) : law_call(k->st, "brief", words, 1);
         if (title == NULL) {
             return NULL;
         }

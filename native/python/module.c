@@ -4,6 +4,7 @@
  * errors are handed in by `adopt` (see src/bursar/kernel.py): C never imports anything.
  */
 
+#include "calls.h"
 #include "cancel.h"
 #include "channel.h"
 #include "context.h"
@@ -346,7 +347,7 @@ module_exec(PyObject *module)
             return -1;
         }
     }
-    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0) {
+    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0 || calls_exec(module) < 0) {
         return -1;
     }
     if (context_try(&st->contexts_comparable) < 0) {

@@ -14,7 +14,7 @@ from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
 
 from bursar import admission
-from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
+from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
@@ -241,6 +241,8 @@ class Nursery:
 
 def title_of(fn: object) -> str:
     """What a task is called that nobody named."""
+    if type(fn) is FunctionType and len(fn.__qualname__) <= TEXT_MAX:
+        return fn.__qualname__  # the usual case, for a fraction
     return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
 
 

@@ -82,21 +82,21 @@ class _Ended(Operation[Outcome]):
 class _AtEnd(Wait):
     """Nobody waits: it stands among those who wait for the end of a task, and passes the outcome on."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("call",)
 
-    def __init__(self, record: Record, call: Callable[[Outcome], None]) -> None:
-        super().__init__(record)
-        self._call = call
+    call: Callable[[Outcome], None]
 
     def answer(self, kernel: Any, value: Outcome) -> None:
-        self._call(value)
+        self.call(value)
 
 
 def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
     """For Bursar's own parts: `call` is called when the task ends, in the middle of the law, also if it never began."""
     if record.waiters is None:
         record.waiters = WaitList()
-    record.waiters.join(_AtEnd(record, call))
+    wait = _AtEnd(record)
+    wait.call = call
+    record.waiters.join(wait)
 
 
 @grafted("TaskHandle")

@@ -293,7 +293,7 @@ INTERNAL = {
     "Event": SHARED,
     "Listener": ENDPOINT | {"accepted", "kind", "tls"},
     "Nursery": {"inside"},
-    "Portal": {"resting", "stopped"},
+    "Portal": {"answer", "require_open", "resting", "stopped"},
     "ReceiveEnd": {"unread", "waiting"},
     "SendEnd": {"waiting"},
     "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "interrupted", "poll", "stuck"},  # for its parts

@@ -268,7 +268,7 @@ def test_the_six_events_of_the_scheduler_occur_in_a_run_that_provokes_them():
         *step[:2],
         "scheduler_reentrancy_deferred",
         step[2],
-        *step * 63,
+        *step * (runtime.pump.burst_limit - 1),
         "scheduler_burst_limit_reached",
         "scheduler_host_handoff",
         *step,
@@ -281,7 +281,12 @@ def test_the_six_events_of_the_scheduler_occur_in_a_run_that_provokes_them():
         "ReentrantPump",
     )
     for event in (limit, handoff):
-        assert (event.task_id, event.lane, event.decision_seq, event.error_class) == (0, "idle", 64, "")
+        assert (event.task_id, event.lane, event.decision_seq, event.error_class) == (
+            0,
+            "idle",
+            runtime.pump.burst_limit,
+            "",
+        )
     assert [e.numbers["microtask_batch_id"] for e in memory.events() if e.name == "host_turn"] == [1, 2]
 
 

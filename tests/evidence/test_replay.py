@@ -24,6 +24,7 @@ from bursar.evidence import replay as replays
 from bursar.evidence.replay import require_program
 from bursar.evidence.trace import Recorder, Trace, digest_of
 from bursar.hosts.native import NativeHost
+from bursar.hosts.pump import BURST_MAX
 from bursar.hosts.virtual import VirtualHost
 
 SCRIPT = Path(sys.executable).parent / "bursar"
@@ -184,7 +185,7 @@ def test_more_than_fits_into_a_batch_is_replayed_batch_by_batch(path, clock):
 
     async def main():
         async with bursar.nursery() as n:
-            for _ in range(300):
+            for _ in range(5 * BURST_MAX):
                 n.spawn(nap)
 
     same(path, main, clock=clock)

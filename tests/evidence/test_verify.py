@@ -83,6 +83,7 @@ def test_the_rare_things_happened(tmp_path):
         "stale_timer",
         "result_lost",
         "connection_lost",
+        "call_failed",
     }
 
 

@@ -215,7 +215,7 @@ async def siblings(runtime):
 @incident()
 async def a_burst_of_timers(runtime):
     async with bursar.nursery() as n:
-        for i in range(150):
+        for i in range(600):
             n.spawn(late_sleeper, i)
 
 

@@ -1,8 +1,12 @@
-"""Portals: other threads start tasks, on the authority of the owner, and every future gets an answer, whatever ends."""
+"""Portals: other threads start tasks, and every future gets an answer, whatever ends; or they have functions called."""
 
+import asyncio
 import contextvars
+import gc
 import threading
-from concurrent.futures import CancelledError, Future
+import weakref
+from collections import Counter
+from concurrent.futures import CancelledError, Future, as_completed, wait
 
 import pytest
 from support.drive import checked, over
@@ -28,6 +32,8 @@ from bursar import (
 )
 from bursar.evidence.replay import replay
 from bursar.evidence.trace import Trace
+from bursar.evidence.verify import verify
+from bursar.hosts.pump import BURST_MAX
 from bursar.portal import PENDING_MAX
 
 WAIT_S = 20  # for what must come; a test that waits so long has failed
@@ -489,3 +495,434 @@ def test_whether_a_future_was_cancelled_in_time_is_on_record(tmp_path):
     assert bursar.run(main, record=str(trace)) == (0, True)
     assert replay(Trace(trace), main).value == (0, True)
     assert cancels == []
+
+
+# ---- futures that are made when somebody wants one
+
+
+def with_future(use, body=double):
+    """What `use(future)` gives in another thread, for a task that has ended already and for one that waits."""
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                ended = p.spawn(body, 21)
+                await settled()
+                helper = Helper(p, lambda p: [use(ended), use(p.spawn(body, 21))])
+                await helper.done.wait()
+        helper.join()
+        if helper.error is not None:
+            raise helper.error
+        return helper.result
+
+    return real(main)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda future: future.result(WAIT_S),
+        lambda future: (future.exception(WAIT_S), future.result(0))[1],
+        lambda future: (wait([future], WAIT_S).done.pop() is future, future.result(0))[1],
+        lambda future: next(as_completed([future], WAIT_S)).result(0),
+        lambda future: asyncio.run(awaited(future)),
+    ],
+    ids=["result", "exception", "wait", "as_completed", "asyncio"],
+)
+def test_a_future_is_one_for_everybody_who_knows_futures(use):
+    assert with_future(use) == [42, 42]
+
+
+async def awaited(future):
+    return await asyncio.wrap_future(future)
+
+
+def test_a_future_that_was_answered_is_done_for_all_who_ask():
+    def use(future):
+        future.result(WAIT_S)
+        called = []
+        future.add_done_callback(called.append)
+        return future.done(), future.running(), future.cancel(), future.exception(0), called == [future], repr(future)
+
+    for done, running, cancelled, error, called, shown in with_future(use):
+        assert (done, running, cancelled, error, called) == (True, False, False, None, True)
+        assert "finished returned int" in shown
+
+
+def test_a_future_that_nobody_keeps_leaves_nothing_behind():
+    class Thing:
+        pass
+
+    async def take(thing):
+        await bursar.checkpoint()
+
+    async def main():
+        gone = []
+        async with nursery() as n:
+            with portal(n) as p:
+                for looked_at in (False, True):
+                    thing = Thing()
+                    gone.append(weakref.ref(thing))
+                    future = p.spawn(take, thing)
+                    if looked_at:
+                        assert not future.done()
+                    del thing
+                    await settled()
+                    assert future.done()
+        return gone, future
+
+    gc.disable()
+    try:
+        gone, _ = real(main)
+        assert [thing() for thing in gone] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_an_attribute_that_no_future_has_is_missed(run):
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                future = p.spawn(double, 1)
+                for name in ("no_such_thing", "__no_such_thing__"):
+                    with pytest.raises(AttributeError, match="no_such_thing"):
+                        getattr(future, name)
+                n.cancel()
+
+    run(main)
+
+
+# ---- calls
+
+
+def test_a_thread_has_functions_called_in_the_thread_of_the_runtime_in_their_order():
+    log = []
+
+    def work(p):
+        for i in range(2 * BURST_MAX + 7):
+            assert p.call(log.append, (i, threading.get_ident())) is None
+        p.call(lambda: log.append(("ran in", threading.get_ident())))
+        return threading.get_ident()
+
+    other = with_thread(work)
+    *numbers, (_, ran_in) = log
+    assert [i for i, _ in numbers] == list(range(2 * BURST_MAX + 7))
+    assert ran_in == threading.get_ident() != other
+
+
+@pytest.mark.parametrize("args", [(), (1,), (1, 2, 3), (1, 2, 3, 4), tuple(range(50))])
+def test_a_call_has_its_arguments(args, run):
+    log = []
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                p.call(lambda *given: log.append(given), *args)
+                await bursar.checkpoint()
+
+    run(main)
+    assert log == [args]
+
+
+def test_a_call_runs_outside_any_task_and_may_set_events_and_cancel(run):
+    async def main():
+        seen = []
+        happened = Event()
+        async with nursery() as n:
+            with portal(n) as p:
+                victim = n.spawn(wait_for, Event())
+                await bursar.checkpoint()
+                p.call(lambda: seen.append(p.kernel.current))
+                p.call(victim.cancel, "by a call")
+                p.call(happened.set)
+                await happened.wait()
+        return seen, str(victim.outcome.reason)
+
+    async def wait_for(event):
+        await event.wait()
+
+    seen, reason = run(main)
+    assert seen == [None]
+    assert "by a call" in reason
+
+
+def test_a_call_cannot_send_for_nobody_would_pay(run):
+    async def main():
+        sender, _receiver = await bursar.channel(1)
+        async with nursery() as n:
+            with portal(n) as p:
+                p.call(sender.send_nowait, 1)
+        return p
+
+    (report,) = run(main).kernel.reports
+    assert report.kind == "call_failed"
+    assert "ScopeMisuse" in report.detail
+    assert "outside any task" in report.detail
+
+
+def test_calls_that_fail_are_reported_and_stop_nobody(run):
+    log = []
+
+    def fails(what):
+        raise KeyError(what)
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                p.call(fails, "mine")
+                p.call(log.append, "after it")
+                p.call(len)
+        return p
+
+    first, second = run(main).kernel.reports
+    assert (first.kind, second.kind) == ("call_failed", "call_failed")
+    assert log == ["after it"]
+    assert first.task.endswith("main")
+    assert "fails raised KeyError: 'mine'" in first.detail
+    assert "len raised TypeError" in second.detail
+
+
+def test_a_call_that_wants_the_process_to_end_ends_the_run():
+    def leave():
+        raise SystemExit(3)
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                p.call(leave)
+                p.call(log.append, "never")
+                await Event().wait()
+
+    log = []
+    with pytest.raises(SystemExit):
+        bursar.run(main)
+    assert log == []
+
+
+def test_what_cannot_be_called_is_refused_in_the_calling_thread(run):
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                with pytest.raises(TypeError, match="takes a function and its arguments, not a int"):
+                    p.call(5)
+                with pytest.raises(TypeError):
+                    p.call()
+
+    run(main)
+
+
+def test_calls_after_the_portal_or_the_run_ended_are_refused(run):
+    log = []
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                p.call(log.append, "taken before the end")
+            with pytest.raises(NurseryClosed, match="its portal is closed"):
+                p.call(log.append, "too late")
+        return p
+
+    p = run(main)
+    with pytest.raises(NurseryClosed, match="the run is over"):
+        p.call(log.append, "much too late")
+    assert log == ["taken before the end"]
+
+
+def test_a_portal_that_was_never_opened_takes_no_calls(run):
+    async def main():
+        async with nursery() as n:
+            with pytest.raises(NurseryClosed, match="its portal is closed"):
+                portal(n).call(print)
+
+    run(main)
+
+
+def test_a_thread_that_never_waits_is_stopped_by_a_limit_for_calls_too(run):
+    log = []
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                for i in range(PENDING_MAX):
+                    p.call(log.append, i)
+                with pytest.raises(WouldBlock, match="10,000 calls wait to be made"):
+                    p.call(log.append, "too many")
+                await settled()
+                p.call(log.append, "room again")
+
+    real(main)
+    assert log == [*range(PENDING_MAX), "room again"]
+
+
+def test_calls_do_not_keep_the_tasks_from_running(run):
+    """Calls that call again, for ever: each batch makes a limited number, and then it is the turn of the tasks."""
+    made = Counter()
+
+    async def main():
+        def again():
+            made[p.pump.batch] += 1
+            if not over:
+                p.call(again)
+
+        over = False
+        async with nursery() as n:
+            with portal(n) as p:
+                for _ in range(BURST_MAX + 50):
+                    p.call(again)
+                while len(made) < 5:
+                    await bursar.checkpoint()
+                over = True
+
+    run(main)
+    assert BURST_MAX <= max(made.values()) < 2 * BURST_MAX
+
+
+def test_eight_threads_call_ten_thousand_times_each():
+    log = []
+
+    def submit(p, number):
+        room = threading.Semaphore(1000)  # of those that are under way
+
+        def arrive(i):
+            log.append((number, i))
+            room.release()
+
+        for i in range(10_000):
+            assert room.acquire(timeout=WAIT_S)
+            p.call(arrive, i)
+        for _ in range(1000):
+            assert room.acquire(timeout=WAIT_S)
+
+    def work(p):
+        threads = [threading.Thread(target=submit, args=(p, number)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with_thread(work, run=bursar.run)
+    for number in range(8):
+        assert [i for n, i in log if n == number] == list(range(10_000))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_that_race_the_end_of_the_run_are_made_or_refused(seed):
+    go_on = threading.Event()
+    made, taken = [], [0] * 4
+
+    def submit(p, number):
+        assert go_on.wait(WAIT_S)
+        for i in range(2000):
+            try:
+                p.call(made.append, (number, i))
+            except WouldBlock:
+                pass
+            except NurseryClosed:
+                return
+            else:
+                taken[number] += 1
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                for number in range(4):
+                    threads.append(threading.Thread(target=submit, args=(p, number)))
+                    threads[-1].start()
+                go_on.set()
+                for _ in range(seed * 20):
+                    await bursar.checkpoint()
+
+    threads = []
+    bursar.run(main, seed=seed)
+    for thread in threads:
+        thread.join()
+    assert [sum(n == number for n, _ in made) for number in range(4)] == taken
+
+
+def test_a_run_that_is_torn_down_forgets_its_calls():
+    class Thing:
+        def touch(self):
+            raise SystemExit("the run is over, and nobody is called any more")
+
+    async def main():
+        async with nursery() as n:
+            with portal(n) as p:
+                thing = Thing()
+                gone.append(weakref.ref(thing))
+                p.call(thing.touch)
+                del thing
+                runtime.kernel.observe(broken)
+                await bursar.checkpoint()
+
+    def broken(kind, task, detail):
+        runtime.kernel.observe(None)
+        raise AssertionError("a bug")
+
+    gone = []
+    runtime = bursar.Runtime()
+    with pytest.raises(AssertionError, match="a bug"):
+        runtime.run(main)
+    gc.collect()
+    assert gone[0]() is None
+
+
+def test_a_run_with_calls_follows_the_law_and_is_replayed(tmp_path):
+    """The threads run again; as many calls are made at each place as then, however fast the threads are now."""
+    patience = [False, True]  # whether the thread waits for what it has handed in: another rhythm in the replay
+
+    async def main():
+        patient = patience.pop()
+        total, enough = [], Event()
+
+        def add(i):
+            total.append(i)
+            if i == 999:
+                enough.set()
+            if i == 500:
+                raise ValueError(i)
+
+        def work(p):
+            for i in range(1000):
+                p.call(add, i)
+                if i % 50 == 0:
+                    came = threading.Event()
+                    p.call(came.set)
+                    assert not patient or came.wait(WAIT_S)
+
+        async with nursery() as n:
+            with portal(n) as p:
+                thread = threading.Thread(target=work, args=(p,))
+                thread.start()
+                await enough.wait()
+                seen = len(total)
+        thread.join()
+        return seen, sum(total)
+
+    trace = tmp_path / "calls.trace"
+    recorded = bursar.run(main, record=str(trace))
+    assert recorded == (1000, sum(range(1000)))
+    assert verify(Trace(trace)).decisions > 0
+    kinds = [kind.name for kind, _, _ in Trace(trace).records()]
+    assert kinds.count("call_failed") == 1
+    assert 20 <= kinds.count("outside") <= 1020
+    assert replay(Trace(trace), main).value == recorded
+
+
+def test_a_replay_tells_that_a_thread_no_longer_calls(tmp_path, monkeypatch):
+    monkeypatch.setattr("bursar.evidence.replay.PATIENCE_S", 0.0)
+    calls = [1, 2]
+
+    async def main():
+        n_calls = calls.pop()
+        enough = Event()
+        async with nursery() as n:
+            with portal(n) as p:
+                for _ in range(n_calls - 1):
+                    p.call(int)
+                p.call(enough.set)
+                await enough.wait()
+
+    trace = tmp_path / "calls.trace"
+    bursar.run(main, record=str(trace), clock="virtual")
+    with pytest.raises(bursar.Divergence, match=r"did not bring about .calls nursery"):
+        replay(Trace(trace), main)

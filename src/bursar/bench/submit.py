@@ -2,10 +2,14 @@
 
 Measured: CPU time of both threads, per thing, from the start of the thread until the last has been counted. The thread
 has at most `WINDOW` things under way and then waits until they have arrived, so that no queue grows without bound
-(Bursar and a careful program refuse that). Each peer is asked as its documentation says: `loop.call_soon_threadsafe`,
-`TrioToken.run_sync_soon`, gevent's `loop.run_callback_threadsafe`, all of which call a plain function. Bursar and anyio
-have a portal, which starts a task in a nursery and gives the thread a future of its result: they do more. The floor is
-a `SimpleQueue`. Not measured: how long one submission takes to arrive, several threads.
+(Bursar and a careful program refuse that). Two things are submitted, to each peer as its documentation says:
+
+- a call of a plain function: `Portal.call`, `loop.call_soon_threadsafe`, `TrioToken.run_sync_soon`, gevent's
+  `loop.run_callback_threadsafe`. anyio's portal has nothing smaller than a task. The floor is a `SimpleQueue`.
+- a task in a nursery, of which the thread gets a future that nobody looks at: `Portal.spawn`, anyio's
+  `BlockingPortal.start_task_soon`, `asyncio.run_coroutine_threadsafe` (in no nursery).
+
+Not measured: how long one submission takes to arrive, several threads.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ class Calls:
             self._room.acquire()
 
 
-def bursar_(size: int, meter: Meter) -> int:
+def bursar_(size: int, meter: Meter, *, task: bool) -> int:
     over = bursar.Event()
     calls = Calls(size, over.set)
 
@@ -71,7 +75,7 @@ def bursar_(size: int, meter: Meter) -> int:
         async with bursar.nursery() as nursery:
             with bursar.portal(nursery) as portal:
                 meter.start()
-                with calls.submitted(partial(portal.spawn, arrive)):
+                with calls.submitted(partial(portal.spawn, arrive) if task else partial(portal.call, calls.arrived)):
                     await over.wait()
                 meter.stop()
 
@@ -79,7 +83,7 @@ def bursar_(size: int, meter: Meter) -> int:
     return calls.count
 
 
-def asyncio_(size: int, meter: Meter, *, loop: str) -> int:
+def asyncio_(size: int, meter: Meter, *, loop: str, task: bool = False) -> int:
     count = 0
 
     async def main() -> None:
@@ -87,8 +91,15 @@ def asyncio_(size: int, meter: Meter, *, loop: str) -> int:
         running = asyncio.get_running_loop()
         over = asyncio.Event()
         calls = Calls(size, over.set)
+
+        async def arrive() -> None:
+            calls.arrived()
+
+        def submit() -> object:
+            return asyncio.run_coroutine_threadsafe(arrive(), running)
+
         meter.start()
-        with calls.submitted(partial(running.call_soon_threadsafe, calls.arrived)):
+        with calls.submitted(submit if task else partial(running.call_soon_threadsafe, calls.arrived)):
             await over.wait()
         meter.stop()
         count = calls.count
@@ -158,13 +169,21 @@ def floor(size: int, meter: Meter) -> int:
     return calls.count
 
 
-PEERS = {
-    "bursar": bursar_,
+CALL = {
+    "bursar": partial(bursar_, task=False),
     **on_loops(asyncio_),
     "trio": trio_,
-    "anyio": anyio_,
     "gevent": gevent_,
     "floor": floor,
 }
 
-CASES = [Case("submit from a thread", "us/call", 1e6, 100_000, 5_000, 50, PEERS)]
+TASK = {
+    "bursar": partial(bursar_, task=True),
+    **on_loops(partial(asyncio_, task=True)),
+    "anyio": anyio_,
+}
+
+CASES = [
+    Case("submit a call from a thread", "us/call", 1e6, 100_000, 5_000, 50, CALL),
+    Case("submit a task from a thread", "us/task", 1e6, 50_000, 5_000, 50, TASK),
+]

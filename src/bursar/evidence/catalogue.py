@@ -410,9 +410,16 @@ REPORTS: Final = (
     "cleanup_ignored",
     "asyncio_abandoned",
     "connection_lost",
+    "call_failed",
 )
-for _name in REPORTS:
-    _kind(_name, TASK, describe=_told, text="detail", error=_name)
+
+
+def _report(name: str) -> None:
+    _kind(name, TASK, describe=_told, text="detail", error=name)
+
+
+for _name in REPORTS[:-1]:  # the last one came later
+    _report(_name)
 
 # ---- what else the state follows from
 
@@ -426,3 +433,4 @@ _kind("scope_left", TASK, describe=_only_task)
 _kind("task_tidies", TASK, Field("owner_id", "Q"), describe=lambda kernel, task, owner: ((_id(task), owner.id), ""))
 _kind("minted", TASK, *MONEY, describe=lambda kernel, task, amount: ((_id(task), *_money(amount)), ""))
 _kind("run_torn_down", describe=_nothing, host=True)
+_report("call_failed")

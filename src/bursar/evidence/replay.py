@@ -4,7 +4,8 @@
     from the program        everything else, compared with the trace as it happens
 
 No socket is opened, no clock is read and nothing is waited for, with one exception: what only the program itself can
-make (a task that one of its own threads hands in) is waited for, with a limit, and let in at the recorded moment.
+make (a task or a call that one of its own threads hands in) is waited for, with a limit, and let in at the recorded
+moment.
 
 R1  the host is asked for nothing
 
@@ -42,6 +43,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PATIENCE_S: Final = 10.0  # how much longer than when it was recorded a thread of the program may take
+LOOK_S: Final = 0.001  # between two looks at what nobody reports: that a thread made one call more
 TOLD: Final = ("cancel", "alarm", "unwatchable")  # what happens outside that the record itself tells completely
 EXPECTED: Final = ("ready", "signal")  # what only tells those who wait for it to look
 FOREIGN: Final = {  # what only another loop than ours can bring back
@@ -129,7 +131,7 @@ class ReplayPump(Pump):
         assert tape.failure is not None, "R2"
         raise tape.failure
 
-    def post(self, label: str, deliver: Callable[[], None]) -> None:
+    def post(self, label: str, deliver: Callable[[], int | None]) -> None:
         if label.partition(" ")[0] in TOLD + EXPECTED:
             return  # it happens when the trace says so
         with self._posted:
@@ -152,7 +154,7 @@ class ReplayPump(Pump):
         label = record.said
         return Outside(label, self._delivery(label))
 
-    def _delivery(self, label: str) -> Callable[[], None]:
+    def _delivery(self, label: str) -> Callable[[], int | None]:
         """What the recorded label stands for."""
         word, _, detail = label.partition(" ")
         match word:
@@ -180,7 +182,7 @@ class ReplayPump(Pump):
             refusal = HostMisuse(f"task {task.name!r}: host {self.host.name!r} could not watch the file")
             task.wait.refuse(self.kernel, refusal)
 
-    def _from_program(self, label: str) -> Callable[[], None]:
+    def _from_program(self, label: str) -> Callable[[], int | None]:
         """Wait for one of the program's own threads, as long as it took then, and some more."""
         with self._posted:
             found = self._posted.wait_for(
@@ -191,6 +193,14 @@ class ReplayPump(Pump):
                 return found.deliver
         self.gave_up(label)
         return _nothing
+
+    def until(self, ready: Callable[[], bool], what: str) -> None:
+        while not ready():
+            if self.patience_s() <= 0:
+                self.gave_up(what)
+                return
+            with self._posted:
+                self._posted.wait(LOOK_S)
 
     def patience_s(self) -> float:
         """How much longer the program may take to bring about what is recorded next."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from bursar.errors import BursarError, TraceError, brief, type_name
 from bursar.evidence.acts import Acts
+from bursar.evidence.answer import unpack_answer
 from bursar.evidence.catalogue import CANCEL_KINDS
 from bursar.evidence.events import Record
 from bursar.evidence.model import Records
@@ -186,7 +187,7 @@ class _Verifier(Acts):
         self.now_ns = now_ns
 
     def on_outside(self) -> None:
-        if self._stage is not Stage.INTAKE or self._outside == self._burst or self.records.next is None:
+        if self._stage is not Stage.INTAKE or self._outside >= self._burst or self.records.next is None:
             raise self.records.wrong(f"at the beginning of a batch, and {self._burst} at most, come in from outside")
         self._outside += 1
         self._label = self.records.next.said
@@ -224,7 +225,7 @@ class _Verifier(Acts):
         if self.runnable and self._steps < self._burst:
             raise self.records.wrong("something is runnable: the law would have begun a step")
         self._stage = Stage.REST
-        self._full = self._burst in (self._fired, self._outside, self._steps)
+        self._full = max(self._fired, self._outside, self._steps) >= self._burst
         deadline_ns = self.timers.next_deadline_ns()
         left = bool(self.runnable) or (deadline_ns is not None and deadline_ns <= self.now_ns)
         self._same_turn = True if left and not self._full else None
@@ -256,12 +257,40 @@ class _Verifier(Acts):
 
     def on_host_answer(self, id: int) -> None:
         """By the task that runs; or it is told, when something comes in from outside, what the host says to that."""
+        if self.current is None and self._label.startswith("calls "):
+            self._called(id)
+        else:
+            self._by_somebody(id)
+        self.records.advance()
+
+    def _called(self, id: int) -> None:
+        """One message is about many calls of other threads (see `bursar.portal`): each of them came in."""
+        self._known(id)
+        assert self.records.next is not None, "it is what is followed"
+        asked, n = unpack_answer(self.records.next.text)
+        if asked != "calls" or type(n) is not int or not 0 <= n <= self._burst:
+            raise self.records.wrong(f"at the beginning of a batch, and {self._burst} at most, come in from outside")
+        self._outside += max(n, 1) - 1
+
+    def on_capability_denied(self, id: int) -> None:
+        self._by_somebody(id)
+        self.records.advance()
+
+    def _by_somebody(self, id: int) -> None:
         if self.current is not None:
             self._acting(id)
         self._live(id)
+
+    def on_call_failed(self, id: int) -> None:
+        if self.current is not None or not self._label.startswith("calls "):
+            raise self.records.wrong("no other thread called")
+        self._known(id)
         self.records.advance()
 
-    on_capability_denied = on_host_answer
+    def _known(self, id: int) -> None:
+        """Calls are made for the task that opened the portal, even if it ended after they had come."""
+        if not 0 < id < self._next_id:
+            raise self.records.wrong(f"there never was a task {id}")
 
     def on_task_spawned(self, id: int, region: int, spawner: int, pinned: int, *granted: int) -> None:
         main = self._stage is Stage.START and not self.spawned

@@ -56,7 +56,7 @@ class Outside(NamedTuple):
     """
 
     label: str
-    deliver: Callable[[], None]
+    deliver: Callable[[], int | None]  # returns how many things came in by it, if that is not one
 
 
 class Cut(NamedTuple):
@@ -146,7 +146,7 @@ class Pump:
             self.state = PumpState.SCHEDULED
             self.host.microtask()
 
-    def post(self, label: str, deliver: Callable[[], None]) -> None:
+    def post(self, label: str, deliver: Callable[[], int | None]) -> None:
         """Something happened outside: `deliver` is called at the beginning of the next batch. Safe from anywhere."""
         self._inbox.append(Outside(label, deliver))
         if self.over:
@@ -173,6 +173,9 @@ class Pump:
             raise
         self.kernel.note("host_answer", task, (what, answer))
         return answer
+
+    def until(self, ready: Callable[[], bool], what: str) -> None:
+        """A replay waits here until the threads of the program have done what they had done when it was recorded."""
 
     # ---- the calls of the host
 
@@ -243,11 +246,10 @@ class Pump:
             kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))
         fired = kernel.advance(now_ns, self.burst_limit)
         left = self.burst_limit
-        while left and (outside := self._next_outside()) is not None:
-            left -= 1
+        while left > 0 and (outside := self._next_outside()) is not None:
             kernel.note("outside", None, outside.label)
-            outside.deliver()
-        return fired == self.burst_limit or not left
+            left -= outside.deliver() or 1
+        return fired == self.burst_limit or left <= 0
 
     # a replay takes both of these from its trace
 
