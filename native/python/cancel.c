@@ -7,6 +7,7 @@
  */
 
 #include "cancel.h"
+#include "notes.h"
 
 /* ---- scopes */
 
@@ -113,7 +114,7 @@ leave(Kernel *k, Block *block)
         return -1;
     }
     /* The end of a nursery is told by itself. */
-    if (block->body_of == NULL && NOTE(k, "scope_left", task, NOTHING) < 0) {
+    if (block->body_of == NULL && NOTED(k, note_task(k, NOTE_SCOPE_LEFT, task)) < 0) {
         return -1;
     }
     Block *outer = as_block(block->parent), *inner = task->more->inner;
@@ -207,7 +208,7 @@ begin_draining(Kernel *k, Task *task, PyObject *scope)
         }
     }
     cancel_look(st, task);
-    if (NOTE(k, "cancel_delivered", task, Py_XNewRef(scope_reason(scope))) < 0) {
+    if (NOTED(k, note_cancel(k, NOTE_CANCEL_DELIVERED, task, scope_reason(scope))) < 0) {
         return -1;
     }
     return cancel_begin_cleanup(k, task);
@@ -274,7 +275,7 @@ cancel_begin_cleanup(Kernel *k, Task *task)
         && PyObject_SetItem(k->draining_holders, (PyObject *)task, Py_None) < 0) {
         return -1;
     }
-    return NOTE(k, "cleanup_begun", task, NOTHING);
+    return NOTED(k, note_task(k, NOTE_CLEANUP_BEGUN, task));
 }
 
 /* Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields. */
@@ -322,7 +323,7 @@ cancel_end_cleanup(Kernel *k, Task *task)
     if (task->more == NULL) {
         return 0; /* it never began */
     }
-    if (task->more->cleanup_left >= 0 && NOTE(k, "cleanup_ended", task, NOTHING) < 0) {
+    if (task->more->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
         return -1;
     }
     task->more->cleanup_left = -1;

@@ -17,6 +17,7 @@
  */
 
 #include "cancel.h"
+#include "notes.h"
 
 /* The children of one nursery, as they were when it was stopped, and what they hear. */
 typedef struct Family {
@@ -179,7 +180,7 @@ begin_cancelling(Kernel *k, Nursery *nursery, PyObject *reason)
     }
     k->draining_regions += 1;
     Py_XSETREF(nursery->reason, Py_NewRef(reason));
-    if (NOTE(k, "nursery_cancelling", nursery->owner, Py_NewRef((PyObject *)nursery)) < 0) {
+    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CANCELLING, nursery)) < 0) {
         return -1;
     }
     bool waits = nursery->scope != NULL && nursery->scope->exiting && nursery->owner != NULL;
@@ -273,7 +274,7 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
     }
     PyObject **why = is_task(scope) ? &task->more->reason : &((Block *)scope)->reason;
     Py_XSETREF(*why, Py_NewRef(reason));
-    if (NOTE(k, "cancel_requested", task, Py_NewRef(reason)) < 0) {
+    if (NOTED(k, note_cancel(k, NOTE_CANCEL_REQUESTED, task, reason)) < 0) {
         return -1;
     }
     PyObject *from;

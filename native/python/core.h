@@ -290,6 +290,7 @@ struct Kernel {
     Timers *timers;
     PyObject *registry;      /* law.capability.Registry, whose counts may lag behind: see kernel.c */
     PyObject *observer;      /* NULL: evidence is off and costs one comparison */
+    struct Pen *pen;         /* that of the observer, if it has one: see record.h; owned */
     PyObject *counters;      /* Counter */
     Nursery *root;
     PyObject *driver;
@@ -320,7 +321,8 @@ typedef struct FreeList {
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *Open, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd;
+        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
+        *Pen, *Shelf;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[3];
     PyObject *cancel_kinds[7];

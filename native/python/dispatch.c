@@ -7,7 +7,7 @@
  * K3  `current` is the one RUNNING task, or NULL
  */
 
-#include "core.h"
+#include "notes.h"
 
 /* ---- doom */
 
@@ -166,11 +166,7 @@ enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
         law_queue_append(&k->injector, &task->link);
     }
     k->runnable += 1;
-    if (k->observer == NULL) {
-        return 0;
-    }
-    PyObject *when = timed ? PyLong_FromLongLong(deadline_ns) : Py_NewRef(Py_None);
-    return k_note(k, "task_enqueued", task, Py_BuildValue("ON", home ? (PyObject *)home : Py_None, when));
+    return NOTED(k, note_enqueued(k, task, home, timed, deadline_ns));
 }
 
 /* Room in the timed lane that the task would go to, so that queueing it cannot fail. */
@@ -314,8 +310,7 @@ begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
     k->at = worker;
     k->chain = law_link(k->chain, task->id, task->nursery->id, lane, (uint64_t)worker->id, worker->cancel_streak, limit,
                         task->generation);
-    return NOTE(k, "scheduler_step_decision", task,
-                Py_BuildValue("OiII", k->st->lanes[lane], worker->id, (unsigned)worker->cancel_streak, (unsigned)limit));
+    return NOTED(k, note_decision(k, task, lane, worker, limit));
 }
 
 /* Let one worker decide, and start a poll if it found a task. */
@@ -390,7 +385,7 @@ k_step_over(Kernel *k, Task *task)
         return -1;
     }
     k->at = NULL;
-    return NOTE(k, "scheduler_step_end", task, Py_NewRef(k->st->states[task->state]));
+    return NOTED(k, note_step_end(k, task));
 }
 
 /* ---- how a poll ends */
@@ -433,7 +428,7 @@ static int
 waits(Kernel *k, Task *task)
 {
     task->since_ns = k->now_ns;
-    if (k->observer != NULL && k_note(k, "task_blocked", task, task_wait(k->st, task)) < 0) {
+    if (NOTED(k, note_blocked(k, task)) < 0) {
         return -1;
     }
     if (law_end_poll(&task->wake)) {
@@ -502,9 +497,7 @@ k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *er
 {
     bool waits_now = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
     *notice = law_notify(&task->wake, task->generation, generation, waits_now);
-    if (k->observer != NULL
-        && k_note(k, *notice == LAW_NOTICE_STALE ? "stale_wake" : "task_woken", task,
-                  Py_BuildValue("KO", (unsigned long long)generation, k->st->notices[*notice])) < 0) {
+    if (NOTED(k, note_woken(k, task, generation, *notice)) < 0) {
         return -1;
     }
     switch (*notice) {
@@ -602,7 +595,7 @@ k_interrupt(Kernel *k, Task *task)
             return 0;
         }
         unqueue(k, task);
-        return NOTE(k, "task_dequeued", task, NOTHING) < 0 ? -1 : enqueue(k, task, false, 0);
+        return NOTED(k, note_task(k, NOTE_DEQUEUED, task)) < 0 ? -1 : enqueue(k, task, false, 0);
     default:
         return 0;
     }

@@ -6,8 +6,8 @@
  */
 
 #include "context.h"
-#include "core.h"
 #include "family.h"
+#include "notes.h"
 #include "request.h"
 
 typedef struct Driver {
@@ -393,7 +393,7 @@ step(Driver *self)
 {
     Kernel *k = self->kernel;
     Task *task;
-    if (NOTE(k, "scheduler_step_begin", NULL, NOTHING) < 0 || k_step(k, &task) < 0) {
+    if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
         return -1;
     }
     if (task == NULL) {

@@ -4,8 +4,8 @@
  * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
  */
 
-#include "core.h"
 #include "family.h"
+#include "notes.h"
 #include "request.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */
@@ -171,7 +171,7 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
     nursery->spawned += 1;
     k->live += 1;
     k->spawned += 1;
-    if (k->observer != NULL && k_note(k, "task_spawned", task, Py_NewRef(budget)) < 0) {
+    if (NOTED(k, note_spawned(k, task, budget)) < 0) {
         return -1;
     }
     return k_ready(k, task, false, 0);
@@ -334,8 +334,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
     law_queue_append(&owner->more->owned, &nursery->own);
     Py_INCREF(nursery);
-    if (k->observer != NULL
-        && k_note(k, "nursery_opened", owner, PyTuple_Pack(2, (PyObject *)nursery, granted)) < 0) {
+    if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
         Py_CLEAR(nursery);
     }
 done:
@@ -357,7 +356,7 @@ k_close_nursery(Kernel *k, Nursery *nursery)
         }
         begins = true;
     }
-    if (begins && NOTE(k, "nursery_closing", nursery->owner, Py_NewRef((PyObject *)nursery)) < 0) {
+    if (begins && NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
         return -1;
     }
     if (scope != NULL && nursery->owner != NULL) {
@@ -382,7 +381,7 @@ k_end_nursery(Kernel *k, Nursery *nursery)
         return -1;
     }
     k->draining_regions -= cancelled;
-    if (NOTE(k, "nursery_closed", owner, Py_NewRef((PyObject *)nursery)) < 0) {
+    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSED, nursery)) < 0) {
         return -1;
     }
     if (owner == NULL) {

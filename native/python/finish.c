@@ -1,7 +1,7 @@
 /* The end of a task, and the passing of time. After law/kernel.py. */
 
-#include "core.h"
 #include "family.h"
+#include "notes.h"
 
 static inline bool
 is_set(const PyObject *field)
@@ -239,7 +239,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     task->work = Py_XNewRef(outcome != NULL ? outcome : content);
     k->live -= 1;
     k->done[kind] += 1;
-    NOTE(k, "task_done", task, task_outcome(k->st, task));
+    NOTED(k, note_done(k, task));
     if (tell_parent(k, task) < 0) {
         k_doom(k); /* it is DONE, and everybody else hears of it */
     }
@@ -298,7 +298,7 @@ fire(Kernel *k, Timer *timer)
     if (timer->kind == TIMER_WAKE && k_reserve_timed(k, task) < 0) {
         return -1;
     }
-    if (NOTE(k, "timer_fired", task, Py_NewRef((PyObject *)timer)) < 0) {
+    if (NOTED(k, note_timer(k, NOTE_TIMER_FIRED, task, timer)) < 0) {
         return -1;
     }
     switch (timer->kind) {

@@ -4,9 +4,9 @@
  * what is not here is the Python method.
  */
 
-#include "core.h"
 #include "family.h"
 #include "handle.h"
+#include "notes.h"
 #include "view.h"
 #include "worker.h"
 
@@ -103,6 +103,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->timers);
     Py_VISIT(k->registry);
     Py_VISIT(k->observer);
+    Py_VISIT(k->pen);
     Py_VISIT(k->counters);
     Py_VISIT(k->root);
     Py_VISIT(k->driver);
@@ -143,6 +144,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->draining_holders);
     Py_CLEAR(k->registry);
     Py_CLEAR(k->observer);
+    Py_CLEAR(k->pen);
     Py_CLEAR(k->counters);
     Py_CLEAR(k->driver);
     Py_CLEAR(k->spawn_permit);
@@ -251,6 +253,10 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "note() takes a kind, a task and a detail");
         return NULL;
     }
+    if (k->pen != NULL && n == 3 && PyUnicode_CheckExact(args[0])
+        && PyUnicode_CompareWithASCIIString(args[0], "clock") == 0 && note_clock(k, args[2])) {
+        Py_RETURN_NONE; /* every deadline comes with one */
+    }
     PyObject *observer = Py_NewRef(k->observer), *all[] = {args[0], args[1], n == 3 ? args[2] : Py_None};
     PyObject *result = PyObject_Vectorcall(observer, all, 3, NULL);
     Py_DECREF(observer);
@@ -263,6 +269,11 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 kernel_observe(Kernel *k, PyObject *observer)
 {
+    Pen *pen = NULL;
+    if (observer != Py_None && pen_of(k->st, observer, &pen) < 0) {
+        return NULL;
+    }
+    Py_XSETREF(k->pen, pen);
     Py_XSETREF(k->observer, observer == Py_None ? NULL : Py_NewRef(observer));
     return PyObject_SetAttrString((PyObject *)k->timers, "observer", observer) < 0 ? NULL : Py_NewRef(Py_None);
 }

@@ -4,7 +4,7 @@
  * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
  */
 
-#include "core.h"
+#include "notes.h"
 #include "request.h"
 
 /* Write down what was paid. The record saturates; the pools do not. */
@@ -88,8 +88,7 @@ k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **ref
         task->more->cleanup_left -= ops;
     }
     k_book(task, cost);
-    if (k->observer != NULL && cost->n > 0
-        && k_note(k, "charged", task, row != NULL ? Py_NewRef(row) : cost_row(cost)) < 0) {
+    if (cost->n > 0 && NOTED(k, note_charged(k, task, cost, row)) < 0) {
         return BILL_ERROR;
     }
     return BILL_PAID;

@@ -12,6 +12,7 @@
 #include "meter.h"
 #include "handle.h"
 #include "ops.h"
+#include "record.h"
 #include "request.h"
 #include "sync.h"
 #include "view.h"
@@ -286,6 +287,8 @@ static const struct {
     {TYPE(Send), &send_spec, TYPE(Operation)},
     {TYPE(Receive), &receive_spec, TYPE(Operation)},
     {TYPE(Next), &next_spec, TYPE(Receive)},
+    {TYPE(Pen), &pen_spec, NO_BASE},
+    {TYPE(Shelf), &shelf_spec, TYPE(Pen)},
 };
 
 static PyTypeObject **

@@ -13,7 +13,7 @@
  * for every timer.
  */
 
-#include "core.h"
+#include "notes.h"
 
 enum {
     CHILDREN = 4, /* half as deep as with two */
@@ -130,14 +130,15 @@ timers_new(State *st, Kernel *k)
 /* Tell whoever observes the kernel; timers without a kernel have an observer of their own. 0, or -1 with an exception
  * set. */
 static int
-note(Timers *timers, const char *what, Task *task, Timer *timer)
+note(Timers *timers, Note which, Task *task, Timer *timer)
 {
     if (timers->kernel != NULL) {
-        return NOTE(timers->kernel, what, task, Py_NewRef(timer));
+        return NOTED(timers->kernel, note_timer(timers->kernel, which, task, timer));
     }
     if (timers->observer == NULL) {
         return 0;
     }
+    const char *what = which == NOTE_TIMER_ARMED ? "timer_armed" : "timer_disarmed";
     PyObject *observer = Py_NewRef(timers->observer);
     PyObject *said = PyObject_CallFunction(observer, "sOO", what, task == NULL ? Py_None : (PyObject *)task, timer);
     Py_DECREF(observer);
@@ -168,7 +169,7 @@ timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task,
     timer->id = timers->next_id++;
     timers->length += 1;
     rise(timers, timers->length - 1, (Timer *)Py_NewRef(timer));
-    if (note(timers, "timer_armed", task, timer) < 0) {
+    if (note(timers, NOTE_TIMER_ARMED, task, timer) < 0) {
         Py_DECREF(timer);
         return NULL;
     }
@@ -190,7 +191,7 @@ timers_disarm(Timers *timers, Timer *timer)
     }
     take_out(timers, timer);
     Task *task = (Task *)Py_XNewRef(timer->task); /* NULL only in what the collector takes apart */
-    int told = note(timers, "timer_disarmed", task, timer);
+    int told = note(timers, NOTE_TIMER_DISARMED, task, timer);
     Py_XDECREF(task);
     Py_DECREF(timer); /* that of the heap */
     return told;

@@ -72,7 +72,8 @@ def test_timeouts_that_never_expire_leave_the_heap():
         for _ in range(2000):
             async with bursar.timeout(1000):
                 await bursar.checkpoint()
-            heap_max = max(heap_max, len(rt.kernel.timers._heap))
+            timers = rt.kernel.timers
+            heap_max = max(heap_max, len(getattr(timers, "_heap", timers)))  # in C an entry leaves at once
 
     async def main():
         async with bursar.nursery() as n:

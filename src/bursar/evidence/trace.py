@@ -22,10 +22,9 @@ import json
 import os
 import platform
 import struct
-from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 try:
     import fcntl
@@ -33,11 +32,15 @@ except ImportError:  # not on every platform
     fcntl = None
 
 from bursar.errors import TraceCut, TraceError, brief
-from bursar.evidence.events import BY_CODE, KINDS, Context, Event, Kind, Numbers, Record
+from bursar.evidence.events import BY_CODE, KINDS, Context, Event, Kind, Record
+from bursar.evidence.store import Deque, Shelved, encoded, newest, pen_for
 from bursar.law.chain import fingerprint, link, seed_chain
 from bursar.law.dispatch import WORKERS_MAX
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
+
+if TYPE_CHECKING:
+    from bursar._native import Pen
 
 SCHEMA: Final = 1
 MAGIC: Final = b"bursar trace 1\n\0"
@@ -110,11 +113,12 @@ class Recorder:
         self.error: Exception | None = None
         self._kernel = kernel
         self._digest = hashlib.sha256()
-        self._records = 0
+        self._records = 0  # and those that the pen wrote
         text = json.dumps(header, sort_keys=True).encode()
         if len(text) > TEXT_BYTES_MAX:
             raise TraceError(f"{self.path}: the header of the trace would be {len(text):,} bytes long")
         self._buffer = bytearray(MAGIC + _LENGTH.pack(len(text)) + text)
+        self.pen = pen_for(kernel, self._buffer, BUFFER_BYTES)  # writes into this very buffer: it is never replaced
         try:
             self._file: BinaryIO | None = claim(self.path)
             if self.path.is_file():
@@ -127,13 +131,10 @@ class Recorder:
         kind = KINDS[name]
         try:
             numbers, text = kind.describe(self._kernel, task, detail)
-            if kind.text:
-                told = text if isinstance(text, bytes) else text.encode()
-                if len(told) > TEXT_BYTES_MAX:
-                    raise ValueError(f"the {kind.text} of {name} is {len(told):,} bytes long")
-                record = kind.layout.pack(kind.code, *numbers, len(told)) + told
-            else:
-                record = kind.layout.pack(kind.code, *numbers)
+            told = text if isinstance(text, bytes) else text.encode()
+            if len(told) > TEXT_BYTES_MAX:
+                raise ValueError(f"the {kind.text} of {name} is {len(told):,} bytes long")
+            record = encoded(kind, numbers, told)
         except Exception as error:
             self._give_up(error)
             return
@@ -170,7 +171,8 @@ class Recorder:
     def close(self, ending: dict[str, Any]) -> None:
         """Write the end and the digest. Idempotent."""
         text = json.dumps(ending, sort_keys=True).encode()
-        self._buffer += _END.pack(END, self._records, self._kernel.chain, len(text)) + text
+        records = self._records + (self.pen.count if self.pen is not None else 0)
+        self._buffer += _END.pack(END, records, self._kernel.chain, len(text)) + text
         self.flush()
         self._buffer += self._digest.digest()
         self.flush()
@@ -184,40 +186,39 @@ class Memory:
         if type(events_max) is not int or events_max < 1:
             raise ValueError(f"Memory(events_max={events_max!r}): must be a whole number, at least 1")
         self.events_max = events_max
-        self.dropped = 0  # older ones that are gone
-        self._records: deque[tuple[Kind, Numbers, str | bytes]] = deque()
-        self._bytes = 0  # of answers of the host
-        self._before = Context()
         self._kernel: Kernel | None = None
+        self._store: Deque | Shelved = Deque(0, events_max, MEMORY_BYTES_MAX)
+
+    @property
+    def pen(self) -> Pen | None:
+        """By which a kernel in C writes down most of what happens."""
+        return self._store.pen
+
+    @property
+    def dropped(self) -> int:
+        """How many older events are gone."""
+        return self._store.dropped
 
     def attach(self, kernel: Kernel) -> None:
         """Listen to a kernel that has not begun."""
         self._kernel = kernel
-        self._before = Context(hash=kernel.chain)
-        self._records.clear()
-        self._bytes = self.dropped = 0
+        self._store = newest(kernel, self.events_max, MEMORY_BYTES_MAX)
         kernel.observe(self)
 
     def __call__(self, name: str, task: Task | None, detail: Any) -> None:
         kind = KINDS[name]
         numbers, text = kind.describe(self._kernel, task, detail)
-        self._records.append((kind, numbers, text))
-        if isinstance(text, bytes):
-            self._bytes += len(text)
-        while len(self._records) > self.events_max or self._bytes > MEMORY_BYTES_MAX:
-            self._drop()
+        self._store.put(kind, numbers, text)
 
-    def _drop(self) -> None:
-        kind, numbers, text = self._records.popleft()
-        self._before.skip(kind, numbers)
-        self.dropped += 1
-        if isinstance(text, bytes):
-            self._bytes -= len(text)
+    @property
+    def _before(self) -> Context:
+        """What the dropped ones say about the first that is kept."""
+        return self._store.before()
 
     def events(self) -> Iterator[Event]:
         """The kept ones, oldest first."""
-        context = self._before.copy()
-        for record in list(self._records):
+        context = self._before
+        for record in self._store.records():
             yield context.event(*record)
 
 

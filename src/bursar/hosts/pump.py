@@ -35,7 +35,7 @@ from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
 from bursar.kernel import Kernel, Task
 
-BURST_MAX: Final = 256  # decisions, fired timers and messages from outside, each, per batch
+BURST_MAX: Final = 64  # decisions, fired timers and messages from outside, each, per batch
 
 T = TypeVar("T")
 

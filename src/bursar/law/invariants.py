@@ -87,13 +87,14 @@ def _nurseries(kernel: Kernel) -> Iterator[Nursery]:
 def _families(kernel: Kernel) -> None:
     members: Counter[Task] = Counter()
     cancelling = 0
+    live = set(kernel.tasks)
     for nursery in _nurseries(kernel):
         members.update(nursery.children.values())
         cancelling += nursery.state is NurseryState.CANCELLING
         assert not (nursery.state.terminal and nursery.children), f"N3: {nursery} ended with live children"
         assert (nursery.owner is None) == (nursery is kernel.root), f"N1: {nursery} has no owner"
         if nursery.owner is not None:
-            assert nursery.owner.id in kernel.tasks, f"N1: the owner of {nursery} is gone"
+            assert nursery.owner.id in live, f"N1: the owner of {nursery} is gone"
             assert not nursery.state.terminal, f"N1: {nursery} is over and still owned"
     assert set(members) == set(kernel.tasks.values()), "N1: an orphan, or a stranger in a nursery"
     assert all(n == 1 for n in members.values()), "N1: a task in two nurseries"

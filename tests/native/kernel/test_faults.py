@@ -21,6 +21,7 @@ import pytest
 
 import bursar
 from bursar import Budget
+from bursar.evidence.store import LAYOUTS
 from bursar.execution.coroutine import start
 from bursar.kernel import NATIVE
 from bursar.law.invariants import check
@@ -223,14 +224,33 @@ class Lost(Exception):
     """A task waits for ever, or an invariant does not hold."""
 
 
-def one_run(failing, hoard, scenario, n, observed, kernel_only):
+class Penned:
+    """An observer with a pen (see `evidence.store`), whose page is full again and again."""
+
+    def __init__(self):
+        from bursar._native import Pen
+
+        self._page = bytearray()
+        self.pen = Pen(LAYOUTS, self._page, 300)
+
+    def __call__(self, *_):
+        pass
+
+    def flush(self):
+        self._page.clear()
+
+
+OBSERVERS = {"observed": lambda: lambda *_: None, "penned": Penned}
+
+
+def one_run(failing, hoard, scenario, n, observer, kernel_only):
     """(requests for memory, whether one failed, the error that ended the run)."""
     hoard.empty_lists()
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
     kernel.thread = runtime.thread
-    if observed:
-        kernel.observe(lambda *_: None)
+    if observer is not None:
+        kernel.observe(observer())
     main = kernel.spawn(kernel.root, name="main", pinned=True)
     start(main, scenario, ())
     failing.arm(n, kernel_only)
@@ -310,24 +330,24 @@ def records(hoard):
 
 
 def main(argv):
-    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|observed|all`.
+    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|observed|penned|all`.
 
-    Quiet and observed, the kernel's own requests fail, with an observer or without; all: also those of the interpreter
-    and of the Python parts, which may leak then, but lose nobody.
+    In the first three the kernel's own requests fail, without an observer, with one, or with one that has a pen; all:
+    also those of the interpreter and of the Python parts, which may leak then, but lose nobody.
     """
     spec = importlib.util.spec_from_file_location("failing", argv[1])
     failing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failing)
     scenario = next(s for s in SCENARIOS if s.__name__ == argv[2])
-    observed, kernel_only = "observed" in argv[3:], "all" not in argv[3:]
+    observer, kernel_only = OBSERVERS.get(argv[3]), argv[3] != "all"
     hoard = Hoard()
     for _ in range(3):
-        one_run(failing, hoard, scenario, 0, observed, kernel_only)
+        one_run(failing, hoard, scenario, 0, observer, kernel_only)
     before = records(hoard)
     n, ended, went_on, problems = 1, 0, 0, []
     while True:
         try:
-            count, failed, error = one_run(failing, hoard, scenario, n, observed, kernel_only)
+            count, failed, error = one_run(failing, hoard, scenario, n, observer, kernel_only)
         except Lost as lost:
             failing.pause()
             problems.append(f"request {n}: {lost}")
@@ -372,7 +392,7 @@ def failing(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("mode", ["quiet", "observed", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["quiet", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
     command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
