@@ -200,14 +200,17 @@ leaving_next(Leaving *self)
 static PyObject *
 leaving_throw(Leaving *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (n < 1 || !PyExceptionInstance_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
+    PyObject *thrown = thrown_of(args, n);
+    if (thrown == NULL) {
         return NULL;
     }
     if (self->rest != NULL) {
-        return PyObject_CallMethod(self->rest, "throw", "O", args[0]);
+        PyObject *next = PyObject_CallMethod(self->rest, "throw", "O", thrown);
+        Py_DECREF(thrown);
+        return next;
     }
-    self->rest = PyObject_CallMethod((PyObject *)self->block, "_interrupted", "O", args[0]);
+    self->rest = PyObject_CallMethod((PyObject *)self->block, "_interrupted", "O", thrown);
+    Py_DECREF(thrown);
     if (self->rest == NULL) {
         return NULL;
     }

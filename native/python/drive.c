@@ -51,7 +51,7 @@ raised(Driver *self, Task *task)
     int failed = -1;
     if ((PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled) {
         PyObject *args = ((PyBaseExceptionObject *)error)->args; /* the reason, alone: see errors.py */
-        if (args != NULL && PyTuple_GET_SIZE(args) == 1) {
+        if (args != NULL && PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) != Py_None) {
             PyObject *reason = Py_NewRef(PyTuple_GET_ITEM(args, 0));
             failed = k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL);
             Py_DECREF(reason);
@@ -181,6 +181,14 @@ send(Driver *self, Task *task, PyObject *work, PyObject *value, PyObject **resul
         Py_XDECREF(value);
         return status;
     }
+    if (Py_REFCNT(self->resume) > 1) { /* whoever drives a coroutine by hand has kept it, and may still pass it on */
+        Resume *another = resume_new(self->kernel->st);
+        if (another == NULL) {
+            Py_XDECREF(value);
+            return PYGEN_ERROR;
+        }
+        Py_SETREF(self->resume, another);
+    }
     Py_XSETREF(self->resume->value, value);
     return PyIter_Send(work, (PyObject *)self->resume, result);
 }
@@ -202,7 +210,8 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         if (status == PYGEN_ERROR && PyErr_ExceptionMatches(PyExc_StopIteration)) {
             PyObject *stop = PyErr_GetRaisedException();
             if (PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
-                *result = Py_NewRef(((PyStopIterationObject *)stop)->value);
+                PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
+                *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
                 Py_DECREF(stop);
                 status = PYGEN_RETURN;
             }
@@ -417,7 +426,7 @@ step(Driver *self)
     return failed < 0 ? -1 : 1;
 }
 
-/* run(left, overdue, over) -> (left, whether it was cut): at most `left` steps, while anything is runnable. */
+/* run(left, overdue) -> (left, whether it was cut): at most `left` steps, while anything is runnable. */
 static PyObject *
 driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
 {

@@ -164,7 +164,7 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
     }
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
     if ((((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) == 0
-        || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
+        || PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
         return false;
     }
     for (Py_ssize_t i = 1; i < n; i++) { /* a task among the arguments is a dependency */

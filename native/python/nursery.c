@@ -350,7 +350,10 @@ static int
 set_state(Nursery *self, PyObject *value, void *Py_UNUSED(closure))
 {
     long state = value == NULL ? -1 : PyLong_AsLong(value);
-    if (state < 0) {
+    if (state < 0 || state > LAW_NURSERY_CANCELLED) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "no such state of a nursery");
+        }
         return -1;
     }
     self->state = (uint8_t)state;

@@ -339,7 +339,8 @@ ended_ready(Kernel *k, Task *task, Request *self)
 {
     Task *record = (Task *)((About *)self)->record;
     bool over = record->state == LAW_STATE_DONE;
-    if (task == record || (!over && task_kernel(record) != k)) {
+    bool here = record->nursery != NULL && task_kernel(record) == k; /* no nursery: its run was dropped in the middle */
+    if (task == record || (!over && !here)) {
         PyObject *args[] = {(PyObject *)record, (PyObject *)task};
         PyObject *none = law_call(k->st, "refuse_await", args, 2); /* raises ScopeMisuse */
         Py_XDECREF(none);

@@ -222,19 +222,17 @@ PyType_Spec receive_spec = {
 static PyObject *
 next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (n < 1 || !PyExceptionInstance_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
-        return NULL;
-    }
     PyObject *closed = law_told(self->end->channel->st->law, "ChannelClosed");
-    if (closed == NULL) {
+    PyObject *thrown = closed == NULL ? NULL : thrown_of(args, n);
+    if (thrown == NULL) {
         return NULL;
     }
-    if (self->end->open && PyErr_GivenExceptionMatches(args[0], closed)) {
+    if (self->end->open && PyErr_GivenExceptionMatches(thrown, closed)) {
+        Py_DECREF(thrown);
         PyErr_SetNone(PyExc_StopAsyncIteration);
     }
     else {
-        PyErr_SetRaisedException(Py_NewRef(args[0]));
+        PyErr_SetRaisedException(thrown);
     }
     return NULL;
 }

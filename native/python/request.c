@@ -98,6 +98,36 @@ raise_stop(PyObject *value)
     }
 }
 
+/* The arguments of `throw`: an exception, or as a traceback has them (type, value, traceback). New reference, or NULL
+ * with an exception set. */
+PyObject *
+thrown_of(PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *value = n > 1 && args[1] != Py_None ? args[1] : NULL, *error = NULL;
+    if (n >= 1 && PyExceptionInstance_Check(args[0])) {
+        error = Py_NewRef(args[0]);
+    }
+    else if (n >= 1 && PyExceptionClass_Check(args[0]) && value != NULL && PyErr_GivenExceptionMatches(value, args[0])
+             && PyExceptionInstance_Check(value)) {
+        error = Py_NewRef(value);
+    }
+    else if (n >= 1 && PyExceptionClass_Check(args[0])) {
+        error = value != NULL ? PyObject_CallOneArg(args[0], value) : PyObject_CallNoArgs(args[0]);
+        if (error == NULL) {
+            return NULL;
+        }
+    }
+    if (error == NULL || !PyExceptionInstance_Check(error)) {
+        Py_XDECREF(error);
+        PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
+        return NULL;
+    }
+    if (n > 2 && args[2] != Py_None && PyException_SetTraceback(error, args[2]) < 0) {
+        Py_CLEAR(error);
+    }
+    return error;
+}
+
 static PyObject *
 request_py_send(PyObject *self, PyObject *sent)
 {

@@ -28,6 +28,7 @@ resumed_with(PyObject *sent)
 
 int request_traverse(PyObject *self, visitproc visit, void *arg);
 void request_dealloc(PyObject *self); /* both for requests that hold nothing */
+PyObject *thrown_of(PyObject *const *args, Py_ssize_t n); /* what a `throw` was given, as an exception: new reference */
 void raise_stop(PyObject *value); /* StopIteration with a value, which is given away */
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *operation_perform(Kernel *k, Task *task, Request *request);

@@ -132,18 +132,21 @@ task_clear(Task *self)
     return 0;
 }
 
+/* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
 void
 task_dealloc(Task *self)
 {
+    PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, task_dealloc)
     PyTypeObject *type = Py_TYPE(self);
     State *st = state_left(type);
-    PyObject_GC_UnTrack(self);
     task_clear(self);
     Py_CLEAR(self->name);
     if (st == NULL || !free_give(&st->free_tasks, (PyObject *)self)) {
         PyObject_GC_Del(self);
     }
     Py_DECREF(type);
+    Py_TRASHCAN_END
 }
 
 /* Make the coroutine of a task that was given a function; a call that fails is the failure of the task. */
@@ -336,6 +339,19 @@ put(PyObject **field, PyObject *value)
     Py_XDECREF(old);
 }
 
+/* Put the number of a member of an enumeration into a field, which is looked up by it. Another one: ValueError. */
+static void
+put_number(uint8_t *field, PyObject *value, int most)
+{
+    long number = PyLong_AsLong(value);
+    if (number >= 0 && number <= most) {
+        *field = (uint8_t)number;
+    }
+    else if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_ValueError, "%ld is no such state", number);
+    }
+}
+
 #define SET(name, code) \
     static int set_##name(Task *self, PyObject *value, void *Py_UNUSED(closure)) \
     { \
@@ -361,9 +377,9 @@ SET(generation, self->generation = PyLong_AsUnsignedLongLong(value))
 SET(since_ns, self->since_ns = PyLong_AsLongLong(value))
 SET(turn_left, self->turn_left = (int32_t)PyLong_AsLong(value))
 SET(worker, self->worker = (int16_t)PyLong_AsLong(value))
-SET(state, self->state = (uint8_t)PyLong_AsLong(value))
-SET(wake, self->wake = (uint8_t)PyLong_AsLong(value))
-SET(phase, self->phase = (uint8_t)PyLong_AsLong(value))
+SET(state, put_number(&self->state, value, LAW_STATE_DONE))
+SET(wake, put_number(&self->wake, value, LAW_WAKE_DONE))
+SET(phase, put_number(&self->phase, value, LAW_PHASE_FINALIZED))
 SET(inbox, if (value != Py_None || !self->raises) { put(&self->answer, value); self->raises = 0; })
 SET(error, if (value != Py_None || self->raises) { put(&self->answer, value); self->raises = value != Py_None; })
 SET_MORE(reason, put(&more->reason, value))

@@ -12,6 +12,7 @@ a class or function of the face that exists twice as well: the Python one is the
 from __future__ import annotations
 
 import os
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from types import MemberDescriptorType
@@ -100,29 +101,39 @@ else:
 class _Registry(capability.Registry):
     """The registry of a native kernel, which counts most uses of permits itself and tells them when asked."""
 
-    __slots__ = ("kernel",)
+    __slots__ = ("_kernel",)
 
-    kernel: Any
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        # Weak: a finished task that the collector does not know (R4 in core.h) still holds its capabilities, and with
+        # them this registry. It must not lead back to whoever holds the task.
+        self._kernel: weakref.ref[Any] = weakref.ref(kernel)
 
     @property
     def current(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.kernel.current
+        kernel = self._kernel()
+        return kernel.current if kernel is not None else None
 
     @current.setter
     def current(self, task: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The kernel knows."""
 
+    def _settle(self) -> None:
+        kernel = self._kernel()
+        if kernel is not None:
+            kernel.settle_uses()
+
     def in_use(self, capability: Capability) -> int:
-        self.kernel.settle_uses()
+        self._settle()
         return super().in_use(capability)
 
     def acquire(self, task: Any, capability: Capability, limit_name: str, operation: str) -> None:
-        self.kernel.settle_uses()
+        self._settle()
         super().acquire(task, capability, limit_name, operation)
 
     def release(self, capability: Capability) -> None:
         try:
-            self.kernel.settle_uses()
+            self._settle()
         finally:  # without memory for the one, the other is not left undone
             super().release(capability)
 
@@ -183,8 +194,7 @@ def _native_kernel(base: Any) -> Any:
             default_spawns: int | None = None,
         ) -> None:
             dispatch.require_workers(workers)
-            registry = _Registry()
-            registry.kernel = self
+            registry = _Registry(self)
             base.__init__(
                 self,
                 seed & chain.MASK64,

@@ -1,0 +1,184 @@
+"""Odd programs that a kernel in C can get wrong where one in Python cannot: each in a process of its own, because what
+goes wrong is a crash or a leak, and on both kernels, which must say the same.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+EDGES = {
+    "small runs leave no runtime behind": (
+        """
+        import gc
+        from bursar.kernel import Kernel
+
+        async def main():
+            pass
+
+        for _ in range(20):
+            bursar.run(main)
+        gc.collect()
+        print(sum(isinstance(thing, Kernel) for thing in gc.get_objects()))
+        """,
+        "0",
+    ),
+    "a long chain of results is dropped without recursion": (
+        """
+        last = None
+
+        async def link():
+            return last
+
+        async def main():
+            global last
+            for _ in range(100_000):
+                async with bursar.nursery() as n:
+                    task = n.spawn(link)
+                last = task
+
+        bursar.run(main, clock="virtual")
+        last = None
+        print("dropped")
+        """,
+        "dropped",
+    ),
+    "what was yielded by hand may be answered later": (
+        """
+        import types
+
+        @types.coroutine
+        def relay(coroutine):
+            sent = None
+            try:
+                while True:
+                    request = coroutine.send(sent)
+                    sent = yield request
+                    yield from bursar.checkpoint().__await__()
+            except StopIteration as stop:
+                return stop.value
+
+        async def two(receive):
+            return [await receive.receive(), await receive.receive()]
+
+        async def main():
+            send, receive = bursar.channel(2)
+            await send.send("a")
+            await send.send("b")
+            return await relay(two(receive))
+
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "['a', 'b']",
+    ),
+    "an error may be thrown in three parts": (
+        """
+        import sys, types
+
+        @types.coroutine
+        def relay(coroutine):
+            sent = None
+            try:
+                request = coroutine.send(None)
+                while True:
+                    try:
+                        sent = yield request
+                    except BaseException:
+                        request = coroutine.throw(*sys.exc_info())
+                    else:
+                        request = coroutine.send(sent)
+            except StopIteration as stop:
+                return stop.value
+
+        async def waits():
+            async with bursar.nursery() as n:
+                n.spawn(bursar_sleeper)
+
+        async def bursar_sleeper():
+            await bursar.sleep(100)
+
+        async def outer():
+            await relay(waits())
+
+        async def main():
+            async with bursar.nursery() as n:
+                task = n.spawn(outer)
+                await bursar.sleep(1)
+                task.cancel("enough")
+            return task.outcome
+
+        import warnings
+        warnings.simplefilter("ignore")
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "cancelled: user: enough",
+    ),
+    "a cancellation without a reason gets one": (
+        """
+        async def gives_up():
+            raise bursar.Cancelled(None)
+
+        async def main():
+            async with bursar.nursery() as n:
+                task = n.spawn(gives_up)
+            return task.outcome
+
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "cancelled: shutdown: the task was closed",
+    ),
+    "a function without a name has one as a task": (
+        """
+        async def nameless():
+            pass
+
+        nameless.__qualname__ = ""
+
+        async def main():
+            async with bursar.nursery() as n:
+                return bool(n.spawn(nameless).name)
+
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "True",
+    ),
+    "variables set between two spawns are seen by the second": (
+        """
+        import contextvars
+        number = contextvars.ContextVar("number", default=0)
+
+        async def child(seen):
+            seen.append(number.get())
+            token = number.set(number.get() + 100)
+            await bursar.checkpoint()
+            seen.append(number.get())
+            number.reset(token)
+
+        async def main():
+            seen = []
+            async with bursar.nursery() as n:
+                n.spawn(child, seen)
+                number.set(1)
+                n.spawn(child, seen)
+                n.spawn(child, seen)
+                contextvars.copy_context().run(lambda: (number.set(7), n.spawn(child, seen)))
+                n.spawn(child, seen)
+            return seen, number.get()
+
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "([0, 1, 1, 7, 1, 100, 101, 101, 107, 101], 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", ["native", "python"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_an_odd_program_comes_out_the_same(edge, kernel):
+    program, said = EDGES[edge]
+    environment = {**os.environ, "BURSAR_KERNEL": kernel}
+    code = "import bursar\n" + textwrap.dedent(program)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=environment)
+    assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr
