@@ -1,0 +1,80 @@
+/* What the files of the C interface share: who calls, and what a handle means.
+ *
+ *     handle = epoch << 60 | kind << 56 | generation (24 bits) << 32 | index
+ *
+ * A handle is looked up, never followed: index and generation lead to a record that still is what was meant, or to nothing
+ * (engine/slab.h). The epoch is that of the runtime: handles of one that was shut down mean nothing to the next.
+ *
+ * Z1  thread-local storage is in janus_rt.c only, and is read there in functions that are not inlined: a task may go on on
+ *     another thread after any call that could wait, and compilers remember addresses
+ * Z2  on a task everything that is "current" belongs to the task; thread-local is only what threads outside have open
+ * Z3  a thread outside is inside the runtime between visit_begin and visit_end, and shutting down waits for it; a task
+ *     needs no such thing, it is waited for anyway
+ */
+#ifndef BURSAR_ABI_H
+#define BURSAR_ABI_H
+
+#include "engine/channel.h"
+#include "engine/scheduler.h"
+#include "include/janus_rt.h"
+
+typedef enum { HANDLE_NURSERY = 1, HANDLE_CHANNEL, HANDLE_SELECT, HANDLE_TOKEN, HANDLE_TASK, HANDLE_RUNTIME } HandleKind;
+
+/* The one runtime of the process. */
+typedef struct {
+    Scheduler scheduler;
+    Slab selects, tokens;
+    Lock tokens_lock;
+} Runtime;
+
+/* One call from outside or from a task. */
+typedef struct {
+    Runtime *runtime; /* NULL: there is none */
+    Task *task;       /* NULL: a thread outside */
+    Worker *worker;
+} Visit;
+
+/* Begin and end a call. After the end nothing of the runtime may be touched. */
+Visit visit_begin(void);
+void visit_end(const Visit *visit);
+
+/* The same, and starts the runtime if it is not up. */
+Visit visit_begin_or_start(void);
+
+/* A handle for a record, and back: NULL if it is null, of another kind or runtime, stale, or invented. */
+void *handle_of(HandleKind kind, const SlabHead *head);
+void *handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation);
+
+/* The same from index | generation << 32. */
+void *handle_from(HandleKind kind, uint64_t place);
+
+/* Handles carry 24 bits of the generation; records have 32. */
+#define HANDLE_GENERATION_MASK UINT32_C(0xffffff)
+
+/* The slabs of selects and tokens, empty. */
+void abi_slabs_init(Runtime *runtime, const EngineMemory *memory);
+
+static inline LawBudget
+budget_in(const janus_budget *budget)
+{
+    static const LawBudget open = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
+    if (budget == NULL) {
+        return open;
+    }
+    return (LawBudget){{budget->ops, budget->memory, budget->spawns, budget->channel_ops, budget->syscalls}};
+}
+
+/* Whether every component is a number that can be counted, or JANUS_UNLIMITED. */
+static inline bool
+budget_valid(const janus_budget *budget)
+{
+    LawBudget law = budget_in(budget);
+    for (int c = 0; c < LAW_COMPONENTS; c++) {
+        if (law.limit[c] < LAW_OPEN || law.limit[c] > LAW_UNITS_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#endif

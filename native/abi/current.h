@@ -1,0 +1,17 @@
+/* What is current for a caller; see abi.h. All of it is in janus_rt.c, where the thread-local storage is. */
+#ifndef BURSAR_ABI_CURRENT_H
+#define BURSAR_ABI_CURRENT_H
+
+#include "abi/abi.h"
+
+/* The list of nurseries that the caller has opened, innermost first. The pointer is good until the caller waits. */
+Nursery **current_opened(const Visit *visit);
+
+/* The last ending that the caller has awaited; a task's own is kept by the engine. */
+void note_awaited(const Visit *visit, const Ending *ending);
+Ending last_awaited(const Visit *visit);
+
+/* A counter of the calling thread's own that will not run out. */
+int64_t *outside_ticks(void);
+
+#endif

@@ -1,0 +1,170 @@
+/* The C interface: channels. */
+#include "abi/abi.h"
+
+void *
+janus_channel_create(size_t item_bytes, size_t capacity)
+{
+    Visit visit = visit_begin_or_start();
+    void *handle = NULL;
+    if (visit.runtime != NULL && item_bytes <= CHANNEL_ITEM_BYTES_MAX && capacity <= CHANNEL_CAPACITY_MAX) {
+        Channel *channel = channel_make(&visit.runtime->scheduler, (uint32_t)item_bytes, (uint32_t)capacity);
+        handle = channel != NULL ? handle_of(HANDLE_CHANNEL, &channel->head) : NULL;
+    }
+    visit_end(&visit);
+    return handle;
+}
+
+int
+janus_channel_destroy(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    int error = channel == NULL ? JANUS_INVALID : channel_destroy(visit.worker, channel, generation);
+    visit_end(&visit);
+    return error;
+}
+
+int
+janus_channel_close(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    int error = channel == NULL ? JANUS_INVALID : channel_close(visit.worker, channel, generation);
+    visit_end(&visit);
+    return error;
+}
+
+static int
+send(void *handle, const void *item, bool wait)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Channel *channel = item == NULL ? NULL : handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    int error = channel == NULL ? JANUS_INVALID : channel_send(channel, generation, visit.task, item, wait);
+    visit_end(&visit);
+    return error;
+}
+
+static int
+receive(void *handle, void *item, bool wait)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Channel *channel = item == NULL ? NULL : handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    int error = channel == NULL ? JANUS_INVALID : channel_receive(channel, generation, visit.task, item, wait);
+    visit_end(&visit);
+    return error;
+}
+
+int
+janus_channel_send(void *channel, const void *item)
+{
+    return send(channel, item, true);
+}
+
+int
+janus_channel_receive(void *channel, void *item)
+{
+    return receive(channel, item, true);
+}
+
+int
+janus_channel_try_send(void *channel, const void *item)
+{
+    return send(channel, item, false);
+}
+
+int
+janus_channel_try_receive(void *channel, void *item)
+{
+    return receive(channel, item, false);
+}
+
+/* ---- of int64_t */
+
+void *
+janus_channel_create_i64(int32_t capacity)
+{
+    return janus_channel_create(sizeof(int64_t), capacity < 0 ? 0 : (size_t)capacity);
+}
+
+void
+janus_channel_destroy_i64(void *channel)
+{
+    (void)janus_channel_destroy(channel);
+}
+
+int32_t
+janus_channel_send_i64(void *channel, int64_t value)
+{
+    return send(channel, &value, true) == JANUS_OK ? 0 : -1;
+}
+
+int64_t
+janus_channel_recv_i64(void *channel, int32_t *error)
+{
+    int64_t value = 0;
+    int got = receive(channel, &value, true);
+    if (error != NULL) {
+        *error = got == JANUS_OK ? 0 : -1;
+    }
+    return got == JANUS_OK ? value : 0;
+}
+
+static int32_t
+tried(int error)
+{
+    return error == JANUS_OK ? 1 : error == JANUS_AGAIN ? 0 : -1;
+}
+
+int32_t
+janus_channel_try_send_i64(void *channel, int64_t value)
+{
+    return tried(send(channel, &value, false));
+}
+
+int32_t
+janus_channel_try_recv_i64(void *channel, int64_t *value)
+{
+    return tried(receive(channel, value, false));
+}
+
+void
+janus_channel_close_i64(void *channel)
+{
+    (void)janus_channel_close(channel);
+}
+
+static void
+look(void *handle, bool *closed, uint32_t *count)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    *closed = true;
+    *count = 0;
+    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    if (channel != NULL) {
+        (void)channel_look(channel, generation, closed, count);
+    }
+    visit_end(&visit);
+}
+
+int32_t
+janus_channel_is_closed_i64(void *channel)
+{
+    bool closed;
+    uint32_t count;
+    look(channel, &closed, &count);
+    return closed;
+}
+
+int32_t
+janus_channel_len_i64(void *channel)
+{
+    bool closed;
+    uint32_t count;
+    look(channel, &closed, &count);
+    return (int32_t)count;
+}

@@ -1,0 +1,301 @@
+/* The C interface: nurseries. The current one is the innermost that the task, or the thread outside, has opened. */
+#include "abi/abi.h"
+
+#include "abi/current.h"
+
+/* ---- opening */
+
+static void *
+open_nursery(const Visit *visit, const NurseryOptions *options)
+{
+    int error;
+    Nursery **opened = current_opened(visit);
+    Nursery *nursery = nursery_open(&visit->runtime->scheduler, visit->task, options, &error);
+    if (nursery == NULL) {
+        return NULL;
+    }
+    if (visit->task == NULL) {
+        nursery->outer = *opened;
+        *opened = nursery;
+    }
+    return handle_of(HANDLE_NURSERY, &nursery->head);
+}
+
+void *
+janus_nursery_open(const janus_nursery_options *options)
+{
+    if (options != NULL && (options->size < sizeof *options || !budget_valid(options->budget))) {
+        return NULL;
+    }
+    NurseryOptions ours = {.budget = budget_in(options != NULL ? options->budget : NULL)};
+    if (options != NULL) {
+        ours.keep_going = options->keep_going;
+        ours.hold = options->hold;
+    }
+    Visit visit = visit_begin_or_start();
+    void *handle = visit.runtime != NULL ? open_nursery(&visit, &ours) : NULL;
+    visit_end(&visit);
+    return handle;
+}
+
+void *
+janus_nursery_create(void)
+{
+    return janus_nursery_open(NULL);
+}
+
+/* ---- spawning */
+
+/* Adapters: the scheduler knows one type of function, and these make the others fit. */
+static int64_t
+through_noarg(void *task)
+{
+    return ((janus_task_noarg_fn)(void (*)(void))((Task *)task)->entry)();
+}
+
+static int64_t
+through_i32(void *task)
+{
+    return ((janus_task_i32_fn)(void (*)(void))((Task *)task)->entry)(((Task *)task)->arg);
+}
+
+static int64_t
+through_noarg_i32(void *task)
+{
+    return ((janus_task_noarg_i32_fn)(void (*)(void))((Task *)task)->entry)();
+}
+
+/* Into the current nursery: 0, or -1. */
+static int
+spawn_current(janus_task_fn fn, void *arg, int64_t (*through)(void *task))
+{
+    Visit visit = visit_begin();
+    Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
+    int error = ENGINE_INVALID;
+    if (nursery != NULL) {
+        TaskOptions options = {.entry = fn, .arg = arg, .through = through};
+        error = nursery_spawn(nursery, load_u32(&nursery->head.generation, RELAXED), visit.task, &options, NULL);
+    }
+    visit_end(&visit);
+    return error == ENGINE_OK ? 0 : -1;
+}
+
+int
+janus_nursery_spawn(janus_task_fn fn, void *arg)
+{
+    return spawn_current(fn, arg, NULL);
+}
+
+int
+janus_nursery_spawn_noarg(janus_task_noarg_fn fn)
+{
+    return spawn_current((janus_task_fn)(void (*)(void))fn, NULL, through_noarg);
+}
+
+int
+janus_nursery_spawn_i32(janus_task_i32_fn fn, void *arg)
+{
+    return spawn_current((janus_task_fn)(void (*)(void))fn, arg, through_i32);
+}
+
+int
+janus_nursery_spawn_noarg_i32(janus_task_noarg_i32_fn fn)
+{
+    return spawn_current((janus_task_fn)(void (*)(void))fn, NULL, through_noarg_i32);
+}
+
+int
+janus_nursery_spawn_with(void *handle, janus_task_fn fn, void *arg, const janus_task_options *options, janus_task *task)
+{
+    _Static_assert(sizeof(janus_result) == sizeof(Ending), "the same fields in the same order");
+    TaskOptions ours = {.entry = fn, .arg = arg};
+    LawBudget budget, recharge;
+    if (options != NULL) {
+        if (options->size < sizeof *options || !budget_valid(options->budget) || !budget_valid(options->recharge)) {
+            return JANUS_INVALID;
+        }
+        budget = budget_in(options->budget);
+        recharge = budget_in(options->recharge);
+        ours.name = options->name;
+        ours.stack_bytes = options->stack_bytes;
+        ours.budget = options->budget != NULL ? &budget : NULL;
+        ours.recharge = options->recharge != NULL ? &recharge : NULL;
+        ours.value_out = options->value_out;
+        ours.done = (TaskDone)(void (*)(void))options->done;
+        ours.done_arg = options->done_arg;
+    }
+    Visit visit = visit_begin();
+    uint32_t generation;
+    uint64_t child = 0;
+    Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
+    int error = nursery == NULL ? JANUS_INVALID : nursery_spawn(nursery, generation, visit.task, &ours, &child);
+    if (task != NULL) {
+        *task = error != ENGINE_OK ? 0 : (janus_task)(uintptr_t)handle_from(HANDLE_TASK, child);
+    }
+    visit_end(&visit);
+    return error;
+}
+
+int
+janus_nursery_spawn_in(void *nursery, janus_task_fn fn, void *arg)
+{
+    return janus_nursery_spawn_with(nursery, fn, arg, NULL, NULL);
+}
+
+/* ---- awaiting */
+
+static int64_t
+code_of(const Ending *ending)
+{
+    switch (ending->kind) {
+    case END_OK:
+        return JANUS_OK;
+    case END_CANCELLED:
+        return JANUS_CANCELLED;
+    case END_PANICKED:
+        return JANUS_PANICKED;
+    case END_BUDGET:
+        return JANUS_BUDGET_EXCEEDED;
+    case END_FAILED:
+        return ending->code;
+    default:
+        return JANUS_PENDING;
+    }
+}
+
+/* Await a nursery of the caller's own, and take it off its list. */
+static int64_t
+await_own(const Visit *visit, Nursery *nursery)
+{
+    Ending ending = nursery_await(nursery, visit->task); /* a task's list is the engine's affair */
+    if (visit->task == NULL) {
+        Nursery **link = current_opened(visit);
+        while (*link != nursery) {
+            link = &(*link)->outer;
+        }
+        *link = nursery->outer;
+    }
+    note_awaited(visit, &ending);
+    return code_of(&ending);
+}
+
+int64_t
+janus_nursery_await_all(void)
+{
+    Visit visit = visit_begin();
+    Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
+    int64_t code = JANUS_PENDING;
+    if (nursery != NULL) {
+        code = await_own(&visit, nursery);
+        nursery_free(nursery, visit.task != NULL ? task_worker(visit.task) : NULL);
+    }
+    visit_end(&visit);
+    return code;
+}
+
+/* Whether the caller has opened this nursery and not awaited it. */
+static bool
+is_own(const Visit *visit, const Nursery *nursery)
+{
+    const Nursery *opened = *current_opened(visit);
+    while (opened != NULL && opened != nursery) {
+        opened = opened->outer;
+    }
+    return opened != NULL;
+}
+
+int64_t
+janus_nursery_await(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
+    int64_t code = JANUS_INVALID;
+    if (nursery != NULL && is_own(&visit, nursery)) {
+        code = await_own(&visit, nursery);
+    }
+    visit_end(&visit);
+    return code;
+}
+
+int
+janus_nursery_destroy(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
+    int error = nursery == NULL ? JANUS_INVALID : nursery_free_if(nursery, generation);
+    visit_end(&visit);
+    return error;
+}
+
+int
+janus_nursery_result(janus_result *out)
+{
+    Visit visit = visit_begin();
+    Ending ending = last_awaited(&visit);
+    visit_end(&visit);
+    if (out == NULL) {
+        return JANUS_INVALID;
+    }
+    *out = (janus_result){.kind = (janus_kind)ending.kind, .task_id = ending.task_id, .code = ending.code};
+    return JANUS_OK;
+}
+
+/* ---- looking and cancelling */
+
+int32_t
+janus_nursery_task_count(void)
+{
+    Visit visit = visit_begin();
+    Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
+    int64_t count = 0;
+    if (nursery != NULL) {
+        count = load_i64(&nursery->live, RELAXED) - NURSERY_BIAS + (int64_t)nursery->spawned;
+    }
+    visit_end(&visit);
+    return count > INT32_MAX ? INT32_MAX : (int32_t)count;
+}
+
+bool
+janus_nursery_is_cancelled(void)
+{
+    Visit visit = visit_begin();
+    Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
+    bool cancelled = nursery == NULL || nursery_cancelled(nursery);
+    visit_end(&visit);
+    return cancelled;
+}
+
+void
+janus_nursery_cancel(void)
+{
+    Visit visit = visit_begin();
+    Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
+    if (nursery != NULL) {
+        nursery_cancel(nursery, LAW_CANCEL_USER);
+    }
+    visit_end(&visit);
+}
+
+int
+janus_nursery_cancel_in(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
+    int error = nursery == NULL ? JANUS_INVALID : nursery_cancel_if(nursery, generation, LAW_CANCEL_USER);
+    visit_end(&visit);
+    return error;
+}
+
+int
+janus_nursery_state(void *handle)
+{
+    Visit visit = visit_begin();
+    uint32_t generation;
+    Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
+    int state = nursery == NULL ? JANUS_INVALID : (int)nursery_state(nursery);
+    visit_end(&visit);
+    return state;
+}

@@ -1,0 +1,297 @@
+/* The C interface: the runtime and who is calling. The only file with thread-local storage; see abi.h. */
+#include "abi/abi.h"
+#include "abi/current.h"
+
+#include <string.h>
+
+/* The one global, and what guards it. `state` is changed under the lock. */
+enum { DOWN = 0, UP = 1, MOVING = 2 };
+static Runtime the_runtime;
+static Lock gate;
+static int state = DOWN;
+static uint32_t epoch; /* of the runtime that is up; handles carry four bits of it */
+
+/* What a thread has. `opened` and `awaited` are for threads outside (Z2). */
+typedef struct {
+    struct runner *runner; /* on threads that run tasks */
+    Nursery *opened;       /* innermost first, by `outer` */
+    uint32_t epoch;        /* that `opened` belongs to */
+    Ending awaited;
+    bool has_awaited;
+    int64_t ticks;
+} ThreadState;
+
+static _Thread_local ThreadState thread_state;
+
+/* Z1. The empty statement with a side effect keeps calls from being merged. */
+static __attribute__((noinline)) ThreadState *
+this_thread(void)
+{
+    __asm__ __volatile__("");
+    return &thread_state;
+}
+
+static __attribute__((noinline)) void
+thread_hook(void *context, struct runner *runner)
+{
+    (void)context;
+    this_thread()->runner = runner;
+}
+
+/* ---- visits and handles */
+
+Visit
+visit_begin(void)
+{
+    Visit visit = {0};
+    struct runner *runner = this_thread()->runner;
+    Worker *worker = runner != NULL ? runner->worker : NULL;
+    if (worker != NULL && worker->current != NULL) {
+        task_need_stack(worker->current); /* before any lock is taken: what overflows later would keep it */
+        visit.runtime = &the_runtime;
+        visit.task = worker->current;
+        visit.worker = worker;
+        return visit;
+    }
+    lock_take(&gate);
+    if (state == UP && scheduler_enter(&the_runtime.scheduler)) {
+        visit.runtime = &the_runtime;
+    }
+    lock_give(&gate);
+    return visit;
+}
+
+void
+visit_end(const Visit *visit)
+{
+    if (visit->runtime != NULL && visit->task == NULL) {
+        scheduler_leave(&visit->runtime->scheduler);
+    }
+}
+
+Visit
+visit_begin_or_start(void)
+{
+    Visit visit = visit_begin();
+    if (visit.runtime == NULL) {
+        (void)janus_rt_init_default(); /* or somebody else was quicker */
+        visit = visit_begin();
+    }
+    return visit;
+}
+
+void *
+handle_from(HandleKind kind, uint64_t place)
+{
+    uint64_t low = place & ((uint64_t)HANDLE_GENERATION_MASK << 32 | UINT32_MAX);
+    return (void *)(uintptr_t)((uint64_t)(epoch & 15) << 60 | (uint64_t)kind << 56 | low);
+}
+
+void *
+handle_of(HandleKind kind, const SlabHead *head)
+{
+    return handle_from(kind, (uint64_t)load_u32(&head->generation, RELAXED) << 32 | head->index);
+}
+
+static Slab *
+slab_of(Runtime *runtime, HandleKind kind)
+{
+    switch (kind) {
+    case HANDLE_NURSERY:
+        return &runtime->scheduler.nurseries;
+    case HANDLE_CHANNEL:
+        return &runtime->scheduler.channels;
+    case HANDLE_TASK:
+        return &runtime->scheduler.tasks;
+    case HANDLE_SELECT:
+        return &runtime->selects;
+    default:
+        return &runtime->tokens;
+    }
+}
+
+void *
+handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
+{
+    uint64_t word = (uint64_t)(uintptr_t)handle;
+    if (visit->runtime == NULL || (word >> 56 & 15) != (uint64_t)kind || word >> 60 != (epoch & 15)) {
+        return NULL;
+    }
+    Slab *slab = slab_of(visit->runtime, kind);
+    uint32_t found;
+    SlabHead *head = slab_peek(slab, (uint32_t)word, &found);
+    if (head == NULL || found % 2 == 0 || (found & HANDLE_GENERATION_MASK) != (word >> 32 & HANDLE_GENERATION_MASK)) {
+        return NULL;
+    }
+    *generation = found;
+    return head;
+}
+
+/* ---- the runtime */
+
+static int
+start(const SchedulerOptions *options)
+{
+    lock_take(&gate);
+    bool ours = state == DOWN;
+    state = ours ? MOVING : state;
+    lock_give(&gate);
+    if (!ours) {
+        return JANUS_AGAIN;
+    }
+    int error = scheduler_start(&the_runtime.scheduler, options);
+    if (error == ENGINE_OK) {
+        const EngineMemory *memory = the_runtime.scheduler.memory;
+        lock_init(&the_runtime.tokens_lock);
+        abi_slabs_init(&the_runtime, memory);
+    }
+    lock_take(&gate);
+    epoch += error == ENGINE_OK;
+    state = error == ENGINE_OK ? UP : DOWN;
+    lock_give(&gate);
+    return error;
+}
+
+int
+janus_rt_init_with(const janus_rt_options *options)
+{
+    if (options == NULL || options->size < sizeof *options || !budget_valid(options->budget) || options->steal_policy > 2) {
+        return JANUS_INVALID;
+    }
+    SchedulerOptions ours = {
+        .workers = options->worker_count,
+        .seed = options->seed,
+        .deterministic = options->deterministic,
+        .no_stealing = options->no_stealing,
+        .policy = (LawStealPolicy)options->steal_policy,
+        .budget = budget_in(options->budget),
+        .yield_interval = options->yield_interval,
+        .thread_hook = thread_hook,
+    };
+    return start(&ours);
+}
+
+int
+janus_rt_init(janus_rt_config config)
+{
+    janus_rt_options options = {.size = sizeof options, .worker_count = config.worker_count, .seed = config.seed};
+    return janus_rt_init_with(&options) == JANUS_OK ? 0 : -1;
+}
+
+int
+janus_rt_init_default(void)
+{
+    return janus_rt_init((janus_rt_config){0});
+}
+
+void
+janus_rt_shutdown(void)
+{
+    struct runner *runner = this_thread()->runner;
+    if (runner != NULL) {
+        return; /* a task cannot wait for its own end */
+    }
+    lock_take(&gate);
+    bool ours = state == UP;
+    state = ours ? MOVING : state;
+    lock_give(&gate);
+    if (!ours) {
+        return;
+    }
+    (void)scheduler_stop(&the_runtime.scheduler, NULL);
+    slab_destroy(&the_runtime.selects);
+    slab_destroy(&the_runtime.tokens);
+    lock_take(&gate);
+    state = DOWN;
+    lock_give(&gate);
+}
+
+bool
+janus_rt_is_running(void)
+{
+    lock_take(&gate);
+    bool up = state == UP;
+    lock_give(&gate);
+    return up;
+}
+
+void *
+janus_rt_get(void)
+{
+    lock_take(&gate);
+    uint64_t handle = state != UP ? 0 : (uint64_t)(epoch & 15) << 60 | (uint64_t)HANDLE_RUNTIME << 56;
+    lock_give(&gate);
+    return (void *)(uintptr_t)handle;
+}
+
+int
+janus_rt_statistics(janus_statistics *out)
+{
+    _Static_assert(sizeof(janus_statistics) == sizeof(SchedulerStatistics), "the same counters in the same order");
+    Visit visit = visit_begin();
+    if (visit.runtime == NULL) {
+        return JANUS_STOPPING;
+    }
+    SchedulerStatistics sums;
+    scheduler_statistics(&visit.runtime->scheduler, &sums);
+    visit_end(&visit);
+    memcpy(out, &sums, sizeof sums);
+    return JANUS_OK;
+}
+
+uint64_t
+janus_rt_chain(void)
+{
+    Visit visit = visit_begin();
+    uint64_t chain = 0;
+    if (visit.runtime != NULL && visit.runtime->scheduler.options.deterministic) {
+        chain = visit.runtime->scheduler.logical.chain;
+    }
+    visit_end(&visit);
+    return chain;
+}
+
+/* ---- what is current */
+
+Nursery **
+current_opened(const Visit *visit)
+{
+    if (visit->task != NULL) {
+        return &visit->task->opened;
+    }
+    ThreadState *thread = this_thread();
+    if (thread->epoch != epoch) { /* of a runtime that is gone, and they with it */
+        thread->epoch = epoch;
+        thread->opened = NULL;
+        thread->has_awaited = false;
+    }
+    return &thread->opened;
+}
+
+void
+note_awaited(const Visit *visit, const Ending *ending)
+{
+    if (visit->task == NULL) {
+        ThreadState *thread = this_thread();
+        thread->awaited = *ending;
+        thread->has_awaited = true;
+    }
+}
+
+Ending
+last_awaited(const Visit *visit)
+{
+    if (visit->task != NULL) {
+        return visit->task->awaited;
+    }
+    ThreadState *thread = this_thread();
+    return thread->has_awaited ? thread->awaited : (Ending){.kind = END_NONE};
+}
+
+int64_t *
+outside_ticks(void)
+{
+    ThreadState *thread = this_thread();
+    thread->ticks = INT64_MAX;
+    return &thread->ticks;
+}

@@ -1,0 +1,94 @@
+/* Purses: the five pools that tasks pay from, where several threads pay at once.
+ *
+ * As in law/budget.h: a purse refers to five pools, one per component. Where a budget states a number the purse has a pool
+ * of its own, lent by the pool of whoever made it; where it states none it shares that pool. A task or nursery without any
+ * stated number has no purse of its own at all, it points at its maker's. The rule of paying is law_can_pay.
+ *
+ * Ops are drawn by the running task in advance, one turn at a time, and what it did not use goes back whenever it stops:
+ * so a tick is a decrement of its own memory. All other components are paid one by one.
+ *
+ * B1  granted = left + spent + lent, for every pool that is not open and while nobody is paying
+ * B2  what a pool has was lent by its parent, or minted under a CapBudget; nesting adds nothing
+ * B3  left ≥ 0, and a charge is paid whole or not at all
+ * B4  a closed purse has given everything back
+ * B5  money is taken on trial only under the books' lock. Whoever finds a pool short looks again under that lock, so
+ *     nobody is turned away because of a payment that is then taken back
+ *
+ * Rejected: one lock per purse (a charge of shared pools would need several), and counting what open pools spend (a shared
+ * line written at every turn, for a number that decides nothing).
+ */
+#ifndef ENGINE_BUDGET_H
+#define ENGINE_BUDGET_H
+
+#include "engine/lock.h"
+#include "engine/slab.h"
+#include "law/budget.h"
+
+/* One account for one component. */
+typedef struct Pool {
+    atomic_i64 left; /* LAW_OPEN: no limit */
+    atomic_i64 spent;
+    int64_t granted; /* this and the next two: under the books' lock */
+    int64_t lent;
+    int64_t minted;
+    struct Pool *parent;
+} Pool;
+
+typedef struct Purse {
+    SlabHead head;
+    Pool *of[LAW_COMPONENTS];
+    Pool own[LAW_COMPONENTS]; /* those that `of` points at, if it does */
+    LawBudget mint_left;      /* CapBudget: what its holder may still recharge itself with */
+} Purse;
+
+/* All purses of one scheduler. */
+typedef struct {
+    Lock lock;
+    Slab purses;
+    Purse root;
+} Books;
+
+/* Open the books with a root purse of `budget`. Cannot fail. */
+void books_init(Books *books, const LawBudget *budget, const EngineMemory *memory);
+void books_destroy(Books *books);
+
+/* Take `amount` from one pool, or nothing: false (B3, B5). */
+bool pool_take(Books *books, Pool *pool, int64_t amount);
+
+/* Put back what pool_take took. */
+void pool_return(Pool *pool, int64_t amount);
+
+/* Take as much as is there, between `least` and `most`. Answers how much; 0: not even `least`. An open pool gives `most`. */
+int64_t pool_draw(Books *books, Pool *pool, int64_t least, int64_t most);
+
+/* Charge a cost to a purse. LAW_PAID, or the component that falls short; then nothing was charged. */
+int purse_pay(Books *books, Purse *purse, const LawCost *cost);
+void purse_refund(Purse *purse, const LawCost *cost);
+
+/* A purse of its own where `budget` states a number, lent by `from`, clamped to what is there. NULL if there is no memory,
+ * or if ops were asked for and there is not one: `*memory_short` tells which. */
+Purse *purse_lend(Books *books, Purse *from, const LawBudget *budget, bool *memory_short);
+
+/* Give everything back and free it (B4). What was lent from it must have been closed. */
+void purse_close(Books *books, Purse *purse);
+
+/* Move `amount` down into `purse` from the pools that lent it, whole or not at all. LAW_PAID, or the first component that
+ * they cannot give, or that `purse` has no pool of its own for. */
+int purse_fill(Books *books, Purse *purse, const LawBudget *amount);
+
+/* Add `amount` from nowhere, within mint_left. The same answers. */
+int purse_mint(Books *books, Purse *purse, const LawBudget *amount);
+
+/* What is left, as a statement. */
+LawBudget purse_left(const Purse *purse);
+
+/* B1 for every pool of the purse's own. For tests, while nobody pays. */
+bool purse_sound(Books *books, const Purse *purse);
+
+static inline bool
+pool_open(const Pool *pool)
+{
+    return load_i64(&pool->left, RELAXED) == LAW_OPEN;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* Channels: values from task to task, in order, and whoever must wait parks; a worker never sleeps on one.
+ *
+ *     capacity 0    a send is done when a receiver has the value (rendezvous)
+ *     capacity n    up to n values wait in a ring
+ *
+ * C1  values come out in the order in which sends took effect; waiters are served oldest first
+ * C2  nobody waits in vain: while a receiver waits the ring is empty, while a sender waits it is full, and not both wait
+ * C3  after a close sends are refused, also those that wait; what is in the ring can still be received, then receives are
+ *     refused too. An answer is never a value: closed is a code
+ * C4  try_send on a channel without a ring succeeds only if a receiver waits
+ * C5  all of it under the channel's lock; the locks of several channels are taken in the order of their addresses
+ *
+ * A select waits on several at once: one Waiter, one ChannelPlace per case, and whoever comes first claims the waiter.
+ * Among cases that are ready at once it draws, seeded, so none is starved.
+ *
+ * Threads outside may use channels too: they sleep on a futex.
+ */
+#ifndef ENGINE_CHANNEL_H
+#define ENGINE_CHANNEL_H
+
+#include "engine/lock.h"
+#include "engine/slab.h"
+#include "engine/wait.h"
+#include "law/lanes.h"
+
+#define CHANNEL_ITEM_BYTES_MAX 4096u          /* larger things are sent as pointers: a value is copied under the lock */
+#define CHANNEL_CAPACITY_MAX (UINT32_C(1) << 24) /* values; more is a program that never receives */
+#define SELECT_CASES_MAX 16u                  /* they fit on a small stack */
+
+typedef struct {
+    SlabHead head;
+    Lock lock;
+    bool closed;
+    uint32_t item_bytes;
+    uint32_t capacity;
+    uint32_t count, first; /* of the ring */
+    char *ring;
+    LawQueue senders, receivers; /* ChannelPlace.link */
+    struct Scheduler *scheduler;
+} Channel;
+
+/* The place of a waiter in one channel. */
+typedef struct {
+    LawLink link;
+    Waiter *waiter;
+    Channel *channel;
+    void *value;     /* from or to where */
+    int32_t which;   /* the number of the case */
+    bool sends;
+} ChannelPlace;
+
+void channel_prepare(void *record);
+
+/* Make a channel for values of `item_bytes` (1 to CHANNEL_ITEM_BYTES_MAX). NULL if there is no memory or a number is out of
+ * range. */
+Channel *channel_make(struct Scheduler *scheduler, uint32_t item_bytes, uint32_t capacity);
+
+/* In all that follows `generation` is that of the record that is meant: if it is another's by now, ENGINE_INVALID. `worker`
+ * is the caller's own, or NULL outside. */
+
+/* Close it and free it. Whoever waits is refused (C3). */
+int channel_destroy(struct Worker *worker, Channel *channel, uint32_t generation);
+
+/* Idempotent. */
+int channel_close(struct Worker *worker, Channel *channel, uint32_t generation);
+
+/* Whether it is closed, and how many values wait in it. */
+int channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count);
+
+/* One operation, by the running task, or by a thread outside (`caller` is NULL). ENGINE_OK, ENGINE_CLOSED,
+ * ENGINE_CANCELLED, ENGINE_BUDGET; ENGINE_AGAIN if `wait` is false and it would have to. Outside also ENGINE_TIMEOUT and
+ * ENGINE_STOPPING. `value` points at item_bytes. */
+int channel_send(Channel *channel, uint32_t generation, Task *caller, const void *value, bool wait);
+int channel_receive(Channel *channel, uint32_t generation, Task *caller, void *value, bool wait);
+
+/* The first of `count` places that can be done is done; `*which` is its number. The places' channel, value and sends are
+ * filled in, `generations` says which records are meant. `timeout_ns` < 0: no limit; 0: do not wait. ENGINE_OK,
+ * ENGINE_CLOSED (of the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET, ENGINE_INVALID, ENGINE_MEMORY. */
+int channel_select(struct Scheduler *scheduler, Task *caller, ChannelPlace *places, const uint32_t *generations,
+                   uint32_t count, int64_t timeout_ns, int32_t *which);
+
+/* For select.c: do one case now, and the queue that a case waits in. Under the channel's lock. */
+int channel_do_now(ChannelPlace *place, struct Worker *worker);
+LawQueue *channel_queue_of(const ChannelPlace *place);
+
+#endif

@@ -1,0 +1,47 @@
+/* Charges: how the running task pays, what happens when it cannot, and how it is told to stop.
+ *
+ * Every call of a task that could wait comes through here first. It is answered with a code, never by an interruption, so
+ * C code can give back what it holds; the code comes again at every such call until the task ends. A task that goes on
+ * asking in vain is cut off after `cleanup_calls` of them: its frames are dropped. So neither a cancelled nor a penniless
+ * task can keep its parent waiting, as long as it reaches such a point at all.
+ *
+ * P1  what cannot be paid is not done, and nothing of it is charged
+ * P2  a turn is `yield_interval` ops: then the task goes to the back of the queue
+ * P3  short of ops, channel ops or syscalls a task ends as END_BUDGET; or, if its nursery says so and the pool is its own,
+ *     holds until it is recharged. Short of memory or spawns it is told, and goes on
+ */
+#ifndef ENGINE_CHARGE_H
+#define ENGINE_CHARGE_H
+
+#include "engine/task.h"
+#include "law/budget.h"
+
+/* Charge the running task. ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. May let others run first (P2). */
+int task_charge(Task *self, const LawCost *cost);
+
+/* The running task has used up its ticks: `ops` were subtracted, and there were not so many. The same answers. */
+int task_tick(Task *self, int64_t ops);
+
+/* Whether the running task may go on: ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. Charges nothing. */
+int task_check(Task *self);
+
+/* The running task stops: what it has drawn and not used goes back. */
+void task_settle(Task *self);
+
+/* Tell the running task to stop: notes that it was told, passes the request on to what it has opened, counts, and cuts it
+ * off in the end. Answers `code`. */
+int task_refuse(Task *self, int code);
+
+/* Ask one task to stop. Any thread; `worker` is the caller's, or NULL. If the record is another task's by now, that one is
+ * woken for nothing (E3). */
+void task_ask(struct Scheduler *scheduler, struct Worker *worker, Task *task, uint32_t generation);
+
+/* Give a child more to spend, and queue it if it holds for that: moves money from those who lent it. ENGINE_OK, or
+ * ENGINE_BUDGET if they do not have it, or it has no pool of its own. Any thread; `worker` is the caller's, or NULL. The
+ * caller has made sure that the record is the child's (under its nursery's lock). */
+int task_recharge(struct Worker *worker, Task *child, const LawBudget *amount);
+
+/* The running task recharges itself under its CapBudget. ENGINE_OK, or ENGINE_BUDGET without one or beyond it. */
+int task_recharge_self(Task *self, const LawBudget *amount);
+
+#endif

@@ -1,0 +1,307 @@
+/* Nurseries: opening, cancelling, awaiting. Spawning is in spawn.c; what they promise is in nursery.h. */
+#include "engine/nursery.h"
+
+#include "engine/scheduler.h"
+
+void
+nursery_prepare(void *record)
+{
+    Nursery *nursery = record;
+    lock_init(&nursery->lock);
+    law_queue_init(&nursery->waiting);
+}
+
+/* Move to another state. Under the lock, or before anybody knows it. */
+static void
+move(Nursery *nursery, LawNurseryState to)
+{
+    LawNurseryState from = nursery_state(nursery);
+    LAW_RULE(law_nursery_may_move(from, to), "N3");
+    store_u32(&nursery->state, to, RELEASE);
+}
+
+/* The purse of a new nursery: its own if a number is stated, else its maker's. ENGINE_OK, or why not. */
+static int
+open_purse(Nursery *nursery, Purse *from, const LawBudget *budget)
+{
+    nursery->own_purse = law_budget_stated(budget) != 0;
+    nursery->purse = from;
+    if (nursery->own_purse) {
+        bool memory_short;
+        nursery->purse = purse_lend(&nursery->scheduler->books, from, budget, &memory_short);
+        if (nursery->purse == NULL) {
+            return memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
+        }
+    }
+    nursery->free_spawns = pool_open(nursery->purse->of[LAW_OPS]) && pool_open(nursery->purse->of[LAW_SPAWNS]);
+    return ENGINE_OK;
+}
+
+/* A number that no other nursery has: each worker has a class of its own, and so have threads outside. */
+static uint64_t
+next_id(Scheduler *scheduler, Worker *worker)
+{
+    uint64_t classes = (uint64_t)scheduler->worker_count + 1;
+    return worker != NULL ? ++worker->nursery_count * classes + worker->id + 1
+                          : (add_u64(&scheduler->next_nursery, 1, RELAXED) + 1) * classes;
+}
+
+Nursery *
+nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error)
+{
+    if (owner != NULL) {
+        task_need_stack(owner);
+    }
+    *error = load_u32(&scheduler->phase, RELAXED) == SCHEDULER_RUNNING || owner != NULL ? ENGINE_MEMORY : ENGINE_STOPPING;
+    Worker *worker = owner != NULL ? task_worker(owner)->host : NULL;
+    Nursery *nursery = *error == ENGINE_STOPPING ? NULL
+                       : worker != NULL          ? slab_cache_take(&worker->nurseries)
+                                                 : slab_take(&scheduler->nurseries);
+    if (nursery == NULL) {
+        return NULL;
+    }
+    nursery->scheduler = scheduler;
+    nursery->owner = owner;
+    if (owner != NULL) {
+        task_settle(owner); /* what it has drawn for its turn may be all that there is to lend */
+    }
+    *error = open_purse(nursery, owner != NULL ? owner->purse : &scheduler->books.root, &options->budget);
+    if (*error != ENGINE_OK) {
+        slab_give(&scheduler->nurseries, nursery);
+        return NULL;
+    }
+    store_i64(&nursery->live, NURSERY_BIAS, RELAXED);
+    store_u32(&nursery->state, LAW_NURSERY_OPEN, RELAXED);
+    store_u32(&nursery->drained, 0, RELAXED);
+    nursery->id = next_id(scheduler, worker);
+    nursery->spawned = nursery->handed = 0;
+    nursery->prepaid = 0;
+    nursery->keep_going = options->keep_going;
+    nursery->hold = options->hold;
+    nursery->failed = false;
+    nursery->awaits = AWAIT_NOBODY;
+    nursery->outer = owner != NULL ? owner->opened : NULL;
+    if (owner != NULL) {
+        owner->opened = nursery;
+    } else {
+        lock_take(&scheduler->roots_lock);
+        law_queue_append(&scheduler->roots, &nursery->root_link);
+        lock_give(&scheduler->roots_lock);
+    }
+    return nursery;
+}
+
+/* ---- cancelling */
+
+/* The first request wakes those who wait; the others see it where they could. Under the lock. */
+static bool
+cancel_locked(Nursery *nursery, LawCancelKind kind)
+{
+    Scheduler *scheduler = nursery->scheduler;
+    LawNurseryState state = nursery_state(nursery);
+    if (state != LAW_NURSERY_OPEN && state != LAW_NURSERY_CLOSING) {
+        return false;
+    }
+    move(nursery, LAW_NURSERY_CANCELLING);
+    nursery->cancel_kind = (uint8_t)kind;
+    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
+    LawLink *link = law_queue_oldest(&nursery->waiting);
+    for (; link != NULL; link = law_queue_newer(&nursery->waiting, link)) {
+        worker_wake(scheduler, NULL, LAW_RECORD(link, Task, family), TO_CANCEL, true);
+    }
+    return true;
+}
+
+bool
+nursery_cancel(Nursery *nursery, LawCancelKind kind)
+{
+    if (nursery_cancelled(nursery)) {
+        return false;
+    }
+    lock_take(&nursery->lock);
+    bool first = cancel_locked(nursery, kind);
+    lock_give(&nursery->lock);
+    return first;
+}
+
+int
+nursery_cancel_if(Nursery *nursery, uint32_t generation, LawCancelKind kind)
+{
+    lock_take(&nursery->lock);
+    bool same = load_u32(&nursery->head.generation, RELAXED) == generation;
+    if (same) {
+        cancel_locked(nursery, kind);
+    }
+    lock_give(&nursery->lock);
+    return same ? ENGINE_OK : ENGINE_INVALID;
+}
+
+void
+nursery_note(Nursery *nursery, const Ending *ending)
+{
+    lock_take(&nursery->lock);
+    if (!nursery->failed) { /* N4 */
+        nursery->failed = true;
+        nursery->failure = *ending;
+    }
+    bool cancel = !nursery->keep_going;
+    lock_give(&nursery->lock);
+    if (cancel) {
+        nursery_cancel(nursery, LAW_CANCEL_SIBLING);
+    }
+}
+
+/* ---- awaiting */
+
+void
+nursery_shut(Nursery *nursery)
+{
+    lock_take(&nursery->lock);
+    if (nursery_state(nursery) == LAW_NURSERY_OPEN) {
+        move(nursery, LAW_NURSERY_CLOSING);
+    }
+    lock_give(&nursery->lock);
+}
+
+/* From here on nobody is spawned, and whoever ends last wakes `kind` (N5). True: there is nobody left. */
+static bool
+begin_wait(Nursery *nursery, AwaitKind kind, Task *task, Parker *parker)
+{
+    nursery_shut(nursery);
+    nursery_refund_prepaid(nursery);
+    nursery->awaits = (uint8_t)kind;
+    nursery->await_task = task;
+    nursery->await_parker = parker;
+    int64_t counted = (int64_t)nursery->spawned - NURSERY_BIAS;
+    return add_i64(&nursery->live, counted, ACQ_REL) + counted == 0;
+}
+
+Task *
+nursery_left(Worker *worker, Nursery *nursery)
+{
+    if (add_i64(&nursery->live, -1, ACQ_REL) != 1) {
+        return NULL;
+    }
+    Scheduler *scheduler = nursery->scheduler;
+    AwaitKind kind = (AwaitKind)nursery->awaits;
+    Task *task = nursery->await_task;
+    Parker *parker = nursery->await_parker;
+    store_u32(&nursery->drained, 1, RELEASE); /* the nursery is the waiter's from here on (N5) */
+    if (kind == AWAIT_TASK) {
+        worker_wake(scheduler, worker, task, TO_JOIN, true);
+    } else if (kind == AWAIT_THREAD) {
+        parker_wake(parker, 1);
+    }
+    return kind == AWAIT_END ? task : NULL;
+}
+
+bool
+nursery_abandon(Nursery *nursery)
+{
+    nursery_cancel(nursery, LAW_CANCEL_PARENT);
+    return begin_wait(nursery, AWAIT_END, nursery->owner, NULL);
+}
+
+Ending
+nursery_close(Nursery *nursery)
+{
+    Scheduler *scheduler = nursery->scheduler;
+    Ending ending = {.kind = END_OK};
+    lock_take(&nursery->lock);
+    bool cancelled = nursery_state(nursery) == LAW_NURSERY_CANCELLING;
+    move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED);
+    if (nursery->failed) {
+        ending = nursery->failure;
+    } else if (law_nursery_result(LAW_OUTCOME_OK, cancelled) == LAW_OUTCOME_CANCELLED) {
+        ending.kind = END_CANCELLED;
+    }
+    lock_give(&nursery->lock);
+    if (nursery->owner != NULL) {
+        Nursery **link = &nursery->owner->opened;
+        while (*link != nursery) {
+            link = &(*link)->outer;
+        }
+        *link = nursery->outer;
+    } else {
+        lock_take(&scheduler->roots_lock);
+        law_queue_discard(&scheduler->roots, &nursery->root_link);
+        lock_give(&scheduler->roots_lock);
+    }
+    if (nursery->own_purse) {
+        purse_close(&scheduler->books, nursery->purse);
+        nursery->own_purse = false;
+    }
+    return ending;
+}
+
+int
+nursery_free_if(Nursery *nursery, uint32_t generation)
+{
+    int error = ENGINE_INVALID;
+    lock_take(&nursery->lock); /* whoever holds a handle looks at the generation under it */
+    if (load_u32(&nursery->head.generation, RELAXED) == generation) {
+        error = law_nursery_terminal(nursery_state(nursery)) ? ENGINE_OK : ENGINE_AGAIN;
+    }
+    if (error == ENGINE_OK) {
+        slab_give(&nursery->scheduler->nurseries, nursery);
+    }
+    lock_give(&nursery->lock);
+    return error;
+}
+
+void
+nursery_free(Nursery *nursery, Worker *worker)
+{
+    LAW_RULE(law_nursery_terminal(nursery_state(nursery)), "N3");
+    lock_take(&nursery->lock); /* as above */
+    if (worker != NULL) {
+        slab_cache_give(&worker->host->nurseries, nursery);
+    } else {
+        slab_give(&nursery->scheduler->nurseries, nursery);
+    }
+    lock_give(&nursery->lock);
+}
+
+/* A thread outside sleeps, or drives a deterministic scheduler. One that is stuck is cancelled, so that it ends. */
+static void
+wait_outside(Nursery *nursery)
+{
+    Scheduler *scheduler = nursery->scheduler;
+    Parker parker;
+    bool made = parker_init(&parker);
+    LAW_RULE(made, "V3");
+    if (!begin_wait(nursery, AWAIT_THREAD, NULL, &parker)) {
+        while (load_u32(&nursery->drained, ACQUIRE) == 0) {
+            if (!scheduler->options.deterministic) {
+                parker_sleep(&parker, PARK_FOREVER);
+            } else if (!scheduler_drive(scheduler, &nursery->drained, 1) &&
+                       !nursery_cancel(nursery, LAW_CANCEL_SHUTDOWN)) {
+                parker_sleep(&parker, PARK_FOREVER); /* only another thread can help now */
+            }
+        }
+    }
+    parker_destroy(&parker);
+}
+
+Ending
+nursery_await(Nursery *nursery, Task *caller)
+{
+    if (caller == NULL) {
+        wait_outside(nursery);
+        return nursery_close(nursery);
+    }
+    task_need_stack(caller);
+    if (!begin_wait(nursery, AWAIT_TASK, caller, NULL)) {
+        while (load_u32(&nursery->drained, ACQUIRE) == 0) {
+            bool told = task_cancelled(caller);
+            if (told) {
+                caller->told = true;
+                for (Nursery *opened = caller->opened; opened != NULL; opened = opened->outer) {
+                    nursery_cancel(opened, LAW_CANCEL_PARENT);
+                }
+            }
+            task_rest(caller, told ? REST_DEAF : REST_BLOCKED);
+        }
+    }
+    return caller->awaited = nursery_close(nursery);
+}

@@ -1,0 +1,153 @@
+/* The scheduler: workers, the lanes they share, and what everything is allocated from.
+ *
+ *     spawn ──► fresh queue of the spawning worker ──► called on that worker's stack ──► ends
+ *                  ▲ thieves take the oldest             │ waits: keeps the stack
+ *     outside ──► injector                               ▼
+ *                                        started queue of whoever woke it ──► resumed ──► …
+ *
+ * Three ways of doing this were left out: a global queue with a lock (every spawn writes a shared line), a stack for every
+ * task (a switch for those that never wait), and a thread for whoever blocks (a blocked task costs 4 KiB, not a thread).
+ *
+ * A deterministic scheduler has the same workers and queues, but no threads: the thread that awaits runs them all, one
+ * decision at a time, and its time is virtual. The order is a function of seed, workers, budgets and program, and each
+ * decision adds a link to the chain of law/chain.h.
+ *
+ * H1  phases only go forward: RUNNING, STOPPING (nothing new from outside, everything is cancelled), HALTED
+ * H2  after scheduler_stop nothing is left: no thread, no task, no stack, no block of memory
+ * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; one that cannot be made is
+ *     counted, and the others do the work. The first one is made by scheduler_start, and must be
+ * H4  a thread outside is counted while it is inside a call: stopping waits for it
+ */
+#ifndef ENGINE_SCHEDULER_H
+#define ENGINE_SCHEDULER_H
+
+#include <pthread.h>
+
+#include "engine/budget.h"
+#include "engine/charge.h"
+#include "engine/idle.h"
+#include "engine/inject.h"
+#include "engine/nursery.h"
+#include "engine/slab.h"
+#include "engine/task.h"
+#include "engine/timer.h"
+#include "engine/wait.h"
+#include "engine/worker.h"
+
+#define YIELD_INTERVAL_OPS INT64_C(1024) /* a turn: some microseconds of a loop that ticks */
+#define CLEANUP_CALLS UINT32_C(10000)    /* what a task may ask for in vain after it was told to stop */
+
+/* How threads are made: a table, so that a test can refuse. Returns what pthread_create returns. */
+typedef struct {
+    int (*create)(void *context, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *arg);
+    void *context;
+} EngineThreads;
+
+typedef struct {
+    uint32_t workers; /* 0: one per processor */
+    uint64_t seed;
+    bool deterministic;
+    bool no_stealing;
+    LawStealPolicy policy;
+    LawBudget budget;          /* of the root purse */
+    int64_t yield_interval;    /* 0: YIELD_INTERVAL_OPS */
+    uint32_t cleanup_calls;    /* 0: CLEANUP_CALLS */
+    const EngineMemory *memory;  /* NULL: libc */
+    const EngineThreads *threads; /* NULL: pthreads */
+    const struct stack_system *system; /* NULL: the kernel */
+    /* Called on every thread that runs tasks, before the first and after the last: `runner` leads to the running task by
+     * runner->worker, and is NULL afterwards. */
+    void (*thread_hook)(void *context, struct runner *runner);
+    void *hook_context;
+} SchedulerOptions;
+
+enum { SCHEDULER_RUNNING = 0, SCHEDULER_STOPPING = 1, SCHEDULER_HALTED = 2 };
+
+/* What a deterministic scheduler has besides. */
+typedef struct {
+    Lock driving;
+    uint64_t chain;
+    uint64_t decisions;
+    int64_t now_ns;
+    LawStream turns; /* which worker goes next */
+    const atomic_u32 *until; /* the driver leaves when this is set */
+    uint32_t until_value;
+    bool stuck; /* it left because nothing could run */
+} Logical;
+
+typedef struct Scheduler {
+    Injector cancel_lane, timed_lane, injector;
+    IdleSet idle;
+    alignas(CACHE_LINE) atomic_u32 phase; /* from here on read by everybody, written rarely */
+    atomic_u32 dormant; /* workers that have no thread yet and may get one */
+    uint32_t worker_count;
+    Worker *workers;
+    const EngineMemory *memory;
+    SchedulerOptions options;
+    Slab tasks, nurseries, channels;
+    struct stack_pool stacks;
+    Books books;
+    Timers timers;
+    Lock roots_lock; /* before a nursery's */
+    LawQueue roots;  /* nurseries that were opened outside */
+    LawQueue outside; /* waiters that sleep outside */
+    Logical logical;
+    atomic_u64 next_nursery;
+    atomic_u64 outside_spawned;
+    atomic_u64 threads, threads_refused;
+    atomic_u32 starting; /* a thread is being made (H3) */
+    atomic_i64 guests; /* H4 */
+    Parker quiet;      /* the one who stops sleeps here */
+} Scheduler;
+
+/* Make a scheduler and its first thread. ENGINE_OK, ENGINE_INVALID for options out of range, ENGINE_MEMORY; if it is not
+ * OK nothing is left behind. The record is the caller's, aligned to CACHE_LINE, and must not move. */
+int scheduler_start(Scheduler *scheduler, const SchedulerOptions *options);
+
+/* Cancel everything, wait until it has ended, join all threads, free everything. Not from a task: ENGINE_INVALID. Called
+ * once. Tasks that never reach a point where they could stop keep it waiting. */
+int scheduler_stop(Scheduler *scheduler, Task *caller);
+
+/* A thread outside enters, or is refused because the scheduler stops; and leaves (H4). */
+bool scheduler_enter(Scheduler *scheduler);
+void scheduler_leave(Scheduler *scheduler);
+
+/* Deterministic: run until `*word` is `value`. False if nothing can run any more and it is not. */
+bool scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value);
+
+/* What all workers have done together; each counter as in WorkerStatistics. */
+typedef struct {
+    uint64_t threads, threads_refused;
+    uint64_t spawned, dispatched, finished, cancelled, failed, panicked, cut_off, exhausted, parked, yielded;
+    uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps;
+} SchedulerStatistics;
+
+void scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out);
+
+/* A thread for the engine, through the table. 0, or an errno. */
+int scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg);
+
+/* For stop.c: what scheduler_start has made. */
+void scheduler_free_worker(Worker *worker);
+void scheduler_unprepare(Scheduler *scheduler);
+
+/* The slow half of scheduler_notify: make one more thread. */
+void scheduler_grow(Scheduler *scheduler);
+
+/* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
+void scheduler_check_quiet(Scheduler *scheduler);
+
+/* There is a new task in a queue that anybody may take (W3). */
+static inline void
+scheduler_notify(Scheduler *scheduler)
+{
+    if (scheduler->options.deterministic) {
+        return;
+    }
+    idle_notify(&scheduler->idle);
+    if (__builtin_expect(load_u32(&scheduler->dormant, RELAXED) != 0, 0)) {
+        scheduler_grow(scheduler);
+    }
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* The record of a native task, and the one word that says where it stands.
+ *
+ *     word = generation << 16 | state << 8 | wake          law/state.h, law/wake.h
+ *
+ * Everybody who wakes a task changes that word by compare-and-swap with the law's own function on a copy. A wake while the
+ * task runs is noted in it, and the task, when it wants to block, finds the note: so there is no moment in which a wake is
+ * lost, and none in which a task is woken before its registers are saved (the word says blocked only after that, R4 of
+ * native/fiber).
+ *
+ * E1  the word changes by the functions below only, and every change of state is in the table of law/state.h
+ * E2  whoever turns a word to QUEUED puts the task into exactly one queue; nobody else does
+ * E3  a wake is a hint: every wait is a loop that looks at its condition again. So a wake that comes late, even for
+ *     another task in the same record, costs a turn and nothing else
+ * E4  what a waker wrote before its wake, the task sees after its next dispatch: every wake and every dispatch of a task
+ *     that has run before is a read-modify-write of the word
+ * E5  the record is 256 bytes at most, and has no stack until it runs
+ *
+ * Rejected: a lock per task (two more read-modify-writes per turn); a boolean "blocked" that is set before the registers
+ * are saved; freeing records (late wakes would need to be waited for).
+ */
+#ifndef ENGINE_TASK_H
+#define ENGINE_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/atomics.h"
+#include "engine/inject.h"
+#include "engine/slab.h"
+#include "fiber/runner.h"
+#include "law/cancel.h"
+#include "law/lanes.h"
+#include "law/rule.h"
+#include "law/state.h"
+#include "law/wake.h"
+
+struct Nursery;
+struct Purse;
+struct Worker;
+struct Scheduler;
+
+/* How a task, or a nursery as a whole, ended, for those who ask from outside. The law's outcomes, and one kind of
+ * failure told apart. */
+typedef enum {
+    END_OK = 0,
+    END_FAILED = 1,
+    END_CANCELLED = 2,
+    END_PANICKED = 3,
+    END_BUDGET = 4,
+    END_NONE = 5, /* nothing was awaited yet: no ending of anything */
+} EndKind;
+
+/* What a call that a task makes may answer. The first four are the table of the C interface. */
+enum {
+    ENGINE_OK = 0,
+    ENGINE_CANCELLED = -1,
+    ENGINE_PANICKED = -2,
+    ENGINE_BUDGET = -3,
+    ENGINE_PENDING = -4,
+    ENGINE_INVALID = -5,   /* no such thing, or not for the caller */
+    ENGINE_CLOSED = -6,    /* a channel that is closed, a nursery that takes no children */
+    ENGINE_MEMORY = -7,    /* no memory, no stack, no thread */
+    ENGINE_AGAIN = -8,     /* it would have to wait */
+    ENGINE_TIMEOUT = -9,   /* the time is over */
+    ENGINE_STOPPING = -10, /* the scheduler shuts down */
+};
+
+/* An ending with its particulars. */
+typedef struct {
+    EndKind kind;
+    uint64_t task_id; /* who; 0: nobody in particular */
+    int64_t code;     /* what it returned, or was panicked with */
+} Ending;
+
+/* Called once, when the task has ended, on a worker's stack: it must be short, and must not wait. */
+typedef void (*TaskDone)(void *arg, const Ending *ending);
+
+/* What every task uses comes first, so that one which never waits touches three cache lines. */
+typedef struct Task {
+    SlabHead head;
+    struct fiber fiber;
+    atomic_u64 word;
+    struct Nursery *nursery; /* whose child it is */
+    struct Nursery *opened;  /* the innermost nursery that it has opened */
+    struct Purse *purse;     /* what it pays from: its own, or its nursery's */
+    uint64_t id;
+    int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
+    int64_t ticks_drawn;
+    int64_t *value_out; /* where the value goes in the end, or NULL */
+    TaskDone done;
+    uint32_t cleanup_left;
+    atomic_u32 cancel; /* = generation of the record: somebody asked this very task to stop */
+    bool linked;       /* in its nursery's list */
+    bool told;         /* has been answered ENGINE_CANCELLED */
+    bool exceeded;     /* has been answered ENGINE_BUDGET */
+    bool cut_off;
+    bool own_purse;
+    uint8_t kind;      /* EndKind, once it ended */
+    InjectLink inject; /* while it is in an injector */
+    LawLink family;    /* in its nursery's list, from its first wait to its end */
+    int64_t (*entry)(void *arg); /* this and the next: for adapters */
+    void *arg;
+    void *done_arg;
+    Ending awaited; /* what the last nursery that it has awaited came to */
+} Task;
+
+_Static_assert(sizeof(Task) <= 256, "E5");
+
+#define TASK_WORD(generation, state, wake) ((uint64_t)(generation) << 16 | (uint64_t)(state) << 8 | (uint64_t)(wake))
+
+static inline LawState
+task_word_state(uint64_t word)
+{
+    return (LawState)(word >> 8 & 0xff);
+}
+
+static inline LawState
+task_state(const Task *task)
+{
+    return task_word_state(load_u64(&task->word, RELAXED));
+}
+
+/* A new task is QUEUED from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
+static inline void
+task_word_begin(Task *task)
+{
+    uint64_t generation = (load_u64(&task->word, RELAXED) >> 16) + 1;
+    store_u64(&task->word, TASK_WORD(generation, LAW_STATE_READY, LAW_WAKE_QUEUED), RELAXED);
+}
+
+/* It was taken from its queue and runs. */
+static inline void
+task_dispatched(Task *task, bool fresh)
+{
+    uint64_t word = load_u64(&task->word, RELAXED), generation = word >> 16;
+    uint8_t wake = (uint8_t)word;
+    LAW_RULE(wake == LAW_WAKE_QUEUED && law_may_move(task_word_state(word), LAW_STATE_RUNNING), "E1");
+    law_begin_poll(&wake, &generation);
+    uint64_t runs = TASK_WORD(generation, LAW_STATE_RUNNING, wake);
+    if (fresh) {
+        store_u64(&task->word, runs, RELAXED); /* it has waited for nothing yet */
+    } else {
+        swap_u64(&task->word, runs, ACQ_REL); /* E4; a merged wake may have rewritten the same value meanwhile */
+    }
+}
+
+/* It runs and goes to the back of a queue, which the caller puts it into. */
+static inline void
+task_requeued(Task *task)
+{
+    uint64_t word = load_u64(&task->word, RELAXED);
+    LAW_RULE(law_may_move(task_word_state(word), LAW_STATE_READY), "E1");
+    swap_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_READY, LAW_WAKE_QUEUED), ACQ_REL); /* E4, also for a note */
+}
+
+/* It runs, its registers are saved, and it is to wait in `state` (BLOCKED or EXHAUSTED). True: somebody has woken it
+ * already, it is READY and QUEUED, and the caller puts it into a queue. False: it is no longer the caller's. */
+static inline bool
+task_rests(Task *task, LawState state)
+{
+    uint64_t word = load_u64(&task->word, RELAXED);
+    for (;;) {
+        uint8_t wake = (uint8_t)word;
+        bool woken = law_end_poll(&wake);
+        LawState to = woken ? LAW_STATE_READY : state;
+        LAW_RULE(law_may_move(task_word_state(word), to), "E1");
+        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) {
+            return woken;
+        }
+    }
+}
+
+/* Take one wake. `from_hold` says that it also ends the wait of an EXHAUSTED task: a recharge and a request to stop do.
+ * True: the caller puts the task into a queue (E2). Any thread. */
+static inline bool
+task_notified(Task *task, bool from_hold)
+{
+    uint64_t word = load_u64(&task->word, RELAXED);
+    for (;;) {
+        uint8_t wake = (uint8_t)word;
+        LawState state = task_word_state(word), to = state;
+        bool waits = state == LAW_STATE_BLOCKED || (from_hold && state == LAW_STATE_EXHAUSTED);
+        LawNotice notice = law_notify(&wake, word >> 16, word >> 16, waits);
+        if (notice == LAW_NOTICE_STALE) {
+            return false;
+        }
+        if (notice == LAW_NOTICE_ENQUEUE) {
+            LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
+            to = LAW_STATE_READY;
+        }
+        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) { /* E4: also if nothing changes */
+            return notice == LAW_NOTICE_ENQUEUE;
+        }
+    }
+}
+
+/* It has ended. */
+static inline void
+task_word_end(Task *task, LawOutcome outcome)
+{
+    uint64_t word = load_u64(&task->word, RELAXED);
+    LAW_RULE(law_may_end(task_word_state(word), outcome), "E1");
+    store_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_DONE, LAW_WAKE_DONE), RELEASE); /* a note is of no use any more */
+}
+
+/* The task of an injector's link. */
+static inline Task *
+task_of_link(InjectLink *link)
+{
+    return LAW_RECORD(link, Task, inject);
+}
+
+/* Whether somebody asked this very task to stop. Its nursery may have been asked as well: see nursery.h. */
+static inline bool
+task_asked(const Task *task)
+{
+    return load_u32(&task->cancel, RELAXED) == load_u32(&task->head.generation, RELAXED);
+}
+
+/* The law's word for an ending. */
+static inline LawOutcome
+ending_outcome(EndKind kind)
+{
+    static const uint8_t outcomes[] = {
+        [END_OK] = LAW_OUTCOME_OK,           [END_FAILED] = LAW_OUTCOME_FAILED, [END_CANCELLED] = LAW_OUTCOME_CANCELLED,
+        [END_PANICKED] = LAW_OUTCOME_PANICKED, [END_BUDGET] = LAW_OUTCOME_FAILED,
+    };
+    return (LawOutcome)outcomes[kind];
+}
+
+#endif

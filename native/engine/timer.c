@@ -1,0 +1,149 @@
+/* Timers: the heap, and the thread that fires them. See timer.h. */
+#include "engine/timer.h"
+
+#include <string.h>
+
+#include "engine/scheduler.h"
+#include "engine/wait.h"
+
+/* LawRealloc on an EngineMemory, which wants to be told how much it gets back. */
+static void *
+reallocate(void *context, void *block, size_t bytes)
+{
+    Timers *timers = context;
+    void *fresh = bytes == 0 ? NULL : timers->memory->allocate(timers->memory->context, bytes);
+    if (bytes != 0 && fresh == NULL) {
+        return NULL;
+    }
+    if (block != NULL) {
+        if (fresh != NULL) {
+            memcpy(fresh, block, timers->heap_bytes < bytes ? timers->heap_bytes : bytes);
+        }
+        timers->memory->release(timers->memory->context, block, timers->heap_bytes);
+    }
+    timers->heap_bytes = bytes;
+    return fresh;
+}
+
+bool
+timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
+{
+    lock_init(&timers->lock);
+    timers->next_id = 0;
+    timers->heap_bytes = 0;
+    timers->memory = memory;
+    timers->scheduler = scheduler;
+    timers->has_thread = timers->stop = false;
+    law_timers_init(&timers->heap, reallocate, timers);
+    return parker_init(&timers->parker);
+}
+
+/* Fire what is due. Under the lock: whoever waits cannot leave with its record meanwhile (G2). */
+static void
+fire(Timers *timers, Worker *worker, int64_t now_ns)
+{
+    LawTimer *timer;
+    while ((timer = law_timers_pop_due(&timers->heap, now_ns)) != NULL) {
+        Waiter *waiter = LAW_RECORD(timer, Waiter, timer);
+        if (waiter_claim(waiter)) {
+            waiter_finish(waiter, worker, -1, ENGINE_TIMEOUT, true);
+        }
+    }
+}
+
+static void *
+timers_thread(void *arg)
+{
+    Timers *timers = arg;
+    for (;;) {
+        lock_take(&timers->lock);
+        fire(timers, NULL, park_clock_ns());
+        LawTimer *next = law_timers_next(&timers->heap);
+        int64_t deadline_ns = next == NULL ? PARK_FOREVER : next->deadline_ns;
+        bool stop = timers->stop;
+        lock_give(&timers->lock);
+        if (stop) {
+            return NULL;
+        }
+        parker_sleep(&timers->parker, deadline_ns);
+    }
+}
+
+void
+timers_destroy(Timers *timers)
+{
+    if (timers->has_thread) {
+        lock_take(&timers->lock);
+        timers->stop = true;
+        lock_give(&timers->lock);
+        parker_wake(&timers->parker, 1);
+        pthread_join(timers->thread, NULL);
+        timers->has_thread = false;
+    }
+    law_timers_free(&timers->heap);
+    parker_destroy(&timers->parker);
+}
+
+bool
+timers_make_thread(Timers *timers)
+{
+    Scheduler *scheduler = timers->scheduler;
+    lock_take(&timers->lock);
+    if (!timers->has_thread && !scheduler->options.deterministic) {
+        timers->has_thread = scheduler_thread(scheduler, &timers->thread, timers_thread, timers) == 0;
+    }
+    bool ready = timers->has_thread || scheduler->options.deterministic;
+    lock_give(&timers->lock);
+    return ready;
+}
+
+bool
+timers_ready(Timers *timers, Task *self)
+{
+    lock_take(&timers->lock);
+    bool ready = timers->has_thread || timers->scheduler->options.deterministic;
+    lock_give(&timers->lock);
+    if (ready || self == NULL || fiber_headroom(&self->fiber) >= THREAD_HEADROOM_BYTES) {
+        return ready || timers_make_thread(timers);
+    }
+    task_yield_for_timers(self);
+    lock_take(&timers->lock);
+    ready = timers->has_thread;
+    lock_give(&timers->lock);
+    return ready;
+}
+
+int
+timers_arm(Timers *timers, LawTimer *timer, int64_t deadline_ns)
+{
+    lock_take(&timers->lock);
+    bool ready = timers->has_thread || timers->scheduler->options.deterministic;
+    bool armed = ready && law_timers_arm(&timers->heap, timer, deadline_ns, ++timers->next_id);
+    bool first = armed && law_timers_next(&timers->heap) == timer;
+    lock_give(&timers->lock);
+    if (first && !timers->scheduler->options.deterministic) {
+        parker_wake(&timers->parker, 1);
+    }
+    return armed ? ENGINE_OK : ENGINE_MEMORY;
+}
+
+void
+timers_disarm(Timers *timers, LawTimer *timer)
+{
+    lock_take(&timers->lock);
+    law_timers_disarm(&timers->heap, timer);
+    lock_give(&timers->lock);
+}
+
+bool
+timers_jump(Timers *timers, Worker *worker, int64_t *now_ns)
+{
+    lock_take(&timers->lock);
+    LawTimer *next = law_timers_next(&timers->heap);
+    if (next != NULL) {
+        *now_ns = next->deadline_ns > *now_ns ? next->deadline_ns : *now_ns;
+        fire(timers, worker, *now_ns);
+    }
+    lock_give(&timers->lock);
+    return next != NULL;
+}

@@ -1,0 +1,121 @@
+/* Waiting: see wait.h. */
+#include "engine/wait.h"
+
+#include "engine/scheduler.h"
+
+void
+waiter_init(Waiter *waiter, Scheduler *scheduler, Task *task, Parker *parker)
+{
+    init_u32(&waiter->state, WAIT_PENDING);
+    waiter->which = -1;
+    waiter->result = ENGINE_OK;
+    waiter->task = task;
+    waiter->parker = parker;
+    waiter->scheduler = scheduler;
+    waiter->timer = (LawTimer){0};
+    waiter->outside = (LawLink){0};
+}
+
+void
+waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, bool timed)
+{
+    Scheduler *scheduler = waiter->scheduler;
+    Task *task = waiter->task;
+    Parker *parker = waiter->parker;
+    waiter->which = which;
+    waiter->result = result;
+    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */
+    if (task != NULL) {
+        worker_wake(scheduler, worker, task, timed ? TO_TIMED : TO_READY, false);
+    } else {
+        parker_wake(parker, 1);
+    }
+}
+
+/* The waiter gives up. False: somebody has claimed it already, and will finish (V2). */
+static bool
+withdraw(Waiter *waiter)
+{
+    uint32_t pending = WAIT_PENDING;
+    return cas_u32(&waiter->state, &pending, WAIT_WITHDRAWN, ACQ_REL);
+}
+
+static int
+sleep_outside(Waiter *waiter, int64_t deadline_ns)
+{
+    Scheduler *scheduler = waiter->scheduler;
+    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
+        if (scheduler->options.deterministic) {
+            if (!scheduler_drive(scheduler, &waiter->state, WAIT_DONE) && withdraw(waiter)) {
+                return ENGINE_CANCELLED; /* nothing can run any more: nobody will come */
+            }
+            continue;
+        }
+        bool stopping = load_u32(&scheduler->phase, ACQUIRE) != SCHEDULER_RUNNING; /* it wakes those in the list */
+        bool late = !stopping && parker_sleep(waiter->parker, deadline_ns) == 0;
+        if ((late || stopping) && withdraw(waiter)) {
+            return stopping ? ENGINE_STOPPING : ENGINE_TIMEOUT;
+        }
+        deadline_ns = PARK_FOREVER; /* claimed: it will be finished in a moment */
+    }
+    return ENGINE_OK;
+}
+
+/* The same, where the one who stops the scheduler can find us. */
+static int
+wait_outside(Waiter *waiter, int64_t deadline_ns)
+{
+    Scheduler *scheduler = waiter->scheduler;
+    lock_take(&scheduler->roots_lock);
+    law_queue_append(&scheduler->outside, &waiter->outside);
+    lock_give(&scheduler->roots_lock);
+    int ended = sleep_outside(waiter, deadline_ns);
+    lock_take(&scheduler->roots_lock);
+    law_queue_remove(&scheduler->outside, &waiter->outside);
+    lock_give(&scheduler->roots_lock);
+    return ended;
+}
+
+int
+waiter_wait(Waiter *waiter, int64_t deadline_ns)
+{
+    Task *task = waiter->task;
+    if (task == NULL) {
+        return wait_outside(waiter, deadline_ns);
+    }
+    Rest rest = REST_BLOCKED;
+    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
+        if (rest == REST_BLOCKED && task_cancelled(task)) {
+            if (withdraw(waiter)) {
+                return ENGINE_CANCELLED;
+            }
+            rest = REST_DEAF; /* V2 */
+        }
+        task_rest(task, rest);
+    }
+    return ENGINE_OK;
+}
+
+int64_t
+scheduler_now_ns(Scheduler *scheduler)
+{
+    return scheduler->options.deterministic ? scheduler->logical.now_ns : park_clock_ns();
+}
+
+int
+task_sleep_until(Task *self, int64_t deadline_ns)
+{
+    Scheduler *scheduler = task_worker(self)->scheduler;
+    Waiter waiter;
+    int refused = task_charge(self, &LAW_OP);
+    if (refused != ENGINE_OK) {
+        return refused;
+    }
+    waiter_init(&waiter, scheduler, self, NULL);
+    if (!timers_ready(&scheduler->timers, self) || timers_arm(&scheduler->timers, &waiter.timer, deadline_ns) != ENGINE_OK) {
+        return ENGINE_MEMORY;
+    }
+    int ended = waiter_wait(&waiter, PARK_FOREVER);
+    timers_disarm(&scheduler->timers, &waiter.timer); /* also waits until the one who fired it has let go (G2) */
+    return ended == ENGINE_OK ? ENGINE_OK : task_refuse(self, ENGINE_CANCELLED);
+}

@@ -1,0 +1,160 @@
+/* Workers: where the tasks of one worker wait, and which one is next.
+ *
+ *     cancel lane, timed lane, injector     one each for all workers, lock-free, in order of arrival
+ *     fresh     of each worker              not started; newest first for the owner, oldest first for thieves
+ *     started   of each worker              yielded or woken; oldest first for everybody. Only one whose last child has just
+ *                                           ended goes among the fresh ones: a tree is finished in depth too
+ *
+ * The lanes are chosen by law_decide, with the law's streaks. Inside the ready lane fresh tasks go first, because a tree of
+ * tasks is then walked in depth and few stacks are alive; but at most FRESH_STREAK_MAX in a row while a started one waits,
+ * and the injector is looked at every LAW_INJECTOR_INTERVAL turns. So nothing that is runnable waits for ever.
+ *
+ * W1  a task is in at most one queue; whoever takes it out dispatches it
+ * W2  a push that finds no memory goes to the injector instead, which needs none: no task is ever lost
+ * W3  whoever made a task visible in a queue calls scheduler_notify afterwards
+ * W4  statistics are written by their worker alone, and may be read by anybody
+ * W5  a worker outlives its tasks: a panic or an overflow ends the task, is counted, and the loop goes on
+ *
+ * Rejected: cancel and timed lanes per worker. A worker that computes for a second would hold up what is asked to stop.
+ */
+#ifndef ENGINE_WORKER_H
+#define ENGINE_WORKER_H
+
+#include <pthread.h>
+
+#include "engine/deque.h"
+#include "engine/idle.h"
+#include "engine/task.h"
+#include "fiber/overflow.h"
+#include "law/chain.h"
+#include "law/steal.h"
+
+#define FRESH_STREAK_MAX 61u /* as the injector's interval: a started task waits for about that many short ones */
+
+/* What a worker has done. */
+typedef struct {
+    atomic_u64 spawned;   /* tasks that were spawned by this worker's tasks */
+    atomic_u64 dispatched;
+    atomic_u64 finished;
+    atomic_u64 cancelled, failed, panicked, cut_off; /* of these */
+    atomic_u64 exhausted;
+    atomic_u64 parked;      /* waits */
+    atomic_u64 yielded;
+    atomic_u64 local_takes; /* from its own two queues */
+    atomic_u64 injected_takes;
+    atomic_u64 steals, steals_failed, stolen; /* stolen: tasks */
+    atomic_u64 sleeps;
+} WorkerStatistics;
+
+typedef struct Worker {
+    struct Scheduler *scheduler;
+    struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
+    Task *current;       /* the task that runs */
+    Task *pending;       /* of a host: the task to go on with when the loop begins anew */
+    uint32_t id;
+    uint32_t cancel_streak, timed_streak, fresh_streak, next_victim;
+    uint64_t turns;
+    LawStream victims; /* seeded: whom to steal from */
+    LawStream choices; /* seeded: which case a select takes */
+    SlabCache tasks, nurseries;
+    uint64_t nursery_count; /* that were opened here */
+    struct runner runner;
+    struct stack_cache stacks;
+    struct overflow_thread signals;
+    pthread_t thread;
+    bool has_thread;
+    bool wants_timers; /* of a host: the loop is to make the thread of the timers */
+    WorkerStatistics statistics;
+    Deque fresh;
+    Deque started;
+} Worker;
+
+/* The lane that a woken task goes to. */
+typedef enum {
+    TO_READY,
+    TO_CANCEL,
+    TO_TIMED,
+    TO_JOIN, /* ready, and next: its last child has ended here, and its own parent waits for it */
+} WakeLane;
+
+/* Put a task, which is QUEUED, into a queue, and have somebody woken if need be. `worker` is the caller's own, or NULL
+ * on a thread outside. */
+void worker_submit(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane);
+
+/* Wake a task (E3). `from_hold` as for task_notified. */
+static inline void
+worker_wake(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane, bool from_hold)
+{
+    if (task_notified(task, from_hold)) {
+        worker_submit(scheduler, worker, task, lane);
+    }
+}
+
+/* The next task of this worker without stealing, or NULL. */
+Task *worker_next(Worker *worker);
+
+/* Steal: a task to run, or NULL. Others that came with it are in the worker's own queues. */
+Task *worker_steal(Worker *worker);
+
+/* Deterministic: which worker goes next, and with what. Sets the runner's worker. NULL: nothing can run. */
+Task *worker_next_logical(struct runner *runner);
+
+/* Whether this worker, or with NULL some worker, has a task in its own queues. */
+bool worker_has_ready(const Worker *worker);
+
+/* The loop of every worker: for runner_init. */
+void worker_loop(struct runner *runner);
+
+/* The running task gives way to others. */
+void task_yield(Task *self);
+
+/* How the running task rests. */
+typedef enum {
+    REST_BLOCKED, /* until a wake; a request to stop is one */
+    REST_HELD,    /* until a recharge or a request to stop */
+    REST_DEAF,    /* until a wake; it knows already that it is to stop */
+} Rest;
+
+/* The running task waits until somebody wakes it, or may be woken for nothing (E3). Whoever calls it has asked for
+ * task_need_stack before it changed anything. */
+void task_rest(Task *self, Rest rest);
+
+/* A task has ended on this worker: settle everything, and end whoever waited for that with its own end. */
+void task_end(Worker *worker, Task *task, enum fiber_state state);
+
+static inline Worker *
+task_worker(const Task *self)
+{
+    return self->fiber.runner->worker;
+}
+
+/* One more of something. Only the worker writes it (W4). */
+static inline void
+count_one(atomic_u64 *counter)
+{
+    store_u64(counter, load_u64(counter, RELAXED) + 1, RELAXED);
+}
+
+/* The running task gives way to the loop, which then makes the thread of the timers. */
+void task_yield_for_timers(Task *self);
+
+/* What an operation of the engine needs of the stack that it is called on, parking included: a task that has less ends as
+ * overflown before the operation has begun, not in the middle with a lock in hand (F7, F8). */
+/* What making a thread needs: 4 KiB in the C library, and some. Less is left deep in a small task: then the loop does it. */
+#define THREAD_HEADROOM_BYTES ((size_t)6 << 10)
+
+#define ENGINE_HEADROOM_BYTES (RUNNER_HEADROOM_BYTES + 2 * STACK_SWITCH_BYTES)
+
+static SANITIZE_INLINE void
+task_need_stack(Task *self)
+{
+    struct stack *stack = self->fiber.stack;
+    if (__builtin_expect(!stack_sound(stack), 0)) {
+        fiber_abandon(stack, FIBER_PANIC_CANARY, 0);
+    }
+    if (__builtin_expect(stack_headroom(stack) < ENGINE_HEADROOM_BYTES, 0)) {
+        fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0);
+    }
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* Programs that must end in a stated way; the argument says which. See test_die.py. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "engine/nursery.h"
+#include "janus_interop.h"
+
+static void
+run(janus_task_fn fn)
+{
+    janus_nursery_create();
+    if (janus_nursery_spawn(fn, NULL) != 0) {
+        exit(90);
+    }
+    printf("awaited %lld\n", (long long)janus_nursery_await_all());
+    fflush(stdout);
+}
+
+static __attribute__((noinline)) int64_t
+devour(volatile int64_t depth)
+{
+    volatile char some[200];
+    some[0] = (char)depth;
+    some[199] = some[0];
+    return depth < 0 ? 0 : devour(depth + 1) + some[199];
+}
+
+static int64_t
+overflows(void *arg)
+{
+    (void)arg;
+    return devour(0);
+}
+
+/* A wild pointer is not an overflow: it kills, also inside a task. */
+static int64_t
+writes_wildly(void *arg)
+{
+    (void)arg;
+    char *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *gone = 1;
+    return 0;
+}
+
+static int64_t
+aborts(void *arg)
+{
+    (void)arg;
+    abort();
+}
+
+static int64_t
+exits(void *arg)
+{
+    (void)arg;
+    _exit(23);
+}
+
+static int64_t
+sleeps_long(void *arg)
+{
+    (void)arg;
+    return janus_sleep_ns(INT64_C(3600) * 1000000000);
+}
+
+static void *
+overflows_thread(void *arg)
+{
+    (void)devour(0);
+    return arg;
+}
+
+/* A nursery that is not terminal cannot be freed: whoever tries has a bug, and hears of it before it does damage. */
+static void
+breaks_a_rule(void)
+{
+    static Nursery nursery;
+    nursery_free(&nursery, NULL);
+}
+
+int
+main(int count, char **arguments)
+{
+    const char *what = count > 1 ? arguments[1] : "";
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    if (strcmp(what, "overflow") == 0) {
+        run(overflows);
+        run(overflows);
+        janus_rt_shutdown();
+    } else if (strcmp(what, "wild") == 0) {
+        run(writes_wildly);
+    } else if (strcmp(what, "abort") == 0) {
+        run(aborts);
+    } else if (strcmp(what, "exit") == 0) {
+        run(exits);
+    } else if (strcmp(what, "return") == 0) {
+        janus_nursery_create();
+        for (int i = 0; i < 100; i++) {
+            janus_nursery_spawn(sleeps_long, NULL);
+        }
+    } else if (strcmp(what, "thread") == 0) {
+        pthread_t thread;
+        janus_rt_init_default();
+        pthread_create(&thread, NULL, overflows_thread, NULL);
+        pthread_join(thread, NULL);
+    } else if (strcmp(what, "rule") == 0) {
+        breaks_a_rule();
+    } else {
+        return 99;
+    }
+    return 0;
+}

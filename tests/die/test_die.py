@@ -1,0 +1,61 @@
+"""Programs that must end in a stated way, each in a process of its own: what the runtime contains, and what not."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def die(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, built."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("needs cmake on the path")
+    folder = tmp_path_factory.mktemp("die")
+    options = ["-S", str(HERE), "-B", str(folder), "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
+    for command in ([cmake, *options], [cmake, "--build", str(folder), "--target", "die", "--parallel", "2"]):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            pytest.fail(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}", pytrace=False)
+    return folder / "die"
+
+
+def ended(program: Path, what: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, what], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_an_overflow_ends_the_task_and_not_the_process(die: Path):
+    done = ended(die, "overflow")
+    assert (done.returncode, done.stdout) == (0, "awaited -2\nawaited -2\n")
+
+
+def test_a_wild_pointer_in_a_task_kills(die: Path):
+    assert ended(die, "wild").returncode == -signal.SIGSEGV
+
+
+def test_an_abort_in_a_task_kills(die: Path):
+    assert ended(die, "abort").returncode == -signal.SIGABRT
+
+
+def test_a_task_may_end_the_process(die: Path):
+    assert ended(die, "exit").returncode == 23
+
+
+def test_returning_from_main_with_tasks_alive_is_clean(die: Path):
+    done = ended(die, "return")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_overflow_outside_tasks_kills(die: Path):
+    assert ended(die, "thread").returncode == -signal.SIGSEGV
+
+
+def test_a_broken_rule_stops_the_process_and_says_which(die: Path):
+    done = ended(die, "rule")
+    assert done.returncode == -signal.SIGABRT
+    assert "rule N3 of the law" in done.stderr

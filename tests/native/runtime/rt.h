@@ -1,0 +1,136 @@
+/* What the tests of the runtime share. Checks may be made by several threads; a task answers by its value instead: printing
+ * does not fit on its stack.
+ *
+ * Which item of the conformance list is shown where (names as in the tests' comments):
+ *   contexts, fibers, stacks        tests/native/fiber             deque, injector, parking   tests/native/engine
+ *   TK, WK, WI, SI, SO, MW          test_scheduler, test_task      NU, NI, NC, NX             test_nursery
+ *   BG                              tests/native/law, test_budget  TO                         test_token
+ *   CH                              test_channel                   SF, select                 test_select
+ * and of the faults that must not be here:
+ *   1 foreign push          test_scheduler: outside      2 full queue          test_fault, test_load
+ *   3, 4 lost, early wake   test_load: storm             5 freed too early     test_nursery: many_short (under ASan, TSan)
+ *   6 state by CAS          test_task                    7 spawn against cancel test_nursery: spawn_against_cancel
+ *   8, 9 failed start       test_fault                   10 cancel blocked     test_nursery: cancel_blocked, nested
+ *   11 recharge, exhausted  test_budget                  12 stop drains        test_scheduler: stop_with_work
+ *   13 yield to the back    test_scheduler: yield_fair   14 budgets bind       test_budget: costs
+ *   15 no amplification     test_budget: nesting         16 cooperative cancel test_nursery: unwinds
+ *   17 siblings             test_nursery: siblings       18 transitive         test_nursery: nested
+ *   19 panic, overflow      test_scheduler: disasters    20 kinds and codes    test_nursery: results
+ *   21 parking              tests/native/engine          22 policies           test_scheduler: policies
+ *   23 machines, orders     tests/native/fiber, engine   24 more than 100      test_nursery: many_short
+ *   25, 26 channels         test_channel                 27 select             test_select
+ *   28 tokens               test_token                   29 nursery stack      test_nursery: stack_of_the_task
+ *   30 widening             test_nursery: adapters       31 values             test_nursery: values
+ */
+#ifndef TESTS_NATIVE_RUNTIME_RT_H
+#define TESTS_NATIVE_RUNTIME_RT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fiber/sanitize.h"
+#include "include/janus_interop.h"
+
+static pthread_mutex_t rt_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static inline void
+rt_check(bool holds, const char *text, const char *file, int line)
+{
+    pthread_mutex_lock(&rt_lock);
+    check(holds, text, file, line);
+    pthread_mutex_unlock(&rt_lock);
+}
+
+static inline void
+rt_check_equal(int64_t a, int64_t b, const char *text, const char *file, int line)
+{
+    rt_check(a == b, text, file, line);
+    if (a != b) {
+        fprintf(stderr, "    %" PRId64 " is not %" PRId64 "\n", a, b);
+    }
+}
+
+#undef CHECK
+#undef CHECK_EQUAL
+#define CHECK(holds) rt_check((holds), #holds, __FILE__, __LINE__)
+#define CHECK_EQUAL(a, b) rt_check_equal((int64_t)(a), (int64_t)(b), #a " == " #b, __FILE__, __LINE__)
+
+/* A number of tasks or rounds; sanitizers are slow, and ThreadSanitizer knows few threads of control. */
+#if SANITIZE_ADDRESS || SANITIZE_THREAD
+#define FEW(number) ((number) / 100 < 10 ? 10 : (number) / 100)
+#else
+#define FEW(number) (number)
+#endif
+
+#define UNLIMITED JANUS_UNLIMITED
+
+/* In a task: the line that failed is its value. */
+#define MUST(holds)                                                                                                    \
+    do {                                                                                                               \
+        if (!(holds)) {                                                                                                \
+            return -(int64_t)(1000 + __LINE__);                                                                        \
+        }                                                                                                              \
+    } while (0)
+
+static inline void
+rt_up(uint32_t workers)
+{
+    CHECK_EQUAL(janus_rt_init((janus_rt_config){workers, 42}), 0);
+}
+
+static inline void
+rt_up_logical(uint32_t workers, uint64_t seed, const janus_budget *budget)
+{
+    janus_rt_options options = {
+        .size = sizeof options, .worker_count = workers, .seed = seed, .deterministic = true, .budget = budget};
+    CHECK_EQUAL(janus_rt_init_with(&options), JANUS_OK);
+}
+
+static inline janus_statistics
+rt_statistics(void)
+{
+    janus_statistics now = {0};
+    CHECK_EQUAL(janus_rt_statistics(&now), JANUS_OK);
+    return now;
+}
+
+/* One task in a nursery of its own; what the nursery came to. */
+static inline int64_t
+rt_run(janus_task_fn fn, void *arg)
+{
+    CHECK(janus_nursery_create() != NULL);
+    CHECK_EQUAL(janus_nursery_spawn(fn, arg), 0);
+    return janus_nursery_await_all();
+}
+
+static inline janus_result
+rt_result(void)
+{
+    janus_result result = {JANUS_KIND_NONE, 0, 0};
+    CHECK_EQUAL(janus_nursery_result(&result), JANUS_OK);
+    return result;
+}
+
+/* Both ways of running everything. */
+static inline void
+rt_each(void (*test)(void))
+{
+    rt_up(1);
+    test();
+    janus_rt_shutdown();
+    rt_up(4);
+    test();
+    janus_rt_shutdown();
+    rt_up_logical(3, 7, NULL);
+    test();
+    janus_rt_shutdown();
+    CHECK(!janus_rt_is_running());
+}
+
+#endif

@@ -1,0 +1,397 @@
+/* Nurseries: results, failures, cancellation, ownership. */
+#include "rt.h"
+
+static int64_t
+returns(void *value)
+{
+    return (int64_t)(intptr_t)value;
+}
+
+static int64_t
+panics(void *arg)
+{
+    (void)arg;
+    janus_panic(-17);
+    return 0;
+}
+
+/* NU-6, NU-7, NI-4: each kind of ending arrives as what it was. */
+static void
+results(void)
+{
+    CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)5), JANUS_OK);
+    CHECK_EQUAL(rt_result().kind, JANUS_KIND_OK);
+    CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)-42), -42);
+    janus_result failed = rt_result();
+    CHECK(failed.kind == JANUS_KIND_FAILED && failed.code == -42 && failed.task_id != 0);
+    CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)-1), -1); /* looks like cancelled, and is told apart */
+    CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
+    CHECK_EQUAL(rt_run(panics, NULL), JANUS_PANICKED);
+    CHECK(rt_result().kind == JANUS_KIND_PANICKED && rt_result().code == -17);
+    CHECK(janus_nursery_create() != NULL);
+    janus_nursery_cancel();
+    CHECK_EQUAL(janus_nursery_await_all(), JANUS_CANCELLED); /* NU-11 */
+    CHECK_EQUAL(janus_nursery_await_all(), JANUS_PENDING);   /* there is none */
+}
+
+static int32_t
+minus_one(void)
+{
+    return -1;
+}
+
+static int32_t
+negates(void *arg)
+{
+    return -*(int32_t *)arg;
+}
+
+static int64_t
+no_argument(void)
+{
+    return -8;
+}
+
+/* NU-3; fault 30: an i32 of -1 is a failure, not 4294967295. */
+static void
+adapters(void)
+{
+    int32_t seven = 7;
+    janus_nursery_create();
+    CHECK_EQUAL(janus_nursery_spawn_noarg_i32(minus_one), 0);
+    CHECK_EQUAL(janus_nursery_await_all(), -1);
+    janus_nursery_create();
+    CHECK_EQUAL(janus_nursery_spawn_i32(negates, &seven), 0);
+    CHECK_EQUAL(janus_nursery_await_all(), -7);
+    janus_nursery_create();
+    CHECK_EQUAL(janus_nursery_spawn_noarg(no_argument), 0);
+    CHECK_EQUAL(janus_nursery_await_all(), -8);
+}
+
+static atomic_int done_calls;
+
+static void
+on_done(void *arg, const janus_result *result)
+{
+    *(janus_result *)arg = *result;
+    atomic_fetch_add(&done_calls, 1);
+}
+
+/* Fault 31: a task's value is what it returned. */
+static void
+values(void)
+{
+    int64_t value = 0;
+    janus_result result;
+    janus_task task;
+    janus_task_options options = {.size = sizeof options, .name = "seven", .value_out = &value, .done = on_done,
+                                  .done_arg = &result};
+    void *n = janus_nursery_open(NULL);
+    atomic_store(&done_calls, 0);
+    CHECK_EQUAL(janus_nursery_spawn_with(n, returns, (void *)(intptr_t)7, &options, &task), JANUS_OK);
+    CHECK(task != 0);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
+    CHECK_EQUAL(value, 7);
+    CHECK(atomic_load(&done_calls) == 1 && result.kind == JANUS_KIND_OK && result.code == 7);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
+/* NU-1, NU-4, NU-8 to NU-11, NI-5, NI-6, NI-8: the five states, and that terminal ones are reached in the await. */
+static void
+states(void)
+{
+    void *n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_state(n), 0);
+    CHECK_EQUAL(janus_nursery_task_count(), 0);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_AGAIN); /* not awaited */
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_state(n), 3);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, returns, NULL), JANUS_CLOSED);
+    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK); /* NC-3: harmless */
+    CHECK_EQUAL(janus_nursery_state(n), 3);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+
+    n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_state(n), 2); /* still: nobody has awaited */
+    CHECK_EQUAL(janus_nursery_spawn_in(n, returns, NULL), JANUS_CLOSED);
+    CHECK(janus_nursery_is_cancelled());
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
+    CHECK_EQUAL(janus_nursery_state(n), 4);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+    CHECK(janus_nursery_is_cancelled()); /* there is none */
+}
+
+static atomic_int cleaned_up;
+
+static int64_t
+waits_for_ever(void *channel)
+{
+    int64_t value;
+    int error = janus_channel_receive(channel, &value);
+    atomic_fetch_add(&cleaned_up, 1); /* fault 16: it is unwound by its own code */
+    MUST(error == JANUS_CANCELLED && janus_cancelled());
+    MUST(janus_channel_receive(channel, &value) == JANUS_CANCELLED); /* and is told again */
+    return JANUS_CANCELLED;
+}
+
+static int64_t
+spins(void *arg)
+{
+    (void)arg;
+    janus_ticks *ticks = janus_ticks_get();
+    while (janus_tick(ticks) == JANUS_OK) {
+    }
+    atomic_fetch_add(&cleaned_up, 1);
+    return JANUS_CANCELLED;
+}
+
+static int64_t
+fails(void *arg)
+{
+    (void)arg;
+    janus_yield();
+    return -99;
+}
+
+/* NC-1, NU-8; fault 10 and 16: blocked, sleeping and spinning children end, and clean up. */
+static void
+cancel_blocked(void)
+{
+    void *channel = janus_channel_create_i64(0);
+    void *n = janus_nursery_open(NULL);
+    atomic_store(&cleaned_up, 0);
+    for (int i = 0; i < 10; i++) {
+        CHECK_EQUAL(janus_nursery_spawn_in(n, waits_for_ever, channel), JANUS_OK);
+    }
+    CHECK_EQUAL(janus_nursery_spawn_in(n, spins, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, fails, NULL), JANUS_OK);
+    /* NU-12, NC-2; fault 17: the failure cancels the siblings, and beats the cancellation. A sibling that had not begun
+     * by then ends without running. */
+    CHECK_EQUAL(janus_nursery_await(n), -99);
+    CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
+    CHECK(atomic_load(&cleaned_up) <= 11);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+    CHECK_EQUAL(janus_channel_destroy(channel), JANUS_OK);
+}
+
+static int64_t
+sleeps_long(void *arg)
+{
+    (void)arg;
+    return janus_sleep_ns(INT64_C(3600) * 1000000000);
+}
+
+static int64_t
+opens_and_leaves(void *channel)
+{
+    janus_nursery_create();
+    MUST(janus_nursery_spawn(waits_for_ever, channel) == 0);
+    MUST(janus_yield() == JANUS_OK);
+    return 3; /* without awaiting: the child is cancelled and waited for, no orphan */
+}
+
+static int64_t
+opens_and_panics(void *channel)
+{
+    janus_nursery_create();
+    MUST(janus_nursery_spawn(waits_for_ever, channel) == 0);
+    janus_panic(-4);
+    return 0;
+}
+
+static void
+no_orphans(void)
+{
+    void *channel = janus_channel_create_i64(0);
+    CHECK_EQUAL(rt_run(opens_and_leaves, channel), JANUS_OK);
+    CHECK_EQUAL(rt_run(opens_and_panics, channel), JANUS_PANICKED);
+    janus_statistics now = rt_statistics();
+    CHECK_EQUAL(now.finished, now.spawned);
+    janus_channel_destroy(channel);
+}
+
+/* NU-13 to NU-18; fault 18: a request goes down through every level. */
+static int64_t
+descends(void *arg)
+{
+    int64_t depth = (int64_t)(intptr_t)arg;
+    if (depth == 0) {
+        int64_t ended = sleeps_long(NULL);
+        atomic_fetch_add(&cleaned_up, 1);
+        return ended;
+    }
+    janus_nursery_create();
+    int spawned = janus_nursery_spawn(descends, (void *)(intptr_t)(depth - 1));
+    MUST(spawned == 0 || janus_cancelled()); /* the request may be quicker than the descent */
+    int64_t ended = janus_nursery_await_all();
+    janus_result result;
+    MUST(janus_nursery_result(&result) == JANUS_OK);
+    MUST(ended == JANUS_CANCELLED && result.kind == JANUS_KIND_CANCELLED && janus_cancelled());
+    return ended;
+}
+
+static int64_t
+cancels_later(void *nursery)
+{
+    for (int i = 0; i < 100; i++) {
+        janus_yield();
+    }
+    return janus_nursery_cancel_in(nursery);
+}
+
+static void
+nested(void)
+{
+    atomic_store(&cleaned_up, 0);
+    void *n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, descends, (void *)(intptr_t)50), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, cancels_later, n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
+    CHECK(atomic_load(&cleaned_up) <= 1);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
+/* One task of several is asked to stop: the others are not. */
+static int64_t
+counts_to(void *arg)
+{
+    for (int i = 0; i < 1000; i++) {
+        MUST(janus_yield() == JANUS_OK);
+    }
+    return (int64_t)(intptr_t)arg;
+}
+
+static void
+cancel_one(void)
+{
+    janus_task task, other;
+    void *n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_with(n, sleeps_long, NULL, NULL, &task), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_with(n, counts_to, NULL, NULL, &other), JANUS_OK);
+    CHECK_EQUAL(janus_task_cancel(task), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
+    CHECK_EQUAL(rt_statistics().cancelled > 0, true);
+    CHECK_EQUAL(janus_task_cancel(task), JANUS_INVALID); /* it has ended */
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
+/* Fault 29: the stack of nurseries is the task's own, however tasks are interleaved or moved. */
+static int64_t
+nests(void *arg)
+{
+    int64_t depth = (int64_t)(intptr_t)arg;
+    void *mine = janus_nursery_create();
+    MUST(mine != NULL);
+    for (int i = 0; i < 3; i++) {
+        MUST(janus_nursery_task_count() == i || janus_nursery_task_count() < i);
+        MUST(janus_nursery_spawn(depth == 0 ? returns : nests, (void *)(intptr_t)(depth == 0 ? 0 : depth - 1)) == 0);
+        MUST(janus_yield() == JANUS_OK);
+        MUST(janus_nursery_state(mine) == 0);
+    }
+    MUST(janus_nursery_await_all() == JANUS_OK);
+    MUST(janus_nursery_state(mine) == JANUS_INVALID);
+    MUST(janus_nursery_await_all() == JANUS_PENDING);
+    return 0;
+}
+
+static void
+stack_of_the_task(void)
+{
+    CHECK_EQUAL(rt_run(nests, (void *)(intptr_t)5), JANUS_OK);
+}
+
+static int64_t
+spawns_many(void *arg)
+{
+    int64_t count = (int64_t)(intptr_t)arg;
+    for (int64_t round = 0; round < 20; round++) {
+        janus_nursery_create();
+        for (int64_t i = 0; i < count; i++) {
+            MUST(janus_nursery_spawn(returns, NULL) == 0);
+        }
+        MUST(janus_nursery_await_all() == JANUS_OK);
+    }
+    return 0;
+}
+
+/* Faults 5 and 24: far more than a hundred children, nurseries that are freed the moment the last of them ends. */
+static void
+many_short(void)
+{
+    CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)FEW(20000)), JANUS_OK);
+    CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)1), JANUS_OK);
+}
+
+/* Fault 7: whoever is spawned while the nursery is cancelled is either refused or cancelled. */
+static int64_t
+spawns_until_refused(void *nursery)
+{
+    while (janus_nursery_spawn_in(nursery, sleeps_long, NULL) == JANUS_OK) {
+        janus_yield();
+    }
+    return 0;
+}
+
+static void
+spawn_against_cancel(void)
+{
+    for (int round = 0; round < 20; round++) {
+        void *n = janus_nursery_open(NULL), *m = janus_nursery_open(NULL);
+        CHECK_EQUAL(janus_nursery_spawn_in(m, spawns_until_refused, n), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_spawn_in(m, spawns_until_refused, n), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_spawn_in(m, cancels_later, n), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_await(m), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
+        CHECK_EQUAL(janus_nursery_destroy(m), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+    }
+}
+
+/* A nursery that keeps going: failures are noted, siblings live. */
+static void
+siblings(void)
+{
+    janus_nursery_options options = {.size = sizeof options, .keep_going = true};
+    int64_t value = 0;
+    janus_task_options out = {.size = sizeof out, .value_out = &value};
+    void *n = janus_nursery_open(&options);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, fails, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_with(n, counts_to, (void *)(intptr_t)11, &out, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), -99);
+    CHECK_EQUAL(value, 11);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
+/* A task that is told to stop and goes on asking is cut off: its parent does not wait for ever. */
+static int64_t
+never_listens(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        (void)janus_yield();
+    }
+    return 0;
+}
+
+static void
+cut_off(void)
+{
+    void *n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, never_listens, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, cancels_later, n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
+int
+main(void)
+{
+    void (*const tests[])(void) = {results,    adapters,   values,         states,     cancel_blocked,       no_orphans, nested,
+                                   cancel_one, stack_of_the_task, many_short, spawn_against_cancel, siblings,   cut_off};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        rt_each(tests[i]);
+    }
+    return finish();
+}
