@@ -56,10 +56,14 @@ typedef struct {
     uint8_t n;
 } LawCost;
 
+/* Two rows as initializers, for tables of constants. */
+#define LAW_ROW_OP {{1}, {LAW_OPS}, 1}                              /* a loop iteration or a function call */
+#define LAW_ROW_CHANNEL {{1, 1}, {LAW_OPS, LAW_CHANNEL_OPS}, 2}     /* a send or a receive */
+
 static const LawCost LAW_FREE = {.n = 0};
-static const LawCost LAW_OP = {{1}, {LAW_OPS}, 1}; /* a loop iteration or a function call */
+static const LawCost LAW_OP = LAW_ROW_OP;
 static const LawCost LAW_SPAWN = {{1, 1}, {LAW_OPS, LAW_SPAWNS}, 2};
-static const LawCost LAW_CHANNEL = {{1, 1}, {LAW_OPS, LAW_CHANNEL_OPS}, 2}; /* a send or a receive */
+static const LawCost LAW_CHANNEL = LAW_ROW_CHANNEL;
 static const LawCost LAW_SYSCALL = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2};    /* file or network I/O */
 
 /* Add a pair to a cost. False, and nothing added, if there is no such component, the cost has it already, or the

@@ -52,7 +52,7 @@ block_perform(Kernel *k, Task *task, Request *request)
     return handle;
 }
 
-static const RequestVT block_vt = {.cost = {{1}, {LAW_OPS}, 1}, .perform = block_perform};
+static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
 
 static PyObject *
 block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))

@@ -234,24 +234,6 @@ cancel_deliver(Kernel *k, Task *task, PyObject **error)
     return result;
 }
 
-/* The reason that a cancelled task ends with: that of its outermost scope that was asked to stop. */
-PyObject *
-cancel_why_ended(State *st, Task *task)
-{
-    PyObject *asked = NULL;
-    for (PyObject *scope = innermost(task); scope != NULL; scope = scope_parent(scope)) {
-        PyObject *reason = scope_reason(scope);
-        asked = reason != NULL ? reason : asked;
-    }
-    if (asked != NULL) {
-        return Py_NewRef(asked);
-    }
-    PyObject *detail = PyUnicode_FromString("the task was closed");
-    PyObject *reason = detail != NULL ? cancel_reason_new(st, LAW_CANCEL_SHUTDOWN, detail, Py_None) : NULL;
-    Py_XDECREF(detail);
-    return reason;
-}
-
 /* ---- the cleanup allowance */
 
 /* From here on the task lives on its cleanup allowance. */

@@ -50,9 +50,6 @@ typedef struct Receive {
  * st->ReceiveEnd, and on top of st->Operation st->Send and st->Receive. */
 extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec, next_spec;
 
-/* LAW_CHANNEL, which is no constant expression, for a RequestVT. */
-#define COST_CHANNEL {{1, 1}, {LAW_OPS, LAW_CHANNEL_OPS}, 2}
-
 /* How many more values could be accepted now (H1). */
 static inline int64_t
 channel_room(const Channel *channel)

@@ -296,7 +296,6 @@ struct Kernel {
     PyObject *driver;
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
     Terms *spawn_terms;      /* the terms under which it was found; owned */
-    PyObject *spawn_kind;    /* CapSpawn, for look-ups */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
@@ -305,8 +304,6 @@ struct Kernel {
     PyObject *default_spawns;/* int or None */
     bool inherit;
     unsigned long thread;    /* where it runs, as threading.get_ident says; 0: nobody said */
-    PyObject *dict;
-    PyObject *weakrefs;
 };
 
 /* ---- module state: types, and what the law in Python calls things */
@@ -320,8 +317,8 @@ typedef struct FreeList {
 
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
-        *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *Open, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Leaving, *Shared, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
+        *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
+        *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
         *Pen, *Shelf;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[3];
@@ -329,17 +326,14 @@ typedef struct State {
     PyObject *bill_paid, *bill_suspended, *bill_cut;
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
-    PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED, *Coroutine;
+    PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
     PyObject *reason_fields[3], *outcome_fields[4]; /* names of the fields of CancelReason and Outcome, in order */
     Request *checkpoint;     /* the one request of its kind */
-    FreeList free_tasks, free_entries, free_timers, free_handles, free_sends, free_receives, free_nexts, free_sleeps, free_more;
+    FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
     bool adopted;
     bool contexts_comparable; /* see context.c */
 } State;
-
-/* Interned names are static structs of C strings turned into objects once: see module.c */
-extern struct PyModuleDef bursar_native_module;
 
 /* ---- helpers */
 
@@ -472,7 +466,6 @@ Task *worker_earliest(const Worker *worker, int64_t now_ns); /* the earliest ent
 
 /* ---- dispatch.c: all return 0, or -1 with an exception set */
 int k_note(Kernel *k, const char *what, Task *task, PyObject *detail);
-int k_report(Kernel *k, const char *kind, Task *task, PyObject *detail);
 int k_count(Kernel *k, const char *counter);
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
  * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
@@ -514,7 +507,6 @@ int cancel_begin_cleanup(Kernel *k, Task *task);
 int cancel_pause_cleanup(Kernel *k, Task *task);
 int cancel_resume_cleanup(Kernel *k, Task *task);
 int cancel_end_cleanup(Kernel *k, Task *task);
-PyObject *cancel_why_ended(State *st, Task *task);       /* new reference */
 PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by); /* borrows both */
 
 /* ---- kernel.c: families, ends, time */

@@ -70,14 +70,6 @@ k_count(Kernel *k, const char *counter)
     return failed < 0 ? k_doom(k) : 0;
 }
 
-int
-k_report(Kernel *k, const char *kind, Task *task, PyObject *detail)
-{
-    PyObject *done = PyObject_CallMethod((PyObject *)k, "report", "sOO", kind, (PyObject *)task, detail);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
-}
-
 /* ---- lanes */
 
 static inline Worker *

@@ -319,9 +319,9 @@ add_methods(PyTypeObject *type, PyMethodDef *methods)
 
 /* The lists of free records. */
 static const size_t LISTS[] = {
-    offsetof(State, free_tasks), offsetof(State, free_entries), offsetof(State, free_timers),
+    offsetof(State, free_tasks), offsetof(State, free_timers),
     offsetof(State, free_handles), offsetof(State, free_sends), offsetof(State, free_receives),
-    offsetof(State, free_nexts), offsetof(State, free_sleeps), offsetof(State, free_more),
+    offsetof(State, free_nexts),
 };
 
 static FreeList *

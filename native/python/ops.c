@@ -20,7 +20,7 @@ checkpoint_perform(Kernel *k, Task *task, Request *Py_UNUSED(self))
     return suspended(k, k_yielded(k, task));
 }
 
-static const RequestVT checkpoint_vt = {.cost = {{1}, {LAW_OPS}, 1}, .perform = checkpoint_perform};
+static const RequestVT checkpoint_vt = {.cost = LAW_ROW_OP, .perform = checkpoint_perform};
 
 static PyType_Slot bare_slots[] = {
     {Py_am_send, request_send},
@@ -131,7 +131,7 @@ sleep_perform(Kernel *k, Task *task, Request *self)
 }
 
 static const RequestVT sleep_vt = {
-    .cost = {{1}, {LAW_OPS}, 1},
+    .cost = LAW_ROW_OP,
     .timed = true,
     .perform = sleep_perform,
     .ready = sleep_ready,
@@ -380,7 +380,7 @@ ended_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
 }
 
 static const RequestVT ended_vt = {
-    .cost = {{1}, {LAW_OPS}, 1},
+    .cost = LAW_ROW_OP,
     .ready = ended_ready,
     .take = ended_take,
     .enlist = ended_enlist,

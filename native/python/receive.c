@@ -165,7 +165,7 @@ receive_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
 }
 
 static const RequestVT receive_vt = {
-    .cost = COST_CHANNEL,
+    .cost = LAW_ROW_CHANNEL,
     .ready = receive_ready,
     .take = receive_take,
     .enlist = receive_enlist,

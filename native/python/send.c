@@ -119,7 +119,7 @@ send_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
 }
 
 static const RequestVT send_vt = {
-    .cost = COST_CHANNEL,
+    .cost = LAW_ROW_CHANNEL,
     .ready = send_ready,
     .take = send_take,
     .enlist = send_enlist,

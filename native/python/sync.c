@@ -263,7 +263,7 @@ event_wait_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
 }
 
 static const RequestVT event_wait_vt = {
-    .cost = {{1}, {LAW_OPS}, 1}, /* LAW_OP, which is no constant expression */
+    .cost = LAW_ROW_OP,
     .ready = event_wait_ready,
     .take = event_wait_take,
     .enlist = event_wait_enlist,

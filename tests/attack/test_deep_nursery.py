@@ -116,9 +116,6 @@ def test_it_is_cancelled_from_the_top(depth, how):
     assert watch.took("honest") <= bound(HONEST_POLLS + 1, 3)
 
 
-@pytest.mark.skipif(
-    NATIVE, reason="counts the calls of the law's functions in Python, which the kernel in C does not make"
-)
 def test_the_steps_to_cancel_grow_with_the_depth_and_not_with_its_square(monkeypatch):
     depth, steps = 4000, 0
     outward = cancel.outward
@@ -146,8 +143,8 @@ def test_the_steps_to_cancel_grow_with_the_depth_and_not_with_its_square(monkeyp
     rt = Runtime(clock="virtual")
     rt.run(main)
     over(rt)
-    assert depth <= steps <= 20 * depth
     assert rt.kernel.decisions <= 20 * depth
+    assert NATIVE or depth <= steps <= 20 * depth  # the kernel in C does not take these steps in Python
 
 
 @depths

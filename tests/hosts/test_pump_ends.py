@@ -295,7 +295,7 @@ def test_an_interrupt_at_any_moment_closes_the_tasks_and_the_host_and_takes_back
         if not where:
             break
         places.add(where)
-    assert nth > 60
+    assert nth > 90  # polls are the driver's, which a bare KeyboardInterrupt takes for a task's own
     assert places >= {"run", "start", "drain", "_run_batch", "_take_in", "_go_on", "_rest", "stop", "nudge"}
 
 
