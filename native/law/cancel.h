@@ -33,16 +33,17 @@ typedef enum {
     LAW_CANCEL_BUDGET = 4,
     LAW_CANCEL_DROP = 5,
     LAW_CANCEL_SHUTDOWN = 6,
+    LAW_CANCEL_DEPENDENCY = 7,
 } LawCancelKind;
 
-enum { LAW_CANCEL_KINDS = 7 };
+enum { LAW_CANCEL_KINDS = 8 };
 
 /* The word for a kind, as in `CancelKind`; NULL for a number that is none. */
 static inline const char *
 law_cancel_name(unsigned kind)
 {
     static const char *const names[LAW_CANCEL_KINDS] = {
-        "user", "timeout", "parent", "sibling", "budget", "drop", "shutdown",
+        "user", "timeout", "parent", "sibling", "budget", "drop", "shutdown", "dependency",
     };
     return kind < LAW_CANCEL_KINDS ? names[kind] : NULL;
 }

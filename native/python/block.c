@@ -135,7 +135,7 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     }
     Kernel *k = self->kernel;
     Task *owner = self->record->owner;
-    if (args[1] != Py_None || k->current != owner || owner->cut) {
+    if (args[1] != Py_None || k->current != owner || owner->cut || self->record->gate != NULL) {
         return leave_in_python(self, args[1]);
     }
     if (k_close_nursery(k, self->record) < 0) {

@@ -80,6 +80,7 @@ typedef struct TaskMore {
     int64_t credit_used;
     Task *credit_of;         /* owned */
     PyObject *ending;        /* an Outcome that was decided while children lived */
+    PyObject *permit;        /* what admission knows of it; NULL: it never had to ask */
     int64_t spent[LAW_COMPONENTS]; /* all but ops, which the task counts itself */
     int8_t short_of;
 } TaskMore;
@@ -152,6 +153,7 @@ struct Nursery {
     PyObject *exhausted_waiter;
     PyObject *ends;         /* deque or NULL */
     PyObject *ends_waiter;
+    PyObject *gate;         /* who admits its children; NULL: they start at once */
     Terms *terms;           /* those of the last child, for the next one; or NULL */
     uint8_t state;
     bool explicit_caps;
@@ -321,8 +323,8 @@ typedef struct State {
         *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
         *Pen, *Shelf;
     /* members of the law's enumerations, by their numbers */
-    PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[3];
-    PyObject *cancel_kinds[7];
+    PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
+    PyObject *cancel_kinds[8];
     PyObject *bill_paid, *bill_suspended, *bill_cut;
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
@@ -454,7 +456,7 @@ Timer *timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task
 int timers_disarm(Timers *timers, Timer *timer); /* idempotent; -1 only if the observer failed */
 Timer *timers_first(const Timers *timers);       /* borrowed, or NULL */
 Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarmed and without a note; or NULL */
-enum { TIMER_WAKE = 0, TIMER_DEADLINE = 1, TIMER_CLEANUP = 2 };
+enum { TIMER_WAKE = 0, TIMER_DEADLINE = 1, TIMER_CLEANUP = 2, TIMER_PERMIT = 3 };
 
 /* ---- worker.c */
 extern PyType_Spec worker_spec;
@@ -479,6 +481,8 @@ int k_blocked_bare(Kernel *k, Task *task, Request *operation); /* after it was e
 int k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect, LawNotice *notice);
 int k_answer(Kernel *k, PyObject *who, PyObject *value); /* `who` was taken off its list; the operation took place */
 int k_refuse(Kernel *k, PyObject *who, PyObject *error);
+int k_unqueue(Kernel *k, Task *task); /* a READY task leaves its lane */
+int k_unpause(Kernel *k, Task *task); /* a BLOCKED one was paused: its wakes count again */
 int k_interrupt(Kernel *k, Task *task);
 int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
 int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
@@ -511,8 +515,9 @@ PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyO
 
 /* ---- kernel.c: families, ends, time */
 extern PyType_Spec kernel_spec;
-Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, bool pinned,
-              bool acting, Task *spawner); /* new reference */
+enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `Kernel.spawn` */
+Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
+              Task *spawner, PyObject *permit); /* new reference; permit: NULL, or what it waits for permission with */
 Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities);
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);

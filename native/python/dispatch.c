@@ -561,10 +561,27 @@ interrupt_wait(Kernel *k, Task *task)
 }
 
 int
+k_unqueue(Kernel *k, Task *task)
+{
+    unqueue(k, task);
+    return NOTED(k, note_task(k, NOTE_DEQUEUED, task));
+}
+
+int
+k_unpause(Kernel *k, Task *task)
+{
+    bool woken = law_end_poll(&task->wake);
+    return !woken ? 0 : k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
+}
+
+int
 k_interrupt(Kernel *k, Task *task)
 {
     switch (task->state) {
     case LAW_STATE_BLOCKED:
+        if (task->wake != LAW_WAKE_IDLE) { /* it was paused, which is no reason not to stop */
+            return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
+        }
         return interrupt_wait(k, task);
     case LAW_STATE_EXHAUSTED:
     case LAW_STATE_PENDING:
@@ -586,8 +603,7 @@ k_interrupt(Kernel *k, Task *task)
         if (task->lane == LAW_LANE_CANCEL) {
             return 0;
         }
-        unqueue(k, task);
-        return NOTED(k, note_task(k, NOTE_DEQUEUED, task)) < 0 ? -1 : enqueue(k, task, false, 0);
+        return k_unqueue(k, task) < 0 ? -1 : enqueue(k, task, false, 0);
     default:
         return 0;
     }

@@ -162,7 +162,8 @@ terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject
     return terms;
 }
 
-/* A new task in a nursery, when everything is known: link it, count it, queue it. Takes over nothing. */
+/* A new task in a nursery, when everything is known: link it, count it, and queue it unless it waits for permission. Takes
+ * over nothing. */
 static int
 enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
 {
@@ -173,6 +174,10 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
     k->spawned += 1;
     if (NOTED(k, note_spawned(k, task, budget)) < 0) {
         return -1;
+    }
+    if (task->more != NULL) { /* with a permit, which is all that it can have yet */
+        task->since_ns = k->now_ns;
+        return 0;
     }
     return k_ready(k, task, false, 0);
 }
@@ -205,7 +210,7 @@ return_pools(PyObject *pools, PyObject *parents)
  * changed. */
 static Task *
 make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *permit,
-          Task *spawner)
+          Task *spawner, PyObject *permission)
 {
     if (spawner != NULL && task_more(spawner) == NULL) {
         return NULL; /* what is paid must be booked */
@@ -220,6 +225,14 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     PyObject *pools = pools_for(k, nursery->pools, budget);
     Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
     Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, title, terms);
+    if (task != NULL && permission != NULL) {
+        if (task_more(task) == NULL) {
+            Py_CLEAR(task);
+        }
+        else {
+            task->more->permit = Py_NewRef(permission);
+        }
+    }
     if (task == NULL) {
         return_pools(pools, nursery->pools);
         pools_refund(nursery->pools, &LAW_SPAWN);
@@ -250,11 +263,13 @@ release_spawn(Kernel *k, PyObject *permit)
 }
 
 Task *
-k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, bool pinned, bool acting,
-        Task *spawner)
+k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how, Task *spawner,
+        PyObject *permission)
 {
+    bool acting = (how & SPAWN_ACTING) != 0, pinned = (how & SPAWN_PINNED) != 0;
     spawner = spawner != NULL ? spawner : k->current;
-    if (nursery->state != LAW_NURSERY_OPEN && in_python(k, "require_open", (PyObject *)nursery, NULL) < 0) {
+    if (nursery->state != LAW_NURSERY_OPEN
+        && in_python(k, "require_open", (PyObject *)nursery, how & SPAWN_AGAIN ? Py_True : Py_False) < 0) {
         return NULL;
     }
     bool counted = false;
@@ -276,7 +291,7 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
         }
         Py_DECREF(acquired);
     }
-    task = make_task(k, nursery, name, &granted, held, permit, spawner);
+    task = make_task(k, nursery, name, &granted, held, permit, spawner, permission);
     if (task == NULL) {
         if (permit != NULL && !counted) {
             release_spawn(k, permit);

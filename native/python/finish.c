@@ -49,6 +49,17 @@ outcome_kept(Kernel *k, Task *task)
     return outcome;
 }
 
+/* Whether another attempt follows the failure of a task, so that it counts for nothing. -1: error. */
+static int
+is_excused(const Task *task)
+{
+    PyObject *permit = task->more ? task->more->permit : NULL;
+    PyObject *excused = permit == NULL ? NULL : PyObject_GetAttrString(permit, "excused");
+    int yes = permit == NULL ? 0 : excused == NULL ? -1 : PyObject_IsTrue(excused);
+    Py_XDECREF(excused);
+    return yes;
+}
+
 /* Take a DONE task off its nursery. 1 if this is a failure that should cancel its siblings; -1: error. */
 static int
 note_end(Kernel *k, Nursery *nursery, Task *task)
@@ -71,6 +82,10 @@ note_end(Kernel *k, Nursery *nursery, Task *task)
     }
     if (task->kind != LAW_OUTCOME_FAILED && task->kind != LAW_OUTCOME_PANICKED) {
         return 0;
+    }
+    int excused = is_excused(task);
+    if (excused != 0) {
+        return excused < 0 ? -1 : 0;
     }
     PyObject *outcome = outcome_kept(k, task), *error = outcome ? PyObject_GetAttrString(outcome, "error") : NULL;
     if (error == NULL) {
@@ -160,6 +175,18 @@ answer_waiters(Kernel *k, Task *task)
     return failed;
 }
 
+/* Admission hears of the end of a task that had to ask it. */
+static int
+tell_permit(Kernel *k, Task *task)
+{
+    PyObject *permit = Py_NewRef(task->more->permit), *outcome = task_outcome(k->st, task); /* R3 */
+    PyObject *none = outcome == NULL ? NULL : PyObject_CallMethod(permit, "ended", "OO", (PyObject *)k, outcome);
+    Py_XDECREF(none);
+    Py_XDECREF(outcome);
+    Py_DECREF(permit);
+    return none == NULL ? -1 : 0;
+}
+
 /* The permit that counted the task is free for another. */
 static int
 release_permit(Kernel *k, Task *task)
@@ -209,7 +236,8 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (task->more != NULL && task_has_children(task)) {
         return drain_owned(k, task, kind, content, outcome);
     }
-    if (rule(k->current == task, "K3") < 0) {
+    bool polled = task->state != LAW_STATE_PENDING;
+    if (polled && rule(k->current == task, "K3") < 0) {
         return -1;
     }
     if (!law_may_end(task->state, kind)) {
@@ -218,7 +246,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         Py_XDECREF(none);
         return -1;
     }
-    if (k_poll_over(k, task) < 0) {
+    if (polled && k_poll_over(k, task) < 0) {
         return -1;
     }
     if (task->more != NULL && (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0)) {
@@ -240,6 +268,9 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     k->live -= 1;
     k->done[kind] += 1;
     NOTED(k, note_done(k, task));
+    if (task->more != NULL && task->more->permit != NULL && tell_permit(k, task) < 0) {
+        k_doom(k);
+    }
     if (tell_parent(k, task) < 0) {
         k_doom(k); /* it is DONE, and everybody else hears of it */
     }
@@ -290,6 +321,33 @@ wake_by_timer(Kernel *k, Task *task, Timer *timer)
     return failed < 0 ? -1 : k_ready(k, task, true, timer->deadline_ns);
 }
 
+/* Tell something of Python's that a timer of its has fired. */
+static int
+expire(Kernel *k, PyObject *whose, Timer *timer)
+{
+    Py_INCREF(whose); /* R3 */
+    PyObject *none = PyObject_CallMethod(whose, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    Py_XDECREF(none);
+    Py_DECREF(whose);
+    return none == NULL ? -1 : 0;
+}
+
+/* A paused task's timer: its wait is told, if it is one that wants to know, and goes on until the task does. */
+static int
+expire_paused(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *wait = task->pending;
+    bool ours = wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry;
+    return ours ? 0 : expire(k, wait, timer);
+}
+
+static int
+expire_permit(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *permit = task->more ? task->more->permit : NULL;
+    return permit == NULL ? 0 : expire(k, permit, timer);
+}
+
 /* Enqueue what a timer stands for; never run anything. */
 static int
 fire(Kernel *k, Timer *timer)
@@ -308,6 +366,9 @@ fire(Kernel *k, Timer *timer)
         if (notice == LAW_NOTICE_ENQUEUE) {
             return wake_by_timer(k, task, timer);
         }
+        if (notice == LAW_NOTICE_NOTED && task->state == LAW_STATE_BLOCKED) {
+            return expire_paused(k, task, timer);
+        }
         return notice == LAW_NOTICE_STALE ? stale_timer(k, task, timer->id, timer->generation) : 0;
     }
     case TIMER_DEADLINE: {
@@ -318,6 +379,8 @@ fire(Kernel *k, Timer *timer)
         Py_XDECREF(why);
         return failed;
     }
+    case TIMER_PERMIT:
+        return expire_permit(k, task, timer);
     default: {
         PyObject *args[] = {(PyObject *)k, (PyObject *)task};
         PyObject *done = law_call(k->st, "cleanup_too_long", args, 2);

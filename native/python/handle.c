@@ -159,7 +159,7 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     Kernel *k = self->kernel;
     if (k == NULL || n < 1 || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) || !PyFunction_Check(args[0])
-        || k->current == NULL || k->thread != PyThread_get_thread_ident()) {
+        || k->current == NULL || k->thread != PyThread_get_thread_ident() || ((Nursery *)self->record)->gate != NULL) {
         return false;
     }
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
@@ -222,7 +222,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
     PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
     PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
     Task *task = handle == NULL ? NULL
-                                : k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, false, false, NULL);
+                                : k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
     if (task == NULL) {
         Py_XDECREF(handle);
         return spawn_refused(k);

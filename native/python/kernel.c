@@ -206,6 +206,8 @@ TASK_METHOD(yielded, k_yielded(k, task))
 TASK_METHOD(interrupt, k_interrupt(k, task))
 TASK_METHOD(poll_over, k_poll_over(k, task))
 TASK_METHOD(end_wait, k_end_wait(k, task))
+TASK_METHOD(unqueue, k_unqueue(k, task))
+TASK_METHOD(unpause, k_unpause(k, task))
 TASK_METHOD(discard_answer, ((void)k, k_discard_answer(task), 0))
 
 static PyObject *
@@ -300,11 +302,12 @@ given(PyObject *argument)
 static PyObject *
 kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"nursery", "name", "budget", "capabilities", "pinned", "acting", "spawner", NULL};
-    PyObject *nursery, *name = NULL, *budget = k->st->UNSTATED, *capabilities = NULL, *spawner = NULL;
-    int pinned = 0, acting = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$UOOppO:spawn", names, k->st->Nursery, &nursery, &name, &budget,
-                                     &capabilities, &pinned, &acting, &spawner)) {
+    static char *names[] = {"nursery", "name", "budget", "capabilities", "pinned", "acting", "spawner", "permit", "again",
+                            NULL};
+    PyObject *nursery, *name = NULL, *budget = k->st->UNSTATED, *capabilities = NULL, *spawner = NULL, *permit = NULL;
+    int pinned = 0, acting = 0, again = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$UOOppOOp:spawn", names, k->st->Nursery, &nursery, &name, &budget,
+                                     &capabilities, &pinned, &acting, &spawner, &permit, &again)) {
         return NULL;
     }
     if (budget != k->st->UNSTATED) {
@@ -324,8 +327,9 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
         }
     }
     Task *by = spawner == NULL || spawner == Py_None ? NULL : as_task(spawner);
-    Task *task = PyErr_Occurred() ? NULL : k_spawn(k, (Nursery *)nursery, title, budget, given(capabilities),
-                                                    pinned != 0, acting != 0, by);
+    unsigned how = (pinned ? SPAWN_PINNED : 0u) | (acting ? SPAWN_ACTING : 0u) | (again ? SPAWN_AGAIN : 0u);
+    Task *task = PyErr_Occurred() ? NULL : k_spawn(k, (Nursery *)nursery, title, budget, given(capabilities), how, by,
+                                                    permit ? given(permit) : NULL);
     Py_XDECREF(title);
     return (PyObject *)task;
 }
@@ -391,6 +395,8 @@ static PyMethodDef kernel_methods[] = {
     {"_ready", FAST(kernel_ready), NULL},
     {"_poll_over", (PyCFunction)kernel_poll_over, METH_O, NULL},
     {"_end_wait", (PyCFunction)kernel_end_wait, METH_O, NULL},
+    {"_unqueue", (PyCFunction)kernel_unqueue, METH_O, NULL},
+    {"_unpause", (PyCFunction)kernel_unpause, METH_O, NULL},
     {"_discard_answer", (PyCFunction)kernel_discard_answer, METH_O, NULL},
     {"note", FAST(kernel_note), NULL},
     {"observe", (PyCFunction)kernel_observe, METH_O, NULL},

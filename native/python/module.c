@@ -194,8 +194,8 @@ adopt(PyObject *module, PyObject *law)
         || adopt_members(law, "WakeState", st->wakes, 5) < 0 || adopt_members(law, "Notice", st->notices, 4) < 0
         || adopt_members(law, "Lane", st->lanes, 6) < 0 || adopt_members(law, "CancelPhase", st->phases, 4) < 0
         || adopt_members(law, "NurseryState", st->nursery_states, 5) < 0
-        || adopt_members(law, "TimerKind", st->timer_kinds, 3) < 0
-        || adopt_members(law, "CancelKind", st->cancel_kinds, 7) < 0 || adopt_members(law, "Bill", bills, 3) < 0
+        || adopt_members(law, "TimerKind", st->timer_kinds, 4) < 0
+        || adopt_members(law, "CancelKind", st->cancel_kinds, 8) < 0 || adopt_members(law, "Bill", bills, 3) < 0
         || adopt_one(law, "Outcome", &st->Outcome) < 0 || adopt_one(law, "CancelReason", &st->CancelReason) < 0
         || adopt_one(law, "Cancelled", &st->Cancelled) < 0 || adopt_one(law, "CapSpawn", &st->CapSpawn) < 0
         || adopt_one(law, "CapTimer", &st->CapTimer) < 0 || adopt_one(law, "CapBudget", &st->CapBudget) < 0

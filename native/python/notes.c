@@ -72,7 +72,8 @@ int
 note_spawned(Kernel *k, Task *task, PyObject *budget)
 {
     uint64_t numbers[] = {task->id, task->nursery->id, id_of(k->current), task->pinned, NONE, NONE, NONE, NONE, NONE};
-    bool told = budget == k->st->UNSTATED && pen_write(k, NOTE_SPAWNED, numbers, task->name);
+    bool plain = budget == k->st->UNSTATED && task->more == NULL; /* with a permit there is more to tell */
+    bool told = plain && pen_write(k, NOTE_SPAWNED, numbers, task->name);
     return told ? 0 : pen_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
 }
 

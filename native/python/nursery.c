@@ -28,6 +28,7 @@ nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools
     self->purse_of = Py_NewRef(purse_of);
     self->capabilities = Py_NewRef(capabilities);
     self->cancel_on_failure = true;
+    self->gate = Py_XNewRef(k->root ? k->root->gate : NULL);
     law_queue_init(&self->children);
     PyObject_GC_Track((PyObject *)self);
     return self;
@@ -51,6 +52,7 @@ nursery_traverse(Nursery *self, visitproc visit, void *arg)
     Py_VISIT(self->exhausted_waiter);
     Py_VISIT(self->ends);
     Py_VISIT(self->ends_waiter);
+    Py_VISIT(self->gate);
     Py_VISIT(self->terms);
     for (LawLink *l = law_queue_oldest(&self->children); l != NULL; l = law_queue_newer(&self->children, l)) {
         int stop = task_visit(LAW_RECORD(l, Task, sibling), visit, arg); /* R4 */
@@ -83,6 +85,7 @@ nursery_clear(Nursery *self)
     Py_CLEAR(self->exhausted_waiter);
     Py_CLEAR(self->ends);
     Py_CLEAR(self->ends_waiter);
+    Py_CLEAR(self->gate);
     Py_CLEAR(self->terms);
     Py_CLEAR(self->kernel);
     return 0;
@@ -395,6 +398,7 @@ static PyGetSetDef nursery_getset[] = {
     FIELD(reason),
     FIELD(ends),
     FIELD(ends_waiter),
+    FIELD(gate),
     FIELD(exhausted_waiter),
     {"children", (getter)get_children, NULL, NULL, NULL},
     {"name", (getter)get_name, NULL, NULL, NULL},

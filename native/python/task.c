@@ -66,6 +66,7 @@ task_visit(Task *self, visitproc visit, void *arg)
         Py_VISIT(more->cleanup_timer);
         Py_VISIT(more->credit_of);
         Py_VISIT(more->ending);
+        Py_VISIT(more->permit);
         for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, own));
         }
@@ -99,6 +100,7 @@ drop_more(Task *self)
     Py_CLEAR(more->cleanup_timer);
     Py_CLEAR(more->credit_of);
     Py_CLEAR(more->ending);
+    Py_CLEAR(more->permit);
     PyMem_Free(more);
 }
 
@@ -264,6 +266,7 @@ GET(cleanup_left_ns, PyLong_FromLongLong(self->more ? self->more->cleanup_left_n
 GET(cleanup_timer, OR_NONE(MORE(cleanup_timer)))
 GET(cut, PyBool_FromLong(self->cut))
 GET(ending, OR_NONE(MORE(ending)))
+GET(permit, OR_NONE(MORE(permit)))
 GET(pools, OR_NONE(self->terms ? self->terms->pools : NULL))
 GET(purse_of, OR_NONE(self->nursery ? self->nursery->pools : self->terms ? self->terms->pools : NULL))
 GET(credit_used, PyLong_FromLongLong(self->more ? self->more->credit_used : 0))
@@ -394,6 +397,7 @@ SET_MORE(cleanup_timer, put((PyObject **)&more->cleanup_timer, value))
 SET_MORE(credit_used, more->credit_used = PyLong_AsLongLong(value))
 SET_MORE(credit_of, put((PyObject **)&more->credit_of, value))
 SET_MORE(ending, put(&more->ending, value))
+SET_MORE(permit, put(&more->permit, value))
 SET_MORE(short_of, more->short_of = (int8_t)PyLong_AsLong(value))
 
 static int
@@ -432,7 +436,7 @@ static PyGetSetDef task_getset[] = {
     RW(inner), RW(requested), RW(draining), RW(cancel_pending), RW(cleanup_left), RW(cleanup_left_ns),
     RW(cleanup_timer), RW(cut), RW(ending), RO(pools), RO(purse_of), RW(credit_used), RW(credit_of), RO(spent),
     RW(turn_left), RW(short_of), RW(capabilities), RO(spawn_cap), RW(work), RW(context), RW(retry), RW(phase),
-    RW(reason),
+    RW(reason), RW(permit),
     {"task", (getter)get_itself, NULL, NULL, NULL},
     {"parent", (getter)get_none, NULL, NULL, NULL},
     {"timer", (getter)get_none, NULL, NULL, NULL},

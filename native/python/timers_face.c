@@ -85,7 +85,7 @@ py_arm(Timers *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "LiO!|O:arm", names, &deadline_ns, &kind, st->Task, &task, &scope)) {
         return NULL;
     }
-    if (kind < TIMER_WAKE || kind > TIMER_CLEANUP) {
+    if (kind < TIMER_WAKE || kind > TIMER_PERMIT) {
         PyErr_Format(PyExc_ValueError, "%d is not a valid TimerKind", kind);
         return NULL;
     }

@@ -2,12 +2,13 @@
 allow, and waits for permission instead of competing for time. This file holds the public names, nothing else."""
 
 from bursar.actor import Actor, Call, Mailbox, actor
-from bursar.admission import Priority
+from bursar.admission import Aging, Authority, Hard, Priority, Retry, Soft, Strict
 from bursar.channel import Permit, ReceiveEnd, SendEnd, channel
 from bursar.clock import now, sleep, sleep_until
 from bursar.connect import open_tcp, open_unix
 from bursar.economy import capabilities, charge, entropy, host_entropy, recharge, revoke
 from bursar.errors import (
+    BadDependency,
     BudgetExceeded,
     BursarError,
     Cancelled,
@@ -21,9 +22,11 @@ from bursar.errors import (
     ForeignAwait,
     HostLost,
     HostMisuse,
+    InfeasibleDemand,
     MemoryBudgetExceeded,
     NotBuilt,
     NurseryClosed,
+    PauseTimeout,
     ProfileError,
     PromiseRejected,
     RestartLimitExceeded,
@@ -75,6 +78,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Actor",
+    "Aging",
+    "Authority",
+    "BadDependency",
     "Budget",
     "BudgetExceeded",
     "BursarError",
@@ -103,8 +109,10 @@ __all__ = [
     "Event",
     "Explanation",
     "ForeignAwait",
+    "Hard",
     "HostLost",
     "HostMisuse",
+    "InfeasibleDemand",
     "Listener",
     "Lock",
     "Mailbox",
@@ -115,6 +123,7 @@ __all__ = [
     "NurseryState",
     "Outcome",
     "OutcomeKind",
+    "PauseTimeout",
     "Permit",
     "Portal",
     "Priority",
@@ -124,6 +133,7 @@ __all__ = [
     "Report",
     "RestartLimitExceeded",
     "ResultNotReady",
+    "Retry",
     "Runtime",
     "RuntimeUsed",
     "ScopeMisuse",
@@ -131,12 +141,14 @@ __all__ = [
     "Semaphore",
     "SendEnd",
     "Snapshot",
+    "Soft",
     "SpawnBudgetExceeded",
     "State",
     "Statistics",
     "Stream",
     "StreamClosed",
     "StreamEnded",
+    "Strict",
     "Supervisor",
     "Task",
     "TaskCancelled",

@@ -106,6 +106,18 @@ class TaskDropped(BursarError):
     """Raised to whoever awaits a task that was dropped before it was admitted."""
 
 
+class BadDependency(BursarError, ValueError):
+    """A task was to follow something that it cannot follow."""
+
+
+class InfeasibleDemand(BursarError, ValueError):
+    """A task needs more than there is, and so could never start."""
+
+
+class PauseTimeout(BursarError, TimeoutError):
+    """A task did not come to a checkpoint in time when it was asked to pause, and was cancelled."""
+
+
 class TaskPanicked(BursarError):
     """Raised to whoever awaits a task that died of something worse than an `Exception`."""
 

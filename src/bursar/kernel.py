@@ -210,6 +210,7 @@ def _native_kernel(base: Any) -> Any:
                 registry.revoked_serials,
                 Counter(),
             )
+            self.gate = None
             self.steal_policy = steal_policy
             self.choices = chain.Stream(seed, -1)
             self.entropy = chain.Stream(seed, -2)

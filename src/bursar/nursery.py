@@ -13,7 +13,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
 
-from bursar import admission
+from bursar.admission import graph
+from bursar.admission.ask import ask, records_of, with_values
+from bursar.admission.authority import Authority, Priority
+from bursar.admission.gate import Gate
+from bursar.admission.pause import give_way, take_back
+from bursar.admission.resources import Needs
+from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
 from bursar.kernel import Kernel, grafted, native, tell
@@ -129,10 +135,10 @@ class Nursery:
         name: str | None = None,
         budget: Budget | None = None,
         capabilities: Iterable[Capability] | None = None,
-        priority: admission.Priority = admission.Priority.NORMAL,
+        priority: Priority | int = Priority.NORMAL,
         after: Sequence[Task[Any]] = (),
-        needs: Any = None,
-        retry: Any = None,
+        needs: Needs | None = None,
+        retry: Retry | None = None,
     ) -> Task[T]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
         return self._spawn(
@@ -177,27 +183,42 @@ class Nursery:
         name: str | None = None,
         budget: Budget | None = None,
         capabilities: Iterable[Capability] | None = None,
-        priority: admission.Priority = admission.Priority.NORMAL,
+        priority: Priority | int = Priority.NORMAL,
         after: Sequence[Task[Any]] = (),
-        needs: Any = None,
-        retry: Any = None,
+        needs: Needs | None = None,
+        retry: Retry | None = None,
     ) -> Task[T]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
-        depends = bool(after) or any(isinstance(arg, Task) for arg in args)
-        admission.refuse_what_is_not_built(depends=depends, priority=priority, needs=needs, retry=retry)
         require_coroutine_function(fn)
-        kernel = self._kernel
+        kernel, nursery = self._kernel, self._record
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
-        kernel.require_open(self._record)
+        stated = UNSTATED if budget is None else budget
+        tasks = graph.in_arguments(args, Task, False)
+        follows = records_of(kernel, title, after, tasks) if tasks or after else []
+        kernel.require_open(nursery)
         spawner = running(kernel, self.name)
+        gate = nursery.gate
         try:
-            record = kernel.spawn(
-                self._record,
-                name=title,
-                budget=UNSTATED if budget is None else budget,
-                capabilities=passed,
-            )
+            if gate is None and not follows and priority is Priority.NORMAL and needs is None and retry is None:
+                record = kernel.spawn(nursery, name=title, budget=stated, capabilities=passed)
+            else:
+                run, given = (with_values, (fn, args, False)) if tasks else (fn, args)
+                record = ask(
+                    kernel,
+                    nursery,
+                    run,
+                    given,
+                    gate=gate or kernel.gate,
+                    name=title,
+                    budget=stated,
+                    capabilities=passed,
+                    priority=priority,
+                    after=follows,
+                    needs=needs or {},
+                    retry=retry,
+                )
+                return Task(kernel, record)
         except CapabilityDenied as denied:
             kernel.note("capability_denied", spawner, denied)
             raise
@@ -332,7 +353,12 @@ class NurseryBlock(Request["Nursery"]):
             nursery.cancel("its generator was closed")
         elif error is not None:
             kernel.body_failed(record, error)
-        passing = await _quiesce(kernel, record, passing, None)
+        lent = give_way(kernel, owner, record)
+        try:
+            passing = await _quiesce(kernel, record, passing, None)
+        finally:
+            if lent is not None:
+                await take_back(kernel, lent, passing is not None)
         if passing is not None and passing is not error:
             raise passing
         return isinstance(error, Cancelled) and passing is None
@@ -394,23 +420,47 @@ def nursery(
     capabilities: Iterable[Capability] | None = None,
     on_exhausted: OnExhausted = "end",
     cancel_on_failure: bool = True,
-    admission: object = None,
-) -> NurseryBlock:
+    admission: Authority | None = None,
+) -> NurseryBlock | GatedBlock:
     """`async with nursery() as n:` — a block that ends when all its tasks have.
 
     budget           its purse, taken out of the budget of the task that opens it
     capabilities     what its tasks get; default: what the opening task holds
     on_exhausted     "end": a task that cannot pay ends with BudgetExceeded; "hold": it waits for a recharge
     cancel_on_failure  whether the failure of one task cancels the others
+    admission        who decides when its tasks may start; default: the runtime's, or nobody
     """
-    if admission is not None:
-        raise NotBuilt("nursery(admission=...): admission is not built yet")
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
-    return NurseryBlock(
+    block = NurseryBlock(
         on_exhausted == "hold",
         cancel_on_failure,
         brief(name) if name else "",
         UNSTATED if budget is None else budget,
         None if capabilities is None else tuple(capabilities),
     )
+    return block if admission is None else GatedBlock(block, admission)
+
+
+class GatedBlock:
+    """The `async with` part of a nursery with a gate of its own."""
+
+    __slots__ = ("_authority", "_block")
+
+    def __init__(self, block: NurseryBlock, authority: Authority) -> None:
+        if not isinstance(authority, Authority):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"nursery(admission={brief(authority, repr)}): must be an Authority(...)")
+        self._block = block
+        self._authority = authority
+
+    async def __aenter__(self) -> Nursery:
+        nursery = await self._block.__aenter__()
+        kernel, record = nursery.inside()
+        record.gate = Gate(record.id, self._authority, kernel.gate.totals)
+        kernel.note("gate_opened", record.owner, record.gate)
+        return nursery
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[bool | None]:
+        return self._block.__aexit__(kind, error, trace)

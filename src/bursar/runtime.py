@@ -19,6 +19,8 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import profile as profiles
 from bursar import snapshot
+from bursar.admission.authority import Authority
+from bursar.admission.gate import Gate
 from bursar.clock import to_ns
 from bursar.errors import (
     Deadlock,
@@ -105,6 +107,7 @@ class Runtime:
         yield_interval: int | None = None,
         dump_signal: int | None = None,
         meter_memory: bool = False,
+        admission: Authority | None = None,
     ) -> None:
         if clock not in ("real", "virtual"):
             raise ValueError(f"clock={clock!r}: must be 'real' or 'virtual'")
@@ -142,6 +145,9 @@ class Runtime:
         )
         self.kernel.driver = self
         self.kernel.root.cancel_on_failure = False
+        self.kernel.gate = Gate(0, admission or Authority(resources={"cpu": 4}))
+        if admission is not None:
+            self.kernel.root.gate = self.kernel.gate
         given = chosen.implicit if capabilities is None else tuple(capabilities)
         self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
         self._host = make_host(host, clock)
@@ -162,6 +168,8 @@ class Runtime:
             "clock": clock,
             "budget": (budget or UNSTATED).as_tuple(),
             "capabilities": None if capabilities is None else sorted(type(c).__name__ for c in given),
+            "admission": self.kernel.gate.authority.written(),
+            "admits_all": admission is not None,
         }
         self._main: Task | None = None
         self._stop_asked = False
@@ -426,6 +434,7 @@ def run(
     yield_interval: int | None = None,
     dump_signal: int | None = None,
     meter_memory: bool = False,
+    admission: Authority | None = None,
 ) -> T:
     """Run an async function and everything it spawns; return its value or raise what it failed with."""
     runtime = Runtime(
@@ -442,5 +451,6 @@ def run(
         yield_interval=yield_interval,
         dump_signal=dump_signal,
         meter_memory=meter_memory,
+        admission=admission,
     )
     return runtime.run(fn, *args)

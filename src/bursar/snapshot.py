@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from bursar.admission import explain as admission
+from bursar.admission.explain import Admission
+from bursar.admission.permit import Permit, PermitState
 from bursar.kernel import Kernel, Nursery, Task
 from bursar.law.budget import COMPONENTS, OPS, Budget
 from bursar.law.cancel import CancelPhase, outward
@@ -33,6 +36,7 @@ class Explanation:
     seconds: float  # in this state
     spent: Budget
     cancelling: str  # why it is asked to stop; empty if it is not
+    admission: Admission | None = None  # where it stands at its gate; None: it never had to ask
 
     def __str__(self) -> str:
         line = f"task {self.name!r} ({self.id}) is {self.state.name}: {self.reason}"
@@ -56,7 +60,7 @@ def why(task: Task) -> str:
         case State.DONE:
             return str(task.outcome)
         case State.PENDING | State.PAUSED:
-            return "waits for permission"
+            return "waits for permission" if task.state is State.PENDING else "is paused"
 
 
 def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
@@ -69,9 +73,22 @@ def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
     return named[:NAMED_MAX], len(named) > NAMED_MAX
 
 
+def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
+    permit = task.permit
+    if not isinstance(permit, Permit) or permit.state is PermitState.OVER:
+        return None
+    return admission.explain(permit, kernel.tasks.values(), kernel.now_ns)
+
+
 def explain(kernel: Kernel, task: Task) -> Explanation:
     """One task, explained."""
     blockers, more = _blockers(task)
+    gate, reason = _at_gate(kernel, task), why(task)
+    if gate is not None and gate.blockers:
+        reason = str(gate) if task.state is not State.BLOCKED else f"{reason}; {gate}"
+        held_up = [(blocker.tasks, blocker.more) for blocker in gate.blockers if blocker.tasks]
+        if held_up and not blockers:
+            blockers, more = held_up[0]
     asked = [
         str(scope.reason) for scope in outward(task) if scope.phase in (CancelPhase.REQUESTED, CancelPhase.DRAINING)
     ]
@@ -79,13 +96,14 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
     return Explanation(
         task.id,
         task.name,
-        task.state,
-        why(task),
+        State.PAUSED if kernel.is_paused(task) else task.state,
+        reason,
         blockers,
         more,
         seconds,
         Budget(*task.spent),
         asked[-1] if asked else "",
+        gate,
     )
 
 
@@ -153,8 +171,9 @@ def wait_graph(kernel: Kernel) -> str:
     """Who waits for what, one line a task: what a deadlock report shows."""
     lines: list[str] = []
     for task in kernel.tasks.values():
-        line = f"  task {task.name!r} ({task.id}) {why(task)}"
-        blockers, more = _blockers(task)
+        told = explain(kernel, task) if task.permit is not None else None
+        line = f"  task {task.name!r} ({task.id}) {why(task) if told is None else told.reason}"
+        blockers, more = _blockers(task) if told is None else (told.blockers, told.more_blockers)
         if blockers:
             named = ", ".join(repr(name) for name in blockers)
             line += f"  ← {named}{' and more' if more else ''}"

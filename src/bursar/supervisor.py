@@ -30,7 +30,7 @@ from bursar.kernel import Task as Record
 from bursar.law.budget import COMPONENTS, UNSTATED, Budget
 from bursar.law.capability import Capabilities, Capability, CapSpawn
 from bursar.law.state import Outcome, OutcomeKind
-from bursar.nursery import Nursery, NurseryBlock, nursery, require_coroutine_function, title_of
+from bursar.nursery import Nursery, nursery, require_coroutine_function, title_of
 from bursar.request import Entry, Operation, Request, counted, running
 from bursar.select import select
 from bursar.sync import Event
@@ -159,7 +159,7 @@ class Supervisor:
         self._on_exhausted: OnExhausted = on_exhausted
         self._recharge = recharge or UNSTATED
         self._budget = budget
-        self._outer: NurseryBlock = nursery(name="supervisor")
+        self._outer = nursery(name="supervisor")
         self._children: dict[Child, None] = {}  # in the order of their first start
         self._by_task: dict[int, Child] = {}  # by the task that runs them now
         self._restarted_ns: deque[int] = deque()

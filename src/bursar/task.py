@@ -7,9 +7,9 @@ same task are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from bursar.errors import NotBuilt, ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
+from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked, brief
 from bursar.kernel import Kernel, Wait, WaitList, grafted, native, tell
 from bursar.kernel import Task as Record
 from bursar.law.budget import Budget
@@ -18,7 +18,17 @@ from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.request import SUSPENDED, Entry, Operation, Request
 from bursar.snapshot import Explanation, explain
 
+if TYPE_CHECKING:
+    from bursar.admission.permit import Past
+
 T_co = TypeVar("T_co", covariant=True)
+
+
+def _admission() -> Any:
+    """What a handle does at a gate. It is built on handles, so it cannot be imported before them."""
+    from bursar.admission import ask
+
+    return ask
 
 
 def unwrap(name: str, outcome: Outcome) -> Any:
@@ -119,7 +129,8 @@ class Task(Generic[T_co]):
 
     @property
     def state(self) -> State:
-        return self._record.state
+        record = self._record
+        return State.PAUSED if record.state is State.BLOCKED and self._kernel.is_paused(record) else record.state
 
     @property
     def outcome(self) -> Outcome | None:
@@ -128,7 +139,7 @@ class Task(Generic[T_co]):
 
     @property
     def result(self) -> T_co:
-        """Its value, or whatever it failed with. Before its end: `ResultNotReady`."""
+        """Its value, or whatever it failed with; of its last attempt. Before its end: `ResultNotReady`."""
         return cast("T_co", result_of(self))
 
     @property
@@ -147,8 +158,13 @@ class Task(Generic[T_co]):
         return _Ended(self._record)
 
     def __await__(self) -> Generator[Request[Any], Any, T_co]:
-        outcome = yield from self.wait().__await__()
-        return cast("T_co", unwrap(self.name, outcome))
+        task = self
+        while True:
+            outcome = yield from task.wait().__await__()
+            later = task.retried_by
+            if later is None:
+                return cast("T_co", unwrap(self.name, outcome))
+            task = later
 
     def cancel(self, detail: str = "") -> None:
         """Ask it to stop. It is told at its next await point; this does not wait for it."""
@@ -160,11 +176,55 @@ class Task(Generic[T_co]):
         """Why it stands where it stands: state, reason, whom it waits for, since when, what it spent."""
         return explain(self._kernel, self._record)
 
-    def pause(self) -> None:
-        raise NotBuilt("Task.pause: pausing belongs to admission, which is not built yet")
+    def pause(self, timeout: float | None = None) -> Operation[bool]:
+        """Have it stand still, from now on or, on a thread, from its next checkpoint. Awaited: whether it stands; it
+        may have ended first. If it does not come to a checkpoint within `timeout` seconds it is cancelled, and the
+        await raises `PauseTimeout`."""
+        return _admission().pause(self._kernel, self._record, timeout)
 
     def resume(self) -> None:
-        raise NotBuilt("Task.resume: pausing belongs to admission, which is not built yet")
+        """Let it go on. What it gave back while it stood it must wait for again."""
+        _admission().resume(self._kernel, self._record)
+
+    def drop(self, detail: str = "") -> None:
+        """It waits for permission: it shall not start. Whoever asks for its result is told `TaskDropped`."""
+        _admission().drop(self._kernel, self._record, brief(detail))
+
+    @property
+    def priority(self) -> int:
+        """With which it asked for permission."""
+        permit = cast("Any", self._record.permit)
+        return permit.priority if permit is not None else 0
+
+    @property
+    def history(self) -> list[Past]:
+        """What it has waited for permission for, oldest first; the newest few."""
+        permit = cast("Any", self._record.permit)
+        return list(permit.history or ()) if permit is not None else []
+
+    @property
+    def progress(self) -> Any:
+        """What its function said at its last checkpoint."""
+        permit = cast("Any", self._record.permit)
+        return permit.progress if permit is not None else None
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt it is, from 1."""
+        permit = cast("Any", self._record.permit)
+        return permit.attempt if permit is not None else 1
+
+    @property
+    def retry_of(self) -> Task[T_co] | None:
+        """The attempt before it."""
+        permit = cast("Any", self._record.permit)
+        return Task(self._kernel, permit.retry_of) if permit is not None and permit.retry_of is not None else None
+
+    @property
+    def retried_by(self) -> Task[T_co] | None:
+        """The attempt after it."""
+        permit = cast("Any", self._record.permit)
+        return Task(self._kernel, permit.next_task) if permit is not None and permit.next_task is not None else None
 
     def inside(self, kernel: Kernel) -> Record:
         """For Bursar's own parts: the record behind the handle, which must belong to `kernel`."""
@@ -184,7 +244,9 @@ class Task(Generic[T_co]):
 
 
 def result_of(task: Task[Any]) -> Any:
-    """The value of an ended task, or the error that it stands for."""
+    """The value of an ended task, or the error that it stands for. If it was tried again, the last attempt counts."""
+    while (later := task.retried_by) is not None:
+        task = later
     if task.outcome is None:
         raise ResultNotReady(
             f"task {task.name!r} is {task.state.name} and has no result yet; "

@@ -96,6 +96,7 @@ def test_the_kinds_of_reasons():
         "budget",
         "drop",
         "shutdown",
+        "dependency",
     ]
 
 

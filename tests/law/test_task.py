@@ -62,6 +62,7 @@ FRESH = {
     "turn_left": 0,
     "short_of": -1,
     "spawn_cap": None,
+    "permit": None,
     "work": None,
     "context": None,
     "retry": None,

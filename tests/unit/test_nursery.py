@@ -576,8 +576,8 @@ def test_an_unknown_policy_is_refused():
         nursery(on_exhausted="explode")
 
 
-def test_admission_is_not_built():
-    with pytest.raises(bursar.NotBuilt, match="admission"):
+def test_only_an_authority_admits():
+    with pytest.raises(TypeError, match=r"admission=.*must be an Authority"):
         nursery(admission=object())
 
 

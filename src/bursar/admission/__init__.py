@@ -1,34 +1,21 @@
 """Admission: may a task start? Priorities, dependencies, resources, pause, drop, retry.
 
-The room is laid out and not built. Until it is, every task is admitted at once, and what only admission could honour
-is refused by name, so that no program believes it has something that it has not.
+    authority   the rules of a gate          resources   what there is, and whether a demand fits
+    gate        the decision                 queues      who waits, in which order
+    permit      what is known of one task    graph       who follows whom
+    pause       standing still               retry       trying again
+    ask         from a spawn to the gate     explain     why a task waits
+
+A gate belongs to a nursery that asked for one, or to the runtime. It lets tasks into the lanes; who runs next is
+decided there, and no priority counts for that.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-from bursar.errors import NotBuilt
-
-
-class Priority(IntEnum):
-    """The class in which a task waits for permission. It never decides who runs next."""
-
-    HIGH = 0
-    NORMAL = 1
-    LOW = 2
-
-
-def refuse_what_is_not_built(*, depends: bool, priority: Priority, needs: object, retry: object) -> None:
-    """Raise `NotBuilt` for the keywords of `spawn` that belong to this room."""
-    if depends:
-        raise NotBuilt(
-            "spawn: a task among the arguments, or in after=, is a dependency; "
-            "dependencies belong to admission, which is not built yet. Await the task inside the new one."
-        )
-    if needs is not None:
-        raise NotBuilt("spawn(needs=...): resources belong to admission, which is not built yet")
-    if retry is not None:
-        raise NotBuilt("spawn(retry=...): retries belong to admission, which is not built yet")
-    if priority is not Priority.NORMAL:
-        raise NotBuilt("spawn(priority=...): priorities act at admission, which is not built yet")
+from bursar.admission.authority import Aging as Aging
+from bursar.admission.authority import Authority as Authority
+from bursar.admission.authority import Priority as Priority
+from bursar.admission.authority import Strict as Strict
+from bursar.admission.resources import Hard as Hard
+from bursar.admission.resources import Soft as Soft
+from bursar.admission.retry import Retry as Retry

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from bursar.errors import brief, type_name
 from bursar.evidence.answer import error_in, pack_answer
@@ -33,6 +33,10 @@ from bursar.law.task import Task
 from bursar.law.timers import Timer, TimerKind
 from bursar.law.wake import Notice, Wait
 
+if TYPE_CHECKING:
+    from bursar.admission.gate import Gate
+    from bursar.admission.permit import Permit
+
 NONE: Final = -1  # how an absent number is written
 INJECTOR: Final = 0xFFFF  # the worker of a queue that belongs to none
 QUEUES: Final = ("cancel", "timed", "pinned", "stealable", "injector")
@@ -45,6 +49,7 @@ def _names(enum: type[IntEnum]) -> tuple[str, ...]:
 
 LANES: Final = _names(Lane)
 YES_NO: Final = ("no", "yes")
+SPAWNED: Final = ("no", "yes", "pending", "again")  # the last two wait for permission; "again": another attempt
 
 
 class Field(NamedTuple):
@@ -226,7 +231,10 @@ _kind("scheduler_host_handoff", describe=_nothing, host=True)
 
 def _spawned(kernel: Any, task: Task | None, budget: Budget) -> Described:
     assert task is not None, "a task is spawned"
-    return (task.id, task.nursery.id, _id(kernel.current), task.pinned, *_money(budget)), task.name
+    how = int(task.pinned)
+    if task.permit is not None:
+        how = SPAWNED.index("again" if cast("Permit", task.permit).retry_of is not None else "pending")
+    return (task.id, task.nursery.id, _id(kernel.current), how, *_money(budget)), task.name
 
 
 def _enqueued(kernel: Any, task: Task | None, detail: tuple[Worker | None, int | None]) -> Described:
@@ -271,7 +279,7 @@ _kind(
     TASK,
     REGION,
     Field("spawner_id", "Q"),
-    Field("pinned", "B", names=YES_NO),
+    Field("pinned", "B", names=SPAWNED),
     *MONEY,
     describe=_spawned,
     text="name",
@@ -434,3 +442,69 @@ _kind("task_tidies", TASK, Field("owner_id", "Q"), describe=lambda kernel, task,
 _kind("minted", TASK, *MONEY, describe=lambda kernel, task, amount: ((_id(task), *_money(amount)), ""))
 _kind("run_torn_down", describe=_nothing, host=True)
 _report("call_failed")
+
+
+# ---- admission
+
+
+def _submitted(kernel: Any, task: Task | None, detail: tuple[Permit, bytes]) -> Described:
+    permit, asked = detail
+    return (_id(task), permit.gate.number, permit.priority, _id(permit.retry_of)), asked
+
+
+def _admitted(kernel: Any, task: Task | None, detail: tuple[int, int]) -> Described:
+    return (_id(task), *detail, kernel.chain), ""
+
+
+def _dropped(kernel: Any, task: Task | None, reason: CancelReason) -> Described:
+    by = NONE if reason.by is None else reason.by
+    return (_id(task), by, kernel.chain), reason.detail
+
+
+def _gate(kernel: Any, task: Task | None, gate: Gate) -> Described:
+    return (_id(task), gate.number), gate.authority.written().encode()
+
+
+_kind("gate_opened", TASK, REGION, describe=_gate, text="authority")
+_kind(
+    "task_submitted",
+    TASK,
+    Field("gate_id", "Q"),
+    Field("priority", "q"),
+    Field("retry_of", "Q"),
+    describe=_submitted,
+    text="asked",
+)
+_kind(
+    "task_admitted",
+    TASK,
+    Field("priority", "q"),
+    Field("effective", "q", host=True),
+    Field("decision_hash", "Q"),
+    describe=_admitted,
+)
+_kind(
+    "task_dropped",
+    TASK,
+    Field("by", "q"),
+    Field("decision_hash", "Q"),
+    describe=_dropped,
+    text="detail",
+    error="TaskDropped",
+)
+_kind(
+    "pause_requested",
+    TASK,
+    Field("at_checkpoint", "B", names=YES_NO),
+    describe=lambda kernel, task, at_checkpoint: ((_id(task), at_checkpoint), ""),
+)
+for _name in (
+    "pause_reached",
+    "task_paused",
+    "resume_requested",
+    "task_resumed",
+    "permit_lent",
+    "permit_asked",
+    "permit_granted",
+):
+    _kind(_name, TASK, describe=_only_task)

@@ -206,6 +206,10 @@ def _decided(context: Context, numbers: dict[str, int]) -> None:
     context.streak, context.limit = numbers["cancel_streak"], numbers["cancel_streak_limit"]
 
 
+def _admitted(context: Context, numbers: dict[str, int]) -> None:
+    context.hash = numbers["decision_hash"]
+
+
 def _joined_region(context: Context, numbers: dict[str, int]) -> None:
     context.regions[numbers["task_id"]] = numbers["region_id"]
 
@@ -221,6 +225,8 @@ _BEFORE: Final[dict[str, Change]] = {  # what an event says about itself and all
     "clock": _clock_read,
     "scheduler_step_decision": _decided,
     "task_spawned": _joined_region,
+    "task_admitted": _admitted,
+    "task_dropped": _admitted,
 }
 _AFTER: Final[dict[str, Change]] = {"scheduler_step_end": _step_over}  # and what holds from the next one on
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from bursar.errors import TraceError
-from bursar.evidence.catalogue import KINDS, NONE
+from bursar.evidence.catalogue import KINDS, NONE, SPAWNED
 from bursar.evidence.events import Context, Record
 from bursar.law import cancel
 from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
@@ -232,11 +232,18 @@ class Model(Kernel):
             raise self.records.wrong(f"there is no nursery {region}")
         self._number(id)
         name = cast("Record", self.records.next).said
+        how = SPAWNED[pinned] if pinned < len(SPAWNED) else ""
+        if how in ("pending", "again"):
+            self._submitted(nursery, name, budget_of(granted), how == "again")
+            return
         outside = self.current is None and not pinned  # another thread spawned it, in the name of the owner
         by = nursery.owner if outside else None
         task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
         if self.records.comes("task_tidies"):
             self._tidies(task, self._debtor(cast("Record", self.records.next).numbers[1]))
+
+    def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
+        raise NotImplementedError  # see `evidence.gates`
 
     def _debtor(self, id: int) -> Task:
         """The task whose cleanup credit is used; it may be over."""
@@ -257,8 +264,9 @@ class Model(Kernel):
         task, timers, self._armed = self._acting(id), self._armed, []
         if interruptible:
             self._awaits(task)
-            joins = any(scope.exiting for scope in cancel.outward(task))  # waiting for one's children is free
-            if not timers and not joins:
+            joins = any(scope.exiting for scope in cancel.outward(task))  # waiting for one's children is free,
+            regains = getattr(task.permit, "regain", None) is not None  # and for the place that was lent to them
+            if not timers and not joins and not regains:
                 self._billed()
         elif self.paid != SYSCALL and (self.paid or timers or not task.has_children()):
             raise self.records.wrong("only who waits for the children it leaves, or for asyncio, is not interrupted")

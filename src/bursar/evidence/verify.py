@@ -18,10 +18,10 @@ from enum import Enum
 from typing import Any, Final
 
 from bursar.errors import BursarError, TraceError, brief, type_name
-from bursar.evidence.acts import Acts
 from bursar.evidence.answer import unpack_answer
 from bursar.evidence.catalogue import CANCEL_KINDS
 from bursar.evidence.events import Record
+from bursar.evidence.gates import Gates
 from bursar.evidence.model import Records
 from bursar.evidence.trace import Trace
 from bursar.law.cancel import CancelKind
@@ -92,7 +92,7 @@ class Stage(Enum):
     TORN = "after the run was torn down"
 
 
-class _Verifier(Acts):
+class _Verifier(Gates):
     """The model, and the pump around it."""
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
@@ -295,7 +295,7 @@ class _Verifier(Acts):
     def on_task_spawned(self, id: int, region: int, spawner: int, pinned: int, *granted: int) -> None:
         main = self._stage is Stage.START and not self.spawned
         super().on_task_spawned(id, region, spawner, pinned, *granted)
-        if pinned and not main and self.tasks[id].credit_of is None:
+        if pinned == 1 and not main and self.tasks[id].credit_of is None:
             raise self.records.wrong("the runtime spawns the first task, and such as tidy up for another one")
 
     # ---- the end

@@ -213,7 +213,11 @@ class Coroutines(Driver):
             return
         with contextlib.suppress(Exception):  # an error may refuse to carry notes
             BaseException.add_note(error, f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
-        kind = OutcomeKind.FAILED if isinstance(error, Exception) else OutcomeKind.PANICKED
+        kind = OutcomeKind.PANICKED
+        if isinstance(error, Exception):
+            kind = OutcomeKind.FAILED
+            if task.permit is not None:
+                task.permit.failed(error)
         self.kernel.finish(task, Outcome(kind, error=error))
 
     def _close(self, task: Task) -> None:

@@ -48,6 +48,7 @@ class CancelKind(StrEnum):
     BUDGET = "budget"
     DROP = "drop"
     SHUTDOWN = "shutdown"
+    DEPENDENCY = "dependency"  # what it was to follow did not succeed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -251,7 +251,10 @@ class Dispatch:
         match task.state:
             case State.BLOCKED:
                 assert task.wait is not None, "a BLOCKED task has a wait"
-                if task.wait.interruptible:
+                if task.wake is not WakeState.IDLE:  # it was paused, which is no reason not to stop
+                    self._unpause(task)
+                    self.interrupt(task)
+                elif task.wait.interruptible:
                     self.wake(task, task.generation)
                 else:
                     task.wait.interrupted(self)
@@ -261,12 +264,22 @@ class Dispatch:
                 self._ready(task)
             case State.READY:
                 if task.lane is not Lane.CANCEL:
-                    lanes.remove(task)
-                    self.runnable -= 1
-                    self.note("task_dequeued", task)
+                    self._unqueue(task)
                     self._enqueue(task, None)
             case State.RUNNING | State.DONE:
                 pass
+
+    def _unqueue(self, task: Task) -> None:
+        """Take a READY task out of its lane."""
+        lanes.remove(task)
+        self.runnable -= 1
+        self.note("task_dequeued", task)
+
+    def _unpause(self, task: Task) -> None:
+        """A BLOCKED task was paused: wakes were only noted. Now they count, also one that came meanwhile."""
+        if end_poll(task):
+            self._end_wait(task)
+            self._ready(task)
 
     def _end_wait(self, task: Task) -> None:
         """Leave the queues of whatever the task waited for. A wait that was answered has left them already."""

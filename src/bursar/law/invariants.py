@@ -23,7 +23,7 @@ _WAKE_OF_STATE: dict[State, frozenset[WakeState]] = {
     State.PENDING: frozenset({WakeState.IDLE}),
     State.READY: frozenset({WakeState.QUEUED}),
     State.RUNNING: frozenset({WakeState.RUNNING, WakeState.RUNNING_WOKEN}),
-    State.BLOCKED: frozenset({WakeState.IDLE}),
+    State.BLOCKED: frozenset({WakeState.IDLE, WakeState.RUNNING, WakeState.RUNNING_WOKEN}),  # the last two: paused
     State.EXHAUSTED: frozenset({WakeState.IDLE}),
     State.PAUSED: frozenset({WakeState.IDLE}),
     State.DONE: frozenset({WakeState.DONE}),

@@ -6,6 +6,7 @@ owns time says `advance`. Everything else (a channel, a timeout, a browser) is b
 
     Dispatch   lanes, decisions, wakes          dispatch.py
     Ledger     billing, exhaustion, recharge    ledger.py
+    Permission admission, pauses                permission.py
     Kernel     families, ends, time             this file
 
 The invariants of the single files (B1–B4 budgets, C1–C3 capabilities, D1–D2 decide, K2–K3 dispatch, L1–L3
@@ -30,11 +31,11 @@ from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
 from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason, Scope
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
 from bursar.law.chain import Stream
-from bursar.law.ledger import Ledger
 from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.obligation import Obligation
-from bursar.law.state import Outcome, OutcomeKind, end
+from bursar.law.permission import Permission, Permit
+from bursar.law.state import Outcome, OutcomeKind, State, end
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
 from bursar.law.timers import Timer, TimerKind
@@ -56,7 +57,7 @@ class Drain(Wait):
         return "is over and waits for the children of the nurseries that it left open"
 
 
-class Kernel(Ledger):
+class Kernel(Permission):
     """The law at work. See the module's first paragraph for who calls what."""
 
     def __init__(
@@ -79,6 +80,7 @@ class Kernel(Ledger):
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
         self.thread = 0  # where it runs, if whoever drives it said so
         self.driver: Any = None  # whoever drives it; requests may ask there, the law never does
+        self.gate: Any = None  # who admits those whose nursery has no gate of its own, and who have to ask
         self.choices = Stream(seed, -1)  # for select
         self.entropy = Stream(seed, -2)  # for programs
         self.tasks: dict[int, Task] = {}  # live ones
@@ -101,9 +103,9 @@ class Kernel(Ledger):
 
     # ---- spawning
 
-    def require_open(self, nursery: Nursery) -> None:
-        """Raise unless `nursery` takes children now (N2)."""
-        if nursery.state is not NurseryState.OPEN:
+    def require_open(self, nursery: Nursery, again: bool = False) -> None:
+        """Raise unless `nursery` takes children now (N2); `again`: another attempt at one that it has."""
+        if nursery.state is not NurseryState.OPEN and not (again and nursery.state is NurseryState.CLOSING):
             raise NurseryClosed(
                 f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
                 "spawn inside its `async with` block, before it is cancelled"
@@ -119,28 +121,32 @@ class Kernel(Ledger):
         pinned: bool = False,
         acting: bool = False,
         spawner: Task | None = None,
+        permit: Permit | None = None,
+        again: bool = False,
     ) -> Task:
         """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole.
 
         `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
         `spawner`: on whose authority, if that is not the task that runs.
+        `permit`: it waits for permission (`admit`), PENDING, and this is what it holds.
+        `again`: it is another attempt at a task of this nursery, which may be closing.
         """
         money.require_plain(budget)
         spawner = spawner or self.current
-        self.require_open(nursery)
-        permit = (
+        self.require_open(nursery, again)
+        cap = (
             require(spawner, spawner.capabilities, CapSpawn, f"spawn into {nursery.name}")
             if spawner is not None
             else None  # the runtime itself spawns
         )
         held = spawner.capabilities if acting and spawner else self.capabilities_for(nursery, spawner, capabilities)
-        if permit is not None and permit.task_budget is not None:
-            budget = budget.clamp(permit.task_budget)
+        if cap is not None and cap.task_budget is not None:
+            budget = budget.clamp(cap.task_budget)
         if budget.spawns is None and self.default_spawns is not None and spawner is not None and not acting:
             budget = budget.clamp(Budget(spawns=self.default_spawns))
         self.check_purse(nursery, budget)
-        if permit is not None:
-            self.registry.acquire(spawner, permit, "max_tasks", f"spawn into {nursery.name}")
+        if cap is not None:
+            self.registry.acquire(spawner, cap, "max_tasks", f"spawn into {nursery.name}")
         # From here on nothing can fail.
         short = money.pay(nursery.pools, money.SPAWN)
         assert short == PAID, "B3"
@@ -150,15 +156,19 @@ class Kernel(Ledger):
         budget = money.affordable(nursery.pools, budget)
         pools = money.derive(nursery.pools, budget)
         task = Task(id, brief(name) or f"task-{id}", nursery, pools, held)
-        task.spawn_cap = permit
+        task.spawn_cap = cap
         task.pinned = pinned
         task.worker = 0 if pinned else -1
+        task.permit = permit
         nursery.children[id] = task
         nursery.spawned += 1
         self.tasks[id] = task
         self.spawned += 1
         self.note("task_spawned", task, budget)
-        self._ready(task)
+        if permit is not None:
+            task.since_ns = self.now_ns
+        else:
+            self._ready(task)
         return task
 
     def spawn_tidying(self, owner: Task, name: str) -> Task:
@@ -236,6 +246,7 @@ class Kernel(Ledger):
         title = f"nursery {brief(name)!r}" if name else f"nursery {id} of {owner.name!r}"
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
         nursery.explicit = capabilities is not None
+        nursery.gate = self.root.gate
         nursery.scope = Block(owner)
         nursery.scope.body_of = nursery
         if owner.owned is None:
@@ -308,12 +319,14 @@ class Kernel(Ledger):
     # ---- the end of a task
 
     def finish(self, task: Task, outcome: Outcome) -> bool:
-        """The RUNNING task is over. False: it still owns live children, which must end first; it waits for
-        them and comes back to its executor, which then finishes it with the outcome kept in `ending`."""
+        """The RUNNING task is over, or a PENDING one is not to begin. False: it still owns live children, which must
+        end first; it waits for them and comes back to its executor, which then finishes it with the outcome kept in
+        `ending`."""
         if task.has_children():
             self.drain_owned(task, outcome)
             return False
-        self._poll_over(task)
+        if task.state is not State.PENDING:
+            self._poll_over(task)
         self.settle_estate(task)
         cancel.leave_all(self, task)
         end(task, outcome)
@@ -324,6 +337,8 @@ class Kernel(Ledger):
         del self.tasks[task.id]
         self.done[outcome.kind] += 1
         self.note("task_done", task, outcome)
+        if task.permit is not None:
+            task.permit.ended(self, outcome)
         self._tell_parent(task, outcome)
         waiters, task.waiters = task.waiters, None
         for waiter in list(waiters or ()):
@@ -410,6 +425,8 @@ class Kernel(Ledger):
                     if wait is not None:
                         wait.expired(self, timer)
                     self._ready(task, timer.deadline_ns)
+                elif notice is Notice.NOTED and task.wait is not None:  # it is paused
+                    task.wait.expired(self, timer)
                 elif notice is Notice.STALE:
                     self._stale_timer(task, timer.id, timer.generation)
             case TimerKind.DEADLINE:
@@ -417,6 +434,9 @@ class Kernel(Ledger):
                 cancel.request(self, timer.scope, CancelReason(CancelKind.TIMEOUT, "the time is up"))
             case TimerKind.CLEANUP:
                 cancel.cut(self, task, f"cleanup took longer than {self.cleanup_ns / 1e9:g} s")
+            case TimerKind.PERMIT:
+                if task.permit is not None:
+                    task.permit.expired(self, timer)
 
     def _stale_timer(self, task: Task | None, id: int, generation: int) -> None:
         self.counters["stale_timer"] += 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bursar.errors import IllegalTransition
 from bursar.law.state import Outcome, OutcomeKind
@@ -67,6 +67,7 @@ class Nursery:
         "explicit",
         "failed",
         "failures",
+        "gate",
         "hold",
         "id",
         "joining",
@@ -105,6 +106,7 @@ class Nursery:
         self.capabilities = capabilities
         self.explicit = False  # the capabilities were named when it was opened
         self.cancel_on_failure = True
+        self.gate: Any = None  # who admits its children; None: they start at once
         self.hold = False  # an exhausted child waits for a recharge instead of ending
         self.exhausted: dict[int, Task] = {}  # children on hold, longest first
         self.exhausted_waiter: Wait | None = None
@@ -136,7 +138,8 @@ def result_kind(nursery: Nursery) -> OutcomeKind:
 def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
     """A child is DONE. True if this is a failure that should cancel its siblings.
 
-    In a supervised nursery no end is a failure of the nursery: the supervisor hears of it and decides.
+    In a supervised nursery no end is a failure of the nursery: the supervisor hears of it and decides. A failure that
+    is excused (another attempt follows) is none either.
     """
     del nursery.children[task.id]
     nursery.exhausted.pop(task.id, None)
@@ -144,6 +147,8 @@ def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
         nursery.ends.append(task)
         return False
     if outcome.kind not in (OutcomeKind.FAILED, OutcomeKind.PANICKED):
+        return False
+    if task.permit is not None and task.permit.excused:
         return False
     assert outcome.error is not None, "a failure has an error"
     add_failure(nursery, outcome.error)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bursar.law.lanes import Lane
     from bursar.law.nursery import Nursery
     from bursar.law.obligation import Obligation
+    from bursar.law.permission import Permit
     from bursar.law.timers import Timer
 
 _NOTHING: Final = array("q", [0] * len(COMPONENTS))
@@ -57,6 +58,7 @@ class Task(Scope):
         "obligations",
         "outcome",
         "owned",
+        "permit",
         "pinned",
         "pools",
         "purse_of",
@@ -121,6 +123,8 @@ class Task(Scope):
         self.short_of = -1  # the component it could not pay; -1 = its turn was over
         self.capabilities = capabilities
         self.spawn_cap: CapSpawn | None = None  # counted against until the task ends
+        # admission
+        self.permit: Permit | None = None  # what admission knows of it; None: it never had to ask
         # execution
         self.work: Any = None
         self.context: Any = None

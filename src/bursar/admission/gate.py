@@ -1,0 +1,345 @@
+"""The gate: decides which task may start. Part of the law: no clock, no I/O, no thread, no randomness.
+
+It acts whenever something changes that could let a task in: one asks, one ends, one stands still. Each time it lets in,
+one after the other, whoever comes first in the order and fits, until nobody does.
+
+A task that comes first and does not fit is passed over, so that one scarce resource does not hold up those who do not
+need it; but once it has waited for `reserve_after` it holds a *reservation*: from then on nobody is let in who comes
+after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
+
+A1  `max_concurrent` and hard limits are never exceeded (R1), soft ones only by one task alone (R2)
+A2  after every change, nobody who may be let in waits
+A3  entered = waiting + queued + held + aside + over
+
+Rejected: a score over every waiting task. It is the same order, and costs what waits, every time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from bursar.admission import graph
+from bursar.admission.permit import Permit, PermitState, move
+from bursar.admission.queues import Queues
+from bursar.admission.resources import Demand, Resources
+from bursar.clock import to_ns
+from bursar.errors import PauseTimeout
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.state import Outcome, State
+from bursar.law.timers import TimerKind
+
+if TYPE_CHECKING:
+    from bursar.admission.authority import Authority
+    from bursar.law.dispatch import Dispatch
+    from bursar.law.kernel import Kernel
+
+_WAITS, _QUEUED, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
+
+
+@dataclass(slots=True)
+class Totals:
+    """What all gates of a runtime have done."""
+
+    entered: int = 0
+    admitted: int = 0
+    dropped: dict[str, int] = field(default_factory=lambda: {"queue": 0, "wait": 0, "explicit": 0})
+    retried: int = 0
+    paused: int = 0
+    passed_over: int = 0  # times that one which came first did not fit
+    wait_ns: int = 0
+    wait_max_ns: int = 0
+    starved: int = 0  # tasks that were overtaken before they were admitted
+    starved_ns: int = 0
+    starved_max_ns: int = 0
+
+
+class Gate:
+    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""
+
+    def __init__(self, number: int, authority: Authority, totals: Totals | None = None) -> None:
+        self.number = number
+        self.authority = authority
+        self.totals = totals or Totals()
+        self.resources = Resources(authority.max_concurrent, authority.limits)
+        self.queues = Queues(authority.interval_ns, authority.boost)
+        self.held: dict[Permit, None] = {}  # who takes something, oldest first
+        self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
+        self.waiting = 0  # in state WAITS
+        self.reserved: Permit | None = None  # who holds the reservation, when it was looked last
+        self._reserve_after_ns = authority.reserve_after_ns
+        self._max_queue = authority.max_queue
+        self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")
+        self._fresh: list[Permit] = []  # queued since it was settled last, if that must be timed
+        self._settling = False
+        self._again = False
+
+    # ---- asking
+
+    def enter(self, kernel: Dispatch, permit: Permit, after: Iterable[Permit], delay_ns: int = 0) -> None:
+        """A PENDING task asks, for the first time. Nothing here can fail."""
+        now_ns = kernel.now_ns
+        self.totals.entered += 1
+        permit.entered_ns = now_ns
+        followed = [graph.last_attempt(other) for other in after]
+        doom = graph.follow(permit, followed)
+        if kernel.observer is not None:
+            follows = [other.task.id for other in followed if other.state is not _OVER]
+            kernel.observer("task_submitted", permit.task, (permit, self.written(permit, delay_ns, doom, follows)))
+        self.waiting += 1
+        if delay_ns:
+            permit.note(now_ns, f"waits {delay_ns / 1e9:g} s before attempt {permit.attempt}")
+            permit.timer = kernel.timers.arm(now_ns + delay_ns, TimerKind.PERMIT, permit.task)
+        elif doom is not None:
+            cast("Kernel", kernel).cancel_request(permit.task, doom)
+        elif permit.unmet:
+            permit.note(now_ns, f"waits for {permit.unmet:,} task{'s' if permit.unmet > 1 else ''} that it follows")
+        else:
+            self._queue(kernel, permit)
+            self.settle(kernel)
+
+    def _queue(self, kernel: Dispatch, permit: Permit) -> None:
+        """It has everything but permission."""
+        assert permit.state is _WAITS, "A3"
+        self.waiting -= 1
+        move(permit, _QUEUED)
+        self.queues.enter(permit, kernel.now_ns)
+        if self._max_wait_ns is not None:
+            self._fresh.append(permit)
+
+    def _limit_queue(self, kernel: Dispatch) -> None:
+        """Those who could not be let in at once: too many are dropped, the others wait for so long and no longer."""
+        while self._max_queue is not None and len(self.queues) > self._max_queue:
+            last = self.queues.last(kernel.now_ns)
+            self.drop(kernel, last, "queue", f"more than {self._max_queue:,} were waiting")
+        fresh, self._fresh = self._fresh, []
+        for permit in fresh:
+            if permit.state is _QUEUED and permit.timer is None:
+                assert self._max_wait_ns is not None, "only then somebody is fresh"
+                deadline_ns = permit.ready_ns + self._max_wait_ns
+                permit.timer = kernel.timers.arm(deadline_ns, TimerKind.PERMIT, permit.task)
+
+    # ---- deciding
+
+    def settle(self, kernel: Dispatch) -> None:
+        """Let in whoever may be let in (A2)."""
+        if self._settling:
+            self._again = True  # a task ended, or asked, because of what is under way
+            return
+        self._settling = True
+        try:
+            self._again = True
+            while self._again:
+                self._again = False
+                while (permit := self._next(kernel.now_ns)) is not None:
+                    self._let_in(kernel, permit)
+                self._limit_queue(kernel)
+        finally:
+            self._settling = False
+
+    def _next(self, now_ns: int) -> Permit | None:
+        """Who is let in now."""
+        resources = self.resources
+        reserved: Demand | None = None
+        self.reserved = None
+        for permit in self.returning:  # they were admitted before: in order, and before all others
+            if resources.fits(permit.lent):
+                return permit
+            self.reserved, reserved = permit, permit.lent
+            break
+        if not self.queues:
+            return None
+        for permit in self.queues.firsts(now_ns):
+            demand = permit.demand
+            if resources.fits(demand):
+                if reserved is None or not resources.spoils(demand, reserved):
+                    return permit
+            elif reserved is None and now_ns - permit.ready_ns >= self._reserve_after_ns:
+                self.reserved, reserved = permit, demand
+            self._pass_over(permit, now_ns)
+        return None
+
+    def _pass_over(self, permit: Permit, now_ns: int) -> None:
+        """The first of its class may not start; what for is written down once."""
+        self.totals.passed_over += 1
+        if permit.history is None or not permit.history[-1].reason.startswith("is short of"):
+            permit.note(now_ns, self.short_of(permit))
+
+    def short_of(self, permit: Permit) -> str:
+        """What keeps the first of a class from starting, as the end of a sentence."""
+        demand = permit.lent if permit.state is _RETURNS else permit.demand
+        short = self.resources.shortages(demand)
+        if not short and self.reserved is not None and self.reserved is not permit:
+            return f"is short of what is reserved for task {self.reserved.task.name!r}"
+        told = ", ".join(f"{s.resource} (needs {s.needed:,}, {s.taken:,} of {s.limit:,} taken)" for s in short)
+        return f"is short of {told or 'permission'}"
+
+    def _let_in(self, kernel: Dispatch, permit: Permit) -> None:
+        now_ns, law = kernel.now_ns, cast("Kernel", kernel)
+        if permit.state is _RETURNS:
+            del self.returning[permit]
+            self.resources.take(permit.lent)
+            permit.lent = ()
+            move(permit, _HELD)
+            kernel.note("permit_granted", permit.task)
+            self._go_on(kernel, permit)
+            return
+        queues, totals = self.queues, self.totals
+        effective = queues.effective(permit, now_ns)
+        waited = now_ns - permit.ready_ns
+        permit.waited_ns = waited
+        permit.starved_ns = starved = queues.starved_ns(permit, now_ns) if waited else 0
+        queues.leave(permit)
+        if len(queues):
+            queues.let_in(permit, now_ns)
+        totals.admitted += 1
+        if waited:
+            totals.wait_ns += waited
+            totals.wait_max_ns = max(totals.wait_max_ns, waited)
+        if starved:
+            totals.starved += 1
+            totals.starved_ns += starved
+            totals.starved_max_ns = max(totals.starved_max_ns, starved)
+        self.stop_timer(kernel, permit)
+        self.resources.take(permit.demand)
+        move(permit, _HELD)
+        self.held[permit] = None
+        law.admit(permit.task, permit.priority, effective)
+
+    # ---- ends
+
+    def ended(self, kernel: Dispatch, permit: Permit, outcome: Outcome) -> None:
+        """The task is DONE: what it took is free, and who was to follow it may, or cannot be."""
+        self.stop_timer(kernel, permit)
+        match permit.state:
+            case PermitState.WAITS:
+                self.waiting -= 1
+            case PermitState.QUEUED:
+                self.queues.leave(permit)
+            case PermitState.HELD | PermitState.ASIDE | PermitState.RETURNS:
+                self.resources.give_back(permit.demand)
+                if permit.lent:
+                    self.resources.take(permit.lent)  # that part was given back before
+                    permit.lent = ()
+                self.returning.pop(permit, None)
+                del self.held[permit]
+            case PermitState.OVER:
+                return
+        if self.reserved is permit:
+            self.reserved = None
+        self.tell_pausing(kernel, permit, False)
+        successors, cause = graph.settle(permit, outcome)
+        permit.over()
+        touched: list[Gate] = []
+        for successor in successors:
+            gate = successor.gate
+            if cause is not None:
+                cast("Kernel", kernel).cancel_request(successor.task, cause)
+            elif not successor.paused and successor.timer is None:
+                gate._queue(kernel, successor)
+                if gate is not self and gate not in touched:
+                    touched.append(gate)
+        self.settle(kernel)
+        for gate in touched:
+            gate.settle(kernel)
+
+    def drop(self, kernel: Dispatch, permit: Permit, cause: str, detail: str, by: int | None = None) -> None:
+        """A task that waits never starts. Never silent: it has an outcome, its handle raises, it is on record."""
+        self.totals.dropped[cause] += 1
+        law, task = cast("Kernel", kernel), permit.task
+        if task.state is State.PAUSED:
+            law.resume(task, False)
+        permit.note(kernel.now_ns, f"was dropped: {detail}")
+        executor = getattr(law.driver, "driver", None)  # who gave it code, if anybody did
+        if executor is not None:
+            executor.close(task)
+        law.drop(task, CancelReason(CancelKind.DROP, detail, by))
+
+    def expired(self, kernel: Dispatch, permit: Permit) -> None:
+        """Its timer has fired: the time of a retry has come; it has waited too long; it did not stand still in time."""
+        permit.timer = None
+        if permit.state is _WAITS:
+            if not permit.unmet and not permit.paused:
+                self._queue(kernel, permit)
+                self.settle(kernel)
+        elif permit.state is _QUEUED:
+            assert self._max_wait_ns is not None, "only then a timer was set"
+            if permit.task.state is State.PENDING:  # else it is being cancelled
+                self.drop(kernel, permit, "wait", f"it waited for more than {self._max_wait_ns / 1e9:g} s")
+        elif permit.pausing is not None:
+            seconds = self.authority.pause_timeout
+            told = f"it did not come to a checkpoint within {seconds:g} s of being asked to pause"
+            waits, permit.pausing, permit.paused = permit.pausing, None, False
+            cast("Kernel", kernel).cancel_request(permit.task, CancelReason(CancelKind.TIMEOUT, told))
+            for wait in waits:
+                wait.refuse(kernel, PauseTimeout(f"task {permit.task.name!r} was cancelled: {told}"))
+
+    def stop_timer(self, kernel: Dispatch, permit: Permit) -> None:
+        if permit.timer is not None:
+            kernel.timers.disarm(permit.timer)
+            permit.timer = None
+
+    # ---- standing still (see `admission.pause`)
+
+    def stand_aside(self, permit: Permit) -> None:
+        """An admitted task stands still: what it does not use is free."""
+        permit.lent = self.resources.usable_while_still(permit.demand)
+        move(permit, _ASIDE)
+        self.resources.give_back(permit.lent)
+
+    def leave_queue(self, permit: Permit) -> None:
+        """It stands still before it was admitted."""
+        self.queues.leave(permit)
+        move(permit, _WAITS)
+        self.waiting += 1
+
+    def ask_again(self, kernel: Dispatch, permit: Permit) -> None:
+        """It would like to go on: at once, or when what it gave back is free."""
+        move(permit, _RETURNS)
+        self.returning[permit] = None
+        self.settle(kernel)
+        if permit.state is _RETURNS:
+            permit.note(kernel.now_ns, self.short_of(permit))
+
+    def enter_queue(self, kernel: Dispatch, permit: Permit) -> None:
+        """It goes on waiting, if it has anything left to wait for but permission."""
+        if not permit.unmet:
+            self._queue(kernel, permit)
+            self.settle(kernel)
+
+    def _go_on(self, kernel: Dispatch, permit: Permit) -> None:
+        """It has back what it gave."""
+        law, task = cast("Kernel", kernel), permit.task
+        if permit.paused:  # meanwhile
+            self.stand_aside(permit)
+            return
+        if law.is_paused(task):
+            law.resume(task, True)
+            resume = getattr(task.wait, "ask_resume", None)
+            if resume is not None:
+                resume(kernel)
+        regain, permit.regain = permit.regain, None
+        if regain is not None:
+            regain.answer(kernel, None)
+
+    def tell_pausing(self, kernel: Dispatch, permit: Permit, stands: bool) -> None:
+        """Whoever waits for it to stand learns whether it does."""
+        waits, permit.pausing = permit.pausing, None
+        for wait in waits or ():
+            wait.answer(kernel, stands)
+
+    # ---- for evidence
+
+    @staticmethod
+    def written(permit: Permit, delay_ns: int, doom: CancelReason | None, after: Iterable[int]) -> bytes:
+        """What a task asks for, all that decides."""
+        told: dict[str, Any] = {"needs": permit.needs}
+        if follows := list(after):
+            told["after"] = follows
+        if delay_ns:
+            told["delay_ns"] = delay_ns
+        if doom is not None:
+            told["doom"] = doom.by
+        return json.dumps(told, separators=(",", ":")).encode()

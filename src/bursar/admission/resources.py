@@ -1,0 +1,177 @@
+"""Resources: what there is, what is taken, and whether a demand fits.
+
+A *slot* is a resource too: every admitted task takes one, and `max_concurrent` is how many there are. A demand is
+written down as the pairs (resource, amount) of limited resources that it takes, so what nobody limits costs nothing
+to check.
+
+R1  what is taken of a hard resource never exceeds its limit
+R2  what is taken of a soft one exceeds its limit only while one task alone takes all of it (the escape rule)
+
+Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks
+that take none of what it is short of, and a program with one long-lived task would never run it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from bursar.errors import InfeasibleDemand, brief
+
+SLOT: Final = "slot"
+SOFT_BY_NAME: Final = frozenset({"ram", "vram"})
+GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a task that stands still does not use; the rest it keeps
+AMOUNT_MAX: Final = 2**62
+
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?)?b?\s*", re.IGNORECASE)
+_POWERS: Final = "kmgtp"
+
+Demand = tuple[tuple[int, int], ...]  # (number of a limited resource, amount), by number
+Needs = Mapping[str, int | float | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Hard:
+    """A limit that is never exceeded."""
+
+    amount: int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Soft:
+    """A limit that one task alone may exceed."""
+
+    amount: int | float | str | None
+
+
+class Limit(NamedTuple):
+    """What there is of one resource."""
+
+    name: str
+    amount: int | None
+    soft: bool
+
+
+def to_amount(value: Any, what: str) -> int:
+    """A number, or a size such as "512MiB", as a whole number."""
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            raise ValueError(f"{what}={value!r}: not a size; write a number, or one like '512MiB' or '2GB'")
+        number, unit, binary = match.groups()
+        power = _POWERS.index(unit.lower()) + 1 if unit else 0
+        value = float(number) * (1024 if binary else 1000) ** power
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= AMOUNT_MAX:
+        raise ValueError(f"{what}={brief(value, repr)}: must be a number, not negative, or a size such as '512MiB'")
+    if value != int(value):
+        raise ValueError(f"{what}={value!r}: must be whole; resources are counted, not divided")
+    return int(value)
+
+
+def limits_of(resources: Any) -> tuple[Limit, ...]:
+    """The limits that an authority states, checked."""
+    if not isinstance(resources, Mapping):
+        raise TypeError(f"resources={brief(resources, repr)}: must be a mapping such as {{'cpu': 4, 'ram': '8GiB'}}")
+    limits: list[Limit] = []
+    for name, stated in cast("Mapping[Any, Any]", resources).items():
+        if not isinstance(name, str) or not name or name == SLOT:
+            raise ValueError(f"resources: {brief(name, repr)} cannot be the name of a resource")
+        soft = isinstance(stated, Soft) or (name in SOFT_BY_NAME and not isinstance(stated, Hard))
+        amount: Any = stated.amount if isinstance(stated, Hard | Soft) else stated
+        limits.append(Limit(name, None if amount is None else to_amount(amount, f"resources: {name}"), soft))
+    return tuple(limits)
+
+
+class Shortage(NamedTuple):
+    """What a demand is short of: the answer of the very check that kept it waiting."""
+
+    resource: str
+    needed: int
+    limit: int
+    taken: int
+
+
+class Resources:
+    """The books of one gate."""
+
+    def __init__(self, slots: int | None, limits: tuple[Limit, ...]) -> None:
+        self._limits = (Limit(SLOT, slots, False), *limits)
+        self.numbers = {limit.name: i for i, limit in enumerate(self._limits)}
+        self.taken = [0] * len(self._limits)
+        self.peak = [0] * len(self._limits)
+        self._base: Demand = () if slots is None else ((0, 1),)
+
+    def name(self, number: int) -> str:
+        return self._limits[number].name
+
+    def limit(self, number: int) -> int:
+        amount = self._limits[number].amount
+        assert amount is not None, "only what is limited is demanded"
+        return amount
+
+    def demand(self, needs: Needs, task: str) -> Demand:
+        """What a task that needs this takes. Raises `InfeasibleDemand` for what can never be."""
+        if not needs:
+            return self._base
+        amounts = dict(self._base)
+        for name, value in needs.items():
+            number = self.numbers.get(name)
+            if number is None or name == SLOT:
+                known = ", ".join(limit.name for limit in self._limits[1:]) or "none"
+                raise InfeasibleDemand(
+                    f"task {task!r} needs {brief(name, repr)}, which its gate does not have (it has: {known}); "
+                    f"state it: Authority(resources={{{brief(name, repr)}: ...}})"
+                )
+            _, limit, soft = self._limits[number]
+            amount = to_amount(value, f"task {task!r} needs {name}")
+            if limit is None or not amount:
+                continue
+            if amount > limit and not soft:
+                raise InfeasibleDemand(
+                    f"task {task!r} needs {amount:,} of {name}, and there are {limit:,} in all; it could never start"
+                )
+            amounts[number] = amount
+        return tuple(sorted(amounts.items()))
+
+    def fits(self, demand: Demand) -> bool:
+        """Whether it could be taken now."""
+        taken, limits = self.taken, self._limits
+        for number, amount in demand:
+            _, limit, soft = limits[number]
+            assert limit is not None, "only what is limited is demanded"
+            if taken[number] + amount > limit and not (soft and not taken[number]):  # R1, R2
+                return False
+        return True
+
+    def shortages(self, demand: Demand) -> list[Shortage]:
+        """What `fits` said no to, all of it."""
+        return [
+            Shortage(self.name(number), amount, self.limit(number), self.taken[number])
+            for number, amount in demand
+            if not self.fits(((number, amount),))
+        ]
+
+    def spoils(self, demand: Demand, reserved: Demand) -> bool:
+        """Whether taking `demand` now would keep `reserved` from fitting, or from fitting sooner."""
+        wanted = dict(reserved)
+        for number, amount in demand:
+            needed = wanted.get(number)
+            if needed is not None and self.taken[number] + amount + needed > self.limit(number):
+                return True
+        return False
+
+    def take(self, demand: Demand) -> None:
+        for number, amount in demand:
+            self.taken[number] += amount
+            self.peak[number] = max(self.peak[number], self.taken[number])
+
+    def give_back(self, demand: Demand) -> None:
+        for number, amount in demand:
+            self.taken[number] -= amount
+            assert self.taken[number] >= 0, "R1"
+
+    def usable_while_still(self, demand: Demand) -> Demand:
+        """The part of a demand that a task which stands still does not use."""
+        return tuple(pair for pair in demand if self.name(pair[0]) in GIVEN_BACK)
