@@ -36,11 +36,13 @@ from bursar.errors import (
     TaskCancelled,
     TaskDropped,
     TaskPanicked,
+    ThreadLost,
     TraceCut,
     TraceError,
     WouldBlock,
 )
 from bursar.evidence.metrics import Statistics
+from bursar.execution.checkpoint import Checkpoint
 from bursar.files import wait_readable, wait_writable
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -95,6 +97,7 @@ __all__ = [
     "CapabilityForged",
     "CapabilityRevoked",
     "ChannelClosed",
+    "Checkpoint",
     "Child",
     "Cleanup",
     "Deadlock",
@@ -142,6 +145,7 @@ __all__ = [
     "TaskCancelled",
     "TaskDropped",
     "TaskPanicked",
+    "ThreadLost",
     "TraceCut",
     "TraceError",
     "WouldBlock",

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
 from bursar import admission
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
+from bursar.execution.thread import on_thread
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
 from bursar.kernel import Task as TaskRecord
@@ -185,8 +186,7 @@ class Nursery:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
         depends = bool(after) or any(isinstance(arg, Task) for arg in args)
         admission.refuse_what_is_not_built(depends=depends, priority=priority, needs=needs, retry=retry)
-        require_coroutine_function(fn)
-        kernel = self._kernel
+        kernel, plain = self._kernel, is_plain_function(fn)
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
         kernel.require_open(self._record)
@@ -201,7 +201,10 @@ class Nursery:
         except CapabilityDenied as denied:
             kernel.note("capability_denied", spawner, denied)
             raise
-        start(record, fn, args)
+        if plain:
+            start(record, on_thread, (fn, args))
+        else:
+            start(record, fn, args)
         return Task(kernel, record)
 
     def cancel(self, detail: str = "") -> None:
@@ -246,15 +249,30 @@ def title_of(fn: object) -> str:
     return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
 
 
-def require_coroutine_function(fn: Any) -> None:
-    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
-    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
-        return  # the usual case, for a fraction of what asking `inspect` costs
+def is_plain_function(fn: Any) -> bool:
+    """Whether it runs on a thread. Refuses what is no function, before anything is made of it."""
+    if type(fn) is FunctionType:
+        return not fn.__code__.co_flags & inspect.CO_COROUTINE and not is_coroutine_function(fn)
+    if callable(fn):
+        return not is_coroutine_function(fn)
+    require_coroutine_function(fn)
+    return False
+
+
+def is_coroutine_function(fn: Any) -> bool:
+    """Whether calling it makes a coroutine, as far as can be told without doing so."""
     unwrapped = inspect.unwrap(fn) if callable(fn) else fn
     while isinstance(unwrapped, functools.partial):
         unwrapped = unwrapped.func
     call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
-    if inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call):
+    return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call)
+
+
+def require_coroutine_function(fn: Any) -> None:
+    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
+    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
+        return  # the usual case, for a fraction of what asking `inspect` costs
+    if is_coroutine_function(fn):
         return
     if inspect.iscoroutine(fn):
         fn.close()
@@ -263,7 +281,8 @@ def require_coroutine_function(fn: Any) -> None:
         )
     if callable(fn):
         raise NotBuilt(
-            f"spawn({fn!r}): plain functions run on threads (execution/thread), which is not built yet; use `async def`"
+            f"spawn({fn!r}): a plain function runs on a thread, as a task of a nursery: n.spawn(fn, ...); "
+            "here use `async def`"
         )
     raise TypeError(f"spawn({fn!r}): not a function")
 

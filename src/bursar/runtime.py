@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import profile as profiles
-from bursar import snapshot
+from bursar import settings, snapshot
 from bursar.clock import to_ns
 from bursar.errors import (
     Deadlock,
@@ -129,6 +129,7 @@ class Runtime:
         cleanup = cleanup or Cleanup()
         self.profile = chosen
         self._seed = seed
+        self.settings = settings.read()
         self.kernel = Kernel(
             seed=seed,
             workers=workers,
@@ -387,6 +388,7 @@ class Runtime:
             "cancel_streak_max": CANCEL_STREAK_MAX,
             "timed_streak_max": TIMED_STREAK_MAX,
             "root_region": kernel.root.id,
+            "scheduler": self.settings.scheduler,
             "program": self.program,
             **self._settings,
         }
