@@ -81,6 +81,7 @@ class Job(Wait):
         "_counted",
         "_error",
         "_fn",
+        "_heeded",
         "_kernel",
         "_keywords",
         "_pool",
@@ -105,6 +106,7 @@ class Job(Wait):
         self._keywords: dict[str, Any] | None = None
         self._context = task.context
         self._stop: CancelReason | None = None  # why it is to stop
+        self._heeded = -1  # at which checkpoint it stopped, if it was asked to; 0: before it began
         self._counted = False  # as a source of the pump (T4)
         self._value: Any = None
         self._error: BaseException | None = None
@@ -139,15 +141,16 @@ class Job(Wait):
     # ---- in the thread
 
     def work(self) -> None:
-        """Call the function, and post what came of it (T1)."""
-        self._call()
+        """Call the function, unless it is too late (T3), and post what came of it (T1)."""
+        pump = self._pump
+        self._call(self._stop is None if pump.live else 0 not in pump.foretold(self.label))
         self._post()
 
-    def _call(self) -> None:
-        """T3."""
+    def _call(self, wanted: bool) -> None:
         fn = cast("Callable[..., Any]", self._fn)
         try:
-            if self._stop is not None:
+            if not wanted:
+                self._heeded = 0
                 raise Cancelled(self._stop)
             if self.line is None:
                 self._value = self._context.run(fn, *self._args)
@@ -167,7 +170,7 @@ class Job(Wait):
         self._post()
 
     def _post(self) -> None:
-        heeded = self.line.heeded if self.line is not None else -1
+        heeded = self._heeded if self.line is None else max(self._heeded, self.line.heeded)
         label = f"thread {self.label}" if heeded < 0 else f"thread {self.label} stopped at {heeded}"
         self.posted = True
         self._pump.post(label, self._deliver)
@@ -179,7 +182,7 @@ class Job(Wait):
         if self._pump.over:
             return
         self.begun = True
-        self._call()
+        self._call(self._stop is None)
         if isinstance(self._error, KeyboardInterrupt) and self._kernel.driver.driver.aborting:
             raise self._error
         self._deliver()
