@@ -149,20 +149,25 @@ ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
 PyObject *
 ledger_unbook(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
 {
-    long component = n == 3 && is_task(args[0]) ? PyLong_AsLong(args[1]) : 0;
+    long component = n == 3 && is_task(args[0]) ? PyLong_AsLong(args[1]) : -1;
     long long amount = n == 3 ? PyLong_AsLongLong(args[2]) : -1;
     if (PyErr_Occurred()) {
         return NULL;
     }
-    if (component <= LAW_OPS || component >= LAW_COMPONENTS || amount < 0) {
-        PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component other than ops, and an amount");
+    if (component < 0 || component >= LAW_COMPONENTS || amount < 0) {
+        PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component, and an amount");
         return NULL;
     }
-    TaskMore *more = task_more((Task *)args[0]);
-    if (more == NULL) {
-        return NULL;
+    Task *task = (Task *)args[0];
+    int64_t *spent = &task->ops_spent;
+    if (component != LAW_OPS) {
+        TaskMore *more = task_more(task);
+        if (more == NULL) {
+            return NULL;
+        }
+        spent = &more->spent[component];
     }
-    more->spent[component] = amount < more->spent[component] ? more->spent[component] - amount : 0;
+    *spent = amount < *spent ? *spent - amount : 0;
     Py_RETURN_NONE;
 }
 

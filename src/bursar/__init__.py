@@ -39,11 +39,13 @@ from bursar.errors import (
     TaskCancelled,
     TaskDropped,
     TaskPanicked,
+    ThreadLost,
     TraceCut,
     TraceError,
     WouldBlock,
 )
 from bursar.evidence.metrics import Statistics
+from bursar.execution.checkpoint import Checkpoint
 from bursar.files import wait_readable, wait_writable
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -101,6 +103,7 @@ __all__ = [
     "CapabilityForged",
     "CapabilityRevoked",
     "ChannelClosed",
+    "Checkpoint",
     "Child",
     "Cleanup",
     "Deadlock",
@@ -154,6 +157,7 @@ __all__ = [
     "TaskCancelled",
     "TaskDropped",
     "TaskPanicked",
+    "ThreadLost",
     "TraceCut",
     "TraceError",
     "WouldBlock",

@@ -122,6 +122,10 @@ class TaskPanicked(BursarError):
     """Raised to whoever awaits a task that died of something worse than an `Exception`."""
 
 
+class ThreadLost(BursarError):
+    """The thread that ran a task's function died around it: something struck the thread itself."""
+
+
 class ChannelClosed(BursarError):
     """The channel is closed, and for a receiver also empty."""
 

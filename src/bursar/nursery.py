@@ -14,7 +14,7 @@ from types import FunctionType, TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
 
 from bursar.admission import graph
-from bursar.admission.ask import ask, records_of, with_values
+from bursar.admission.ask import ask, records_of
 from bursar.admission.authority import Authority, Priority
 from bursar.admission.gate import Gate
 from bursar.admission.pause import give_way, take_back
@@ -22,6 +22,7 @@ from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import start
+from bursar.execution.thread import on_thread
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
 from bursar.kernel import Task as TaskRecord
@@ -189,40 +190,46 @@ class Nursery:
         retry: Retry | None = None,
     ) -> Task[T]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
-        require_coroutine_function(fn)
-        kernel, nursery = self._kernel, self._record
+        kernel, nursery, plain = self._kernel, self._record, is_plain_function(fn)
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
         stated = UNSTATED if budget is None else budget
-        tasks = graph.in_arguments(args, Task, False)
+        tasks = graph.in_arguments(args, Task, plain)
         follows = records_of(kernel, title, after, tasks) if tasks or after else []
         kernel.require_open(nursery)
         spawner = running(kernel, self.name)
-        gate = nursery.gate
+        gate: Gate | None = nursery.gate
+        free = gate is None and not plain and not follows and needs is None and retry is None
         try:
-            if gate is None and not follows and priority is Priority.NORMAL and needs is None and retry is None:
+            if free and priority is Priority.NORMAL:  # nobody has to ask for anything
                 record = kernel.spawn(nursery, name=title, budget=stated, capabilities=passed)
-            else:
-                run, given = (with_values, (fn, args, False)) if tasks else (fn, args)
-                record = ask(
-                    kernel,
-                    nursery,
-                    run,
-                    given,
-                    gate=gate or kernel.gate,
-                    name=title,
-                    budget=stated,
-                    capabilities=passed,
-                    priority=priority,
-                    after=follows,
-                    needs=needs or {},
-                    retry=retry,
-                )
+                start(record, fn, args)
                 return Task(kernel, record)
+            asked: Gate = gate or kernel.gate
+            run: Callable[..., Coroutine[Any, Any, Any]] = fn
+            given: tuple[Any, ...] = args
+            if plain:
+                run, given = (on_thread_with_values if tasks else on_thread), (fn, args)
+                needs = asked.thread_needs if needs is None else needs
+            elif tasks:
+                run, given = with_values, (fn, args)
+            record = ask(
+                kernel,
+                nursery,
+                run,
+                given,
+                gate=asked,
+                name=title,
+                budget=stated,
+                capabilities=passed,
+                priority=priority,
+                after=follows,
+                needs=needs or {},
+                retry=retry,
+            )
         except CapabilityDenied as denied:
             kernel.note("capability_denied", spawner, denied)
             raise
-        start(record, fn, args)
         return Task(kernel, record)
 
     def cancel(self, detail: str = "") -> None:
@@ -260,6 +267,16 @@ class Nursery:
         return f"<Nursery {self.name} {self.state.name}, {len(self._record.children)} live>"
 
 
+async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...]) -> T:
+    """Run a function whose arguments contain tasks, all of which have succeeded by now."""
+    return await fn(*graph.with_values(args, Task, False))
+
+
+async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """The same for a plain function, whose arguments may also be lists of tasks and the like: it cannot await them."""
+    return await on_thread(fn, graph.with_values(args, Task, True))
+
+
 def title_of(fn: object) -> str:
     """What a task is called that nobody named."""
     if type(fn) is FunctionType and len(fn.__qualname__) <= TEXT_MAX:
@@ -267,15 +284,30 @@ def title_of(fn: object) -> str:
     return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
 
 
-def require_coroutine_function(fn: Any) -> None:
-    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
-    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
-        return  # the usual case, for a fraction of what asking `inspect` costs
+def is_plain_function(fn: Any) -> bool:
+    """Whether it runs on a thread. Refuses what is no function, before anything is made of it."""
+    if type(fn) is FunctionType:
+        return not fn.__code__.co_flags & inspect.CO_COROUTINE and not is_coroutine_function(fn)
+    if callable(fn):
+        return not is_coroutine_function(fn)
+    require_coroutine_function(fn)
+    return False
+
+
+def is_coroutine_function(fn: Any) -> bool:
+    """Whether calling it makes a coroutine, as far as can be told without doing so."""
     unwrapped = inspect.unwrap(fn) if callable(fn) else fn
     while isinstance(unwrapped, functools.partial):
         unwrapped = unwrapped.func
     call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
-    if inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call):
+    return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call)
+
+
+def require_coroutine_function(fn: Any) -> None:
+    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
+    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
+        return  # the usual case, for a fraction of what asking `inspect` costs
+    if is_coroutine_function(fn):
         return
     if inspect.iscoroutine(fn):
         fn.close()
@@ -284,7 +316,8 @@ def require_coroutine_function(fn: Any) -> None:
         )
     if callable(fn):
         raise NotBuilt(
-            f"spawn({fn!r}): plain functions run on threads (execution/thread), which is not built yet; use `async def`"
+            f"spawn({fn!r}): a plain function runs on a thread, as a task of a nursery: n.spawn(fn, ...); "
+            "here use `async def`"
         )
     raise TypeError(f"spawn({fn!r}): not a function")
 

@@ -41,7 +41,8 @@ class Profile:
     implicit: tuple[Capability, ...] = ()
 
 
-_COMMON = (CapSpawn(), CapChannel(), CapExecutor(), CapClock(), CapTimer(), CapEntropy(), CapIO())
+_BACKENDS = frozenset({"cooperative", "thread"})
+_COMMON = (CapSpawn(), CapChannel(), CapExecutor(_BACKENDS), CapClock(), CapTimer(), CapEntropy(), CapIO())
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile

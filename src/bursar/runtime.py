@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import profile as profiles
-from bursar import snapshot
-from bursar.admission.authority import Authority
+from bursar import settings, snapshot
+from bursar.admission.authority import Aging, Authority
 from bursar.admission.gate import Gate
 from bursar.clock import to_ns
 from bursar.errors import (
@@ -88,6 +88,19 @@ class Cleanup:
         to_ns(self.seconds, "Cleanup.seconds")
 
 
+def _by_default(found: settings.Settings) -> Authority:
+    """Who admits plain functions, and whoever else has to ask, where the program names nobody."""
+    return Authority(
+        order=Aging(found.aging_ms / 1000, found.aging_boost),
+        resources={
+            "cpu": found.cpu_slots,
+            "ram": f"{found.ram_mb}MiB" if found.ram_mb else None,
+            "vram": f"{found.vram_mb}MiB" if found.vram_mb else None,
+        },
+        pause_timeout=found.pause_ms / 1000,
+    )
+
+
 class Runtime:
     """One run of one program. The keywords are those of `bursar.run`."""
 
@@ -132,6 +145,7 @@ class Runtime:
         cleanup = cleanup or Cleanup()
         self.profile = chosen
         self._seed = seed
+        self.settings = settings.read()
         self.kernel = Kernel(
             seed=seed,
             workers=workers,
@@ -145,7 +159,7 @@ class Runtime:
         )
         self.kernel.driver = self
         self.kernel.root.cancel_on_failure = False
-        self.kernel.gate = Gate(0, admission or Authority(resources={"cpu": 4}))
+        self.kernel.gate = Gate(0, admission or _by_default(self.settings))
         if admission is not None:
             self.kernel.root.gate = self.kernel.gate
         given = chosen.implicit if capabilities is None else tuple(capabilities)
@@ -395,6 +409,7 @@ class Runtime:
             "cancel_streak_max": CANCEL_STREAK_MAX,
             "timed_streak_max": TIMED_STREAK_MAX,
             "root_region": kernel.root.id,
+            "scheduler": self.settings.scheduler,
             "program": self.program,
             **self._settings,
         }

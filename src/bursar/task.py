@@ -203,10 +203,9 @@ class Task(Generic[T_co]):
         return list(permit.history or ()) if permit is not None else []
 
     @property
-    def progress(self) -> Any:
-        """What its function said at its last checkpoint."""
-        permit = cast("Any", self._record.permit)
-        return permit.progress if permit is not None else None
+    def progress(self) -> float | None:
+        """How far its function, which runs on a thread, said it is, from 0 to 1; None: it says nothing."""
+        return getattr(self._record.wait, "progress", None)
 
     @property
     def attempt(self) -> int:

@@ -22,6 +22,24 @@ def test_json_holds_the_facts(bursar):
     assert list(facts["profiles"]) == ["core", "service", "cluster", "sovereign"]
 
 
+def test_the_settings_are_shown(bursar):
+    variables = {"STV_SCHEDULER": "simple", "BURSAR_WORKERS": "5", "STV_SCHED_VRAM_MB_SOFT": "0"}
+    facts = json.loads(bursar("info", "--json", **variables).stdout)
+    assert facts["settings"] == {
+        "scheduler": "simple",
+        "workers": 5,
+        "cpu_slots": 5,
+        "ram_mb": 2048,
+        "vram_mb": 0,
+        "aging_ms": 500,
+        "aging_boost": 1,
+        "pause_ms": 1500,
+    }
+    table = bursar("info", **variables).stdout
+    assert "simple, 5 workers" in table
+    assert "cpu 5, ram 2,048 MiB, vram without limit" in table
+
+
 def test_json_reports_the_native_extension_as_it_is(bursar):
     native = json.loads(bursar("info", "--json").stdout)["native"]
     try:

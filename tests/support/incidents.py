@@ -328,6 +328,31 @@ async def the_demo(runtime):
     await service(60)
 
 
+@incident(budget=Budget(ops=2000, spawns=20, syscalls=20))
+async def functions(runtime):
+    """On threads: they pay in slices, and give back; one runs dry, one is asked to stop, one fails."""
+    begun = threading.Event()
+    async with bursar.nursery(cancel_on_failure=False) as n:
+        n.spawn(pays, 100)
+        n.spawn(pays, 1000, budget=Budget(ops=300))
+        n.spawn(int, "no number")
+        works = n.spawn(works_on, begun)
+        while not begun.is_set():
+            await bursar.checkpoint()
+        works.cancel("enough")
+
+
+def pays(ops, checkpoint: bursar.Checkpoint):
+    for _ in range(ops):
+        checkpoint()
+
+
+def works_on(begun, checkpoint: bursar.Checkpoint):
+    begun.set()
+    while True:
+        checkpoint()
+
+
 def in_asyncio(path: Path) -> None:
     """Cancellation crosses into asyncio, and what does not stop there is abandoned."""
 

@@ -136,11 +136,6 @@ def _try_again(
     gate.enter(kernel, again, (), retry.delay_ns(permit.attempt))
 
 
-async def with_values(run: Function, args: tuple[Any, ...], deep: bool) -> Any:
-    """Run a function whose arguments contain tasks, all of which have succeeded by now."""
-    return await run(*graph.with_values(args, Task, deep))
-
-
 # ---- what a handle does
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bursar.admission import graph
 from bursar.admission.permit import Permit, PermitState, move
 from bursar.admission.queues import Queues
-from bursar.admission.resources import Demand, Resources
+from bursar.admission.resources import Demand, Needs, Resources
 from bursar.clock import to_ns
 from bursar.errors import PauseTimeout
 from bursar.law.cancel import CancelKind, CancelReason
@@ -65,6 +65,7 @@ class Gate:
         self.totals = totals or Totals()
         self.resources = Resources(authority.max_concurrent, authority.limits)
         self.queues = Queues(authority.interval_ns, authority.boost)
+        self.thread_needs: Needs = {"cpu": 1} if "cpu" in self.resources.numbers else {}  # of who does not say
         self.held: dict[Permit, None] = {}  # who takes something, oldest first
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
         self.waiting = 0  # in state WAITS

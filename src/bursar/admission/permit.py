@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bursar.errors import IllegalTransition
 
@@ -93,7 +93,6 @@ class Permit:
         "pausing",
         "place",
         "priority",
-        "progress",
         "ready_ns",
         "regain",
         "retry",
@@ -140,7 +139,6 @@ class Permit:
         self.retry_of: Task | None = None
         self.next: Permit | None = None  # the attempt after this one,
         self.next_task: Task | None = None  # and its task
-        self.progress: Any = None
 
     def note(self, now_ns: int, reason: str) -> None:
         """Write down what it waits for from now on."""

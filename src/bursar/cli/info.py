@@ -9,6 +9,7 @@ import json
 import platform
 import sys
 import sysconfig
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bursar import settings
 from bursar.cli import refuse
 from bursar.errors import BursarError
 from bursar.kernel import kernel_in_use
@@ -27,11 +29,13 @@ ABSENT = (
     "install a C compiler and reinstall Bursar to have it"
 )
 
+MEMORIES = (("ram", "ram_mb"), ("vram", "vram_mb"))
+
 
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the version, the kernel in use, the native extension, Python, the platform and the profiles."""
+    """Show the version, the kernel in use, the native extension, Python, the platform, settings and profiles."""
     try:
         facts = gather()
     except BursarError as error:
@@ -55,6 +59,7 @@ def gather() -> dict[str, Any]:
             "executable": sys.executable,
         },
         "platform": platform.platform(),
+        "settings": asdict(settings.read()),
         "profiles": {profile.name: profile.summary for profile in PROFILES.values()},
     }
 
@@ -79,9 +84,22 @@ def as_table(facts: dict[str, Any]) -> Table:
     table.add_row("python", f"{python['implementation']} {python['version']}{threads}")
     table.add_row("", python["executable"])
     table.add_row("platform", facts["platform"])
+    for number, line in enumerate(settings_lines(facts["settings"])):
+        table.add_row("" if number else "scheduler", line)
     for number, (name, meaning) in enumerate(facts["profiles"].items()):
         table.add_row("" if number else "profiles", f"{name}: {meaning}")
     return table
+
+
+def settings_lines(found: dict[str, Any]) -> list[str]:
+    """What runs a graph of work, and within which limits, unless the program says otherwise."""
+    limits = [f"{name} {found[key]:,} MiB" if found[key] else f"{name} without limit" for name, key in MEMORIES]
+    return [
+        f"{found['scheduler']}, {found['workers']} workers",
+        f"cpu {found['cpu_slots']}, {', '.join(limits)}",
+        f"priority +{found['aging_boost']} every {found['aging_ms']:,} ms of waiting; "
+        f"{found['pause_ms']:,} ms to a checkpoint",
+    ]
 
 
 def native_line(native: dict[str, Any]) -> str:

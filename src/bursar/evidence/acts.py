@@ -14,7 +14,7 @@ from bursar.evidence.catalogue import CANCEL_KINDS, NONE
 from bursar.evidence.events import Record
 from bursar.evidence.model import FAILURES, Model, budget_of
 from bursar.law import cancel
-from bursar.law.budget import CHANNEL, Cost, Pools
+from bursar.law.budget import CHANNEL, OPS, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
@@ -148,6 +148,16 @@ class Acts(Model):
                 raise self.records.wrong(f"the law would have ended the turn of task {id}")
         self.charge_now(task, cost)
         self.paid = cost
+
+    def on_ops_settled(self, id: int, ops: int) -> None:
+        """By a task whose function runs on a thread; never more than there is, or back than was paid."""
+        task = self._live(id)
+        if self.current is not None or task.wait is None or task.wait.interruptible:
+            raise self.records.wrong(f"task {id} runs no function elsewhere")
+        left = task.pools[OPS].left
+        if (left is not None and left < ops) or task.spent[OPS] + ops < 0:
+            raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
+        self.settle_ops(task, ops)
 
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)

@@ -442,6 +442,7 @@ _kind("task_tidies", TASK, Field("owner_id", "Q"), describe=lambda kernel, task,
 _kind("minted", TASK, *MONEY, describe=lambda kernel, task, amount: ((_id(task), *_money(amount)), ""))
 _kind("run_torn_down", describe=_nothing, host=True)
 _report("call_failed")
+_kind("ops_settled", TASK, Field("ops", "q"), describe=lambda kernel, task, ops: ((_id(task), ops), ""))
 
 
 # ---- admission

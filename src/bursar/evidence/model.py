@@ -269,7 +269,9 @@ class Model(Kernel):
             if not timers and not joins and not regains:
                 self._billed()
         elif self.paid != SYSCALL and (self.paid or timers or not task.has_children()):
-            raise self.records.wrong("only who waits for the children it leaves, or for asyncio, is not interrupted")
+            raise self.records.wrong(
+                "only who waits for the children it leaves, for asyncio or for a thread is not interrupted"
+            )
         self.blocked(task, _Wait(task, bool(interruptible), timers))
 
     def on_task_woken(self, id: int, generation: int, notice: int) -> None:

@@ -17,11 +17,12 @@ do with the trace; here the schedule follows from the inputs, and that it does i
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, TypeVarTuple, cast
@@ -50,6 +51,7 @@ FOREIGN: Final = {  # what only another loop than ours can bring back
     "asyncio": "asyncio; replay it in a loop of asyncio's: await bursar.evidence.replay_asyncio.replay(trace, main)",
     "promise": "promises of a page, and those no trace holds: it cannot be replayed",
 }
+_HEEDED: Final = re.compile(r"(?:paused|thread) (\d+ \d+) (?:(\d+)|stopped at (\d+))")  # see `execution.checkpoint`
 LIMITS: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIMED_STREAK_MAX}
 
 
@@ -115,6 +117,9 @@ class ReplayPump(Pump):
         self._made: deque[Outside] = deque()  # what the program's own threads have handed in
         self._posted = threading.Condition()
         self._start_s = time.monotonic()
+
+    def foretold(self, label: str) -> dict[int, str]:
+        return self._runtime.heeded.get(label, {})
 
     def ask(self, task: Task, what: str, call: Callable[[], T]) -> T:
         """R1: the recorded answer, if this is what was asked."""
@@ -234,6 +239,7 @@ class ReplayRuntime(Runtime):
     def __init__(self, trace: Trace, capabilities: list[Capability] | None, make_host: Callable[[Tape], Host]) -> None:
         header = trace.header
         self.tape = Tape(trace)
+        self.heeded: dict[str, dict[int, str]] = {}  # by functions on threads: what, at which of their checkpoints
         super().__init__(
             budget=Budget(**dict(zip(COMPONENTS, header["budget"], strict=True))),
             profile=header["profile"],
@@ -245,6 +251,7 @@ class ReplayRuntime(Runtime):
             steal=header["steal"],
             yield_interval=header["yield_interval"],
         )
+        self.settings = replace(self.settings, scheduler=header["scheduler"])
         self.kernel.cleanup_ops = header["cleanup_ops"]
         self.kernel.cleanup_ns = header["cleanup_ns"]
         self.tape.kernel = self.kernel
@@ -299,11 +306,14 @@ def prepare(
     """
     given = None if capabilities is None else list(capabilities)
     _require_fit(trace, given)
-    for word in _read_through(trace) - brought:
+    words, heeded = _read_through(trace)
+    for word in words - brought:
         if word in FOREIGN:
             raise TraceError(f"{trace.path}: its tasks waited for {FOREIGN[word]}")
     try:
-        return ReplayRuntime(trace, given, make_host)
+        runtime = ReplayRuntime(trace, given, make_host)
+        runtime.heeded = heeded
+        return runtime
     except (KeyError, TypeError, ValueError) as error:
         raise TraceError(
             f"{trace.path}: the header does not fit this version of Bursar: {brief(error, repr)}"
@@ -340,16 +350,21 @@ def _require_fit(trace: Trace, capabilities: list[Capability] | None) -> None:
         )
 
 
-def _read_through(trace: Trace) -> set[str]:
-    """Check the whole file; what kinds of things happened outside."""
+def _read_through(trace: Trace) -> tuple[set[str], dict[str, dict[int, str]]]:
+    """Check the whole file; what kinds of things happened outside, and where functions on threads heeded a request."""
     words: set[str] = set()
+    heeded: dict[str, dict[int, str]] = {}
     try:
         for kind, _, text in trace.records():
             if kind.name == "outside":
-                words.add(text.decode("utf-8", "replace").partition(" ")[0])
+                said = text.decode("utf-8", "replace")
+                words.add(said.partition(" ")[0])
+                if (found := _HEEDED.fullmatch(said)) is not None:
+                    label, pause, stop = found.groups()
+                    heeded.setdefault(label, {})[int(pause or stop)] = "paused" if pause else "stopped"
     except TraceCut:
         pass  # what is there is good; its end is found again on the way
-    return words
+    return words, heeded
 
 
 def require_program(trace: Trace, file: Path) -> None:

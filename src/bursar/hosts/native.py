@@ -1,9 +1,11 @@
 """The native host: our own loop, on the machine's monotonic clock and `selectors`.
 
-A byte through a socket pair is what ends a wait from another thread or from a signal handler. The same selector waits
-for the files and sockets that tasks wait for. A file stays with the selector after it was ready, until it is unwatched
-or until it is ready again and nobody waits for it: a connection that is read, answered and read again costs the system
-no call for that.
+Where no file is waited for, the loop sleeps by a bell, which costs a wake from another thread or from a signal handler
+the least. Else a selector waits for the files and sockets, and a byte through a socket pair ends that. Who wakes a loop
+that is awake only leaves a note: the loop looks for it after it has said that it is going to sleep.
+
+A file stays with the selector after it was ready, until it is unwatched or until it is ready again and nobody waits for
+it: a connection that is read, answered and read again costs the system no call for that.
 
 Rejected: edge-triggered or one-shot watches. The first lose a wake when somebody reads only a part, the second cost a
 call for every wait.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import selectors
 import socket
 import threading
@@ -48,7 +51,9 @@ class NativeHost:
         self._start_ns = 0
         self._soon = False  # a microtask is owed
         self._later = False  # a handoff is owed
-        self._waking = False  # a wake is on its way
+        self._waking = False  # somebody wants the loop to look
+        self._asleep = False  # or about to be, and then it has not looked for that yet
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` may come in the middle of itself
         self._alarm_ns: int | None = None
         self._files: dict[int, _Watched] = {}
         self._ending = threading.RLock()  # between a wake and the end; a signal handler may come in between
@@ -58,7 +63,7 @@ class NativeHost:
             raise HostMisuse("this NativeHost drives another run already; give each run a host of its own")
         self._pump = pump
         self._start_ns = time.monotonic_ns()
-        self._soon = self._later = self._waking = False
+        self._soon = self._later = self._waking = self._asleep = False
         self._alarm_ns = None
         self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
@@ -93,8 +98,13 @@ class NativeHost:
         if self._waking:
             return  # the loop has not begun to look yet: it will find what this wake is about
         self._waking = True
-        with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
-            self._writer.send(b"\0")
+        if not self._asleep:
+            return
+        if not self._files:
+            self._bell.put(None)
+        else:
+            with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
+                self._writer.send(b"\0")
 
     # ---- files
 
@@ -153,14 +163,24 @@ class NativeHost:
             seconds = None
         else:
             seconds = min(max(0.0, (self._alarm_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
-        woken = False
-        for key, events in self._selector.select(seconds):
-            if key.data is None:
-                woken = True
-                self._swallow()
-            else:
-                self._tell(key.fd, key.data, events)
+        self._asleep = True
+        if self._waking:
+            seconds = 0.0  # before, and after that nobody would have rung
+        if self._files:
+            for key, events in self._selector.select(seconds):
+                if key.data is None:
+                    self._swallow()
+                else:
+                    self._tell(key.fd, key.data, events)
+        elif not self._waking:
+            self._sleep(seconds)
+        self._asleep = False
+        woken, self._waking = self._waking, False  # a wake that is left out before this is seen to by the next batch
         return woken
+
+    def _sleep(self, seconds: float | None) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._bell.get(timeout=seconds)
 
     def _tell(self, fd: int, file: _Watched, events: int) -> None:
         for write, mask in enumerate(_MASKS):
@@ -175,6 +195,4 @@ class NativeHost:
 
     def _swallow(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._reader.recv(4096):
-                pass
-        self._waking = False  # last: a wake that was left out before this is seen to by the batch that follows
+            self._reader.recv(4096)

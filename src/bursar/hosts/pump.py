@@ -177,6 +177,10 @@ class Pump:
     def until(self, ready: Callable[[], bool], what: str) -> None:
         """A replay waits here until the threads of the program have done what they had done when it was recorded."""
 
+    def foretold(self, label: str) -> dict[int, str]:
+        """In a replay: at which of its checkpoints the function of this label heeds what it was asked."""
+        return {}
+
     # ---- the calls of the host
 
     def rang(self) -> None:

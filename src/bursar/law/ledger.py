@@ -89,6 +89,21 @@ class Ledger(Dispatch):
         self._book(task, cost)
         return cost[0][1]
 
+    def settle_ops(self, task: Task, ops: int) -> None:
+        """A task that works elsewhere, where it is not billed, pays for so many operations; less than 0: gets back.
+
+        Its pool must have them.
+        """
+        if ops < 0:
+            money.refund(task.pools[OPS], -ops)
+            self._unbook(task, OPS, -ops)
+        else:
+            cost = ((OPS, ops),)
+            short = money.pay(task.pools, cost)
+            assert short == PAID, "B3"
+            self._book(task, cost)
+        self.note("ops_settled", task, ops)
+
     def _unbook(self, task: Task, component: int, amount: int) -> None:
         """Write down what was refunded. A record that was saturated does not know better."""
         task.spent[component] = max(task.spent[component] - amount, 0)

@@ -1,0 +1,274 @@
+"""The worker pool: the threads on which plain functions run. An outpost of the pump; each run has its own.
+
+There are never fewer workers than jobs: one is made when a job comes and all are at work, and used again afterwards.
+The gate bounds how many functions are admitted, and so how many workers there are; a function never waits here for
+another one to end, or to be resumed.
+
+Waking a thread costs more than a short function. So a job wakes nobody while a worker is already on its way to look for
+one. Who finds one and sees more wakes the next, and who is done looks for another before it rests: many short functions
+are run by one thread, and long ones soon have a thread each.
+
+Workers never end before the run, and functions never outlive their tasks; so when a run ends all workers are idle, and
+are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
+asked to stop, and are daemons.
+
+W1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its end
+W2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it rests
+W3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
+W4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
+
+Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from bursar.execution.checkpoint import Line
+from bursar.law.cancel import CancelKind, CancelReason
+
+if TYPE_CHECKING:
+    from bursar.hosts.pump import Pump
+
+TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
+
+
+class Job(Protocol):
+    """One function to be run."""
+
+    label: str  # the task and its poll
+    line: Line | None  # by which it can be asked to stop or to pause, if it can
+    begun: bool
+    posted: bool  # it is over, and the loop will hear of it
+
+    def work_here(self) -> None:
+        """Run it in the loop, which hears at once what came of it."""
+        ...
+
+    def work(self) -> None:
+        """Run it, in this thread, and post what came of it. Raises only what struck the thread itself."""
+        ...
+
+    def lost(self, error: BaseException) -> None:
+        """Its thread died. Post that."""
+        ...
+
+
+class Worker:
+    """One worker: a thread at a time, and the job that it is at."""
+
+    __slots__ = ("_pool", "job", "number", "thread")
+
+    def __init__(self, pool: Pool, number: int) -> None:
+        self._pool = pool
+        self.number = number
+        self.job: Job | None = None
+        self.thread = self._employ()
+
+    def _employ(self) -> threading.Thread:
+        thread = threading.Thread(target=self._live, name=f"bursar worker {self.number}", daemon=True)
+        thread.start()
+        return thread
+
+    def _live(self) -> None:
+        """The whole life of a thread."""
+        try:
+            self._serve()
+        except BaseException as error:  # not from a job: the thread itself was struck
+            self._replace(error)
+
+    def _serve(self) -> None:
+        pool = self._pool
+        while (job := pool.next_job()) is not None:
+            self.job = job
+            job.begun = True
+            job.work()
+            pool.worked()
+            self.job = job = None
+
+    def _replace(self, error: BaseException) -> None:
+        """W3."""
+        job, self.job = self.job, None
+        if job is not None and job.begun:
+            if not job.posted:
+                job.lost(error)
+            self._pool.worked()
+        if self._pool.lost_thread():
+            self.thread = self._employ()
+
+
+class Pool:
+    """The workers of one run."""
+
+    def __init__(self, pump: Pump) -> None:
+        self._pump = pump
+        self._workers: list[Worker] = []
+        self._jobs: set[Job] = set()  # W1
+        self._queue: deque[Job] = deque()  # those that nobody has begun
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
+        self._over = False
+        self._counting = threading.Lock()
+
+    @classmethod
+    def of(cls, pump: Pump) -> Pool:
+        """That of a run, as its settings want it."""
+        found = pump.outposts.get(Pool)
+        if not isinstance(found, Pool):
+            found = pump.outposts[Pool] = KINDS[pump.kernel.driver.settings.scheduler](pump)
+        return found
+
+    # ---- in the loop
+
+    def start(self, job: Job) -> None:
+        """Have a job done."""
+        self._jobs.add(job)
+        if len(self._jobs) > len(self._workers):  # W1
+            self._workers.append(Worker(self, len(self._workers) + 1))
+        self._queue.append(job)
+        self._send()
+
+    def end(self, job: Job) -> None:
+        """The loop has taken in the end of a job."""
+        self._jobs.discard(job)
+
+    @property
+    def threads(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
+    def ring(self, line: Line) -> None:
+        line.bell.put(None)
+
+    def resting(self) -> None:
+        """Nothing goes away unseen: a worker sees to its own death."""
+
+    def stopped(self) -> None:
+        """The run is over: let everybody go."""
+        self._over = True
+        for job in self._jobs:  # then the run was torn down
+            if job.line is not None:
+                job.line.stop(TORN_DOWN)
+        for _ in self._workers:
+            self._bell.put(None)
+        for worker in self._workers:
+            if not self._jobs:
+                worker.thread.join()
+
+    # ---- in any thread
+
+    def _send(self) -> None:
+        """There is a job: have somebody look for it, unless somebody is about to (W2)."""
+        if self._errand:
+            try:
+                self._errand.pop()
+            except IndexError:
+                return  # another was faster
+            self._bell.put(None)
+
+    # ---- in a worker's thread
+
+    def next_job(self) -> Job | None:
+        """The next job, once there is one; None: the worker is dismissed."""
+        waiting, errand = self._queue, self._errand
+        while True:
+            try:
+                return waiting.popleft()
+            except IndexError:
+                pass
+            self._bell.get()
+            if self._over:
+                return None
+            try:
+                job = waiting.popleft()
+            except IndexError:
+                job = None
+            errand.append(None)  # whoever comes from here on sends somebody else
+            if waiting:
+                self._send()
+            if job is not None:
+                return job
+
+    def rest(self, line: Line) -> None:
+        line.bell.get()
+
+    def give_way(self, line: Line) -> None:
+        """The loop has a thread of its own."""
+
+    def worked(self) -> None:
+        """A worker has posted the end of its job."""
+
+    def lost_thread(self) -> bool:
+        """A thread died, perhaps on its way, or with a job in its hands. True: it is to be replaced."""
+        with self._counting:
+            self._pump.kernel.counters["workers_replaced"] += 1
+        found = [job for job in list(self._jobs) if not job.begun and job not in self._queue]
+        self._queue.extend(found)
+        self._errand.append(None)  # at worst two will be on the way one day
+        self._send()
+        return not self._over
+
+
+class Alternation(Pool):
+    """`simple`: never two functions at once, and none while the loop works.
+
+    A function without a checkpoint runs in the loop's own thread. One with a checkpoint has a worker, which takes turns
+    with the loop: each works only while the other waits, and at every checkpoint the turn passes over. So all that a
+    program can observe of a pool it can observe here, one thing after the other.
+    """
+
+    def __init__(self, pump: Pump) -> None:
+        super().__init__(pump)
+        self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # the turn comes back to the loop
+        self._due: set[Line] = set()  # whose turn is posted
+
+    # ---- in the loop
+
+    def start(self, job: Job) -> None:
+        if job.line is None:
+            self._pump.post(f"thread {job.label}", job.work_here)
+        else:
+            self._pump.post(f"turn {job.label}", partial(self._begin, job))
+
+    def _begin(self, job: Job) -> None:
+        if not self._pump.over:
+            self._await_turn(partial(super().start, job))
+
+    def _await_turn(self, hand_over: Callable[[], None]) -> None:
+        """Let a thread work, and wait until it gives the turn back (W4)."""
+        while not self._back.empty():
+            self._back.get()  # of a worker that died, and may have given it back twice
+        hand_over()
+        if not self._pump.over:
+            self._back.get()
+
+    def ring(self, line: Line) -> None:
+        """Also in a thread, for itself."""
+        if line not in self._due:
+            self._due.add(line)
+            self._pump.post(f"turn {line.label}", partial(self._turn, line))
+
+    def _turn(self, line: Line) -> None:
+        self._due.discard(line)
+        self._await_turn(partial(line.bell.put, None))
+
+    # ---- in a thread
+
+    def rest(self, line: Line) -> None:
+        self._back.put(None)
+        line.bell.get()
+
+    def give_way(self, line: Line) -> None:
+        self.ring(line)
+        self.rest(line)
+
+    def worked(self) -> None:
+        self._back.put(None)
+
+
+KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation}
