@@ -38,18 +38,21 @@ def library() -> Library | None:
         from bursar import _native
     except ImportError:
         return None
-    place = Path(_native.__file__).parent / "sdk" / "lib"
-    written = place / "pkgconfig" / "bursar_rt.pc"
-    if not written.exists():
-        return None
-    read = _Description(written)
+    place = Path(_native.__file__).parent / "sdk"
+    return library_in(place) if place.exists() else None
+
+
+def library_in(place: Path) -> Library:
+    """The one in this folder, which may have been moved there."""
+    described = place / "lib" / "pkgconfig"
+    read = _Description(described / "bursar_rt.pc")
     return Library(
         version=read["Version"][0],
         cflags=read["Cflags"],
         libs=read["Libs"],
         static_libs=read["static_libs"],
-        cmake_dir=str(place / "cmake" / "bursar_rt"),
-        pkg_config_path=str(written.parent),
+        cmake_dir=str(place / "lib" / "cmake" / "bursar_rt"),
+        pkg_config_path=str(described),
     )
 
 
