@@ -191,10 +191,15 @@ def test_there_is_one_library_to_load(place):
 
 
 def test_what_is_exported_is_what_is_declared(place):
+    """`janus_*` by the public headers; `bursar_*` by those of abi/, for the Python side."""
     listed = run(needed("nm"), "-D", "--defined-only", place / "libbursar_rt.so.1")
-    headers = "".join(file.read_text(encoding="utf-8") for file in (NATIVE / "include").glob("*.h"))
-    declared = set(re.findall(r"^JANUS_API [\w ]*\**\s*\**(janus_\w+)\(", headers, re.MULTILINE))
-    assert len(declared) == headers.count("\nJANUS_API ") > 50
+    declared = set()
+    for folder, prefix in (("include", "janus"), ("abi", "bursar")):
+        headers = "".join(file.read_text(encoding="utf-8") for file in (NATIVE / folder).glob("*.h"))
+        names = re.findall(rf"^JANUS_API [\w ]*\**({prefix}_\w+)\(", headers, re.MULTILINE)
+        assert len(names) == headers.count("\nJANUS_API ")
+        declared |= set(names)
+    assert len(declared) > 50
     assert {line.split()[-1] for line in listed.splitlines()} == declared
 
 
