@@ -90,6 +90,22 @@ def test_as_the_example_says(facts, tmp_path):
     assert run("sh", "-e", "-c", said("Run"), cwd=tmp_path) == said("Prints")
 
 
+PAGE = ROOT / "docs" / "howto" / "use-from-c.md"
+COMMANDS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("commands", COMMANDS, ids=lambda text: text.split()[0])
+def test_as_the_page_says(facts, tmp_path, commands):
+    for program in re.findall(r"\b(?:cmake|pkg-config)\b", commands):
+        needed(program)
+    shutil.copytree(EXAMPLE, tmp_path / "copy")
+    assert run("sh", "-e", "-c", commands, cwd=tmp_path / "copy").endswith(said("Prints"))
+
+
+def test_the_page_has_every_way():
+    assert len(COMMANDS) == 3
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("kind", [(), ("--static",)], ids=["shared", "static"])
 def test_by_flags(facts, tmp_path, compiler, kind):
