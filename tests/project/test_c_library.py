@@ -263,3 +263,48 @@ def test_with_these_flags_no_frame_steps_over_a_guard(facts, tmp_path, compiler,
     program = tmp_path / "overflow"
     run(needed(compiler), *STRICT, level, tmp_path / "overflow.c", *facts["cflags"], *facts["libs"], "-o", program)
     run(program)
+
+
+WALK = """
+#include <janus_rt.h>
+#include <signal.h>
+
+__attribute__((noinline)) static int64_t
+innermost(int64_t x)
+{
+    raise(SIGTRAP);
+    return x + 1;
+}
+
+static int64_t
+outermost(void *unused)
+{
+    (void)unused;
+    return janus_yield() == JANUS_OK ? innermost(1) * 2 : -1;
+}
+
+int
+main(void)
+{
+    janus_nursery_create();
+    janus_nursery_spawn(outermost, NULL);
+    return janus_nursery_await_all() == JANUS_OK ? 0 : 1;
+}
+"""
+
+
+def test_a_debugger_sees_through_a_task(facts, tmp_path):
+    """From where it stands down to its first frame, on a stack that is none of the system's, past a switch or two."""
+    (tmp_path / "walk.c").write_text(WALK)
+    program = tmp_path / "walk"
+    run(needed("cc"), *STRICT, "-g", tmp_path / "walk.c", *facts["cflags"], *facts["libs"], "-o", program)
+    quiet = ["-nx", "-batch", "-ex", "set style enabled off", "-ex", "set debuginfod enabled off"]
+    shown = run(needed("gdb"), *quiet, "-ex", "run", "-ex", "backtrace", program)
+    if "SIGTRAP" not in shown:
+        pytest.skip(f"gdb cannot run programs here: {shown}")
+    frames = re.findall(r"^#\d+ .*$", shown, re.MULTILINE)
+    named = [place for place, frame in enumerate(frames) if "walk.c:" in frame]
+    assert ["innermost" in frames[named[0]], "outermost" in frames[named[1]], len(named)] == [True, True, 2]
+    assert frames[named[1] + 1 :]
+    assert all("libbursar_rt.so.1" in frame for frame in frames[named[1] + 1 :])
+    assert "corrupt stack" not in shown
