@@ -6,7 +6,8 @@
 #   make test           linters, types and the tests, on both kernels: what a change must pass
 #   make test-browser   the tests in headless Chromium, which must be installed
 #   make test-sanitized the tests in which tasks run, on an extension that checks every access
-#   make test-all       like test, and the slow tests, on every CPython found on this machine, and test-sanitized
+#   make test-native    the tests in C: their long forms, under every sanitizer, by clang, and for AArch64 by emulation
+#   make test-all       like test, and the slow tests, on every CPython found on this machine, and the two above
 #   make bench          measure the workloads of benchmarks/ beside their peers
 #   make bench-browser  measure the browser host, under node and in headless Chromium
 #   make lint           linters and types only
@@ -26,7 +27,7 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity)
 ON_PYTHON += -k "not node and not test_kernels"
 
-.PHONY: demo browser browser-kit test test-browser test-sanitized test-all bench bench-browser lint clean
+.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-browser lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -48,7 +49,10 @@ test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 test-sanitized: $(INSTALLED)
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py
 
-test-all: test test-sanitized
+test-native: $(INSTALLED)
+	$(BIN)/python scripts/test_native.py
+
+test-all: test test-sanitized test-native
 	$(BIN)/python scripts/test_all_pythons.py
 
 bench: $(INSTALLED_BENCH)

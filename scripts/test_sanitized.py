@@ -1,10 +1,11 @@
-"""Builds the extension with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the tests that exercise it.
+"""Builds the extension and the C library with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the tests that
+exercise them from Python.
 
     python scripts/test_sanitized.py                 every folder in which tasks run
     python scripts/test_sanitized.py --quick         a few files: what `make test` affords
     python scripts/test_sanitized.py tests/unit -x   whatever pytest takes
 
-The checked extension and a copy of the package lie in build/sanitized, which PYTHONPATH puts before the install. The
+What is checked and a copy of the package lie in build/sanitized, which PYTHONPATH puts before the install. The
 install is editable, and its import hook would find the unchecked extension first: a `sitecustomize` of this folder's
 own takes the hook off, in every child process as well.
 
@@ -43,11 +44,10 @@ def build() -> Path:
     ]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", made, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
-    (extension,) = made.glob("_native*.so")
     path = BUILD / f"path-{sys.implementation.cache_tag}"
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "bursar", path / "bursar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    shutil.copy2(extension, path / "bursar")
+    subprocess.run(["cmake", "--install", made, "--prefix", path], check=True, stdout=subprocess.DEVNULL)
     (path / "sitecustomize.py").write_text(UNHOOK, encoding="utf-8")
     return path
 

@@ -46,7 +46,8 @@ JANUS_API int janus_ticks_spent(janus_ticks *ticks, int64_t ops);
 static inline int
 janus_tick(janus_ticks *ticks)
 {
-    ticks->left -= 1;
+    /* Unsigned: what a compiler may not reason about, it takes from the flags of the subtraction. */
+    ticks->left = (int64_t)((uint64_t)ticks->left - 1);
     return __builtin_expect(ticks->left < 0, 0) ? janus_ticks_spent(ticks, 1) : JANUS_OK;
 }
 
@@ -54,7 +55,7 @@ janus_tick(janus_ticks *ticks)
 static inline int
 janus_tick_many(janus_ticks *ticks, int64_t ops)
 {
-    ticks->left -= ops;
+    ticks->left = (int64_t)((uint64_t)ticks->left - (uint64_t)ops);
     return __builtin_expect(ticks->left < 0, 0) ? janus_ticks_spent(ticks, ops) : JANUS_OK;
 }
 

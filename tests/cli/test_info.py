@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -51,10 +52,39 @@ def test_json_reports_the_native_extension_as_it_is(bursar):
         assert native == {"present": True, "kernel": True, "build": _native.build_info()}
 
 
+def test_json_has_the_c_library_where_there_is_one(bursar):
+    found = json.loads(bursar("info", "--json").stdout)["c_library"]
+    flags = bursar("info", "--cflags", "--libs")
+    if found["present"]:
+        assert (flags.returncode, flags.stdout) == (0, shlex.join(found["cflags"] + found["libs"]) + "\n")
+    else:
+        assert (flags.returncode, flags.stderr) == (2, f"bursar: {found['why']}\n")
+
+
+def test_without_a_c_library_the_flags_are_refused(monkeypatch, capsys):
+    from bursar.cli.info import c_library, c_library_line, flags
+
+    monkeypatch.setitem(sys.modules, "bursar._native", None)
+    monkeypatch.delattr("bursar._native", raising=False)
+    assert c_library()["present"] is False
+    assert "C compiler" in c_library_line(c_library())
+    with pytest.raises(SystemExit) as refused:
+        flags(["cflags"])
+    assert refused.value.code == 2
+    assert "no C library" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [("--json", "--libs"), ("--static",), ("--static", "--cflags")], ids=" ".join)
+def test_options_that_make_no_sense_together_are_refused(bursar, options):
+    answer = bursar("info", *options)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert options[0] in answer.stderr
+
+
 def test_the_table_says_the_same_in_words(bursar):
     answer = bursar("info")
     assert answer.returncode == 0, answer.stderr
-    for text in (version("bursar"), "kernel", "python", platform.python_version(), "sovereign"):
+    for text in (version("bursar"), "kernel", "C library", "python", platform.python_version(), "sovereign"):
         assert text in answer.stdout
 
 

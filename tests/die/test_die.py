@@ -1,11 +1,11 @@
 """Programs that must end in a stated way, each in a process of its own: what the runtime contains, and what not."""
 
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from support.building import needed, run
 
 HERE = Path(__file__).parent
 
@@ -13,15 +13,9 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def die(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, built."""
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        pytest.skip("needs cmake on the path")
-    folder = tmp_path_factory.mktemp("die")
-    options = ["-S", str(HERE), "-B", str(folder), "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
-    for command in ([cmake, *options], [cmake, "--build", str(folder), "--target", "die", "--parallel", "2"]):
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode != 0:
-            pytest.fail(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}", pytrace=False)
+    cmake, folder = needed("cmake"), tmp_path_factory.mktemp("die")
+    run(cmake, "-S", HERE, "-B", folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
+    run(cmake, "--build", folder, "--target", "die", "--parallel", "2")
     return folder / "die"
 
 

@@ -9,7 +9,7 @@ Fences have a meaning here:
     text              only ever that expected output
     python-fragment   a piece of a program: it must compile, top-level await allowed
     sh                commands: the make targets and the bursar commands in it must exist
-    c                 an excerpt of native/: each of its lines must be found there
+    c                 an excerpt of native/ or examples/c: each of its lines must be found there
     (none)            a drawing
 """
 
@@ -140,7 +140,8 @@ def test_fragments_compile():
 
 
 def test_excerpts_are_found_in_the_sources():
-    sources = [path.read_text(encoding="utf-8") for path in ROOT.glob("native/**/*.[ch]")]
+    files = [*ROOT.glob("native/**/*.[ch]"), *ROOT.glob("examples/c/*.c")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     lines = {line for source in sources for line in source.splitlines()}
     assert not [f"{block}: {line}" for block in of("c") for line in block.text.splitlines() if line not in lines]
 

@@ -1,83 +1,41 @@
-"""The tests in C: native/ is configured, built with warnings as errors, and ctest runs what was built."""
+"""The tests in C: native/ is configured, built with warnings as errors, and ctest runs what was built.
 
-import os
-import shutil
-import subprocess
-import sys
+Here is what every change must pass, in the time that `make test` has: everything once, and under the sanitizers all but
+what takes minutes there. scripts/test_native.py has the rest: the long forms, the other compiler, the other machine.
+"""
+
 from pathlib import Path
 
 import pytest
+from support.building import need_sanitizers, needed, run
 
-NATIVE = Path(__file__).parents[2] / "native"
-
-
-BESIDE = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # cmake comes with the test tools
-
-
-def needed(program: str) -> str:
-    found = shutil.which(program, path=BESIDE)
-    if found is None:
-        pytest.skip(f"needs {program} on the path")
-    return found
+HERE = Path(__file__).parent
+NATIVE = HERE.parents[1] / "native"
+MINUTES = "runtime/test_load|runtime/test_nursery|runtime/test_scheduler"  # under ThreadSanitizer, on a busy machine
 
 
-def built(folder: Path, *options: str, target: str = "all") -> Path:
-    """The build folder, with `target` built in it."""
+def said_by_ctest(folder: Path, *options: str, leave_out: str = "^$") -> str:
+    """Everything is built in this folder, and run."""
     cmake = needed("cmake")
-    run(cmake, "-S", str(NATIVE), "-B", str(folder), "-DBURSAR_TESTS=ON", *options)
-    run(cmake, "--build", str(folder), "--target", target, "--parallel", "2")
-    return folder
-
-
-def need_sanitizers(compiler: str, folder: Path) -> None:
-    """They come in packages of their own."""
-    program = folder / "probe.c"
-    program.write_text("int main(void) { return 0; }\n")
-    command = [compiler, "-fsanitize=address,undefined", str(program), "-o", str(folder / "probe")]
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"needs the address and undefined sanitizers of {compiler}")
-
-
-def run(*command: str) -> str:
-    """Run a program; if it fails, its output is the message."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        pytest.fail(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}", pytrace=False)
-    return done.stdout
-
-
-def listed(pattern: str) -> set[str]:
-    return {f"{path.parent.name}/{path.stem}" for path in Path(__file__).parent.glob(pattern)}
+    run(cmake, "-S", NATIVE, "-B", folder, "-DBURSAR_TESTS=ON", *options)
+    run(cmake, "--build", folder, "--parallel", "2")
+    chosen = ("-LE", "long", "-E", leave_out)
+    return run(needed("ctest"), "--test-dir", folder, "--output-on-failure", "--no-tests=error", *chosen, "-j", "2")
 
 
 @pytest.mark.timeout(900)
 def test_everything_in_c(tmp_path):
-    folder = built(tmp_path)
-    ctest = (needed("ctest"), "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "-LE", "long")
-    said = run(*ctest, "--parallel", "2")
-    missing = {name for part in ("law", "fiber") for name in listed(f"{part}/test_*.c") if name not in said}
-    assert not missing, f"ctest does not know {missing}"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(5400)
-def test_the_long_forms_in_c(tmp_path):
-    folder = built(tmp_path)
-    run(needed("ctest"), "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "-L", "long")
+    said = said_by_ctest(tmp_path)
+    names = {f"{file.parent.name}/{file.stem}" for file in HERE.glob("*/test_*.c") if file.parent.name != "meter"}
+    assert {name.partition("/")[0] for name in names} == {"law", "fiber", "engine", "runtime"}
+    assert not {name for name in names if name not in said}, "ctest does not know them"
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
-def test_fibers_under_the_sanitizers(tmp_path, sanitizers):
-    need_sanitizers(needed("gcc"), tmp_path)
-    options = (f"-DCMAKE_C_COMPILER={needed('gcc')}", f"-DBURSAR_SANITIZE={sanitizers}")
-    folder = built(tmp_path / "build", *options, target="fiber_tests")
-    run(needed("ctest"), "--test-dir", str(folder), "-R", "^fiber/", "--output-on-failure", "--no-tests=error")
-
-
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_the_law_under_the_sanitizers(tmp_path, compiler):
-    need_sanitizers(needed(compiler), tmp_path)
-    options = (f"-DCMAKE_C_COMPILER={needed(compiler)}", "-DBURSAR_SANITIZE=address,undefined")
-    folder = built(tmp_path / "build", *options, target="law_tests")
-    run(needed("ctest"), "--test-dir", str(folder), "-R", "^law/", "--output-on-failure", "--no-tests=error")
+def test_everything_under_the_sanitizers(tmp_path, sanitizers):
+    compiler = needed("gcc")
+    need_sanitizers(compiler, tmp_path, sanitizers)
+    options = (f"-DCMAKE_C_COMPILER={compiler}", f"-DBURSAR_SANITIZE={sanitizers}")
+    said = said_by_ctest(tmp_path / "build", *options, leave_out=MINUTES if sanitizers == "thread" else "^$")
+    assert "runtime/test_channel" in said

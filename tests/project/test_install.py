@@ -1,4 +1,7 @@
-"""Bursar installs everywhere: with a compiler the native extension is there, without one all else is."""
+"""Bursar installs everywhere: with a compiler the extension and the C library are there, without one all else is.
+
+What a build needs beside Python and a compiler comes from the package index: a machine's own CMake is hidden from one.
+"""
 
 import json
 import os
@@ -28,8 +31,10 @@ def installed(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
         def call(program, *args):
+            found = programs / program if (programs / program).exists() else program
+            path = os.pathsep.join([str(programs), environment["PATH"]])
             return subprocess.run(
-                [programs / program, *args], cwd=tmp_path, env=environment, capture_output=True, text=True
+                [found, *args], cwd=tmp_path, env=environment | {"PATH": path}, capture_output=True, text=True
             )
 
         return call
@@ -51,13 +56,39 @@ def program_runs(call, tmp_path):
     return True
 
 
-@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang", "cl"))), reason="needs a C compiler")
-def test_with_a_compiler_the_native_extension_is_there(installed, tmp_path):
-    call = installed(f"{ROOT}[cli]")
+def c_program_runs(call, tmp_path):
+    """The example, outside the checkout, with nothing but what `bursar info` prints."""
+    source = shutil.copy(ROOT / "examples" / "c" / "counting_house.c", tmp_path)
+    for kind in ("", "--static"):
+        command = f"cc -std=c11 {source} $(bursar info --cflags --libs {kind}) -o counting_house && ./counting_house"
+        answer = call("sh", "-e", "-c", command)
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.startswith("9592 primes below 100000\n")
+    return True
+
+
+@pytest.fixture
+def without_cmake(tmp_path):
+    """A path with everything that this machine's has, but CMake and what it drives."""
+    hidden = {"cmake", "cmake3", "ctest", "ninja", "ninja-build"}
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for place in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in place.iterdir() if place.is_dir() else ():
+            if program.name not in hidden and not (folder / program.name).exists():
+                (folder / program.name).symlink_to(program)
+    return str(folder)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("options", [(), ("--editable",)], ids=["wheel", "editable"])
+def test_with_a_compiler_the_native_extension_is_there(installed, tmp_path, without_cmake, options):
+    call = installed(*options, f"{ROOT}[cli]", PATH=without_cmake)
     native = info(call)["native"]
     assert native["present"] is True
     assert native["build"]["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
     assert program_runs(call, tmp_path)
+    assert c_program_runs(call, tmp_path)
 
 
 @pytest.mark.parametrize("options", [(), ("--editable",)], ids=["plain", "editable"])
@@ -68,6 +99,9 @@ def test_without_a_compiler_the_install_is_pure_python(installed, tmp_path, opti
     assert facts["native"]["present"] is False
     assert "no working C compiler" in facts["native"]["why_it_matters"]
     assert "absent: " in call("bursar", "info").stdout
+    flags = call("bursar", "info", "--cflags", "--libs")
+    assert (flags.returncode, flags.stdout) == (2, "")
+    assert "this install has no C library" in flags.stderr
     assert program_runs(call, tmp_path)
 
 

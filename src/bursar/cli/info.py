@@ -1,12 +1,14 @@
-"""`bursar info`: what is installed here and which kernel runs a program.
+"""`bursar info`: what is installed here, which kernel runs a program, and what a C program needs to use the C library.
 
-The native extension holds the native kernel; where it is absent, what that means is said in words.
+The native extension holds the native kernel; where it is absent, what that means is said in words. Asked for flags, the
+command prints these and nothing else, as pkg-config does: `cc program.c $(bursar info --cflags --libs)`.
 """
 
 from __future__ import annotations
 
 import json
 import platform
+import shlex
 import sys
 import sysconfig
 from dataclasses import asdict
@@ -19,6 +21,8 @@ from rich.table import Table
 
 from bursar import settings
 from bursar.cli import refuse
+from bursar.cli.library import ABSENT as NO_LIBRARY
+from bursar.cli.library import library
 from bursar.errors import BursarError
 from bursar.kernel import kernel_in_use
 from bursar.profile import PROFILES
@@ -34,8 +38,30 @@ MEMORIES = (("ram", "ram_mb"), ("vram", "vram_mb"))
 
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    cflags: Annotated[bool, typer.Option("--cflags", help="Only what compiles a program with the C library.")] = False,
+    libs: Annotated[bool, typer.Option("--libs", help="Only what links a program with the C library.")] = False,
+    static: Annotated[bool, typer.Option("--static", help="With --libs: the library becomes a part of it.")] = False,
+    cmake_dir: Annotated[bool, typer.Option("--cmake-dir", help="Only the folder for bursar_rt_DIR.")] = False,
+    pkg_config_path: Annotated[
+        bool, typer.Option("--pkg-config-path", help="Only the folder for PKG_CONFIG_PATH.")
+    ] = False,
 ) -> None:
-    """Show the version, the kernel in use, the native extension, Python, the platform, settings and profiles."""
+    """Show the version, the kernel in use, the native extension, the C library, Python, the platform, settings and profiles.
+
+    Or, with one or more of --cflags, --libs, --cmake-dir and --pkg-config-path, only these, on one line."""
+    asked = {
+        "cflags": cflags,
+        "static_libs" if static else "libs": libs,
+        "cmake_dir": cmake_dir,
+        "pkg_config_path": pkg_config_path,
+    }
+    if static and not libs:
+        refuse("--static says how --libs is meant; add --libs")
+    if any(asked.values()):
+        if as_json:
+            refuse("--json prints everything that is known, the flags too; leave out the other options")
+        print(flags([name for name, wanted in asked.items() if wanted]))
+        return
     try:
         facts = gather()
     except BursarError as error:
@@ -46,12 +72,22 @@ def info(
         Console(soft_wrap=True).print(as_table(facts))
 
 
+def flags(names: list[str]) -> str:
+    """These fields of the C library's description, as a shell reads them."""
+    found = library()
+    if found is None:
+        refuse(NO_LIBRARY)
+    values = [getattr(found, name) for name in names]
+    return shlex.join(word for value in values for word in ([value] if isinstance(value, str) else value))
+
+
 def gather() -> dict[str, Any]:
     """Everything that `bursar info` reports, ready for JSON."""
     return {
         "version": version("bursar"),
         "kernel": kernel_in_use(),
         "native": native_extension(),
+        "c_library": c_library(),
         "python": {
             "implementation": platform.python_implementation(),
             "version": platform.python_version(),
@@ -73,12 +109,19 @@ def native_extension() -> dict[str, Any]:
     return {"present": True, "kernel": _native.KERNEL, "build": _native.build_info()}
 
 
+def c_library() -> dict[str, Any]:
+    """Whether the C library is here, and what a program needs to use it."""
+    found = library()
+    return {"present": False, "why": NO_LIBRARY} if found is None else {"present": True, **found._asdict()}
+
+
 def as_table(facts: dict[str, Any]) -> Table:
     """The facts for a human reader: one line each."""
     table = Table.grid(padding=(0, 2))
     table.add_row("bursar", facts["version"])
     table.add_row("kernel", facts["kernel"])
     table.add_row("native", native_line(facts["native"]))
+    table.add_row("C library", c_library_line(facts["c_library"]))
     python = facts["python"]
     threads = ", free-threaded" if python["free_threaded"] else ""
     table.add_row("python", f"{python['implementation']} {python['version']}{threads}")
@@ -111,3 +154,9 @@ def native_line(native: dict[str, Any]) -> str:
         f"present: {build['compiler']} {build['compiler_version']}, {build['c_standard']}, "
         f"for Python {build['python']}; {kernel}"
     )
+
+
+def c_library_line(found: dict[str, Any]) -> str:
+    if not found["present"]:
+        return f"absent: {found['why']}"
+    return f"{found['version']}; cc program.c $(bursar info --cflags --libs)"
