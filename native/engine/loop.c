@@ -169,6 +169,12 @@ after_deaf(void *task)
     rest(task, LAW_STATE_BLOCKED, true);
 }
 
+static void
+after_pause(void *task)
+{
+    rest(task, LAW_STATE_PAUSED, false);
+}
+
 /* Leave the running task for the next one. Inline, as all that is entered on one stack and left on another: each function
  * in between has a return that the processor guesses wrong. */
 static SANITIZE_INLINE void
@@ -209,7 +215,7 @@ task_yield_for_timers(Task *self)
 void
 task_rest(Task *self, Rest rest_as)
 {
-    static const runner_after after[] = {after_block, after_hold, after_deaf};
+    static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
     Worker *worker = task_worker(self);
     struct Nursery *nursery = self->nursery;
     if (!self->linked) {

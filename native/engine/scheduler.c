@@ -323,6 +323,30 @@ scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value)
     return load_u32(word, ACQUIRE) == value;
 }
 
+/* Add what one worker has done. */
+static void
+add_worker(SchedulerStatistics *out, const Worker *worker)
+{
+    const WorkerStatistics *its = &worker->statistics;
+    out->spawned += load_u64(&its->spawned, RELAXED);
+    out->dispatched += load_u64(&its->dispatched, RELAXED);
+    out->finished += load_u64(&its->finished, RELAXED);
+    out->cancelled += load_u64(&its->cancelled, RELAXED);
+    out->failed += load_u64(&its->failed, RELAXED);
+    out->panicked += load_u64(&its->panicked, RELAXED);
+    out->cut_off += load_u64(&its->cut_off, RELAXED);
+    out->exhausted += load_u64(&its->exhausted, RELAXED);
+    out->parked += load_u64(&its->parked, RELAXED);
+    out->yielded += load_u64(&its->yielded, RELAXED);
+    out->local_takes += load_u64(&its->local_takes, RELAXED);
+    out->injected_takes += load_u64(&its->injected_takes, RELAXED);
+    out->steals += load_u64(&its->steals, RELAXED);
+    out->steals_failed += load_u64(&its->steals_failed, RELAXED);
+    out->stolen += load_u64(&its->stolen, RELAXED);
+    out->sleeps += load_u64(&its->sleeps, RELAXED);
+    out->repaired += load_u64(&its->repaired, RELAXED);
+}
+
 void
 scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out)
 {
@@ -330,22 +354,17 @@ scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out)
                                  .threads = load_u64(&scheduler->threads, RELAXED),
                                  .threads_refused = load_u64(&scheduler->threads_refused, RELAXED)};
     for (uint32_t i = 0; i < scheduler->worker_count; i++) {
-        const WorkerStatistics *its = &scheduler->workers[i].statistics;
-        out->spawned += load_u64(&its->spawned, RELAXED);
-        out->dispatched += load_u64(&its->dispatched, RELAXED);
-        out->finished += load_u64(&its->finished, RELAXED);
-        out->cancelled += load_u64(&its->cancelled, RELAXED);
-        out->failed += load_u64(&its->failed, RELAXED);
-        out->panicked += load_u64(&its->panicked, RELAXED);
-        out->cut_off += load_u64(&its->cut_off, RELAXED);
-        out->exhausted += load_u64(&its->exhausted, RELAXED);
-        out->parked += load_u64(&its->parked, RELAXED);
-        out->yielded += load_u64(&its->yielded, RELAXED);
-        out->local_takes += load_u64(&its->local_takes, RELAXED);
-        out->injected_takes += load_u64(&its->injected_takes, RELAXED);
-        out->steals += load_u64(&its->steals, RELAXED);
-        out->steals_failed += load_u64(&its->steals_failed, RELAXED);
-        out->stolen += load_u64(&its->stolen, RELAXED);
-        out->sleeps += load_u64(&its->sleeps, RELAXED);
+        add_worker(out, &scheduler->workers[i]);
     }
+}
+
+int
+scheduler_worker_statistics(const Scheduler *scheduler, uint32_t worker, SchedulerStatistics *out)
+{
+    if (worker >= scheduler->worker_count) {
+        return ENGINE_INVALID;
+    }
+    *out = (SchedulerStatistics){0};
+    add_worker(out, &scheduler->workers[worker]);
+    return ENGINE_OK;
 }

@@ -48,6 +48,7 @@ typedef struct {
     uint64_t seed;
     bool deterministic;
     bool no_stealing;
+    bool sovereign; /* a task that nothing is said about may not spawn */
     LawStealPolicy policy;
     LawBudget budget;          /* of the root purse */
     int64_t yield_interval;    /* 0: YIELD_INTERVAL_OPS */
@@ -58,6 +59,8 @@ typedef struct {
     /* Called on every thread that runs tasks, before the first and after the last: `runner` leads to the running task by
      * runner->worker, and is NULL afterwards. */
     void (*thread_hook)(void *context, struct runner *runner);
+    /* Called when a nursery that is watched is cancelled, on whatever thread or task that is, without a lock. */
+    void (*cancel_hook)(void *context, struct Nursery *nursery, uint32_t generation, LawCancelKind kind);
     void *hook_context;
 } SchedulerOptions;
 
@@ -119,10 +122,13 @@ bool scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t valu
 typedef struct {
     uint64_t threads, threads_refused;
     uint64_t spawned, dispatched, finished, cancelled, failed, panicked, cut_off, exhausted, parked, yielded;
-    uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps;
+    uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps, repaired;
 } SchedulerStatistics;
 
 void scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out);
+
+/* What one of them has done. ENGINE_OK, or ENGINE_INVALID if there is no such worker. */
+int scheduler_worker_statistics(const Scheduler *scheduler, uint32_t worker, SchedulerStatistics *out);
 
 /* A thread for the engine, through the table. 0, or an errno. */
 int scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg);
