@@ -146,8 +146,11 @@ rest(Task *task, LawState state, bool deaf)
         return;
     }
     fence_light(scheduler->idle.asymmetric);
-    if (!deaf && (load_u32(&task->cancel, RELAXED) == generation || nursery_cancelled(nursery))) {
+    uint32_t request = load_u32(&task->cancel, RELAXED);
+    if (!deaf && (request == generation || nursery_cancelled(nursery))) {
         worker_wake(scheduler, worker, task, TO_CANCEL, true);
+    } else if (state == LAW_STATE_PAUSED && request != generation + 1) {
+        worker_wake(scheduler, worker, task, TO_READY, true); /* resumed while it was on its way */
     }
 }
 

@@ -37,6 +37,7 @@ task_resume(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generatio
     if (!cas_u32(&task->cancel, &asked, generation - 1, ACQ_REL)) {
         return ENGINE_INVALID;
     }
+    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
     worker_wake(scheduler, worker, task, TO_READY, true);
     return ENGINE_OK;
 }
