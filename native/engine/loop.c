@@ -86,15 +86,15 @@ worker_loop(struct runner *runner)
             host->wants_timers = false;
             (void)timers_make_thread(&worker->scheduler->timers); /* whoever asked looks whether it is there */
         }
-        if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0) && worker_has_ready(worker)) {
-            scheduler_grow(worker->scheduler);
-        }
         Task *task = host->pending;
         host->pending = NULL;
         if (task == NULL && (task = find(runner)) == NULL) {
             runner_leave(runner);
         }
         worker = runner->worker;
+        if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0)) {
+            scheduler_grow_again(worker->scheduler);
+        }
         if (task->fiber.state == FIBER_SUSPENDED) {
             begin(worker, task, false);
             runner_resume(runner, &task->fiber);

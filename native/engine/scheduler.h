@@ -14,8 +14,9 @@
  *
  * H1  phases only go forward: RUNNING, STOPPING (nothing new from outside, everything is cancelled), HALTED
  * H2  after scheduler_stop nothing is left: no thread, no task, no stack, no block of memory
- * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; one that cannot be made is
- *     counted, and the others do the work. The first one is made by scheduler_start, and must be
+ * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; who was searching or being
+ *     made looks for more work when it has found some, so no task waits while all threads are busy and one could be made. One
+ *     that cannot be made is counted, and the others do the work. The first one is made by scheduler_start, and must be
  * H4  a thread outside is counted while it is inside a call: stopping waits for it
  */
 #ifndef ENGINE_SCHEDULER_H
@@ -139,6 +140,10 @@ void scheduler_unprepare(Scheduler *scheduler);
 
 /* The slow half of scheduler_notify: make one more thread. */
 void scheduler_grow(Scheduler *scheduler);
+
+/* For a worker that has just found a task: whoever queued another one may have left it to this worker's search, or to this
+ * very thread, which was being made. So it looks whether there is more, and makes a thread if nobody else could take it. */
+void scheduler_grow_again(Scheduler *scheduler);
 
 /* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
 void scheduler_check_quiet(Scheduler *scheduler);
