@@ -23,7 +23,7 @@ typedef enum { HANDLE_NURSERY = 1, HANDLE_CHANNEL, HANDLE_SELECT, HANDLE_TOKEN, 
 /* The one runtime of the process. */
 typedef struct {
     Scheduler scheduler;
-    Slab selects, tokens;
+    Slab selects, tokens, callbacks;
     Lock tokens_lock;
 } Runtime;
 
@@ -51,8 +51,13 @@ void *handle_from(HandleKind kind, uint64_t place);
 /* Handles carry 24 bits of the generation; records have 32. */
 #define HANDLE_GENERATION_MASK UINT32_C(0xffffff)
 
-/* The slabs of selects and tokens, empty. */
+/* The slabs of selects, tokens and callbacks, empty. */
 void abi_slabs_init(Runtime *runtime, const EngineMemory *memory);
+void abi_slabs_destroy(Runtime *runtime);
+
+/* What a profile says about starting a runtime, and about turns; janus_profile.c. */
+bool profile_allows(const janus_rt_options *options);
+int64_t profile_yield_interval(uint32_t profile);
 
 static inline LawBudget
 budget_in(const janus_budget *budget)

@@ -11,6 +11,10 @@ Nursery **current_opened(const Visit *visit);
 void note_awaited(const Visit *visit, const Ending *ending);
 Ending last_awaited(const Visit *visit);
 
+/* A callback is about to be called, or was: on a thread outside no shutdown is possible in it, which would wait for this very
+ * call. Answers whether it was noted: on a worker there is nothing to note. */
+bool calling_out(bool begin);
+
 /* A counter of the calling thread's own that will not run out. */
 int64_t *outside_ticks(void);
 

@@ -1,6 +1,7 @@
 /* The C interface: the runtime and who is calling. The only file with thread-local storage; see abi.h. */
 #include "abi/abi.h"
 #include "abi/current.h"
+#include "abi/token.h"
 
 #include <string.h>
 
@@ -19,6 +20,7 @@ typedef struct {
     Ending awaited;
     bool has_awaited;
     int64_t ticks;
+    uint32_t callbacks;    /* that it is in */
 } ThreadState;
 
 static _Thread_local ThreadState thread_state;
@@ -155,7 +157,8 @@ start(const SchedulerOptions *options)
 int
 janus_rt_init_with(const janus_rt_options *options)
 {
-    if (options == NULL || options->size < sizeof *options || !budget_valid(options->budget) || options->steal_policy > 2) {
+    if (options == NULL || options->size < sizeof *options || !budget_valid(options->budget) || options->steal_policy > 2 ||
+        !profile_allows(options)) {
         return JANUS_INVALID;
     }
     SchedulerOptions ours = {
@@ -163,10 +166,13 @@ janus_rt_init_with(const janus_rt_options *options)
         .seed = options->seed,
         .deterministic = options->deterministic,
         .no_stealing = options->no_stealing,
+        .sovereign = options->profile == JANUS_PROFILE_SOVEREIGN,
         .policy = (LawStealPolicy)options->steal_policy,
         .budget = budget_in(options->budget),
-        .yield_interval = options->yield_interval,
+        .yield_interval = options->yield_interval > 0 ? options->yield_interval : profile_yield_interval(options->profile),
         .thread_hook = thread_hook,
+        .cancel_hook = tokens_nursery_cancelled,
+        .hook_context = &the_runtime,
     };
     return start(&ours);
 }
@@ -187,9 +193,9 @@ janus_rt_init_default(void)
 void
 janus_rt_shutdown(void)
 {
-    struct runner *runner = this_thread()->runner;
-    if (runner != NULL) {
-        return; /* a task cannot wait for its own end */
+    ThreadState *thread = this_thread();
+    if (thread->runner != NULL || thread->callbacks != 0) {
+        return; /* a task cannot wait for its own end, nor a call for its own */
     }
     lock_take(&gate);
     bool ours = state == UP;
@@ -199,8 +205,7 @@ janus_rt_shutdown(void)
         return;
     }
     (void)scheduler_stop(&the_runtime.scheduler, NULL);
-    slab_destroy(&the_runtime.selects);
-    slab_destroy(&the_runtime.tokens);
+    abi_slabs_destroy(&the_runtime);
     lock_take(&gate);
     state = DOWN;
     lock_give(&gate);
@@ -229,14 +234,29 @@ janus_rt_statistics(janus_statistics *out)
 {
     _Static_assert(sizeof(janus_statistics) == sizeof(SchedulerStatistics), "the same counters in the same order");
     Visit visit = visit_begin();
-    if (visit.runtime == NULL) {
-        return JANUS_STOPPING;
-    }
     SchedulerStatistics sums;
-    scheduler_statistics(&visit.runtime->scheduler, &sums);
+    int error = visit.runtime == NULL ? JANUS_STOPPING : out == NULL ? JANUS_INVALID : JANUS_OK;
+    if (error == JANUS_OK) {
+        scheduler_statistics(&visit.runtime->scheduler, &sums);
+        memcpy(out, &sums, sizeof sums);
+    }
     visit_end(&visit);
-    memcpy(out, &sums, sizeof sums);
-    return JANUS_OK;
+    return error;
+}
+
+int
+janus_rt_worker_statistics(uint32_t worker, janus_statistics *out)
+{
+    Visit visit = visit_begin();
+    SchedulerStatistics its;
+    int error = visit.runtime == NULL ? JANUS_STOPPING
+                : out == NULL         ? JANUS_INVALID
+                                      : scheduler_worker_statistics(&visit.runtime->scheduler, worker, &its);
+    visit_end(&visit);
+    if (error == JANUS_OK) {
+        memcpy(out, &its, sizeof its);
+    }
+    return error;
 }
 
 uint64_t
@@ -286,6 +306,16 @@ last_awaited(const Visit *visit)
     }
     ThreadState *thread = this_thread();
     return thread->has_awaited ? thread->awaited : (Ending){.kind = END_NONE};
+}
+
+bool
+calling_out(bool begin)
+{
+    ThreadState *thread = this_thread();
+    if (thread->runner == NULL) {
+        thread->callbacks += begin ? 1u : UINT32_MAX;
+    }
+    return thread->runner == NULL;
 }
 
 int64_t *

@@ -1,6 +1,7 @@
 /* Charges: see charge.h. */
 #include "engine/charge.h"
 
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
 int
@@ -25,6 +26,9 @@ task_refuse(Task *self, int code)
 int
 task_check(Task *self)
 {
+    if (__builtin_expect(task_paused(self), 0)) {
+        task_stand_still(self);
+    }
     if (__builtin_expect(task_cancelled(self), 0)) {
         return task_refuse(self, ENGINE_CANCELLED);
     }
@@ -127,7 +131,9 @@ task_tick(Task *self, int64_t ops)
 void
 task_ask(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
 {
-    store_u32(&task->cancel, generation, RELAXED);
+    if (!task_note_request(task, generation, generation)) {
+        return; /* the record is another's by now */
+    }
     fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
     worker_wake(scheduler, worker, task, TO_CANCEL, true);
 }

@@ -42,6 +42,9 @@ count_end(WorkerStatistics *statistics, const Task *task)
     if (task->cut_off) {
         count_one(&statistics->cut_off);
     }
+    if (task->fiber.state == FIBER_PANICKED) {
+        count_one(&statistics->repaired);
+    }
 }
 
 /* The nurseries that the task has left open: cancel and wait. False: somebody else will go on with this task (N6). */

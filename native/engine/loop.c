@@ -86,15 +86,15 @@ worker_loop(struct runner *runner)
             host->wants_timers = false;
             (void)timers_make_thread(&worker->scheduler->timers); /* whoever asked looks whether it is there */
         }
-        if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0) && worker_has_ready(worker)) {
-            scheduler_grow(worker->scheduler);
-        }
         Task *task = host->pending;
         host->pending = NULL;
         if (task == NULL && (task = find(runner)) == NULL) {
             runner_leave(runner);
         }
         worker = runner->worker;
+        if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0)) {
+            scheduler_grow_again(worker->scheduler);
+        }
         if (task->fiber.state == FIBER_SUSPENDED) {
             begin(worker, task, false);
             runner_resume(runner, &task->fiber);
@@ -146,8 +146,11 @@ rest(Task *task, LawState state, bool deaf)
         return;
     }
     fence_light(scheduler->idle.asymmetric);
-    if (!deaf && (load_u32(&task->cancel, RELAXED) == generation || nursery_cancelled(nursery))) {
+    uint32_t request = load_u32(&task->cancel, RELAXED);
+    if (!deaf && (request == generation || nursery_cancelled(nursery))) {
         worker_wake(scheduler, worker, task, TO_CANCEL, true);
+    } else if (state == LAW_STATE_PAUSED && request != generation + 1) {
+        worker_wake(scheduler, worker, task, TO_READY, true); /* resumed while it was on its way */
     }
 }
 
@@ -167,6 +170,12 @@ static void
 after_deaf(void *task)
 {
     rest(task, LAW_STATE_BLOCKED, true);
+}
+
+static void
+after_pause(void *task)
+{
+    rest(task, LAW_STATE_PAUSED, false);
 }
 
 /* Leave the running task for the next one. Inline, as all that is entered on one stack and left on another: each function
@@ -209,7 +218,7 @@ task_yield_for_timers(Task *self)
 void
 task_rest(Task *self, Rest rest_as)
 {
-    static const runner_after after[] = {after_block, after_hold, after_deaf};
+    static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
     Worker *worker = task_worker(self);
     struct Nursery *nursery = self->nursery;
     if (!self->linked) {

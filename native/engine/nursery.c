@@ -112,8 +112,28 @@ cancel_locked(Nursery *nursery, LawCancelKind kind)
     return true;
 }
 
+/* Without a lock: what is called may do anything but wait. The fence of cancel_locked orders this look against whoever
+ * begins to watch and then looks whether it is cancelled. */
+void
+nursery_tell(Nursery *nursery, uint32_t generation, LawCancelKind kind)
+{
+    const SchedulerOptions *options = &nursery->scheduler->options;
+    if (options->cancel_hook != NULL && load_u32(&nursery->watched, RELAXED) != 0) {
+        options->cancel_hook(options->hook_context, nursery, generation, kind);
+    }
+}
+
+LawCancelKind
+nursery_reason(Nursery *nursery)
+{
+    lock_take(&nursery->lock);
+    LawCancelKind kind = (LawCancelKind)nursery->cancel_kind;
+    lock_give(&nursery->lock);
+    return kind;
+}
+
 bool
-nursery_cancel(Nursery *nursery, LawCancelKind kind)
+nursery_cancel_quietly(Nursery *nursery, LawCancelKind kind)
 {
     if (nursery_cancelled(nursery)) {
         return false;
@@ -124,15 +144,27 @@ nursery_cancel(Nursery *nursery, LawCancelKind kind)
     return first;
 }
 
+bool
+nursery_cancel(Nursery *nursery, LawCancelKind kind)
+{
+    uint32_t generation = load_u32(&nursery->head.generation, RELAXED);
+    bool first = nursery_cancel_quietly(nursery, kind);
+    if (first) {
+        nursery_tell(nursery, generation, kind);
+    }
+    return first;
+}
+
 int
 nursery_cancel_if(Nursery *nursery, uint32_t generation, LawCancelKind kind)
 {
     lock_take(&nursery->lock);
     bool same = load_u32(&nursery->head.generation, RELAXED) == generation;
-    if (same) {
-        cancel_locked(nursery, kind);
-    }
+    bool first = same && cancel_locked(nursery, kind);
     lock_give(&nursery->lock);
+    if (first) {
+        nursery_tell(nursery, generation, kind);
+    }
     return same ? ENGINE_OK : ENGINE_INVALID;
 }
 

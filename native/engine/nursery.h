@@ -47,6 +47,7 @@ typedef struct Nursery {
     atomic_i64 live;   /* N5 */
     atomic_u32 state;  /* LawNurseryState; changed under the lock */
     atomic_u32 drained;
+    atomic_u32 watched; /* not 0: somebody outside is to hear of a cancellation; see SchedulerOptions.cancel_hook */
     struct Scheduler *scheduler;
     Task *owner;           /* NULL: a root */
     struct Nursery *outer; /* the one that its owner opened before */
@@ -101,6 +102,13 @@ void nursery_refund_prepaid(Nursery *nursery);
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
  * keeps it from going away. */
 bool nursery_cancel(Nursery *nursery, LawCancelKind kind);
+
+/* Why it was cancelled, if it was. For its owner, its children, and whoever else keeps it from going away. */
+LawCancelKind nursery_reason(Nursery *nursery);
+
+/* Cancel under the lock of the roots: whoever watches is told later, by nursery_tell. */
+bool nursery_cancel_quietly(Nursery *nursery, LawCancelKind kind);
+void nursery_tell(Nursery *nursery, uint32_t generation, LawCancelKind kind);
 
 /* The same for anybody who holds a generation: ENGINE_OK, or ENGINE_INVALID if the record is another's by now. */
 int nursery_cancel_if(Nursery *nursery, uint32_t generation, LawCancelKind kind);

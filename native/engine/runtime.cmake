@@ -8,6 +8,7 @@ set(runtime_sources
   lock.c
   loop.c
   nursery.c
+  pause.c
   scheduler.c
   select.c
   slab.c

@@ -154,33 +154,55 @@ worker_start(Worker *worker)
     return worker->has_thread;
 }
 
-void
-scheduler_grow(Scheduler *scheduler)
+/* Make one more thread, if it is needed and nobody else is making one. True: it was made. */
+static bool
+grow_one(Scheduler *scheduler)
 {
     uint64_t word = load_u64(&scheduler->idle.word, RELAXED);
     uint32_t nobody = 0;
     struct stack *stack = stack_find(__builtin_frame_address(0)); /* NULL on a thread outside */
     if (stack != NULL && stack_headroom(stack) < THREAD_HEADROOM_BYTES) {
-        return; /* the loop will try again, higher up */
+        return false; /* the loop will try again, higher up */
     }
     if (idle_count(word) != 0 || idle_searching(word) != 0 ||
         !cas_u32(&scheduler->starting, &nobody, STARTING_MAKER | STARTING_THREAD, ACQ_REL)) {
-        return;
+        return false;
     }
     fence_after_change(); /* either the one who stops sees `starting`, or we see that it stops */
     uint32_t dormant = load_u32(&scheduler->dormant, RELAXED);
     if (dormant == 0 || load_u32(&scheduler->phase, RELAXED) != SCHEDULER_RUNNING) {
         store_u32(&scheduler->starting, 0, RELEASE);
-        return;
+        return false;
     }
     store_u32(&scheduler->dormant, dormant - 1, RELAXED); /* before the new thread lets the next one be made */
     if (!worker_start(&scheduler->workers[scheduler->worker_count - dormant])) {
         store_u32(&scheduler->dormant, 0, RELAXED); /* one refusal is enough (H3) */
         add_u64(&scheduler->threads_refused, 1, RELAXED);
         store_u32(&scheduler->starting, 0, RELEASE);
-        return;
+        return false;
     }
     and_u32(&scheduler->starting, ~STARTING_MAKER, ACQ_REL); /* publishes the thread to the one who will join it */
+    return true;
+}
+
+void
+scheduler_grow(Scheduler *scheduler)
+{
+    while (grow_one(scheduler)) {
+        fence_after_change(); /* either the new one sees that `starting` is free, or we see that it searches no more */
+        if (!is_pending(scheduler, IDLE_NOBODY)) {
+            return;
+        }
+    }
+}
+
+void
+scheduler_grow_again(Scheduler *scheduler)
+{
+    fence_seq_cst(); /* see scheduler_grow */
+    if (!scheduler->options.deterministic && is_pending(scheduler, IDLE_NOBODY)) {
+        scheduler_grow(scheduler);
+    }
 }
 
 /* ---- starting */
@@ -323,6 +345,30 @@ scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value)
     return load_u32(word, ACQUIRE) == value;
 }
 
+/* Add what one worker has done. */
+static void
+add_worker(SchedulerStatistics *out, const Worker *worker)
+{
+    const WorkerStatistics *its = &worker->statistics;
+    out->spawned += load_u64(&its->spawned, RELAXED);
+    out->dispatched += load_u64(&its->dispatched, RELAXED);
+    out->finished += load_u64(&its->finished, RELAXED);
+    out->cancelled += load_u64(&its->cancelled, RELAXED);
+    out->failed += load_u64(&its->failed, RELAXED);
+    out->panicked += load_u64(&its->panicked, RELAXED);
+    out->cut_off += load_u64(&its->cut_off, RELAXED);
+    out->exhausted += load_u64(&its->exhausted, RELAXED);
+    out->parked += load_u64(&its->parked, RELAXED);
+    out->yielded += load_u64(&its->yielded, RELAXED);
+    out->local_takes += load_u64(&its->local_takes, RELAXED);
+    out->injected_takes += load_u64(&its->injected_takes, RELAXED);
+    out->steals += load_u64(&its->steals, RELAXED);
+    out->steals_failed += load_u64(&its->steals_failed, RELAXED);
+    out->stolen += load_u64(&its->stolen, RELAXED);
+    out->sleeps += load_u64(&its->sleeps, RELAXED);
+    out->repaired += load_u64(&its->repaired, RELAXED);
+}
+
 void
 scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out)
 {
@@ -330,22 +376,17 @@ scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out)
                                  .threads = load_u64(&scheduler->threads, RELAXED),
                                  .threads_refused = load_u64(&scheduler->threads_refused, RELAXED)};
     for (uint32_t i = 0; i < scheduler->worker_count; i++) {
-        const WorkerStatistics *its = &scheduler->workers[i].statistics;
-        out->spawned += load_u64(&its->spawned, RELAXED);
-        out->dispatched += load_u64(&its->dispatched, RELAXED);
-        out->finished += load_u64(&its->finished, RELAXED);
-        out->cancelled += load_u64(&its->cancelled, RELAXED);
-        out->failed += load_u64(&its->failed, RELAXED);
-        out->panicked += load_u64(&its->panicked, RELAXED);
-        out->cut_off += load_u64(&its->cut_off, RELAXED);
-        out->exhausted += load_u64(&its->exhausted, RELAXED);
-        out->parked += load_u64(&its->parked, RELAXED);
-        out->yielded += load_u64(&its->yielded, RELAXED);
-        out->local_takes += load_u64(&its->local_takes, RELAXED);
-        out->injected_takes += load_u64(&its->injected_takes, RELAXED);
-        out->steals += load_u64(&its->steals, RELAXED);
-        out->steals_failed += load_u64(&its->steals_failed, RELAXED);
-        out->stolen += load_u64(&its->stolen, RELAXED);
-        out->sleeps += load_u64(&its->sleeps, RELAXED);
+        add_worker(out, &scheduler->workers[i]);
     }
+}
+
+int
+scheduler_worker_statistics(const Scheduler *scheduler, uint32_t worker, SchedulerStatistics *out)
+{
+    if (worker >= scheduler->worker_count) {
+        return ENGINE_INVALID;
+    }
+    *out = (SchedulerStatistics){0};
+    add_worker(out, &scheduler->workers[worker]);
+    return ENGINE_OK;
 }

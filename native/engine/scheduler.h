@@ -14,8 +14,9 @@
  *
  * H1  phases only go forward: RUNNING, STOPPING (nothing new from outside, everything is cancelled), HALTED
  * H2  after scheduler_stop nothing is left: no thread, no task, no stack, no block of memory
- * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; one that cannot be made is
- *     counted, and the others do the work. The first one is made by scheduler_start, and must be
+ * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; who was searching or being
+ *     made looks for more work when it has found some, so no task waits while all threads are busy and one could be made. One
+ *     that cannot be made is counted, and the others do the work. The first one is made by scheduler_start, and must be
  * H4  a thread outside is counted while it is inside a call: stopping waits for it
  */
 #ifndef ENGINE_SCHEDULER_H
@@ -48,6 +49,7 @@ typedef struct {
     uint64_t seed;
     bool deterministic;
     bool no_stealing;
+    bool sovereign; /* a task that nothing is said about may not spawn */
     LawStealPolicy policy;
     LawBudget budget;          /* of the root purse */
     int64_t yield_interval;    /* 0: YIELD_INTERVAL_OPS */
@@ -58,6 +60,8 @@ typedef struct {
     /* Called on every thread that runs tasks, before the first and after the last: `runner` leads to the running task by
      * runner->worker, and is NULL afterwards. */
     void (*thread_hook)(void *context, struct runner *runner);
+    /* Called when a nursery that is watched is cancelled, on whatever thread or task that is, without a lock. */
+    void (*cancel_hook)(void *context, struct Nursery *nursery, uint32_t generation, LawCancelKind kind);
     void *hook_context;
 } SchedulerOptions;
 
@@ -119,10 +123,13 @@ bool scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t valu
 typedef struct {
     uint64_t threads, threads_refused;
     uint64_t spawned, dispatched, finished, cancelled, failed, panicked, cut_off, exhausted, parked, yielded;
-    uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps;
+    uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps, repaired;
 } SchedulerStatistics;
 
 void scheduler_statistics(const Scheduler *scheduler, SchedulerStatistics *out);
+
+/* What one of them has done. ENGINE_OK, or ENGINE_INVALID if there is no such worker. */
+int scheduler_worker_statistics(const Scheduler *scheduler, uint32_t worker, SchedulerStatistics *out);
 
 /* A thread for the engine, through the table. 0, or an errno. */
 int scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg);
@@ -133,6 +140,10 @@ void scheduler_unprepare(Scheduler *scheduler);
 
 /* The slow half of scheduler_notify: make one more thread. */
 void scheduler_grow(Scheduler *scheduler);
+
+/* For a worker that has just found a task: whoever queued another one may have left it to this worker's search, or to this
+ * very thread, which was being made. So it looks whether there is more, and makes a thread if nobody else could take it. */
+void scheduler_grow_again(Scheduler *scheduler);
 
 /* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
 void scheduler_check_quiet(Scheduler *scheduler);

@@ -51,7 +51,9 @@ static int
 child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *task)
 {
     static const LawBudget nothing = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
-    const LawBudget *budget = options->budget != NULL ? options->budget : &nothing;
+    static const LawBudget childless = {{LAW_OPEN, LAW_OPEN, 0, LAW_OPEN, LAW_OPEN}};
+    const LawBudget *unsaid = nursery->scheduler->options.sovereign ? &childless : &nothing;
+    const LawBudget *budget = options->budget != NULL ? options->budget : unsaid;
     Books *books = &nursery->scheduler->books;
     task->own_purse = law_budget_stated(budget) != 0;
     task->purse = nursery->purse;

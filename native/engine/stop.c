@@ -56,13 +56,20 @@ cancel_everything(Scheduler *scheduler)
     lock_take(&scheduler->roots_lock);
     LawLink *link = law_queue_oldest(&scheduler->roots);
     for (; link != NULL; link = law_queue_newer(&scheduler->roots, link)) {
-        nursery_cancel(LAW_RECORD(link, Nursery, root_link), LAW_CANCEL_SHUTDOWN);
+        nursery_cancel_quietly(LAW_RECORD(link, Nursery, root_link), LAW_CANCEL_SHUTDOWN);
     }
     link = law_queue_oldest(&scheduler->outside);
     for (; link != NULL; link = law_queue_newer(&scheduler->outside, link)) {
         parker_wake(LAW_RECORD(link, Waiter, outside)->parker, 1);
     }
     lock_give(&scheduler->roots_lock);
+    uint32_t generation;
+    Nursery *nursery;
+    for (uint32_t i = 0; (nursery = slab_peek(&scheduler->nurseries, i, &generation)) != NULL; i++) {
+        if (load_u32(&nursery->watched, RELAXED) != 0 && generation % 2 == 1 && nursery_cancelled(nursery)) {
+            nursery_tell(nursery, generation, LAW_CANCEL_SHUTDOWN); /* or was told already: whoever listens knows */
+        }
+    }
 }
 
 static void

@@ -89,7 +89,7 @@ typedef struct Task {
     int64_t *value_out; /* where the value goes in the end, or NULL */
     TaskDone done;
     uint32_t cleanup_left;
-    atomic_u32 cancel; /* = generation of the record: somebody asked this very task to stop */
+    atomic_u32 cancel; /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
     bool linked;       /* in its nursery's list */
     bool told;         /* has been answered ENGINE_CANCELLED */
     bool exceeded;     /* has been answered ENGINE_BUDGET */
@@ -153,7 +153,7 @@ task_requeued(Task *task)
     swap_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_READY, LAW_WAKE_QUEUED), ACQ_REL); /* E4, also for a note */
 }
 
-/* It runs, its registers are saved, and it is to wait in `state` (BLOCKED or EXHAUSTED). True: somebody has woken it
+/* It runs, its registers are saved, and it is to wait in `state` (BLOCKED, EXHAUSTED or PAUSED). True: somebody has woken it
  * already, it is READY and QUEUED, and the caller puts it into a queue. False: it is no longer the caller's. */
 static inline bool
 task_rests(Task *task, LawState state)
@@ -170,7 +170,8 @@ task_rests(Task *task, LawState state)
     }
 }
 
-/* Take one wake. `from_hold` says that it also ends the wait of an EXHAUSTED task: a recharge and a request to stop do.
+/* Take one wake. `from_hold` says that it also ends the wait of an EXHAUSTED or PAUSED task: a recharge, a resumption and a
+ * request to stop do.
  * True: the caller puts the task into a queue (E2). Any thread. */
 static inline bool
 task_notified(Task *task, bool from_hold)
@@ -179,7 +180,8 @@ task_notified(Task *task, bool from_hold)
     for (;;) {
         uint8_t wake = (uint8_t)word;
         LawState state = task_word_state(word), to = state;
-        bool waits = state == LAW_STATE_BLOCKED || (from_hold && state == LAW_STATE_EXHAUSTED);
+        bool held = state == LAW_STATE_EXHAUSTED || state == LAW_STATE_PAUSED;
+        bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
         LawNotice notice = law_notify(&wake, word >> 16, word >> 16, waits);
         if (notice == LAW_NOTICE_STALE) {
             return false;
@@ -215,6 +217,14 @@ static inline bool
 task_asked(const Task *task)
 {
     return load_u32(&task->cancel, RELAXED) == load_u32(&task->head.generation, RELAXED);
+}
+
+/* Whether somebody asked this very task to stand still. A record's generation is odd while it is a task's (L2), so this
+ * number is no other task's; a request to stop takes its place. */
+static inline bool
+task_paused(const Task *task)
+{
+    return load_u32(&task->cancel, RELAXED) == load_u32(&task->head.generation, RELAXED) + 1;
 }
 
 /* The law's word for an ending. */

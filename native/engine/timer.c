@@ -38,6 +38,16 @@ timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
     return parker_init(&timers->parker);
 }
 
+/* An alarm rings (G3). Takes and gives the lock that is held. */
+static void
+ring(Timers *timers, const Alarm *alarm)
+{
+    Alarm due = *alarm;
+    lock_give(&timers->lock);
+    due.ring(due.context, due.what);
+    lock_take(&timers->lock);
+}
+
 /* Fire what is due. Under the lock: whoever waits cannot leave with its record meanwhile (G2). */
 static void
 fire(Timers *timers, Worker *worker, int64_t now_ns)
@@ -45,7 +55,9 @@ fire(Timers *timers, Worker *worker, int64_t now_ns)
     LawTimer *timer;
     while ((timer = law_timers_pop_due(&timers->heap, now_ns)) != NULL) {
         Waiter *waiter = LAW_RECORD(timer, Waiter, timer);
-        if (waiter_claim(waiter)) {
+        if (waiter->task == NULL && waiter->parker == NULL) {
+            ring(timers, LAW_RECORD(waiter, Alarm, waiter));
+        } else if (waiter_claim(waiter)) {
             waiter_finish(waiter, worker, -1, ENGINE_TIMEOUT, true);
         }
     }
@@ -125,6 +137,24 @@ timers_arm(Timers *timers, LawTimer *timer, int64_t deadline_ns)
         parker_wake(&timers->parker, 1);
     }
     return armed ? ENGINE_OK : ENGINE_MEMORY;
+}
+
+int
+timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*ring_with)(void *context, uint64_t what),
+                 void *context, uint64_t what)
+{
+    timers_disarm(timers, &alarm->waiter.timer);
+    waiter_init(&alarm->waiter, timers->scheduler, NULL, NULL);
+    alarm->ring = ring_with;
+    alarm->context = context;
+    alarm->what = what;
+    return timers_arm(timers, &alarm->waiter.timer, deadline_ns);
+}
+
+void
+timers_clear_alarm(Timers *timers, Alarm *alarm)
+{
+    timers_disarm(timers, &alarm->waiter.timer);
 }
 
 void

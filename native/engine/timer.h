@@ -8,6 +8,8 @@
  *
  * G1  timers that are due together fire in the order of (deadline, id); ids rise with every arming
  * G2  a timer is fired or disarmed under the lock: after timers_disarm nobody will touch its record
+ * G3  an alarm rings without a lock, on the thread that fires timers: what it rings for is copied before, so its record may
+ *     be gone by then, and what it calls may arm and disarm
  *
  * Rejected: a heap per worker (who fires it while the worker computes?) and a worker in the role of timekeeper (it must be
  * replaced, by a wake that costs microseconds, whenever it finds work).
@@ -55,6 +57,13 @@ bool timers_make_thread(Timers *timers);
 /* Arm a timer that belongs to a Waiter (wait.h). ENGINE_OK, or ENGINE_MEMORY if there is no memory or no thread. */
 int timers_arm(Timers *timers, LawTimer *timer, int64_t deadline_ns);
 void timers_disarm(Timers *timers, LawTimer *timer);
+
+/* Call `ring(context, what)` once, at that time. Arming one that is armed moves it. Answers as timers_arm; disarmed as any
+ * timer is, though it may be ringing at that moment. */
+typedef struct Alarm Alarm;
+int timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*ring)(void *context, uint64_t what),
+                     void *context, uint64_t what);
+void timers_clear_alarm(Timers *timers, Alarm *alarm);
 
 /* Deterministic: let time jump to the first deadline and fire what is due then. False if nothing is armed. */
 bool timers_jump(Timers *timers, struct Worker *worker, int64_t *now_ns);

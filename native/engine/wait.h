@@ -16,6 +16,7 @@
 
 #include "engine/park.h"
 #include "engine/task.h"
+#include "engine/timer.h"
 #include "law/lanes.h"
 #include "law/timers.h"
 
@@ -32,7 +33,16 @@ typedef struct {
     LawLink outside; /* in the scheduler's list, while a thread outside sleeps: stopping must find it */
 } Waiter;
 
-/* Prepare a wait of the running task, or of a thread outside that has made `parker`. */
+/* A call at a time: a wait that nobody waits in. See timer.h. */
+struct Alarm {
+    Waiter waiter;
+    void (*ring)(void *context, uint64_t what);
+    void *context;
+    uint64_t what;
+};
+
+/* Prepare a wait of the running task, or of a thread outside that has made `parker`. With neither it is an alarm's
+ * (timer.h). */
 void waiter_init(Waiter *waiter, struct Scheduler *scheduler, Task *task, Parker *parker);
 
 /* Claim a wait (V1). */

@@ -44,6 +44,7 @@ typedef struct {
     atomic_u64 injected_takes;
     atomic_u64 steals, steals_failed, stolen; /* stolen: tasks */
     atomic_u64 sleeps;
+    atomic_u64 repaired; /* a task was dropped in the middle, and the loop began anew (W5) */
 } WorkerStatistics;
 
 typedef struct Worker {
@@ -113,6 +114,7 @@ typedef enum {
     REST_BLOCKED, /* until a wake; a request to stop is one */
     REST_HELD,    /* until a recharge or a request to stop */
     REST_DEAF,    /* until a wake; it knows already that it is to stop */
+    REST_PAUSED,  /* until it is resumed or to stop; see pause.h */
 } Rest;
 
 /* The running task waits until somebody wakes it, or may be woken for nothing (E3). Whoever calls it has asked for

@@ -65,7 +65,8 @@ typedef struct {
 /* 0; -1 if it is up already, or there is no memory, stack or thread for it. */
 JANUS_API int janus_rt_init(janus_rt_config config);
 JANUS_API int janus_rt_init_default(void);
-/* Cancels everything, waits for it, frees everything. Not from a task: then it does nothing. May be called again. */
+/* Cancels everything, waits for it, frees everything. Not from a task or a callback: then it does nothing. May be called
+ * again. */
 JANUS_API void janus_rt_shutdown(void);
 JANUS_API bool janus_rt_is_running(void);
 /* A handle of the runtime, for adapters; NULL if it is not up. */
@@ -161,6 +162,14 @@ typedef struct {
     int64_t code;     /* what it returned, or panicked with */
 } janus_result;
 
+/* What is granted to whom nothing is said about. */
+typedef enum {
+    JANUS_PROFILE_SERVICE = 0,   /* tasks share what their nursery has */
+    JANUS_PROFILE_CLUSTER = 1,   /* the same, with shorter turns */
+    JANUS_PROFILE_SOVEREIGN = 2, /* the options must state a budget; no task spawns unless its options grant it spawns */
+    JANUS_PROFILE_CORE = 3,      /* no scheduler: refused */
+} janus_profile;
+
 typedef struct {
     size_t size; /* sizeof(janus_rt_options): later versions may be larger */
     uint32_t worker_count;
@@ -169,7 +178,8 @@ typedef struct {
     bool no_stealing;
     uint32_t steal_policy;     /* 0 random, 1 round robin, 2 least loaded */
     const janus_budget *budget; /* of the whole runtime; NULL: no limit */
-    int64_t yield_interval;    /* ops per turn; 0: 1024 */
+    int64_t yield_interval;    /* ops per turn; 0: 1024, in the cluster profile 512 */
+    uint32_t profile;          /* janus_profile */
 } janus_rt_options;
 
 typedef struct {
@@ -196,12 +206,19 @@ typedef struct {
     uint64_t threads, threads_refused;
     uint64_t spawned, dispatched, finished, cancelled, failed, panicked, cut_off, exhausted, parked, yielded;
     uint64_t local_takes, injected_takes, steals, steals_failed, stolen, sleeps;
+    uint64_t repaired; /* workers that went on after a task was dropped in the middle: panic, overflow, cut off */
 } janus_statistics;
 
 /* 0, or JANUS_INVALID, JANUS_NO_MEMORY; JANUS_AGAIN if it is up already. */
 JANUS_API int janus_rt_init_with(const janus_rt_options *options);
 /* 0, or JANUS_STOPPING. */
 JANUS_API int janus_rt_statistics(janus_statistics *out);
+/* Of one worker, counted from 0; JANUS_INVALID if there is no such. Threads and what came from outside are not its own. */
+JANUS_API int janus_rt_worker_statistics(uint32_t worker, janus_statistics *out);
+/* The budgets that are named after the profiles: core's is nothing. And that of a child that nobody thought about: enough to
+ * work, not enough to spawn. */
+JANUS_API janus_budget janus_budget_of_profile(uint32_t profile);
+JANUS_API janus_budget janus_budget_of_child(void);
 /* Deterministic: the chain of decisions so far; 0 without one. */
 JANUS_API uint64_t janus_rt_chain(void);
 
@@ -229,8 +246,13 @@ JANUS_API int janus_nursery_state(void *nursery);
 
 /* Asks one task to stop. JANUS_INVALID if it has ended. */
 JANUS_API int janus_task_cancel(janus_task task);
-/* Whether the running task is to stop; false outside tasks. */
+/* Asks one task to stand still at its next call that could wait, until it is resumed or is to stop. JANUS_OK; JANUS_CANCELLED
+ * if it is to stop already; JANUS_INVALID if it has ended, or is not to be resumed. */
+JANUS_API int janus_task_pause(janus_task task);
+JANUS_API int janus_task_resume(janus_task task);
+/* Whether the running task is to stop; false outside tasks. And why: a janus_reason. */
 JANUS_API bool janus_cancelled(void);
+JANUS_API int janus_cancel_reason(void);
 /* Lets others run. JANUS_OK, JANUS_CANCELLED, JANUS_BUDGET_EXCEEDED; JANUS_INVALID outside tasks. */
 JANUS_API int janus_yield(void);
 /* The same answers. On the monotonic clock. */
@@ -242,6 +264,31 @@ JANUS_API int janus_panic(int32_t code);
 /* The id and the name of the running task; 0 and NULL outside tasks. */
 JANUS_API uint64_t janus_task_id(void);
 JANUS_API const char *janus_task_name(void);
+
+/* ---- cancel tokens: reasons, callbacks, time limits */
+
+typedef enum {
+    JANUS_REASON_NONE = -1, /* it is not cancelled */
+    JANUS_REASON_USER = 0,
+    JANUS_REASON_TIMEOUT = 1,
+    JANUS_REASON_PARENT = 2,  /* what it is a part of was cancelled, or is gone */
+    JANUS_REASON_SIBLING = 3, /* of a nursery: a child has failed */
+    JANUS_REASON_BUDGET = 4,
+    JANUS_REASON_DROP = 5,
+    JANUS_REASON_SHUTDOWN = 6,
+} janus_reason;
+
+typedef void (*janus_cancel_fn)(void *arg, int reason);
+
+/* Why it is cancelled: a janus_reason. The first one stays. */
+JANUS_API int janus_cancel_token_reason(void *token);
+/* JANUS_OK, JANUS_CANCELLED, or JANUS_TIMEOUT if its own time is over. */
+JANUS_API int janus_cancel_token_check(void *token);
+/* Has `fn` called once when it is cancelled, or at once if it is; never if it is destroyed before. By whoever cancels, on
+ * that stack, which may be small: it must be short, and must not wait. JANUS_OK, JANUS_INVALID, JANUS_NO_MEMORY. */
+JANUS_API int janus_cancel_token_on_cancel(void *token, janus_cancel_fn fn, void *arg);
+/* Cancels it when the time is over; the last call counts. A nursery is cancelled with its token. The same answers. */
+JANUS_API int janus_cancel_token_cancel_after(void *token, int64_t nanoseconds);
 
 /* ---- channels of anything up to 4096 bytes */
 

@@ -90,3 +90,37 @@ engine_mutant(wake_without_call idle park.c
   "tokens, RELEASE) == PARK_SLEEPING)" "tokens, RELEASE) == 0)")
 engine_mutant(sleep_overwrites idle park.c
   "if (cas_u32(&parker->word, &bare, PARK_SLEEPING, RELAXED))" "if (store_u32(&parker->word, PARK_SLEEPING, RELAXED), bare == 0)")
+
+# ---- the word of a task
+
+# A wake that came while it ran is forgotten: it rests, and nobody comes.
+engine_mutant(note_forgotten task task.h
+  "bool woken = law_end_poll(&wake);" "bool woken = law_end_poll(&wake) && wake == LAW_WAKE_DONE;")
+# Every wake makes an entry.
+engine_mutant(merged_wake_enqueues task task.h
+  "return notice == LAW_NOTICE_ENQUEUE;" "return notice != LAW_NOTICE_STALE;")
+# What the waker wrote is not seen after a wake that changed nothing, or by the task that it woke.
+engine_mutant(wake_relaxed task task.h
+  "ACQ_REL)) { /* E4: also if nothing changes */" "RELAXED)) { /* E4: also if nothing changes */")
+# What the task wrote before it rested is not seen by the worker that it wakes up on.
+engine_mutant(rest_relaxed task task.h
+  "ACQ_REL)) {\n            return woken;" "RELAXED)) {\n            return woken;")
+# A recharge, a resumption and a request to stop do not end a hold.
+engine_mutant(hold_for_ever task task.h
+  "(from_hold && held)" "(from_hold && !held)")
+# No second look after the rest; the look before the word says so; one of the two fences missing.
+engine_mutant(rest_without_look task loop.c
+  "if (!deaf && (request == generation || nursery_cancelled(nursery)))" "if (!deaf && nursery_cancelled(nursery))")
+engine_mutant(rest_without_fence task loop.c
+  "    fence_light(scheduler->idle.asymmetric);\n    uint32_t request" "    uint32_t request")
+engine_mutant(ask_without_fence task charge.c
+  "    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */\n" "")
+engine_mutant(ask_without_wake task charge.c
+  "    worker_wake(scheduler, worker, task, TO_CANCEL, true);\n" "    (void)worker;\n")
+engine_mutant(paused_without_look task loop.c
+  "} else if (state == LAW_STATE_PAUSED && request != generation + 1) {" "} else if (state == LAW_STATE_DONE) {")
+engine_mutant(resume_without_fence task pause.c
+  "    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */\n" "")
+# A request to stop is taken back by one to stand still.
+engine_mutant(pause_over_stop task pause.c
+  "if (!is_older && !(is_pause && request == generation))" "if (!is_older && is_pause && request != generation)")

@@ -1,19 +1,22 @@
-/* Every allocation, mapping and thread refused in turn, in a scenario that uses all of the engine: an error comes back,
- * nothing hangs, nothing is left. Faults 2, 8 and 9. */
+/* Every allocation, mapping, advice and thread refused in turn, once and from there on, in scenarios that together use all of
+ * the engine: an error comes back, nothing hangs, nothing is left. Faults 2, 8 and 9. */
 #include "rt.h"
 
 #include <errno.h>
 
 #include "engine/channel.h"
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
-/* One count over all three tables: the call with this number is refused. Several threads ask. */
+/* One count over all three tables: the call with this number is refused, or all from there on. Several threads ask. */
 static atomic_long calls, refuse_at, blocks;
+static atomic_bool for_good;
 
 static bool
 refused(void)
 {
-    return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&refuse_at);
+    long at = atomic_load(&refuse_at), call = atomic_fetch_add(&calls, 1) + 1;
+    return at != 0 && (call == at || (call > at && atomic_load(&for_good)));
 }
 
 static void *
@@ -104,8 +107,8 @@ static const struct stack_system kernel = {
 
 static _Alignas(CACHE_LINE) Scheduler scheduler;
 static const LawBudget open_budget = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
-static Channel *channel;
-static uint32_t channel_generation;
+static Channel *channels[2];
+static uint32_t generations[2];
 
 static Task *
 self(void)
@@ -114,19 +117,27 @@ self(void)
     return LAW_RECORD(fiber, Task, fiber);
 }
 
+/* A nursery of the running task's own: `count` children of `entry`, ends with the first refusal. */
 static int64_t
-talks(void *arg)
+family(const NurseryOptions *options, int64_t (*entry)(void *), intptr_t count, const LawBudget *budget)
 {
-    int64_t value = (int64_t)(intptr_t)arg;
-    return value % 2 == 0 ? channel_send(channel, channel_generation, self(), &value, true)
-                          : channel_receive(channel, channel_generation, self(), &value, true);
-}
-
-static int64_t
-sleeps(void *arg)
-{
-    (void)arg;
-    return task_sleep_until(self(), scheduler_now_ns(&scheduler) + 1000);
+    int error;
+    Nursery *nursery = nursery_open(&scheduler, self(), options, &error);
+    if (nursery == NULL) {
+        return error;
+    }
+    for (intptr_t i = 0; i < count && error == ENGINE_OK; i++) {
+        TaskOptions task = {.entry = entry, .arg = (void *)i, .budget = budget};
+        task.stack_bytes = i % 100 == 50 ? 100000 : 0;
+        error = nursery_spawn(nursery, 0, self(), &task, NULL);
+    }
+    if (error != ENGINE_OK) {
+        nursery_cancel(nursery, LAW_CANCEL_USER);
+    }
+    Ending ending = nursery_await(nursery, self());
+    nursery_free(nursery, task_worker(self()));
+    bool told = error == ENGINE_CLOSED && ending.kind == END_FAILED; /* a child was refused something first */
+    return error != ENGINE_OK && !told ? error : ending.kind == END_OK ? 0 : ending.code < 0 ? ending.code : -1;
 }
 
 static int64_t
@@ -136,35 +147,157 @@ nothing(void *arg)
     return 0;
 }
 
-/* Spawns more than one chunk, one magazine and one deque hold; ends with the first refusal. */
+/* Spawns more than one chunk, one magazine and one deque hold. */
 static int64_t
-parent(void *arg)
+spawns(void *arg)
 {
     (void)arg;
-    static const LawBudget some = {{1000, 1000, 10, 10, 10}};
     const NurseryOptions options = {.budget = open_budget};
+    return family(&options, nothing, 400, NULL);
+}
+
+/* Everybody waits for somebody: each has a stack, and half of them a partner. */
+static int64_t
+talks(void *arg)
+{
+    int64_t value = (int64_t)(intptr_t)arg;
+    return value % 2 == 0 ? channel_send(channels[0], generations[0], self(), &value, true)
+                          : channel_receive(channels[0], generations[0], self(), &value, true);
+}
+
+static int64_t
+parks(void *arg)
+{
+    (void)arg;
+    const NurseryOptions options = {.budget = open_budget};
+    return family(&options, talks, 80, NULL);
+}
+
+/* The first timer of all makes a thread. */
+static int64_t
+sleeps(void *arg)
+{
+    return task_sleep_until(self(), scheduler_now_ns(&scheduler) + 1000 * (intptr_t)arg);
+}
+
+static int64_t
+timers(void *arg)
+{
+    (void)arg;
+    const NurseryOptions options = {.budget = open_budget};
+    return family(&options, sleeps, 40, NULL);
+}
+
+static int64_t
+selects(void *arg)
+{
+    int64_t values[2] = {(int64_t)(intptr_t)arg, 0};
+    int32_t which;
+    ChannelPlace places[2] = {{.channel = channels[0], .sends = true, .which = 0, .value = &values[0]},
+                              {.channel = channels[1], .which = 1, .value = &values[1]}};
+    int done = channel_select(&scheduler, self(), places, generations, 2, 1000, &which);
+    return done == ENGINE_TIMEOUT ? 0 : done;
+}
+
+static int64_t
+selecting(void *arg)
+{
+    (void)arg;
+    const NurseryOptions options = {.budget = open_budget};
+    return family(&options, selects, 40, NULL);
+}
+
+/* Purses for the nursery and for each child; each pays, and runs out. */
+static int64_t
+pays(void *arg)
+{
+    (void)arg;
+    int paid;
+    do {
+        paid = task_charge(self(), &LAW_OP);
+    } while (paid == ENGINE_OK);
+    return paid == ENGINE_BUDGET ? 0 : paid;
+}
+
+static int64_t
+budgets(void *arg)
+{
+    (void)arg;
+    static const LawBudget some = {{20, 1000, 10, 10, 10}};
+    const NurseryOptions options = {.budget = {{5000, 50000, 500, 500, 500}}, .keep_going = true};
+    int64_t ended = family(&options, pays, 20, &some);
+    return ended == ENGINE_BUDGET || ended == -1 ? 0 : ended; /* that is what they were to do */
+}
+
+/* Families in families, each on a stack of its own, that are cancelled from inside. */
+static int64_t
+waits(void *arg)
+{
+    (void)arg;
+    int64_t value;
+    return channel_receive(channels[1], generations[1], self(), &value, true);
+}
+
+static int64_t
+nests(void *arg)
+{
+    intptr_t depth = (intptr_t)arg;
     int error;
+    const NurseryOptions options = {.budget = open_budget};
     Nursery *nursery = nursery_open(&scheduler, self(), &options, &error);
     if (nursery == NULL) {
         return error;
     }
-    for (intptr_t i = 0; i < 400 && error == ENGINE_OK; i++) {
-        TaskOptions task = {.entry = i < 80 ? talks : i < 90 ? sleeps : nothing, .arg = (void *)i};
-        task.budget = i % 100 == 99 ? &some : NULL;
-        task.stack_bytes = i % 100 == 50 ? 100000 : 0;
-        error = nursery_spawn(nursery, 0, self(), &task, NULL);
+    const TaskOptions deeper = {.entry = depth > 0 ? nests : waits, .arg = (void *)(depth - 1)};
+    error = nursery_spawn(nursery, 0, self(), &deeper, NULL);
+    if (error == ENGINE_OK && depth > 0) {
+        error = nursery_spawn(nursery, 0, self(), &(TaskOptions){.entry = waits}, NULL);
     }
-    if (error != ENGINE_OK) {
+    if (depth == 5 || error != ENGINE_OK) {
+        task_yield(self());
         nursery_cancel(nursery, LAW_CANCEL_USER);
     }
     Ending ending = nursery_await(nursery, self());
     nursery_free(nursery, task_worker(self()));
-    return error != ENGINE_OK ? error : ending.kind == END_OK ? 0 : ending.code < 0 ? ending.code : -1;
+    bool refused_here = error != ENGINE_OK && error != ENGINE_CANCELLED && error != ENGINE_CLOSED;
+    return refused_here                                    ? error
+           : ending.kind == END_CANCELLED || depth == 5    ? (ending.kind == END_FAILED ? ending.code : 0)
+                                                           : ENGINE_CANCELLED;
 }
 
-/* The whole scenario. True if nothing was refused in a way that shows. */
+static int64_t
+cancels(void *arg)
+{
+    (void)arg;
+    return nests((void *)(intptr_t)5);
+}
+
+/* Paused, resumed, panicked, overflown: what ends in the middle gives its stack back. */
+static int64_t
+goes_wrong(void *arg)
+{
+    intptr_t number = (intptr_t)arg;
+    task_yield(self());
+    if (number % 2 == 0) {
+        (void)fiber_panic(-1);
+    }
+    return 0;
+}
+
+static int64_t
+disasters(void *arg)
+{
+    (void)arg;
+    const NurseryOptions options = {.budget = open_budget, .keep_going = true};
+    int64_t ended = family(&options, goes_wrong, 30, NULL);
+    return ended == -1 ? 0 : ended;
+}
+
+static int64_t (*const scenarios[])(void *) = {spawns, parks, timers, selecting, budgets, cancels, disasters};
+
+/* One scenario, from start to stop. True if nothing was refused in a way that shows. */
 static bool
-scenario(bool logical)
+play(int64_t (*scenario)(void *), bool logical)
 {
     const SchedulerOptions options = {.workers = 3, .seed = 1, .deterministic = logical, .budget = open_budget,
                                       .memory = &memory, .threads = &threads, .system = &kernel};
@@ -175,15 +308,19 @@ scenario(bool logical)
     }
     bool whole = false;
     int error = ENGINE_MEMORY;
-    channel = channel_make(&scheduler, sizeof(int64_t), 3);
     const NurseryOptions plain = {.budget = open_budget};
-    Nursery *nursery = channel == NULL ? NULL : nursery_open(&scheduler, NULL, &plain, &error);
+    channels[0] = channel_make(&scheduler, sizeof(int64_t), 3);
+    channels[1] = channels[0] == NULL ? NULL : channel_make(&scheduler, sizeof(int64_t), 0);
+    Nursery *nursery = channels[1] == NULL ? NULL : nursery_open(&scheduler, NULL, &plain, &error);
     if (nursery != NULL) {
-        channel_generation = load_u32(&channel->head.generation, RELAXED);
-        const TaskOptions task = {.entry = parent, .stack_bytes = 64 << 10};
+        for (int i = 0; i < 2; i++) {
+            generations[i] = load_u32(&channels[i]->head.generation, RELAXED);
+        }
+        const TaskOptions task = {.entry = scenario, .stack_bytes = 64 << 10};
         error = nursery_spawn(nursery, load_u32(&nursery->head.generation, RELAXED), NULL, &task, NULL);
         Ending ending = nursery_await(nursery, NULL);
         CHECK(ending.kind == END_OK || ending.kind == END_FAILED);
+        CHECK(ending.kind == END_OK || ending.code == ENGINE_MEMORY || ending.code == ENGINE_CANCELLED);
         whole = error == ENGINE_OK && ending.kind == END_OK;
         nursery_free(nursery, NULL);
     }
@@ -192,23 +329,37 @@ scenario(bool logical)
     return whole;
 }
 
+static bool
+play_refusing(int64_t (*scenario)(void *), bool logical, long at, bool all_later)
+{
+    atomic_store(&refuse_at, at);
+    atomic_store(&for_good, all_later);
+    atomic_store(&calls, 0);
+    bool whole = play(scenario, logical);
+    CHECK_EQUAL(atomic_load(&blocks), 0); /* nothing is left behind */
+    return whole;
+}
+
+static void
+every_refusal(void)
+{
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        for (int logical = 0; logical < 2; logical++) {
+            CHECK(play_refusing(scenarios[i], logical != 0, 0, false));
+            long all = atomic_load(&calls), shown = 0;
+            CHECK(all > 10);
+            for (long at = 1; at <= all + 3; at++) {
+                shown += !play_refusing(scenarios[i], logical != 0, at, false);
+                shown += !play_refusing(scenarios[i], logical != 0, at, true);
+            }
+            CHECK(shown > 5);
+        }
+    }
+}
+
 int
 main(void)
 {
-    for (int logical = 0; logical < 2; logical++) {
-        atomic_store(&refuse_at, 0);
-        atomic_store(&calls, 0);
-        CHECK(scenario(logical != 0));
-        CHECK_EQUAL(atomic_load(&blocks), 0);
-        long all = atomic_load(&calls), shown = 0;
-        CHECK(all > 20);
-        for (long at = 1; at <= all + 5; at++) {
-            atomic_store(&refuse_at, at);
-            atomic_store(&calls, 0);
-            shown += !scenario(logical != 0);
-            CHECK_EQUAL(atomic_load(&blocks), 0); /* nothing is left behind */
-        }
-        CHECK(shown > 5);
-    }
+    every_refusal();
     return finish();
 }

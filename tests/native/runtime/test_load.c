@@ -1,4 +1,5 @@
-/* Load: many parked tasks, many short ones, deep nests, many workers, storms. `--long` for the long forms. */
+/* Load: many parked tasks, many short ones, deep nests, many workers, storms. `--long`: a million parked, ten million spawned,
+ * 256 workers. */
 #include "rt.h"
 
 static bool is_long;
@@ -175,6 +176,47 @@ cancel_storm(uint32_t workers)
     janus_rt_shutdown();
 }
 
+/* 100,000 children that wait, all of them in one nursery, and one request. */
+static int64_t
+parks_till_told(void *channel)
+{
+    int64_t value;
+    return janus_channel_receive(channel, &value) == JANUS_CANCELLED ? JANUS_CANCELLED : -1;
+}
+
+static int64_t
+crowd_to_cancel(void *arg)
+{
+    Crowd *all = arg;
+    void *nursery = janus_nursery_create();
+    for (int64_t i = 0; i < all->count; i++) {
+        MUST(janus_nursery_spawn(parks_till_told, all->stop) == 0);
+    }
+    while (true) {
+        janus_statistics now;
+        MUST(janus_yield() == JANUS_OK && janus_rt_statistics(&now) == JANUS_OK);
+        if (now.parked >= (uint64_t)all->count) {
+            break;
+        }
+    }
+    MUST(janus_nursery_cancel_in(nursery) == JANUS_OK);
+    return janus_nursery_await_all() == JANUS_CANCELLED ? 0 : -1;
+}
+
+static void
+cancel_crowd(uint32_t workers)
+{
+    Crowd all = {NULL, NULL, FEW(100000)};
+    rt_up(workers);
+    all.stop = janus_channel_create_i64(0);
+    CHECK_EQUAL(rt_run(crowd_to_cancel, &all), JANUS_OK);
+    janus_statistics now = rt_statistics();
+    CHECK_EQUAL(now.cancelled, all.count);
+    CHECK_EQUAL(now.finished, all.count + 1);
+    janus_channel_destroy_i64(all.stop);
+    janus_rt_shutdown();
+}
+
 /* Lost and early wake-ups: pairs that wake each other all the time, on every worker, beside trees of tasks. */
 static int64_t
 ping(void *arg)
@@ -240,12 +282,13 @@ int
 main(int count, char **arguments)
 {
     is_long = count > 1 && strcmp(arguments[1], "--long") == 0;
-    const uint32_t workers[] = {1, 2, SANITIZE_ADDRESS || SANITIZE_THREAD ? 8 : 64};
+    const uint32_t workers[] = {1, 2, SANITIZE_ADDRESS || SANITIZE_THREAD ? 8 : is_long ? 256 : 64};
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
         parked(workers[i]);
         spawn_and_join(workers[i]);
         nesting(workers[i]);
         cancel_storm(workers[i]);
+        cancel_crowd(workers[i]);
         storm(workers[i]);
     }
     return finish();

@@ -1,0 +1,52 @@
+/* Requests to one task: see pause.h. */
+#include "engine/pause.h"
+
+#include "engine/scheduler.h"
+
+bool
+task_note_request(Task *task, uint32_t generation, uint32_t request)
+{
+    uint32_t noted = load_u32(&task->cancel, RELAXED);
+    for (;;) {
+        bool is_older = (int32_t)(noted - generation) < 0, is_pause = noted == generation + 1;
+        if (noted == request) {
+            return true;
+        }
+        if (!is_older && !(is_pause && request == generation)) {
+            return false;
+        }
+        if (cas_u32(&task->cancel, &noted, request, ACQ_REL)) {
+            return true;
+        }
+    }
+}
+
+int
+task_pause(Task *task, uint32_t generation)
+{
+    if (task_note_request(task, generation, generation + 1)) {
+        return ENGINE_OK;
+    }
+    return load_u32(&task->cancel, RELAXED) == generation ? ENGINE_CANCELLED : ENGINE_INVALID;
+}
+
+int
+task_resume(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
+{
+    uint32_t asked = generation + 1;
+    if (!cas_u32(&task->cancel, &asked, generation - 1, ACQ_REL)) {
+        return ENGINE_INVALID;
+    }
+    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
+    worker_wake(scheduler, worker, task, TO_READY, true);
+    return ENGINE_OK;
+}
+
+void
+task_stand_still(Task *self)
+{
+    task_need_stack(self);
+    while (task_paused(self) && !task_cancelled(self)) {
+        task_rest(self, REST_PAUSED);
+    }
+}

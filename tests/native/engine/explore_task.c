@@ -1,0 +1,284 @@
+/* The word of a task under the schedule explorer: every schedule of small programs in which one task waits, and others wake
+ * it, recharge it, pause it, or ask it to stop.
+ *
+ * The task is a word of steps, run by one or two workers; everybody else does one thing each:
+ *
+ *     a b    wait until flag a, or b, is set             A B    set the flag; wake the task if it has said that it waits
+ *     y      go to the back of the queue                 R      the same for flag a; also wakes it from its hold
+ *     h      hold until flag a is set (EXHAUSTED)        P      ask it to stand still, then let it go on
+ *     .      look whether it is to stand still, or stop  C      ask it to stop
+ *
+ * Only requests reach a task that has never waited: everybody else finds it in a queue or a list that it has entered.
+ *
+ * What is real: the word (task.h), the rest and its second look (loop.c), requests (pause.c, charge.c). What is played: the
+ * queue, which is one cell, and whoever switches stacks.
+ *
+ * Checked: there is never a second entry (E2); the task sees what its waker wrote, with loads that order nothing (E4); it
+ * sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends, in every schedule,
+ * and after a request to stop it does not go on waiting.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
+#endif
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/charge.c"
+#include "engine/loop.c"
+#include "engine/pause.c"
+#include "explore.h"
+#include "weakmem.h"
+
+bool explore_wait(const void *cell, uint64_t expected, bool timed);
+void explore_wake(const void *cell);
+
+enum { ENTRIES_NONE = 0, ENTRIES_ONE = 1, ENTRIES_CLOSED = 2 };
+enum { PLACE_EMPTY = 0, PLACE_WAITS = 1, PLACE_SET = 2 }; /* where a task says what it waits for */
+enum { GENERATION = 41 };
+
+static const char *steps, *others;
+static unsigned workers;
+static bool asymmetric;
+
+static Task task;
+static Nursery nursery;
+static Scheduler scheduler;
+static Worker host;
+static struct runner runner;
+static atomic_u32 flags[2], places[2], queue, written;
+static unsigned at, turns; /* the task's own: handed from worker to worker */
+static bool stopped, entered[2];
+
+static void
+setup(void)
+{
+    memset(&task, 0, sizeof task);
+    scheduler.idle.asymmetric = asymmetric;
+    host.scheduler = &scheduler;
+    runner.worker = &host;
+    task.fiber.runner = &runner;
+    task.nursery = &nursery;
+    init_u32(&nursery.state, LAW_NURSERY_OPEN);
+    init_u32(&task.head.generation, GENERATION);
+    init_u32(&task.cancel, GENERATION - 2); /* of its predecessor in the record */
+    init_u64(&task.word, 0);
+    task_word_begin(&task);
+    init_u32(&flags[0], 0);
+    init_u32(&flags[1], 0);
+    init_u32(&queue, ENTRIES_ONE);
+    init_u32(&written, 0);
+    init_u32(&places[0], PLACE_EMPTY);
+    init_u32(&places[1], PLACE_EMPTY);
+    explore_name(&task.word, "word");
+    explore_name(&task.cancel, "cancel");
+    explore_name(&flags[0], "flag a");
+    explore_name(&flags[1], "flag b");
+    explore_name(&queue, "queue");
+    explore_name(&written, "written");
+    at = turns = 0;
+    stopped = entered[0] = entered[1] = false;
+}
+
+static uint64_t
+shared(void)
+{
+    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1]);
+}
+
+/* For loop.c and charge.c: the one queue. */
+void
+worker_submit(Scheduler *ours, Worker *worker, Task *woken, WakeLane lane)
+{
+    (void)ours;
+    (void)worker;
+    (void)lane;
+    explore_require(woken == &task, "another task was woken");
+    explore_require(swap_u32(&queue, ENTRIES_ONE, ACQ_REL) == ENTRIES_NONE, "there are two entries");
+    explore_wake(&queue);
+}
+
+/* The task wants to wait, or to give way: from here on it is no longer this worker's. */
+static void
+leave_for(LawState state)
+{
+    turns += 1;
+    store_u32(&written, turns, RELAXED);
+    if (state == LAW_STATE_READY) {
+        after_yield(&task);
+    } else {
+        rest(&task, state, false);
+    }
+}
+
+/* Whether a flag is not set yet; then the task has said that it waits for it. */
+static bool
+must_wait(unsigned flag)
+{
+    uint32_t place = PLACE_EMPTY;
+    if (load_u32(&flags[flag], RELAXED) != 0) { /* after a wake that is enough (E4) */
+        return false;
+    }
+    if (entered[flag] || cas_u32(&places[flag], &place, PLACE_WAITS, ACQ_REL)) {
+        entered[flag] = true;
+        return true;
+    }
+    explore_require(load_u32(&places[flag], ACQUIRE) == PLACE_SET && load_u32(&flags[flag], RELAXED) == 1, "the play is wrong");
+    return false;
+}
+
+static void
+set(unsigned flag, bool from_hold)
+{
+    store_u32(&flags[flag], 1, RELAXED);
+    if (swap_u32(&places[flag], PLACE_SET, ACQ_REL) == PLACE_WAITS) {
+        worker_wake(&scheduler, NULL, &task, TO_READY, from_hold);
+    }
+}
+
+/* One turn. True: it has ended. */
+static bool
+runs(void)
+{
+    task_dispatched(&task, turns == 0);
+    explore_require(load_u32(&written, RELAXED) == turns, "the task does not see what it wrote itself");
+    for (; steps[at] != 0; at++) {
+        char step = steps[at];
+        if (task_asked(&task)) {
+            stopped = true;
+            return true;
+        }
+        if (step == 'y') {
+            at++;
+            leave_for(LAW_STATE_READY);
+            return false;
+        }
+        if (step == '.' && task_paused(&task)) {
+            leave_for(LAW_STATE_PAUSED);
+            return false;
+        }
+        if ((step == 'a' || step == 'b' || step == 'h') && must_wait(step == 'b')) {
+            leave_for(step == 'h' ? LAW_STATE_EXHAUSTED : LAW_STATE_BLOCKED);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+work(void)
+{
+    for (;;) {
+        uint32_t one = ENTRIES_ONE;
+        explore_state(1);
+        if (!cas_u32(&queue, &one, ENTRIES_NONE, ACQ_REL)) {
+            if (one == ENTRIES_CLOSED) {
+                return;
+            }
+            explore_wait(&queue, ENTRIES_NONE, false);
+        } else if (runs()) {
+            task_word_end(&task, stopped ? LAW_OUTCOME_CANCELLED : LAW_OUTCOME_OK);
+            explore_require(swap_u32(&queue, ENTRIES_CLOSED, ACQ_REL) == ENTRIES_NONE, "an entry of a task that has ended");
+            for (unsigned i = 1; i < workers; i++) {
+                explore_wake(&queue);
+            }
+            return;
+        }
+    }
+}
+
+static void
+body(unsigned thread)
+{
+    if (thread < workers) {
+        work();
+        return;
+    }
+    switch (others[thread - workers]) {
+    case 'A':
+    case 'B':
+        set(others[thread - workers] == 'B', false);
+        break;
+    case 'R':
+        set(0, true);
+        break;
+    case 'P':
+        if (task_pause(&task, GENERATION) == ENGINE_OK) {
+            (void)task_resume(&scheduler, NULL, &task, GENERATION);
+        }
+        break;
+    default:
+        task_ask(&scheduler, NULL, &task, GENERATION);
+        break;
+    }
+}
+
+static void
+finish(void)
+{
+    explore_require(load_u32(&queue, RELAXED) == ENTRIES_CLOSED, "the task has not ended");
+    explore_require(stopped || steps[at] == 0, "the task has ended too early");
+    explore_require(!stopped || strchr(others, 'C') != NULL, "it stopped, and nobody had asked");
+    explore_require(task_state(&task) == LAW_STATE_DONE, "its word does not say so");
+}
+
+static void
+check(unsigned worker_count, const char *what, const char *whom, uint64_t random_runs)
+{
+    char name[80];
+    for (int light = 0; light < 2; light++) {
+        steps = what;
+        others = whom;
+        workers = worker_count;
+        asymmetric = light != 0;
+        snprintf(name, sizeof name, "%u: %s | %s%s", worker_count, what, whom, light ? " asymmetric" : "");
+        ExploreProgram explored = {.name = name, .threads = worker_count + (unsigned)strlen(whom), .setup = setup,
+                                   .thread = body, .shared = shared, .finish = finish};
+        if (random_runs == 0) {
+            explore_check_all(&explored);
+        } else {
+            explore_check_random(&explored, random_runs, 4);
+        }
+    }
+}
+
+static void
+test(bool long_form)
+{
+    check(1, "a", "A", 0);
+    check(1, "ab", "AB", 0);
+    check(1, "ayb", "AB", 0);
+    check(2, "a", "A", 0);
+    check(2, "ya", "A", 0);
+    check(1, "h", "R", 0);
+    check(1, "hb", "RB", 0); /* a wake is no recharge, and is not lost for what comes after the hold */
+    check(1, "a", "C", 0);
+    check(1, "h", "C", 0);
+    check(2, "a", "C", 0);
+    check(1, "..", "P", 0);
+    check(2, ".", "P", 0);
+    if (long_form) {
+        check(2, "aybya", "AB", 0);
+        check(2, "yab", "AB", 0);
+        check(1, "ya", "AC", 0);
+        check(1, "a", "PC", 0);
+        check(1, ".a", "PC", 0);
+        check(1, ".a.", "PA", 0);
+        check(2, ".y.", "PC", 0);
+        check(2, "hb", "RC", 0);
+        check(1, "a.b", "ABP", 0);
+        check(1, "ab", "ABC", 0);
+    }
+    uint64_t runs_made = long_form ? 300000 : 5000;
+    check(2, "aybyayb", "AB", runs_made);
+    check(1, "ya", "AC", runs_made);
+    check(1, "a", "PC", runs_made);
+    check(2, ".a.yy.", "PA", runs_made);
+    check(1, "h.yab.", "RBP", runs_made);
+}
+
+int
+main(int argc, char **argv)
+{
+    return explore_main(argc, argv, test);
+}
