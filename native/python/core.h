@@ -330,9 +330,9 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
-    PyObject *reason_fields[3], *outcome_fields[4]; /* names of the fields of CancelReason and Outcome, in order */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
+    Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     bool adopted;
     bool contexts_comparable; /* see context.c */
 } State;
@@ -388,7 +388,8 @@ State *state_left(PyTypeObject *type); /* of this very type, in a destructor; NU
 PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
 bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
 /* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
-PyObject *frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n);
+PyObject *frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n);
+PyObject *frozen_field(PyObject *thing, Py_ssize_t slot); /* of such an object; new reference, or NULL with an exception */
 PyObject *law_told(PyObject *law, const char *name);     /* what `adopt` was given by this name; borrowed, or NULL with an exception */
 PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n); /* a function of the Python side */
 
@@ -512,6 +513,14 @@ int cancel_pause_cleanup(Kernel *k, Task *task);
 int cancel_resume_cleanup(Kernel *k, Task *task);
 int cancel_end_cleanup(Kernel *k, Task *task);
 PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by); /* borrows both */
+/* The reason in a Cancelled, as its property says it; borrowed, and NULL if there is none. */
+static inline PyObject *
+cancelled_reason(PyObject *error)
+{
+    PyObject *args = ((PyBaseExceptionObject *)error)->args;
+    bool has = args != NULL && PyTuple_GET_SIZE(args) > 0 && PyTuple_GET_ITEM(args, 0) != Py_None;
+    return has ? PyTuple_GET_ITEM(args, 0) : NULL;
+}
 
 /* ---- kernel.c: families, ends, time */
 extern PyType_Spec kernel_spec;
