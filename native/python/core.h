@@ -206,6 +206,9 @@ typedef struct RequestVT {
     int (*enlist)(Kernel *, Request *, PyObject *who);     /* who: a Task that waits bare, or an Entry */
     int (*enlisted)(Kernel *, Request *);                  /* or NULL */
     int (*delist)(Kernel *, Request *, PyObject *who);
+    /* The kernel in which `take` would succeed here and now; borrowed. NULL: it might have to wait, or be refused, or
+     * nobody knows. A NULL in the table: it is never asked. */
+    Kernel *(*at_hand)(const Request *);
 } RequestVT;
 
 struct Request {
@@ -305,6 +308,7 @@ struct Kernel {
     PyObject *revoked;       /* the registry's set of revoked serials */
     PyObject *default_spawns;/* int or None */
     bool inherit;
+    bool answers;            /* a poll is on, and what it awaits may be answered on the spot: see request.c */
     unsigned long thread;    /* where it runs, as threading.get_ident says; 0: nobody said */
 };
 
@@ -333,6 +337,7 @@ typedef struct State {
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;
     bool contexts_comparable; /* see context.c */
 } State;

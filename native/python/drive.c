@@ -296,7 +296,9 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
 {
     for (;;) {
         if (thing == NULL) {
+            self->kernel->answers = self->meter == NULL;
             PySendResult status = (self->meter == NULL ? resume : resume_metered)(self, task, value, error, &thing);
+            self->kernel->answers = false;
             value = error = NULL;
             if (status == PYGEN_RETURN) {
                 int failed = returned(self, task, thing);
@@ -371,7 +373,11 @@ poll(Driver *self, Task *task)
         PyErr_NoMemory();
         return raised(self, task);
     }
-    return run(self, task, value, error, retry);
+    State *st = self->kernel->st;
+    st->polls += 1;
+    int failed = run(self, task, value, error, retry);
+    st->polls -= 1;
+    return failed;
 }
 
 /* ---- the face */
