@@ -217,7 +217,7 @@ law_pool_mint(LawPool *pool, int64_t amount)
 }
 
 /* Give everything back to the parent. Sub-pools must have been closed before. What would make the parent hold more
- * than a word can counts as spent there, and what an open one has spent stays at the largest number. */
+ * than UNITS_MAX counts as spent there, and what an open one has spent stays at the largest number. */
 static inline void
 law_pool_close(LawPool *pool)
 {
@@ -231,7 +231,7 @@ law_pool_close(LawPool *pool)
         parent->spent = pool->spent > UINT64_MAX - parent->spent ? UINT64_MAX : parent->spent + pool->spent;
     }
     else {
-        int64_t room = INT64_MAX - parent->left, kept = left < room ? left : room;
+        int64_t room = parent->left < LAW_UNITS_MAX ? LAW_UNITS_MAX - parent->left : 0, kept = left < room ? left : room;
         parent->left += kept;
         parent->spent += pool->spent + (uint64_t)(left - kept);
         parent->granted += pool->minted;

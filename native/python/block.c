@@ -1,8 +1,9 @@
 /* `async with nursery() as n`: opening, and leaving in order. After nursery.py.
  *
- * The block is the request that opens its nursery. Leaving it well (no error, the owner itself) is here: `Leaving` is what
- * the `async with` awaits, and waits for the children without a frame of its own. As soon as anything is thrown at
- * it, or the block ends in an error, the Python method takes over: there is one account of the rare ways, and it is that.
+ * The block is the request that opens its nursery. Leaving it well or because of a cancellation, by the owner itself, is
+ * here: `Leaving` is what the `async with` awaits, and waits for the children without a frame of its own. So a tower of
+ * a thousand blocks is cancelled without a coroutine per storey. As soon as anything else is thrown at it, or the block
+ * ends in an error, the Python method takes over: there is one account of the rare ways, and it is that.
  */
 
 #include "core.h"
@@ -25,8 +26,10 @@ typedef struct NurseryBlock {
 typedef struct Leaving {
     PyObject_HEAD
     NurseryBlock *block;
-    PyObject *join;  /* what is yielded while children live */
-    PyObject *rest;  /* the coroutine that took over; or NULL */
+    PyObject *join;    /* what is yielded while children live */
+    PyObject *error;   /* the Cancelled that the block ended in; NULL: it ended well */
+    PyObject *passing; /* a Cancelled that is meant for something further out; or NULL */
+    PyObject *rest;    /* the coroutine that took over; or NULL */
     bool over;
 } Leaving;
 
@@ -92,16 +95,18 @@ block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 
 /* ---- leaving */
 
-/* Every child has ended: the end of the block. None, or what its children failed with. */
-static PyObject *
-leave_now(NurseryBlock *self)
+/* Every child has ended: the end of the nursery. 0, or -1 with what its children failed with. */
+static int
+end_now(NurseryBlock *self)
 {
     Nursery *record = self->record;
     if (record->failures == NULL || PyList_GET_SIZE(record->failures) == 0) {
-        return k_end_nursery(self->kernel, record) < 0 ? NULL : Py_NewRef(Py_False);
+        return k_end_nursery(self->kernel, record);
     }
     PyObject *args[] = {(PyObject *)self->kernel, (PyObject *)record};
-    return law_call(self->kernel->st, "end_failed", args, 2); /* raises the group */
+    PyObject *none = law_call(self->kernel->st, "end_failed", args, 2); /* raises the group */
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
 }
 
 /* The coroutine of the Python side that leaves the block, whatever happened. */
@@ -111,8 +116,9 @@ leave_in_python(NurseryBlock *self, PyObject *error)
     return PyObject_CallMethod((PyObject *)self, "_leave", "O", error);
 }
 
+/* What waits for the children of a block that ended well or, if it is not NULL, in the cancellation `error`. */
 static Leaving *
-leaving_new(NurseryBlock *block)
+leaving_new(NurseryBlock *block, PyObject *error)
 {
     State *st = block->kernel->st;
     Leaving *self = PyObject_GC_New(Leaving, st->Leaving);
@@ -120,7 +126,10 @@ leaving_new(NurseryBlock *block)
         return NULL;
     }
     self->block = (NurseryBlock *)Py_NewRef((PyObject *)block);
+    bool further = error != NULL && cancelled_reason(error) != block->record->scope->reason;
     self->join = self->rest = NULL;
+    self->error = Py_XNewRef(error);
+    self->passing = further ? Py_NewRef(error) : NULL;
     self->over = false;
     PyObject_GC_Track((PyObject *)self);
     return self;
@@ -135,16 +144,41 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     }
     Kernel *k = self->kernel;
     Task *owner = self->record->owner;
-    if (args[1] != Py_None || k->current != owner || owner->cut || self->record->gate != NULL) {
+    PyObject *error = args[1] == Py_None ? NULL : args[1];
+    bool usual = error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled;
+    if (!usual || k->current != owner || owner->cut || self->record->gate != NULL) {
         return leave_in_python(self, args[1]);
     }
     if (k_close_nursery(k, self->record) < 0) {
         return NULL;
     }
-    return (PyObject *)leaving_new(self);
+    return (PyObject *)leaving_new(self, error);
 }
 
 /* ---- Leaving: what `async with` awaits */
+
+/* Wait for the children, or end the block: whether its cancellation ends here, or the one that passes. */
+static PySendResult
+leaving_goes_on(Leaving *self, PyObject **result)
+{
+    Nursery *record = self->block->record;
+    if (!law_queue_empty(&record->children)) {
+        if (self->join == NULL && (self->join = join_new(self->block->kernel->st, record)) == NULL) {
+            return PYGEN_ERROR;
+        }
+        return request_send(self->join, Py_None, result);
+    }
+    self->over = true;
+    if (end_now(self->block) < 0) {
+        return PYGEN_ERROR;
+    }
+    if (self->passing != NULL && self->passing != self->error) {
+        PyErr_SetObject((PyObject *)Py_TYPE(self->passing), self->passing);
+        return PYGEN_ERROR;
+    }
+    *result = PyBool_FromLong(self->error != NULL && self->passing == NULL);
+    return PYGEN_RETURN;
+}
 
 static PySendResult
 leaving_send(Leaving *self, PyObject *sent, PyObject **result)
@@ -159,16 +193,7 @@ leaving_send(Leaving *self, PyObject *sent, PyObject **result)
     if (sent != Py_None) {
         Py_DECREF(resumed_with(sent));
     }
-    Nursery *record = self->block->record;
-    if (law_queue_empty(&record->children)) {
-        self->over = true;
-        *result = leave_now(self->block);
-        return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
-    }
-    if (self->join == NULL && (self->join = join_new(self->block->kernel->st, record)) == NULL) {
-        return PYGEN_ERROR;
-    }
-    return request_send(self->join, Py_None, result);
+    return leaving_goes_on(self, result);
 }
 
 /* A send or a throw as a call: the end is a StopIteration. */
@@ -196,7 +221,8 @@ leaving_next(Leaving *self)
     return leaving_py_send(self, Py_None);
 }
 
-/* Something is thrown at the wait: from here on Python leaves the block. */
+/* Something is thrown at the wait: a cancellation passes when the children have ended; from anything else on, Python
+ * leaves the block. */
 static PyObject *
 leaving_throw(Leaving *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -209,12 +235,17 @@ leaving_throw(Leaving *self, PyObject *const *args, Py_ssize_t n)
         Py_DECREF(thrown);
         return next;
     }
+    PyObject *result = NULL;
+    if (!self->over && (PyObject *)Py_TYPE(thrown) == self->block->kernel->st->Cancelled) {
+        Py_XSETREF(self->passing, thrown);
+        PySendResult went = leaving_goes_on(self, &result);
+        return as_iteration(went, result);
+    }
     self->rest = PyObject_CallMethod((PyObject *)self->block, "_interrupted", "O", thrown);
     Py_DECREF(thrown);
     if (self->rest == NULL) {
         return NULL;
     }
-    PyObject *result = NULL;
     PySendResult status = PyIter_Send(self->rest, Py_None, &result);
     return as_iteration(status, result);
 }
@@ -241,6 +272,8 @@ leaving_traverse(Leaving *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->block);
     Py_VISIT(self->join);
+    Py_VISIT(self->error);
+    Py_VISIT(self->passing);
     Py_VISIT(self->rest);
     return 0;
 }
@@ -250,6 +283,8 @@ leaving_clear(Leaving *self)
 {
     Py_CLEAR(self->block);
     Py_CLEAR(self->join);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->passing);
     Py_CLEAR(self->rest);
     return 0;
 }

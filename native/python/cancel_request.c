@@ -80,14 +80,26 @@ PyObject *
 cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by)
 {
     PyObject *values[] = {st->cancel_kinds[kind], detail, by};
-    return frozen_new(st->CancelReason, st->reason_fields, values, 3);
+    return frozen_new(st->CancelReason, st->reason_slots, values, 3);
+}
+
+enum { REASON_KIND = 0, REASON_DETAIL = 1 };
+
+/* A field of a reason; new reference, or NULL with an exception set. */
+static PyObject *
+field_of(State *st, PyObject *reason, int field)
+{
+    if ((PyObject *)Py_TYPE(reason) == st->CancelReason) {
+        return frozen_field(reason, st->reason_slots[field]);
+    }
+    return PyObject_GetAttrString(reason, field == REASON_KIND ? "kind" : "detail");
 }
 
 /* The kind of a reason. 0, or -1 with an exception set. One that is none of ours counts as the user's. */
 static int
 kind_of(State *st, PyObject *reason, LawCancelKind *kind)
 {
-    PyObject *member = PyObject_GetAttrString(reason, "kind");
+    PyObject *member = field_of(st, reason, REASON_KIND);
     if (member == NULL) {
         return -1;
     }
@@ -114,7 +126,7 @@ why_for_children(State *st, Nursery *nursery, PyObject *reason, bool at_home)
     PyObject *why = NULL, *detail = NULL;
     PyObject *by = nursery->owner != NULL ? PyLong_FromUnsignedLongLong(nursery->owner->id) : NOTHING;
     if (law_kind_inherited(kind)) {
-        detail = PyObject_GetAttrString(reason, "detail");
+        detail = field_of(st, reason, REASON_DETAIL);
     } else {
         PyObject *name = nursery_name(nursery);
         detail = name != NULL ? PyUnicode_FromFormat("%S is cancelled (%S)", name, reason) : NULL;

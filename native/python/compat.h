@@ -34,7 +34,7 @@ PyErr_GetRaisedException(void)
 static inline void
 PyErr_SetRaisedException(PyObject *error)
 {
-    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, NULL);
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(error)), error, PyException_GetTraceback(error));
 }
 #endif
 

@@ -206,6 +206,9 @@ typedef struct RequestVT {
     int (*enlist)(Kernel *, Request *, PyObject *who);     /* who: a Task that waits bare, or an Entry */
     int (*enlisted)(Kernel *, Request *);                  /* or NULL */
     int (*delist)(Kernel *, Request *, PyObject *who);
+    /* The kernel in which `take` would succeed here and now; borrowed. NULL: it might have to wait, or be refused, or
+     * nobody knows. A NULL in the table: it is never asked. */
+    Kernel *(*at_hand)(const Request *);
 } RequestVT;
 
 struct Request {
@@ -305,6 +308,7 @@ struct Kernel {
     PyObject *revoked;       /* the registry's set of revoked serials */
     PyObject *default_spawns;/* int or None */
     bool inherit;
+    bool answers;            /* a poll is on, and what it awaits may be answered on the spot: see request.c */
     unsigned long thread;    /* where it runs, as threading.get_ident says; 0: nobody said */
 };
 
@@ -330,9 +334,10 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
-    PyObject *reason_fields[3], *outcome_fields[4]; /* names of the fields of CancelReason and Outcome, in order */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
+    Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;
     bool contexts_comparable; /* see context.c */
 } State;
@@ -388,7 +393,8 @@ State *state_left(PyTypeObject *type); /* of this very type, in a destructor; NU
 PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
 bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
 /* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
-PyObject *frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n);
+PyObject *frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n);
+PyObject *frozen_field(PyObject *thing, Py_ssize_t slot); /* of such an object; new reference, or NULL with an exception */
 PyObject *law_told(PyObject *law, const char *name);     /* what `adopt` was given by this name; borrowed, or NULL with an exception */
 PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n); /* a function of the Python side */
 
@@ -512,6 +518,14 @@ int cancel_pause_cleanup(Kernel *k, Task *task);
 int cancel_resume_cleanup(Kernel *k, Task *task);
 int cancel_end_cleanup(Kernel *k, Task *task);
 PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by); /* borrows both */
+/* The reason in a Cancelled, as its property says it; borrowed, and NULL if there is none. */
+static inline PyObject *
+cancelled_reason(PyObject *error)
+{
+    PyObject *args = ((PyBaseExceptionObject *)error)->args;
+    bool has = args != NULL && PyTuple_GET_SIZE(args) > 0 && PyTuple_GET_ITEM(args, 0) != Py_None;
+    return has ? PyTuple_GET_ITEM(args, 0) : NULL;
+}
 
 /* ---- kernel.c: families, ends, time */
 extern PyType_Spec kernel_spec;

@@ -48,21 +48,11 @@ static int
 raised(Driver *self, Task *task)
 {
     PyObject *error = PyErr_GetRaisedException();
-    int failed = -1;
-    if ((PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled) {
-        PyObject *args = ((PyBaseExceptionObject *)error)->args; /* the reason, alone: see errors.py */
-        if (args != NULL && PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) != Py_None) {
-            PyObject *reason = Py_NewRef(PyTuple_GET_ITEM(args, 0));
-            failed = k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL);
-            Py_DECREF(reason);
-        }
-        else {
-            failed = method(self, "_raised", (PyObject *)task, error);
-        }
-    }
-    else {
-        failed = method(self, "_raised", (PyObject *)task, error);
-    }
+    bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
+    PyObject *reason = usual ? Py_XNewRef(cancelled_reason(error)) : NULL;
+    int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
+                                : method(self, "_raised", (PyObject *)task, error);
+    Py_XDECREF(reason);
     Py_DECREF(error);
     return failed < 0 ? -1 : 0;
 }
@@ -306,7 +296,9 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
 {
     for (;;) {
         if (thing == NULL) {
+            self->kernel->answers = self->meter == NULL;
             PySendResult status = (self->meter == NULL ? resume : resume_metered)(self, task, value, error, &thing);
+            self->kernel->answers = false;
             value = error = NULL;
             if (status == PYGEN_RETURN) {
                 int failed = returned(self, task, thing);
@@ -381,7 +373,11 @@ poll(Driver *self, Task *task)
         PyErr_NoMemory();
         return raised(self, task);
     }
-    return run(self, task, value, error, retry);
+    State *st = self->kernel->st;
+    st->polls += 1;
+    int failed = run(self, task, value, error, retry);
+    st->polls -= 1;
+    return failed;
 }
 
 /* ---- the face */

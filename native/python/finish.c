@@ -37,7 +37,7 @@ outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
     PyObject *what = content ? content : Py_None;
     PyObject *fields[] = {k->st->kinds[kind], ok ? what : Py_None, failed ? what : Py_None,
                           ok || failed ? Py_None : what};
-    return frozen_new(k->st->Outcome, k->st->outcome_fields, fields, 4);
+    return frozen_new(k->st->Outcome, k->st->outcome_slots, fields, 4);
 }
 
 /* The Outcome of the DONE task as the law in Python would make it of what it came to; kept. Borrowed. */

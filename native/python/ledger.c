@@ -52,22 +52,43 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
     return BILL_REFUSED;
 }
 
+/* Whether a pool can pay, and neither its count nor that of the task saturates. */
+static inline bool
+affords(const LawPool *pool, int64_t spent, int64_t amount)
+{
+    return law_can_pay(pool->left, amount) && pool->spent < (uint64_t)LAW_UNITS_MAX - (uint64_t)amount
+           && spent < LAW_UNITS_MAX - amount;
+}
+
+static inline void
+pay(LawPool *pool, int64_t *spent, int64_t amount)
+{
+    pool->spent += (uint64_t)amount;
+    pool->left -= pool->left == LAW_OPEN ? 0 : amount;
+    *spent += amount;
+}
+
 bool
 k_paid_at_once(Kernel *k, Task *task, const LawCost *cost)
 {
-    if (cost->n != 1 || cost->component[0] != LAW_OPS || task->turn_left <= 0 || k->observer != NULL
+    if (cost->n == 0 || cost->n > 2 || cost->component[0] != LAW_OPS || task->turn_left <= 0 || k->observer != NULL
         || task_cleanup_left(task) >= 0) {
         return false;
     }
-    LawPool *pool = &pool_of(task->terms->pools, LAW_OPS)->account;
+    LawPool *ops = &pool_of(task->terms->pools, LAW_OPS)->account;
     int64_t amount = cost->amount[0];
-    if (!law_can_pay(pool->left, amount) || pool->spent >= (uint64_t)LAW_UNITS_MAX - (uint64_t)amount
-        || task->ops_spent >= LAW_UNITS_MAX - amount || amount > INT32_MAX / 2) {
+    if (amount > INT32_MAX / 2 || !affords(ops, task->ops_spent, amount)) {
         return false;
     }
-    pool->spent += (uint64_t)amount;
-    pool->left -= pool->left == LAW_OPEN ? 0 : amount;
-    task->ops_spent += amount;
+    if (cost->n == 2) { /* a message costs an op and a channel op */
+        LawPool *pool = &pool_of(task->terms->pools, cost->component[1])->account;
+        int64_t *spent = task->more != NULL ? &task->more->spent[cost->component[1]] : NULL;
+        if (spent == NULL || !affords(pool, *spent, cost->amount[1])) {
+            return false;
+        }
+        pay(pool, spent, cost->amount[1]);
+    }
+    pay(ops, &task->ops_spent, amount);
     task->turn_left -= (int32_t)amount;
     return true;
 }

@@ -115,23 +115,54 @@ law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
     return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, NULL);
 }
 
+static PyObject **
+slot_at(PyObject *thing, Py_ssize_t slot)
+{
+    return (PyObject **)(void *)((char *)thing + slot);
+}
+
 PyObject *
-frozen_new(PyObject *kind, PyObject *const *names, PyObject *const *values, int n)
+frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n)
 {
     PyObject *made = PyType_GenericNew((PyTypeObject *)kind, NULL, NULL);
     for (int i = 0; made != NULL && i < n; i++) {
-        if (PyObject_GenericSetAttr(made, names[i], values[i]) < 0) { /* past the __setattr__ that says no */
-            Py_CLEAR(made);
-        }
+        *slot_at(made, slots[i]) = Py_NewRef(values[i]); /* past the __setattr__ that says no */
     }
     return made;
 }
 
+PyObject *
+frozen_field(PyObject *thing, Py_ssize_t slot)
+{
+    PyObject *value = *slot_at(thing, slot);
+    if (value == NULL) { /* made without its __init__ */
+        PyErr_Format(PyExc_AttributeError, "a field of %R is not set", (PyObject *)Py_TYPE(thing));
+    }
+    return Py_XNewRef(value);
+}
+
 /* ---- adopting the law */
 
-/* The names of the fields of a dataclass, which must be as many as C fills. */
+/* Where a class with slots keeps one of them; -1 with an exception set if it does not. */
+static Py_ssize_t
+slot_of(PyObject *kind, PyObject *name)
+{
+    Py_ssize_t slot = -1;
+    PyObject *member = PyObject_GetAttr(kind, name);
+    if (member != NULL && Py_IS_TYPE(member, &PyMemberDescr_Type)) {
+        const PyMemberDef *def = ((PyMemberDescrObject *)member)->d_member;
+        slot = def->type == T_OBJECT_EX ? def->offset : -1;
+    }
+    Py_XDECREF(member);
+    if (slot < 0) {
+        PyErr_Format(PyExc_SystemError, "bursar._native does not find the slot %R of %R", name, kind);
+    }
+    return slot;
+}
+
+/* The slots of the fields of a dataclass, which must be as many as C fills. */
 static int
-adopt_fields(PyObject *kind, PyObject **into, Py_ssize_t n)
+adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
 {
     PyObject *names = PyObject_GetAttrString(kind, "__match_args__");
     if (names == NULL || !PyTuple_Check(names) || PyTuple_GET_SIZE(names) != n) {
@@ -140,7 +171,10 @@ adopt_fields(PyObject *kind, PyObject **into, Py_ssize_t n)
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        Py_XSETREF(into[i], Py_NewRef(PyTuple_GET_ITEM(names, i)));
+        if ((into[i] = slot_of(kind, PyTuple_GET_ITEM(names, i))) < 0) {
+            Py_DECREF(names);
+            return -1;
+        }
     }
     Py_DECREF(names);
     return 0;
@@ -203,7 +237,7 @@ adopt(PyObject *module, PyObject *law)
         || adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
         return NULL;
     }
-    if (adopt_fields(st->CancelReason, st->reason_fields, 3) < 0 || adopt_fields(st->Outcome, st->outcome_fields, 4) < 0) {
+    if (adopt_fields(st->CancelReason, st->reason_slots, 3) < 0 || adopt_fields(st->Outcome, st->outcome_slots, 4) < 0) {
         return NULL;
     }
     Py_XSETREF(st->bill_paid, bills[0]);
@@ -376,7 +410,7 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(reason_fields), MEMBERS(outcome_fields), MEMBERS(checkpoint),
+    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(checkpoint),
 };
 
 static PyObject **

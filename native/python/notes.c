@@ -205,10 +205,12 @@ note_nursery_opened(Kernel *k, Nursery *nursery, PyObject *budget)
 static bool
 read_reason(State *st, PyObject *reason, uint64_t *cause, uint64_t *by, PyObject **detail)
 {
-    Py_INCREF(reason); /* R3 */
-    PyObject *kind = PyObject_GetAttr(reason, st->reason_fields[0]);
-    *detail = PyObject_GetAttr(reason, st->reason_fields[1]);
-    PyObject *who = PyObject_GetAttr(reason, st->reason_fields[2]);
+    if ((PyObject *)Py_TYPE(reason) != st->CancelReason) {
+        return false;
+    }
+    PyObject *kind = frozen_field(reason, st->reason_slots[0]);
+    *detail = frozen_field(reason, st->reason_slots[1]);
+    PyObject *who = frozen_field(reason, st->reason_slots[2]);
     *cause = LAW_CANCEL_KINDS;
     for (unsigned i = 0; i < LAW_CANCEL_KINDS; i++) {
         *cause = st->cancel_kinds[i] == kind ? i : *cause;
@@ -218,7 +220,6 @@ read_reason(State *st, PyObject *reason, uint64_t *cause, uint64_t *by, PyObject
     bool known = *cause < LAW_CANCEL_KINDS && id >= -1 && *detail != NULL && !PyErr_Occurred();
     Py_XDECREF(kind);
     Py_XDECREF(who);
-    Py_DECREF(reason);
     if (!known) {
         PyErr_Clear();
         Py_CLEAR(*detail);

@@ -164,6 +164,13 @@ receive_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
     return 0;
 }
 
+static Kernel *
+receive_at_hand(const Request *request)
+{
+    const End *end = ((const Receive *)request)->end;
+    return end->open && end->channel->buffer.length > 0 ? end->channel->kernel : NULL;
+}
+
 static const RequestVT receive_vt = {
     .cost = LAW_ROW_CHANNEL,
     .ready = receive_ready,
@@ -171,6 +178,7 @@ static const RequestVT receive_vt = {
     .enlist = receive_enlist,
     .enlisted = receive_enlisted,
     .delist = receive_delist,
+    .at_hand = receive_at_hand,
 };
 
 static PyObject *

@@ -118,12 +118,21 @@ send_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
     return 0;
 }
 
+static Kernel *
+send_at_hand(const Request *request)
+{
+    const End *end = ((const Send *)request)->end;
+    bool can = end->open && end->channel->receive_ends > 0 && channel_room(end->channel) > 0;
+    return can ? end->channel->kernel : NULL;
+}
+
 static const RequestVT send_vt = {
     .cost = LAW_ROW_CHANNEL,
     .ready = send_ready,
     .take = send_take,
     .enlist = send_enlist,
     .delist = send_delist,
+    .at_hand = send_at_hand,
 };
 
 static PyObject *

@@ -207,7 +207,7 @@ task_outcome(State *st, Task *self)
         PyObject *error = failed ? content : Py_None;
         PyObject *reason = self->kind != LAW_OUTCOME_OK && !failed ? content : Py_None;
         PyObject *fields[] = {st->kinds[self->kind], value, error, reason};
-        PyObject *made = frozen_new(st->Outcome, st->outcome_fields, fields, 4);
+        PyObject *made = frozen_new(st->Outcome, st->outcome_slots, fields, 4);
         if (made == NULL) {
             return NULL;
         }

@@ -33,7 +33,11 @@ class _Enter(Request[tuple[Kernel, Block]]):
         kernel.note("scope_opened", task, block)
         if self._timeout_ns is not None:
             deadline_ns = kernel.now_ns + self._timeout_ns
-            block.timer = kernel.timers.arm(deadline_ns, TimerKind.DEADLINE, task, block)
+            try:
+                block.timer = kernel.timers.arm(deadline_ns, TimerKind.DEADLINE, task, block)
+            except BaseException:  # no memory: nobody would leave a block that was never entered
+                kernel.leave_scope(block)
+                raise
         return kernel, block
 
 

@@ -103,9 +103,14 @@ class Select(Request[Selected]):
         if self._default is not NO_DEFAULT:
             return Selected(-1, self._default)
         entries = [_Case(task, case, i) for i, case in enumerate(self._cases)]
-        for entry in entries:
-            entry.operation.enlist(kernel, entry)
-        kernel.blocked(task, _AnyOf(task, entries))
+        wait = _AnyOf(task, entries)
+        try:
+            for entry in entries:
+                entry.operation.enlist(kernel, entry)
+        except BaseException:  # no memory: a task that goes on stands in no queue
+            wait.withdraw(kernel)
+            raise
+        kernel.blocked(task, wait)
         for case in self._cases:
             case.enlisted(kernel)
         return SUSPENDED

@@ -124,15 +124,20 @@ class Semaphore(_Shared):
         return permit
 
     def take_back(self, permit: HeldPermit) -> None:
-        """A permit was released: it goes to whoever waits longest, or back into the store."""
+        """A permit was released: it goes to whoever waits longest, or back into the store.
+
+        Without memory for the new one it stays in store, and goes to whoever waits with the next.
+        """
         if self._holders.pop(permit, self) is self:
             return  # for want of memory it was never handed out
-        if self.waiters:
+        self._value += 1
+        while self._value and self.waiters:
             assert self.kernel is not None, "only a bound object has waiters"
-            wait = self.waiters.take_oldest()
-            wait.answer(self.kernel, self.give(self.kernel, wait.task))
-        else:
-            self._value += 1
+            wait = self.waiters.oldest()
+            new = self.give(self.kernel, wait.task)
+            self.waiters.leave(wait)
+            self._value -= 1
+            wait.answer(self.kernel, new)
 
     def permits(self) -> Iterable[HeldPermit]:
         """Those that are out, oldest first."""

@@ -592,3 +592,12 @@ def test_refunds_keep_the_books_of_a_line_of_pools(moves):
         line[live].close()
         live -= 1
     assert (root.left, root.spent, root.lent) == (1_000, 0, 0)
+
+
+def test_a_pool_never_holds_more_than_can_be_counted():
+    (pool, *_) = root_pools(Budget(ops=UNITS_MAX))
+    child = pool.lend(0)
+    child.mint(10)
+    child.close()
+    assert (pool.left, pool.spent, pool.minted) == (UNITS_MAX, 10, 10), "what is too much counts as spent"
+    assert pool.granted == pool.left + pool.spent + pool.lent, "B1"

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import bursar
 from bursar import Budget, CapabilityDenied, CapEntropy, CapIO, CapSpawn, CapTimer
+from bursar.hosts.pump import BURST_MAX
 from bursar.law.capability import require
 from bursar.request import Entry, Operation
 
@@ -168,8 +169,8 @@ async def wake_storm() -> list[int]:
             n.spawn(_take, receive, got, name=f"receiver-{i}")
         for everybody_listens in rounds.events:
             await everybody_listens.wait()
-            for _ in range(4):
-                for i in range(LISTENERS):  # 80 calls in one poll: more than one batch takes in
+            for _ in range(BURST_MAX // LISTENERS + 1):
+                for i in range(LISTENERS):  # more calls in one poll than one batch takes in
                     outside.call(f"{i}")
             gate.set()
             gate.set()

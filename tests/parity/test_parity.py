@@ -15,13 +15,15 @@ import pytest
 from parity import artifacts, compare, fixture, running
 from parity.scenarios import SCENARIOS
 
+from bursar.hosts.pump import BURST_MAX
+
 ROOT = Path(__file__).parents[2]
 CLOCKS = ("", ", virtual clock")
 NEEDED = {  # what each scenario must bring about, or it shows nothing
-    "cancel_pressure": {"cancel_delivered": 200, "obligation_settled": 25, "scheduler_host_handoff": 10},
+    "cancel_pressure": {"cancel_delivered": 200, "obligation_settled": 25, "scheduler_host_handoff": 3},
     "timer_race": {"timer_fired": 4, "timer_disarmed": 3, "stale_wake": 2, "cancel_delivered": 3},
-    "wake_storm": {"outside": 240, "stale_wake": 20, "obligation_settled": 20, "scheduler_host_handoff": 2},
-    "yield_heavy": {"scheduler_step_decision": 1500, "scheduler_host_handoff": 20},
+    "wake_storm": {"outside": 3 * BURST_MAX, "stale_wake": 20, "obligation_settled": 20, "scheduler_host_handoff": 2},
+    "yield_heavy": {"scheduler_step_decision": 1500, "scheduler_host_handoff": 5},
     "denied_callback": {"capability_denied": 8, "outside": 2, "timer_armed": 1},
 }
 

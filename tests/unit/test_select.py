@@ -6,6 +6,7 @@ import pytest
 
 import bursar
 from bursar import Event, Selected, channel, nursery, select, sleep
+from bursar.request import Operation
 
 
 def test_the_only_ready_case_is_taken(run):
@@ -294,3 +295,29 @@ def test_select_without_cases_is_refused():
 def test_what_cannot_wait_is_no_case(case):
     with pytest.raises(TypeError, match="a case is an operation that was not awaited"):
         select(case)
+
+
+class _NoRoom(Operation):
+    """An operation for whose waiting there is no memory."""
+
+    def ready(self, kernel, task):
+        return False
+
+    def enlist(self, kernel, entry):
+        raise MemoryError
+
+    def delist(self, kernel, entry):
+        pass
+
+
+def test_a_select_that_cannot_wait_for_all_waits_for_none(run):
+    async def main():
+        event, (send, receive) = Event(), channel()
+        with pytest.raises(MemoryError):
+            await select(event.wait(), receive.receive(), sleep(1), _NoRoom(), send.send("x"))
+        event.set()
+        with pytest.raises(bursar.WouldBlock):
+            send.send_nowait("nobody waits to receive")
+        return await select(receive.receive(), sleep(3))
+
+    assert run(main) == Selected(1, None)

@@ -375,3 +375,35 @@ def test_a_semaphore_of_nothing_admits_nobody(run):
 def test_the_number_of_permits_is_a_whole_number(value):
     with pytest.raises(ValueError, match="whole number"):
         Semaphore(value)
+
+
+def test_a_permit_for_which_there_is_no_memory_goes_to_whoever_waits_with_the_next(run):
+    class Poor(Semaphore):
+        def give(self, kernel, task):
+            if short and task.name == "first":
+                short.pop()
+                raise MemoryError
+            return super().give(kernel, task)
+
+    short, got = [], []
+
+    async def taker(semaphore):
+        async with semaphore:
+            got.append("first")
+
+    async def main():
+        semaphore = Poor(2)
+        one, two = await semaphore.acquire(), await semaphore.acquire()
+        async with nursery() as n:
+            first = n.spawn(taker, semaphore, name="first")
+            await sleep(1)
+            short.append("memory")
+            with pytest.raises(MemoryError):
+                one.release()
+            assert (semaphore.value, got) == (1, [])
+            two.release()
+            await first
+        return semaphore.value
+
+    assert run(main) == 2
+    assert got == ["first"]

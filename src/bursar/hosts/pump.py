@@ -35,7 +35,10 @@ from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
 from bursar.kernel import Kernel, Task
 
-BURST_MAX: Final = 64  # decisions, fired timers and messages from outside, each, per batch
+# Decisions, fired timers and messages from outside, each, per batch. So many polls of no length are a tenth of a
+# millisecond on the native kernel, and beside them what the batch itself costs is small; a host with neighbours that
+# cannot wait for so many long ones says so with `overdue`.
+BURST_MAX: Final = 256
 
 T = TypeVar("T")
 

@@ -156,7 +156,10 @@ class Pool:
             self.minted += amount
 
     def close(self) -> None:
-        """Give everything back to the parent. Sub-pools must have been closed before."""
+        """Give everything back to the parent. Sub-pools must have been closed before.
+
+        What would make the parent hold more than can be counted counts as spent there.
+        """
         parent = self.parent
         assert parent is not None, "only a sub-pool is closed"
         assert self.lent == 0, "B4"
@@ -165,7 +168,9 @@ class Pool:
         parent.lent -= self.granted - self.minted
         parent.spent += self.spent
         if parent.left is not None:
-            parent.left += left
+            kept = min(left, max(UNITS_MAX - parent.left, 0))
+            parent.left += kept
+            parent.spent += left - kept
             parent.granted += self.minted
             parent.minted += self.minted
         self.granted = self.minted = self.spent = self.left = 0
@@ -236,6 +241,7 @@ def refund(pool: Pool, amount: int) -> None:
         pool = pool.parent
     if pool.left is not None:
         assert pool.spent >= amount, "B5"
+        amount = min(amount, max(UNITS_MAX - pool.left, 0))  # the rest stays spent
         pool.left += amount
     pool.spent = max(pool.spent - amount, 0)  # an open pool may have lost count
 
