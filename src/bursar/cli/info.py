@@ -46,7 +46,7 @@ def info(
         bool, typer.Option("--pkg-config-path", help="Only the folder for PKG_CONFIG_PATH.")
     ] = False,
 ) -> None:
-    """Show the version, the kernel in use, the native extension, the C library, Python, the platform, settings and profiles.
+    """Show the version, the kernel, the native extension, the C library, Python, the platform, settings and profiles.
 
     Or, with one or more of --cflags, --libs, --cmake-dir and --pkg-config-path, only these, on one line."""
     asked = {
