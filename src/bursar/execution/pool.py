@@ -41,10 +41,14 @@ TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
 class Job(Protocol):
     """One function to be run."""
 
-    label: str  # the task and its poll
     line: Line | None  # by which it can be asked to stop or to pause, if it can
     begun: bool
     posted: bool  # it is over, and the loop will hear of it
+
+    @property
+    def label(self) -> str:
+        """The task and its poll."""
+        ...
 
     def work_here(self) -> None:
         """Run it in the loop, which hears at once what came of it."""
@@ -119,8 +123,9 @@ class Pool:
     def of(cls, pump: Pump) -> Pool:
         """That of a run, as its settings want it."""
         found = pump.outposts.get(Pool)
-        if not isinstance(found, Pool):
+        if found is None:
             found = pump.outposts[Pool] = KINDS[pump.kernel.driver.settings.scheduler](pump)
+        assert isinstance(found, Pool), "it is there under its own name"
         return found
 
     # ---- in the loop
@@ -177,10 +182,11 @@ class Pool:
         """The next job, once there is one; None: the worker is dismissed."""
         waiting, errand = self._queue, self._errand
         while True:
-            try:
-                return waiting.popleft()
-            except IndexError:
-                pass
+            if waiting:
+                try:
+                    return waiting.popleft()
+                except IndexError:
+                    pass  # another was faster
             self._bell.get()
             if self._over:
                 return None

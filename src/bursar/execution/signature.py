@@ -35,7 +35,7 @@ _KNOWN: Final[weakref.WeakKeyDictionary[FunctionType, Place | None]] = weakref.W
 def place_of(fn: Any) -> Place | None:
     """Where `fn` wants a checkpoint; None: nowhere."""
     if type(fn) is FunctionType:
-        return _of_function(fn)
+        return _of_function(fn) if fn.__annotations__ else None
     if type(fn) is BuiltinFunctionType or type(fn) is type:
         return None  # nobody annotates what is written in C
     if type(fn) is MethodType and type(fn.__func__) is FunctionType and _of_function(fn.__func__) is None:

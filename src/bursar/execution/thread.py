@@ -20,8 +20,9 @@ message says; and its callback runs in the thread, where it may not touch the la
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, TypeVarTuple
 
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.execution.checkpoint import Checkpoint, Line
@@ -66,62 +67,41 @@ class _OnThread(Request[T]):
                 f"task {task.name!r} may not run a function on a thread: its CapExecutor allows "
                 f"{', '.join(sorted(permit.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
             )
-        job = Job(kernel, task, self._fn, self._args)
-        job.start()
-        kernel.blocked(task, job)
+        kernel.blocked(task, Job(kernel.driver.pump, task, self._fn, self._args))
         return SUSPENDED
 
 
 class Job(Wait):
     """One function that runs, and the wait of its task for it."""
 
-    __slots__ = (
-        "_args",
-        "_context",
-        "_counted",
-        "_error",
-        "_fn",
-        "_heeded",
-        "_kernel",
-        "_keywords",
-        "_pool",
-        "_pump",
-        "_stop",
-        "_value",
-        "begun",
-        "label",
-        "line",
-        "posted",
-    )
+    __slots__ = ("_args", "_counted", "_error", "_fn", "_pool", "_pump", "_stop", "_value", "begun", "line", "posted")
     interruptible = False
 
-    def __init__(self, kernel: Kernel, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self, pump: Pump, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
-        pump: Pump = kernel.driver.pump
-        self._kernel = kernel
         self._pump = pump
-        self._pool = Pool.of(pump)
+        self._pool = pool = Pool.of(pump)
         self._fn: Callable[..., Any] | None = fn
         self._args = args
-        self._keywords: dict[str, Any] | None = None
-        self._context = task.context
-        self._stop: CancelReason | None = None  # why it is to stop
-        self._heeded = -1  # at which checkpoint it stopped, if it was asked to; 0: before it began
-        self._counted = False  # as a source of the pump (T4)
         self._value: Any = None
         self._error: BaseException | None = None
-        self.label = f"{task.id} {self.generation}"
+        self._stop: CancelReason | None = None  # why it is to stop
+        self._counted = True  # as a source of the pump (T4)
         self.line: Line | None = None
         self.begun = False
         self.posted = False
         place = place_of(fn)
         if place is not None:
-            self.line = Line(pump, task, self.label, self._pool, self._stands)
-            self._args, self._keywords = arguments(place, args, Checkpoint(self.line))
+            self.line = Line(pump, task, self.label, pool, self._stands)
+            self._args, keywords = arguments(place, args, Checkpoint(self.line))
+            self._fn = partial(fn, **keywords) if keywords else fn
+        pump.sources += 1
+        pool.start(self)
 
-    def start(self) -> None:
-        self._count(True)
-        self._pool.start(self)
+    @property
+    def label(self) -> str:
+        """The task and its poll."""
+        return f"{self.task.id} {self.generation}"
 
     @property
     def reason(self) -> str:
@@ -142,54 +122,51 @@ class Job(Wait):
 
     def work(self) -> None:
         """Call the function, unless it is too late (T3), and post what came of it (T1)."""
-        pump = self._pump
-        self._call(self._stop is None if pump.live else 0 not in pump.foretold(self.label))
-        self._post()
+        pump, line = self._pump, self.line
+        if self._stop is None if pump.live else 0 not in pump.foretold(self.label):
+            self._call()
+            self._post("" if line is None or line.heeded < 0 else f" stopped at {line.heeded}")
+        else:
+            self._error = Cancelled(self._stop)
+            self._post(" stopped at 0")
 
-    def _call(self, wanted: bool) -> None:
-        fn = cast("Callable[..., Any]", self._fn)
+    def _call(self) -> None:
+        fn, args, self._fn, self._args = self._fn, self._args, None, ()  # what they hold is not kept for the task
+        assert fn is not None, "it is called once"
         try:
-            if not wanted:
-                self._heeded = 0
-                raise Cancelled(self._stop)
-            if self.line is None:
-                self._value = self._context.run(fn, *self._args)
-            else:
+            if self.line is not None:
                 self.line.begin()
-                self._value = self._context.run(fn, *self._args, **(self._keywords or {}))
+            self._value = self.task.context.run(fn, *args)
         except BaseException as error:
             self._error = error
-        self._fn = self._keywords = None  # what they hold is not kept until the task ends
-        self._args = ()
+
+    def _post(self, where: str) -> None:
+        self.posted = True
+        self._pump.post(f"thread {self.task.id} {self.generation}{where}", self._deliver)
 
     def lost(self, error: BaseException) -> None:
         """Its thread died around the function."""
         told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__} struck it"
         self._error = ThreadLost(f"{told} outside the function; run the task again")
         self._error.__cause__ = error
-        self._post()
-
-    def _post(self) -> None:
-        heeded = self._heeded if self.line is None else max(self._heeded, self.line.heeded)
-        label = f"thread {self.label}" if heeded < 0 else f"thread {self.label} stopped at {heeded}"
-        self.posted = True
-        self._pump.post(label, self._deliver)
+        self._post("")
 
     # ---- in the loop
 
     def work_here(self) -> None:
-        """Call the function in the loop's own thread."""
+        """The same in the loop's own thread."""
         if self._pump.over:
             return
         self.begun = True
-        self._call(self._stop is None)
-        if isinstance(self._error, KeyboardInterrupt) and self._kernel.driver.driver.aborting:
-            raise self._error
+        if self._stop is None:
+            self._call()
+            if isinstance(self._error, KeyboardInterrupt) and self._pump.kernel.driver.driver.aborting:
+                raise self._error
         self._deliver()
 
     def _deliver(self) -> None:
         """The thread has left: the task goes on."""
-        pump, kernel, task, error = self._pump, self._kernel, self.task, self._error
+        pump, task, error = self._pump, self.task, self._error
         if pump.over:
             return
         self._count(False)
@@ -197,20 +174,20 @@ class Job(Wait):
         if self.line is not None:
             self.line.settle()
         value, self._value, self._error = self._value, None, None
-        if error is not None and not (isinstance(error, Cancelled) and task.cancel_pending):
-            self.refuse(kernel, error)
+        if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
+            self.refuse(pump.kernel, error)
         elif task.cancel_pending:
-            kernel.wake(task, self.generation)  # T2: and is told `Cancelled`
+            pump.kernel.wake(task, self.generation)  # T2: and is told `Cancelled`
         else:
-            self.answer(kernel, value)
+            self.answer(pump.kernel, value)
 
     def interrupted(self, kernel: Dispatch) -> None:
         """The task was asked to stop: pass that on, and wait on."""
         scope = cancel.deliverable(self.task)
-        self._stop = scope.reason if scope is not None else cancel.why_ended(self.task)
+        reason = scope.reason if scope is not None else None
+        self._stop = reason or cancel.why_ended(self.task)
         self._count(True)
         if self.line is not None:
-            assert self._stop is not None, "a request has a reason"
             self.line.stop(self._stop)
 
     def ask_pause(self, kernel: Dispatch) -> None:
@@ -227,10 +204,7 @@ class Job(Wait):
     def _stands(self) -> None:
         """The thread stands at its checkpoint."""
         self._count(False)
-        reached: Callable[[Kernel, Task], None] = import_module(
-            "bursar.admission.pause"
-        ).reached  # built on all of this
-        reached(self._kernel, self.task)
+        import_module("bursar.admission.pause").reached(self._pump.kernel, self.task)  # which is built on all of this
 
     def _count(self, works: bool) -> None:
         """T4."""

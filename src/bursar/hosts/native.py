@@ -179,8 +179,10 @@ class NativeHost:
         return woken
 
     def _sleep(self, seconds: float | None) -> None:
-        with contextlib.suppress(queue.Empty):
+        try:
             self._bell.get(timeout=seconds)
+        except queue.Empty:
+            return  # it is time
 
     def _tell(self, fd: int, file: _Watched, events: int) -> None:
         for write, mask in enumerate(_MASKS):
