@@ -8,7 +8,7 @@ from support.drive import checked, over
 import bursar
 from bursar.settings import SCHEDULERS
 
-WAIT_S = 20  # for what must come; a test that waits so long has failed
+WORKERS = "16"  # on any machine, as many as a test needs at once
 
 
 class Threads:
@@ -34,6 +34,7 @@ class Threads:
 @pytest.fixture(params=SCHEDULERS)
 def scheduler(request, monkeypatch):
     monkeypatch.setenv("BURSAR_SCHEDULER", request.param)
+    monkeypatch.setenv("BURSAR_WORKERS", WORKERS)
     return request.param
 
 
@@ -46,4 +47,5 @@ def go(scheduler):
 def pool(monkeypatch):
     """Only where several functions must run at once."""
     monkeypatch.setenv("BURSAR_SCHEDULER", "threadpool")
+    monkeypatch.setenv("BURSAR_WORKERS", WORKERS)
     return Threads("threadpool")

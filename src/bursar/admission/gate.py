@@ -220,10 +220,8 @@ class Gate:
             case PermitState.QUEUED:
                 self.queues.leave(permit)
             case PermitState.HELD | PermitState.ASIDE | PermitState.RETURNS:
-                self.resources.give_back(permit.demand)
-                if permit.lent:
-                    self.resources.take(permit.lent)  # that part was given back before
-                    permit.lent = ()
+                self.resources.give_back(tuple(pair for pair in permit.demand if pair not in permit.lent))
+                permit.lent = ()
                 self.returning.pop(permit, None)
                 del self.held[permit]
             case PermitState.OVER:

@@ -90,7 +90,7 @@ class Line:
         self.label = label  # the task and its poll, as they are named in the evidence
         self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         # what the function says
-        self.progress = 0.0
+        self.progress: float | None = None
         self.message = ""
         self.number = 0  # checkpoints so far
         self.over = False  # the function has returned

@@ -110,9 +110,9 @@ class Job(Wait):
         return "runs on a thread"
 
     @property
-    def progress(self) -> float:
-        """What its checkpoint last said."""
-        return self.line.progress if self.line is not None else 0.0
+    def progress(self) -> float | None:
+        """What its checkpoint last said; None: nothing yet."""
+        return self.line.progress if self.line is not None else None
 
     @property
     def message(self) -> str:

@@ -1,0 +1,285 @@
+"""Pausing what runs on a thread: it stands at a checkpoint, gives its place away, and nothing but `resume` lets it go on."""
+
+import threading
+
+import pytest
+from support.real import settled
+
+import bursar
+from bursar import Authority, Checkpoint, Deadlock, OutcomeKind, PauseTimeout, State, nursery
+from bursar.evidence.replay import replay
+from bursar.evidence.trace import Trace
+from bursar.evidence.verify import verify
+
+WAIT_S = 20  # for what must come; a test that waits so long has failed
+
+
+class Counter:
+    """A function that counts its checkpoints, until it is told to end."""
+
+    def __init__(self):
+        self.n = 0
+        self.end = False
+        self.told = None
+        self.begun = threading.Event()
+
+    def __call__(self, checkpoint: Checkpoint):
+        self.begun.set()
+        try:
+            while not self.end:
+                checkpoint()
+                self.n += 1
+        except bursar.Cancelled as cancelled:
+            self.told = str(cancelled.reason)
+            raise
+        return "done"
+
+
+async def begun(counter):
+    while not counter.begun.is_set():
+        await bursar.checkpoint()
+
+
+async def paused(n, counter):
+    """A task of that function, which stands."""
+    task = n.spawn(counter)
+    await begun(counter)
+    assert await task.pause() is True
+    return task
+
+
+def test_it_stands_and_goes_on(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = await paused(n, counter)
+            assert task.state is State.PAUSED
+            stood = counter.n
+            await settled()
+            assert counter.n == stood
+            task.resume()
+            while counter.n == stood:
+                await bursar.checkpoint()
+            assert task.state is not State.PAUSED
+            counter.end = True
+        return task.result
+
+    assert go(main) == "done"
+
+
+def test_again_and_again(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(counter)
+            await begun(counter)
+            for _ in range(20):
+                assert await task.pause() is True
+                task.resume()
+            counter.end = True
+        return task.result
+
+    assert go(main) == "done"
+
+
+def test_paused_and_resumed_before_it_stood(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(counter)
+            await begun(counter)
+            for _ in range(20):
+                task.pause()
+                task.resume()
+            stood = counter.n
+            while counter.n <= stood:
+                await bursar.checkpoint()
+            counter.end = True
+        return task.result
+
+    assert go(main) == "done"
+
+
+def test_its_slot_is_for_others_meanwhile(go):
+    """One CPU, and whoever stands does not use it."""
+    counters = [Counter() for _ in range(3)]
+
+    async def main():
+        async with nursery(admission=Authority(resources={"cpu": 1})) as n:
+            tasks = [await paused(n, counter) for counter in counters]  # each begins after the one before has stood
+            assert await n.spawn(len, "abc") == 3
+            for task, counter in zip(tasks, counters, strict=True):
+                counter.end = True
+                task.resume()
+        return [task.result for task in tasks]
+
+    assert go(main) == ["done"] * 3
+
+
+def test_its_checkpoint_costs_nothing_while_it_stands(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = await paused(n, counter)
+            await settled()
+            counter.end = True
+            task.resume()
+        return task.spent.ops - 1 - counter.n
+
+    assert go(main) == 0
+
+
+def test_pause_tells_the_truth_when_it_ended_first(pool):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def ends(checkpoint: Checkpoint):
+        begun.set()
+        assert go_on.wait(WAIT_S)
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(ends)
+            while not begun.is_set():
+                await bursar.checkpoint()
+            pausing = task.pause()
+            go_on.set()
+            assert await pausing is False
+            return task.outcome.kind
+
+    assert pool(main) is OutcomeKind.OK
+
+
+def test_no_checkpoint_in_time_cancels_it_and_says_so(pool):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def deaf():
+        begun.set()
+        assert go_on.wait(WAIT_S)
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(deaf)
+            while not begun.is_set():
+                await bursar.checkpoint()
+            with pytest.raises(PauseTimeout):
+                await task.pause(timeout=0.001)
+            assert task.outcome is None  # its thread has not left
+            assert "its thread has not left yet" in task.explain().reason
+            go_on.set()
+        return task.outcome.kind
+
+    assert pool(main) is OutcomeKind.CANCELLED
+
+
+def test_cancelling_it_ends_it_where_it_stands(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = await paused(n, counter)
+            stood = counter.n
+            task.cancel("enough")
+        assert counter.n == stood
+        return task.outcome
+
+    outcome = go(main)
+    assert outcome.kind is OutcomeKind.CANCELLED
+    assert counter.told == "user: enough"
+
+
+def test_the_end_of_a_nursery_does_not_let_it_go_on(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            main.task = await paused(n, counter)
+            main.stood = counter.n
+            raise KeyError("lost")
+
+    with pytest.raises(ExceptionGroup):
+        go(main)
+    assert counter.n == main.stood
+    assert main.task.outcome.kind is OutcomeKind.CANCELLED
+    assert "KeyError" in counter.told
+
+
+def test_nor_does_the_end_of_the_run(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            main.task = await paused(n, counter)
+            main.stood = counter.n
+            go.runtime.cancel("shut down")
+
+    with pytest.raises(bursar.TaskCancelled):
+        go(main)
+    assert counter.n == main.stood
+    assert main.task.outcome.kind is OutcomeKind.CANCELLED
+    assert counter.told is not None
+
+
+def test_if_nobody_will_resume_it_that_is_a_deadlock(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            main.task = await paused(n, counter)
+            main.stood = counter.n
+
+    with pytest.raises(Deadlock):
+        go(main)
+    assert counter.n == main.stood
+    assert main.task.outcome.kind is OutcomeKind.CANCELLED
+
+
+def test_virtual_time_passes_while_it_stands(go):
+    counter = Counter()
+
+    async def main():
+        async with nursery() as n:
+            task = await paused(n, counter)
+            await bursar.sleep(10)
+            counter.end = True
+            task.resume()
+        return await bursar.now()
+
+    assert go(main, clock="virtual") == 10
+
+
+def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):
+    """How far it came, each time that it stood, is a function of the trace."""
+    seen = []
+
+    def counts(p, event, counter, checkpoint: Checkpoint):
+        while not counter.end:
+            checkpoint()
+            counter.n += 1
+            if counter.n == 5:
+                p.call(event.set)
+
+    async def main():
+        counter, event, stood = Counter(), bursar.Event(), []
+        async with nursery() as n:
+            with bursar.portal(n) as p:
+                task = n.spawn(counts, p, event, counter)
+                await event.wait()
+            for _ in range(3):
+                assert await task.pause() is True
+                stood.append(counter.n)
+                task.resume()
+            assert await task.pause() is True
+            task.cancel()
+        seen.append(stood)
+
+    path = tmp_path / "run.trace"
+    bursar.Runtime(record=path).run(main)
+    verify(Trace(path))
+    for _ in range(2):
+        replay(Trace(path), main)
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][0] >= 5
