@@ -6,6 +6,7 @@
 
 #include "family.h"
 #include "handle.h"
+#include "context.h"
 #include "notes.h"
 #include "view.h"
 #include "worker.h"
@@ -334,6 +335,48 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
     return (PyObject *)task;
 }
 
+/* kernel.admit(task, priority, effective), after law/permission.py */
+static PyObject *
+kernel_admit(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    enum { ADMIT = 6 }; /* in the place of a lane in the chain */
+    Task *task = n == 3 ? as_task(args[0]) : NULL;
+    if (task == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "admit() takes a task, its priority and the one that counted");
+        }
+        return NULL;
+    }
+    if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
+        return NULL;
+    }
+    k->chain = law_link(k->chain, task->id, task->nursery->id, ADMIT, 0, 0, 0, task->generation);
+    if (NOTED(k, NOTE(k, "task_admitted", task, PyTuple_Pack(2, args[1], args[2]))) < 0) {
+        return NULL;
+    }
+    return none_or_error(k_ready(k, task, false, 0));
+}
+
+/* kernel.start(task, fn, args): give a task its function, whose coroutine is made when it begins. For what is certain to
+ * make one; others are started by `execution.coroutine.start`. */
+static PyObject *
+kernel_start(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    Task *task = n == 3 && PyTuple_CheckExact(args[2]) ? as_task(args[0]) : NULL;
+    if (task == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "start() takes a task, a function and its arguments");
+        }
+        return NULL;
+    }
+    if (context_at_spawn(k, task) < 0) {
+        return NULL;
+    }
+    Py_XSETREF(task->answer, PyTuple_GET_SIZE(args[2]) > 0 ? Py_NewRef(args[2]) : NULL);
+    Py_XSETREF(task->work, Py_NewRef(args[1]));
+    Py_RETURN_NONE;
+}
+
 static PyObject *
 kernel_open_nursery(Kernel *k, PyObject *args, PyObject *kwargs)
 {
@@ -406,6 +449,8 @@ static PyMethodDef kernel_methods[] = {
     {"_book", FAST(ledger_book), NULL},
     {"_unbook", FAST(ledger_unbook), NULL},
     {"spawn", KEYS(kernel_spawn), NULL},
+    {"admit", FAST(kernel_admit), NULL},
+    {"start", FAST(kernel_start), NULL},
     {"open_nursery", KEYS(kernel_open_nursery), NULL},
     {"close_nursery", (PyCFunction)kernel_close_nursery, METH_O, NULL},
     {"end_nursery", (PyCFunction)kernel_end_nursery, METH_O, NULL},

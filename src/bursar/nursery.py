@@ -194,7 +194,7 @@ class Nursery:
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
         stated = UNSTATED if budget is None else budget
-        tasks = graph.in_arguments(args, Task, plain)
+        tasks = graph.in_arguments(args, Task, plain) if args else ()
         follows = records_of(kernel, title, after, tasks) if tasks or after else []
         kernel.require_open(nursery)
         spawner = running(kernel, self.name)

@@ -200,7 +200,7 @@ class Task(Generic[T_co]):
     def history(self) -> list[Past]:
         """What it has waited for permission for, oldest first; the newest few."""
         permit = cast("Any", self._record.permit)
-        return list(permit.history or ()) if permit is not None else []
+        return permit.history if permit is not None else []
 
     @property
     def progress(self) -> float | None:

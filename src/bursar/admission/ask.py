@@ -17,7 +17,7 @@ from bursar.admission.authority import require_priority
 from bursar.admission.gate import Gate
 from bursar.admission.pause import Pausing
 from bursar.admission.permit import Permit, PermitState
-from bursar.admission.resources import Needs, to_amount
+from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.clock import to_ns
 from bursar.errors import BadDependency, BursarError, ScopeMisuse, brief
@@ -37,7 +37,7 @@ def permit_of(kernel: Kernel, record: Record) -> Permit:
     """The permit of a task; one that never had to ask gets one now that says so."""
     permit = cast("Permit | None", record.permit)
     if permit is None:
-        permit = Permit(kernel.gate, 0, (), PermitState.HELD)
+        permit = Permit(kernel.gate, 0, (), state=PermitState.HELD)
         if record.outcome is not None:
             permit.task = record
             _, permit.cause = graph.settle(permit, record.outcome)
@@ -91,8 +91,7 @@ def ask(
     """Spawn `run(*args)` as a task that waits for permission."""
     if retry is not None and not isinstance(retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"spawn(retry={brief(retry, repr)}): task {name!r}: must be a Retry(times, backoff, on=...)")
-    permit = Permit(gate, require_priority(priority), gate.resources.demand(needs, name))
-    permit.needs = {key: to_amount(value, key) for key, value in needs.items()} if needs else {}
+    permit = Permit(gate, require_priority(priority), *gate.resources.demand(needs, name))
     if after:
         graph.require_no_cycle(name, nursery, after)
     record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, permit=permit)
@@ -101,7 +100,7 @@ def ask(
     if retry is not None:
         permit.retry = retry
         permit.call = functools.partial(_try_again, kernel, nursery, run, args, budget, contextvars.copy_context())
-    gate.enter(kernel, permit, [permit_of(kernel, other) for other in after] if after else ())
+    gate.enter(kernel, permit, [graph.last_attempt(permit_of(kernel, other)) for other in after] if after else ())
     return record
 
 
@@ -121,8 +120,8 @@ def _try_again(
         return
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return
-    again = Permit(gate, permit.priority, permit.demand)
-    again.needs, again.retry, again.call = permit.needs, retry, permit.call
+    again = Permit(gate, permit.priority, permit.demand, permit.needs)
+    again.retry, again.call = retry, permit.call
     again.attempt, again.retry_of = permit.attempt + 1, task
     try:
         record = kernel.spawn(nursery, name=task.name, budget=budget, permit=again, again=True, spawner=nursery.owner)

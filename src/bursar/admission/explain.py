@@ -75,7 +75,7 @@ def explain(permit: Permit, tasks: Iterable[Task], now_ns: int) -> Admission:
     ahead = gate.queues.ahead(permit, now_ns) if queued else []
     waited = now_ns - permit.entered_ns if permit.state in (PermitState.WAITS, PermitState.QUEUED) else permit.waited_ns
     return Admission(
-        permit.state.value,
+        permit.state.name.lower(),
         permit.priority,
         gate.queues.effective(permit, now_ns) if queued else permit.priority,
         len(gate.queues) if queued else None,

@@ -17,7 +17,7 @@ Rejected: a score over every waiting task. It is the same order, and costs what 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -65,7 +65,9 @@ class Gate:
         self.totals = totals or Totals()
         self.resources = Resources(authority.max_concurrent, authority.limits)
         self.queues = Queues(authority.interval_ns, authority.boost)
-        self.thread_needs: Needs = {"cpu": 1} if "cpu" in self.resources.numbers else {}  # of who does not say
+        self.thread_needs: Needs = {}  # of a plain function that does not say
+        if "cpu" in self.resources.numbers:
+            self.thread_needs = self.resources.remember({"cpu": 1})
         self.held: dict[Permit, None] = {}  # who takes something, oldest first
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
         self.waiting = 0  # in state WAITS
@@ -79,36 +81,42 @@ class Gate:
 
     # ---- asking
 
-    def enter(self, kernel: Dispatch, permit: Permit, after: Iterable[Permit], delay_ns: int = 0) -> None:
+    def enter(self, kernel: Dispatch, permit: Permit, after: Sequence[Permit] = (), delay_ns: int = 0) -> None:
         """A PENDING task asks, for the first time. Nothing here can fail."""
-        now_ns = kernel.now_ns
         self.totals.entered += 1
-        permit.entered_ns = now_ns
-        followed = [graph.last_attempt(other) for other in after]
-        doom = graph.follow(permit, followed)
-        if kernel.observer is not None:
-            follows = [other.task.id for other in followed if other.state is not _OVER]
-            kernel.observer("task_submitted", permit.task, (permit, self.written(permit, delay_ns, doom, follows)))
         self.waiting += 1
+        permit.entered_ns = kernel.now_ns
+        doom = graph.follow(permit, after) if after else None
+        if kernel.observer is not None:
+            follows = [other.task.id for other in after if other.state is not _OVER]
+            kernel.observer("task_submitted", permit.task, (permit, self.written(permit, delay_ns, doom, follows)))
         if delay_ns:
-            permit.note(now_ns, f"waits {delay_ns / 1e9:g} s before attempt {permit.attempt}")
-            permit.timer = kernel.timers.arm(now_ns + delay_ns, TimerKind.PERMIT, permit.task)
+            permit.note(kernel.now_ns, f"waits {delay_ns / 1e9:g} s before attempt {permit.attempt}")
+            permit.timer = kernel.timers.arm(kernel.now_ns + delay_ns, TimerKind.PERMIT, permit.task)
         elif doom is not None:
             cast("Kernel", kernel).cancel_request(permit.task, doom)
-        elif permit.unmet:
-            permit.note(now_ns, f"waits for {permit.unmet:,} task{'s' if permit.unmet > 1 else ''} that it follows")
-        else:
-            self._queue(kernel, permit)
+        elif not permit.unmet:
+            self._ready(kernel, permit)
             self.settle(kernel)
 
-    def _queue(self, kernel: Dispatch, permit: Permit) -> None:
-        """It has everything but permission."""
-        assert permit.state is _WAITS, "A3"
+    def _ready(self, kernel: Dispatch, permit: Permit) -> None:
+        """It has everything but permission. If nobody else waits and it fits, it has that too: it would come next."""
         self.waiting -= 1
-        move(permit, _QUEUED)
-        self.queues.enter(permit, kernel.now_ns)
-        if self._max_wait_ns is not None:
-            self._fresh.append(permit)
+        permit.ready_ns = kernel.now_ns
+        if self.queues or self.returning or not self.resources.fits(permit.demand):
+            move(permit, _QUEUED)
+            self.queues.enter(permit)
+            if self._max_wait_ns is not None:
+                self._fresh.append(permit)
+        else:
+            self._admit(kernel, permit, permit.priority)
+
+    def _admit(self, kernel: Dispatch, permit: Permit, effective: int) -> None:
+        self.totals.admitted += 1
+        move(permit, _HELD)
+        self.resources.take(permit.demand)
+        self.held[permit] = None
+        cast("Kernel", kernel).admit(permit.task, permit.priority, effective)
 
     def _limit_queue(self, kernel: Dispatch) -> None:
         """Those who could not be let in at once: too many are dropped, the others wait for so long and no longer."""
@@ -126,6 +134,8 @@ class Gate:
 
     def settle(self, kernel: Dispatch) -> None:
         """Let in whoever may be let in (A2)."""
+        if not self.queues and not self.returning:
+            return
         if self._settling:
             self._again = True  # a task ended, or asked, because of what is under way
             return
@@ -165,7 +175,7 @@ class Gate:
     def _pass_over(self, permit: Permit, now_ns: int) -> None:
         """The first of its class may not start; what for is written down once."""
         self.totals.passed_over += 1
-        if permit.history is None or not permit.history[-1].reason.startswith("is short of"):
+        if permit.reasons is None or not permit.reasons[-1].reason.startswith("is short of"):
             permit.note(now_ns, self.short_of(permit))
 
     def short_of(self, permit: Permit) -> str:
@@ -178,7 +188,7 @@ class Gate:
         return f"is short of {told or 'permission'}"
 
     def _let_in(self, kernel: Dispatch, permit: Permit) -> None:
-        now_ns, law = kernel.now_ns, cast("Kernel", kernel)
+        now_ns = kernel.now_ns
         if permit.state is _RETURNS:
             del self.returning[permit]
             self.resources.take(permit.lent)
@@ -189,13 +199,11 @@ class Gate:
             return
         queues, totals = self.queues, self.totals
         effective = queues.effective(permit, now_ns)
-        waited = now_ns - permit.ready_ns
-        permit.waited_ns = waited
+        permit.waited_ns = waited = now_ns - permit.ready_ns
         permit.starved_ns = starved = queues.starved_ns(permit, now_ns) if waited else 0
         queues.leave(permit)
-        if len(queues):
+        if queues:
             queues.let_in(permit, now_ns)
-        totals.admitted += 1
         if waited:
             totals.wait_ns += waited
             totals.wait_max_ns = max(totals.wait_max_ns, waited)
@@ -204,45 +212,51 @@ class Gate:
             totals.starved_ns += starved
             totals.starved_max_ns = max(totals.starved_max_ns, starved)
         self.stop_timer(kernel, permit)
-        self.resources.take(permit.demand)
-        move(permit, _HELD)
-        self.held[permit] = None
-        law.admit(permit.task, permit.priority, effective)
+        self._admit(kernel, permit, effective)
 
     # ---- ends
 
     def ended(self, kernel: Dispatch, permit: Permit, outcome: Outcome) -> None:
         """The task is DONE: what it took is free, and who was to follow it may, or cannot be."""
-        self.stop_timer(kernel, permit)
+        if permit.timer is not None:
+            self.stop_timer(kernel, permit)
         match permit.state:
+            case PermitState.HELD:
+                self.resources.give_back(permit.demand)
+                del self.held[permit]
             case PermitState.WAITS:
                 self.waiting -= 1
             case PermitState.QUEUED:
                 self.queues.leave(permit)
-            case PermitState.HELD | PermitState.ASIDE | PermitState.RETURNS:
+            case PermitState.ASIDE | PermitState.RETURNS:
                 self.resources.give_back(tuple(pair for pair in permit.demand if pair not in permit.lent))
-                permit.lent = ()
                 self.returning.pop(permit, None)
                 del self.held[permit]
             case PermitState.OVER:
                 return
         if self.reserved is permit:
             self.reserved = None
-        self.tell_pausing(kernel, permit, False)
+        if permit.pausing is not None:
+            self.tell_pausing(kernel, permit, False)
         successors, cause = graph.settle(permit, outcome)
         permit.over()
-        touched: list[Gate] = []
-        for successor in successors:
-            gate = successor.gate
-            if cause is not None:
+        if cause is not None:
+            for successor in successors:
                 cast("Kernel", kernel).cancel_request(successor.task, cause)
-            elif not successor.paused and successor.timer is None:
-                gate._queue(kernel, successor)
-                if gate is not self and gate not in touched:
-                    touched.append(gate)
+        elif successors:
+            self._free(kernel, successors)
         self.settle(kernel)
-        for gate in touched:
-            gate.settle(kernel)
+
+    def _free(self, kernel: Dispatch, permits: list[Permit]) -> None:
+        """They have nothing left to wait for but permission, all at once, perhaps at several gates."""
+        if len(permits) > 1:
+            permits.sort(key=lambda permit: -permit.priority)  # as a queue has them
+        for permit in permits:
+            if not permit.paused and permit.timer is None:
+                permit.gate._ready(kernel, permit)
+        for gate in {id(permit.gate): permit.gate for permit in permits}.values():
+            if gate is not self:
+                gate.settle(kernel)
 
     def drop(self, kernel: Dispatch, permit: Permit, cause: str, detail: str, by: int | None = None) -> None:
         """A task that waits never starts. Never silent: it has an outcome, its handle raises, it is on record."""
@@ -261,7 +275,7 @@ class Gate:
         permit.timer = None
         if permit.state is _WAITS:
             if not permit.unmet and not permit.paused:
-                self._queue(kernel, permit)
+                self._ready(kernel, permit)
                 self.settle(kernel)
         elif permit.state is _QUEUED:
             assert self._max_wait_ns is not None, "only then a timer was set"
@@ -305,7 +319,7 @@ class Gate:
     def enter_queue(self, kernel: Dispatch, permit: Permit) -> None:
         """It goes on waiting, if it has anything left to wait for but permission."""
         if not permit.unmet:
-            self._queue(kernel, permit)
+            self._ready(kernel, permit)
             self.settle(kernel)
 
     def _go_on(self, kernel: Dispatch, permit: Permit) -> None:

@@ -54,11 +54,12 @@ def follow(permit: Permit, others: Iterable[Permit]) -> CancelReason | None:
     for other in others:
         if other.state is not PermitState.OVER:
             if other.successors is None:
-                other.successors = {}
-            other.successors[permit] = None
+                other.successors = []
+            other.successors.append(permit)
             permit.unmet += 1
         elif other.cause is not None:
             doom = doom or other.cause
+    permit.followed = permit.unmet
     return doom
 
 
@@ -80,8 +81,10 @@ def settle(permit: Permit, outcome: Outcome) -> tuple[list[Permit], CancelReason
             _pass_on(successor, permit.next)
         return [], None
     if outcome.kind is OutcomeKind.OK:
+        if successors is None:
+            return [], None
         free: list[Permit] = []
-        for successor in successors or ():
+        for successor in successors:
             successor.unmet -= 1
             if not successor.unmet and successor.state is PermitState.WAITS:
                 free.append(successor)
@@ -92,8 +95,8 @@ def settle(permit: Permit, outcome: Outcome) -> tuple[list[Permit], CancelReason
 
 def _pass_on(successor: Permit, attempt: Permit) -> None:
     if attempt.successors is None:
-        attempt.successors = {}
-    attempt.successors[successor] = None
+        attempt.successors = []
+    attempt.successors.append(successor)
 
 
 def in_arguments(args: tuple[Any, ...], handle: type, deep: bool) -> list[Any]:

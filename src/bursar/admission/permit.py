@@ -14,13 +14,14 @@ that again.
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from bursar.admission.resources import NOTHING
 from bursar.errors import IllegalTransition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bursar.admission.gate import Gate
     from bursar.admission.resources import Demand
@@ -35,21 +36,21 @@ if TYPE_CHECKING:
 HISTORY_MAX: Final = 32  # the newest reasons that a task has waited for; older ones are forgotten
 
 
-class PermitState(Enum):
+class PermitState(IntEnum):
     """Where a permit stands."""
 
-    WAITS = "waits"
-    QUEUED = "queued"
-    HELD = "held"
-    ASIDE = "aside"
-    RETURNS = "returns"
-    OVER = "over"
+    WAITS = 0
+    QUEUED = 1
+    HELD = 2
+    ASIDE = 3
+    RETURNS = 4
+    OVER = 5
 
 
 _WAITS, _QUEUED, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
-    _WAITS: frozenset({_QUEUED, _OVER}),
+    _WAITS: frozenset({_QUEUED, _HELD, _OVER}),  # HELD at once: nobody waits, and it fits
     _QUEUED: frozenset({_HELD, _WAITS, _OVER}),  # back to WAITS: paused before it was admitted
     _HELD: frozenset({_ASIDE, _OVER}),
     _ASIDE: frozenset({_RETURNS, _OVER}),
@@ -57,10 +58,13 @@ TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
     _OVER: frozenset(),
 }
 
+# The same table as bit masks, indexed by state: what the hot path reads.
+_LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in PermitState)
+
 
 def move(permit: Permit, to: PermitState) -> None:
     """Change the state of a permit, if the table allows it."""
-    if to not in TRANSITIONS[permit.state]:
+    if not _LEGAL[permit.state] >> to & 1:
         raise IllegalTransition(f"{permit!r} cannot become {to.name}")
     permit.state = to
 
@@ -73,83 +77,71 @@ class Past(NamedTuple):
 
 
 class Permit:
-    """See the module's first paragraph."""
+    """See the module's first paragraph. What few permits need has its default in the class and costs others nothing."""
 
-    __slots__ = (
-        "attempt",
-        "call",
-        "cause",
-        "demand",
-        "entered_ns",
-        "excused",
-        "gate",
-        "history",
-        "joins",
-        "lent",
-        "needs",
-        "next",
-        "next_task",
-        "paused",
-        "pausing",
-        "place",
-        "priority",
-        "ready_ns",
-        "regain",
-        "retry",
-        "retry_of",
-        "starved_ns",
-        "state",
-        "successors",
-        "task",
-        "timer",
-        "unmet",
-        "waited_ns",
-    )
+    excused = False  # another attempt follows its failure
+    # dependencies
+    followed = 0  # how many it was to follow
+    unmet = 0
+    successors: list[Permit] | None = None
+    cause: CancelReason | None = None  # why those after it cannot be
+    # waiting
+    ready_ns = 0  # when it had everything but permission
+    place = 0  # among all that ever were in a queue
+    waited_ns = 0  # until it was admitted
+    starved_ns = 0
+    timer: Timer | None = None  # of the state that it is in
+    reasons: deque[Past] | None = None
+    # standing still
+    paused = False  # was asked to, or does
+    lent: Demand = ()  # what it gave back meanwhile
+    pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
+    joins = False  # gave back because it waits for children at the same gate
+    regain: Wait | None = None  # how it waits to have that back
+    # attempts
+    retry: Retry | None = None
+    call: Callable[[Permit, Exception], None] | None = None  # makes another attempt, if there is to be one
+    attempt = 1
+    retry_of: Task | None = None
+    next: Permit | None = None  # the attempt after this one,
+    next_task: Task | None = None  # and its task
 
-    def __init__(self, gate: Gate, priority: int, demand: Demand, state: PermitState = PermitState.WAITS) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        priority: int,
+        demand: Demand,
+        needs: Mapping[str, int] = NOTHING,
+        state: PermitState = PermitState.WAITS,
+    ) -> None:
         self.gate = gate
-        self.task: Task = None  # pyright: ignore[reportAttributeAccessIssue]  (its own, from the spawn to the end)
         self.priority = priority
         self.demand = demand
-        self.needs: dict[str, int] = {}
+        self.needs = needs
         self.state = state
-        self.excused = False  # another attempt follows its failure
-        # dependencies
-        self.unmet = 0
-        self.successors: dict[Permit, None] | None = None
-        self.cause: CancelReason | None = None  # why those after it cannot be
-        # waiting
+        self.task: Task = None  # pyright: ignore[reportAttributeAccessIssue]  (its own, from the spawn to the end)
         self.entered_ns = 0  # when it asked
-        self.ready_ns = 0  # when it had everything but permission
-        self.place = 0  # among all that ever had
-        self.waited_ns = 0  # until it was admitted
-        self.starved_ns = 0
-        self.timer: Timer | None = None  # of the state that it is in
-        self.history: deque[Past] | None = None
-        # standing still
-        self.paused = False  # was asked to, or does
-        self.lent: Demand = ()  # what it gave back meanwhile
-        self.pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
-        self.joins = False  # gave back because it waits for children at the same gate
-        self.regain: Wait | None = None  # how it waits to have that back
-        # attempts
-        self.retry: Retry | None = None
-        self.call: Callable[[Permit, Exception], None] | None = None  # makes another attempt, if there is to be one
-        self.attempt = 1
-        self.retry_of: Task | None = None
-        self.next: Permit | None = None  # the attempt after this one,
-        self.next_task: Task | None = None  # and its task
 
     def note(self, now_ns: int, reason: str) -> None:
         """Write down what it waits for from now on."""
-        if self.history is None:
-            self.history = deque(maxlen=HISTORY_MAX)
-        self.history.append(Past(now_ns / 1e9, reason))
+        if self.reasons is None:
+            self.reasons = deque(maxlen=HISTORY_MAX)
+        self.reasons.append(Past(now_ns / 1e9, reason))
+
+    @property
+    def history(self) -> list[Past]:
+        """What it has waited for, oldest first."""
+        first: list[Past] = []
+        if self.followed:
+            tasks = f"{self.followed:,} task{'s' if self.followed > 1 else ''}"
+            first = [Past(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
+        return first + list(self.reasons or ())
 
     def over(self) -> None:
         """Its task is over and holds it; it need not hold the task."""
         move(self, _OVER)
-        self.call = self.regain = None
+        if self.call is not None:
+            self.call = None
         self.task = None  # pyright: ignore[reportAttributeAccessIssue]
 
     # ---- for the law (`law.permission.Permit`)
@@ -165,4 +157,4 @@ class Permit:
         self.gate.expired(kernel, self)
 
     def __repr__(self) -> str:
-        return f"<permit of {self.task!r} {self.state.value}>"
+        return f"<permit of {self.task!r} {self.state.name}>"

@@ -50,16 +50,16 @@ class Queues:
         """How many wait, by priority, highest first."""
         return dict(sorted(self._levels.items(), reverse=True))
 
-    def enter(self, permit: Permit, now_ns: int) -> None:
+    def enter(self, permit: Permit) -> None:
         self._entered += 1
-        permit.ready_ns, permit.place = now_ns, self._entered
+        permit.place = self._entered
         key = permit.priority, permit.demand
         members = self._classes.get(key)
         if members is None:
             members = self._classes[key] = OrderedDict()
         members[permit] = None
         self._levels[permit.priority] = self._levels.get(permit.priority, 0) + 1
-        self._newest[permit.priority] = now_ns
+        self._newest[permit.priority] = permit.ready_ns
         self._length += 1
 
     def leave(self, permit: Permit) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, cast
 from bursar.errors import InfeasibleDemand, brief
 
 SLOT: Final = "slot"
+NOTHING: Final[Mapping[str, int]] = {}
 SOFT_BY_NAME: Final = frozenset({"ram", "vram"})
 GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a task that stands still does not use; the rest it keeps
 AMOUNT_MAX: Final = 2**62
@@ -101,6 +102,7 @@ class Resources:
         self.numbers = {limit.name: i for i, limit in enumerate(self._limits)}
         self.taken = [0] * len(self._limits)
         self.peak = [0] * len(self._limits)
+        self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
         self._base: Demand = () if slots is None else ((0, 1),)
 
     def name(self, number: int) -> str:
@@ -111,11 +113,15 @@ class Resources:
         assert amount is not None, "only what is limited is demanded"
         return amount
 
-    def demand(self, needs: Needs, task: str) -> Demand:
-        """What a task that needs this takes. Raises `InfeasibleDemand` for what can never be."""
+    def demand(self, needs: Needs, task: str) -> tuple[Demand, Mapping[str, int]]:
+        """What a task that needs this takes of what is limited, and the whole of its needs in numbers. Raises
+        `InfeasibleDemand` for what can never be."""
         if not needs:
-            return self._base
-        amounts = dict(self._base)
+            return self._base, NOTHING
+        known = self._known.get(id(needs))
+        if known is not None:
+            return known
+        amounts, told = dict(self._base), dict[str, int]()
         for name, value in needs.items():
             number = self.numbers.get(name)
             if number is None or name == SLOT:
@@ -125,7 +131,7 @@ class Resources:
                     f"state it: Authority(resources={{{brief(name, repr)}: ...}})"
                 )
             _, limit, soft = self._limits[number]
-            amount = to_amount(value, f"task {task!r} needs {name}")
+            amount = told[name] = to_amount(value, f"task {task!r} needs {name}")
             if limit is None or not amount:
                 continue
             if amount > limit and not soft:
@@ -133,7 +139,12 @@ class Resources:
                     f"task {task!r} needs {amount:,} of {name}, and there are {limit:,} in all; it could never start"
                 )
             amounts[number] = amount
-        return tuple(sorted(amounts.items()))
+        return tuple(sorted(amounts.items())), told
+
+    def remember(self, needs: Needs) -> Needs:
+        """Needs that many tasks will have: nobody changes these."""
+        self._known[id(needs)] = self.demand(needs, "")
+        return needs
 
     def fits(self, demand: Demand) -> bool:
         """Whether it could be taken now."""

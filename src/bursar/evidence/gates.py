@@ -84,8 +84,8 @@ class Gates(Acts):
             raise self.records.wrong(f"task {task.id} asks at gate {permit.gate.number}")
         try:
             asked: dict[str, Any] = json.loads(record.text)
-            permit.priority, permit.needs = priority, dict(asked["needs"])
-            permit.demand = permit.gate.resources.demand(permit.needs, name)
+            permit.priority = priority
+            permit.demand, permit.needs = permit.gate.resources.demand(dict(asked["needs"]), name)
             after = [self._permit(self._live(id)) for id in asked.get("after", ())]
             delay_ns, doom = int(asked.get("delay_ns", 0)), asked.get("doom")
         except (BursarError, ValueError, TypeError, KeyError) as wrong:
@@ -105,14 +105,14 @@ class Gates(Acts):
         """Somebody who is over, and whom nobody can follow."""
         if not 0 < by < self._next_id or by in self.tasks:
             raise self.records.wrong(f"task {by} has not failed")
-        permit = Permit(gate, 0, (), PermitState.OVER)
+        permit = Permit(gate, 0, (), state=PermitState.OVER)
         permit.cause = CancelReason(CancelKind.DEPENDENCY, "", by)
         return permit
 
     def _permit(self, task: Task) -> Permit:
         permit = cast("Permit | None", task.permit)
         if permit is None:
-            permit = Permit(self.gate, 0, (), PermitState.HELD)
+            permit = Permit(self.gate, 0, (), state=PermitState.HELD)
             permit.task = task
             task.permit = permit
             self.gate.held[permit] = None

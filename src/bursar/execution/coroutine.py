@@ -15,8 +15,9 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Coroutine, Sized
 from functools import partial
-from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final
+from inspect import CO_COROUTINE
+from types import CoroutineType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait, brief
 from bursar.kernel import NATIVE, Kernel, Task, native, tell
@@ -270,6 +271,9 @@ def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[A
 
     If the call itself fails (wrong arguments), the task fails with that error, at its first poll.
     """
+    if NATIVE and type(fn) is FunctionType and fn.__code__.co_flags & CO_COROUTINE:
+        cast("Any", task.nursery).kernel.start(task, fn, args)  # the usual case: it is called when it begins
+        return
     task.context = contextvars.copy_context()
     try:
         work = fn(*args)
