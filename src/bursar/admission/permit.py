@@ -1,14 +1,15 @@
 """`Permit`: what admission knows of one task, from the moment when it asks until nobody holds the task any more.
 
-    WAITS ──all it waits for is there──► QUEUED ──admitted──► HELD ──its end──► OVER
-                                           ▲                  │  ▲
-                                           │            aside │  │ granted
-                                           └── (never) ──     ▼  │
-                                                            ASIDE ──asks again──► RETURNS
+    WAITS ◄──all it waits for is there, or it stands still──► QUEUED ──admitted──► HELD ──its end──► OVER
+      │                                                         │                  │  ▲               ▲
+      └────────────────────► STOPS ◄────────────────────────────┘            aside │  │ granted       │
+                               │                                                   ▼  │               │
+                               └─────────────────── its end                ASIDE ◄──► RETURNS         │
+                                                        └─────────────────────────────────────────────┘
 
-WAITS: for tasks that it is to follow, or for the time of a retry. ASIDE: admitted, and stands still (paused, or
-waiting for children of its own at the same gate); what it does not use meanwhile is given back, so it must ask for
-that again.
+WAITS: for tasks that it is to follow, for the time of a retry, or to be resumed. STOPS: it was asked to stop before it
+was admitted, and is about to end. ASIDE: admitted, and stands still (paused, or waiting for children of its own at the
+same gate); what it does not use meanwhile is given back, so it must ask for that again: RETURNS.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bursar.errors import IllegalTransition
+from bursar.errors import IllegalTransition, PauseTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,20 +41,22 @@ class PermitState(Enum):
 
     WAITS = "waits"
     QUEUED = "queued"
+    STOPS = "stops"
     HELD = "held"
     ASIDE = "aside"
     RETURNS = "returns"
     OVER = "over"
 
 
-_WAITS, _QUEUED, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
+_WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
-    _WAITS: frozenset({_QUEUED, _OVER}),
-    _QUEUED: frozenset({_HELD, _WAITS, _OVER}),  # back to WAITS: paused before it was admitted
+    _WAITS: frozenset({_QUEUED, _STOPS, _OVER}),
+    _QUEUED: frozenset({_HELD, _WAITS, _STOPS, _OVER}),  # back to WAITS: paused before it was admitted
+    _STOPS: frozenset({_OVER}),
     _HELD: frozenset({_ASIDE, _OVER}),
     _ASIDE: frozenset({_RETURNS, _OVER}),
-    _RETURNS: frozenset({_HELD, _OVER}),
+    _RETURNS: frozenset({_HELD, _ASIDE, _OVER}),  # back to ASIDE: paused before it was its turn
     _OVER: frozenset(),
 }
 
@@ -85,10 +88,12 @@ class Permit:
         "gate",
         "history",
         "joins",
+        "late",
         "lent",
         "needs",
         "next",
         "next_task",
+        "patience_ns",
         "paused",
         "pausing",
         "place",
@@ -130,6 +135,8 @@ class Permit:
         self.paused = False  # was asked to, or does
         self.lent: Demand = ()  # what it gave back meanwhile
         self.pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
+        self.patience_ns = 0  # how long they do
+        self.late: PauseTimeout | None = None  # it was cancelled for that
         self.joins = False  # gave back because it waits for children at the same gate
         self.regain: Wait | None = None  # how it waits to have that back
         # attempts
@@ -146,13 +153,21 @@ class Permit:
             self.history = deque(maxlen=HISTORY_MAX)
         self.history.append(Past(now_ns / 1e9, reason))
 
+    def kept(self) -> Demand:
+        """What it takes of its demand while it stands still."""
+        return tuple(pair for pair in self.demand if pair not in self.lent)
+
     def over(self) -> None:
         """Its task is over and holds it; it need not hold the task."""
         move(self, _OVER)
         self.call = self.regain = None
+        self.paused = False
         self.task = None  # pyright: ignore[reportAttributeAccessIssue]
 
     # ---- for the law (`law.permission.Permit`)
+
+    def stopped(self, kernel: Dispatch) -> None:
+        self.gate.stopped(kernel, self)
 
     def failed(self, error: Exception) -> None:
         if self.call is not None:
