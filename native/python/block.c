@@ -135,6 +135,13 @@ leaving_new(NurseryBlock *block, PyObject *error)
     return self;
 }
 
+/* Whether it had to ask to start: then it may lend its place to its children. */
+static bool
+has_permit(const Task *owner)
+{
+    return owner->more != NULL && owner->more->permit != NULL;
+}
+
 static PyObject *
 block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -146,7 +153,7 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     Task *owner = self->record->owner;
     PyObject *error = args[1] == Py_None ? NULL : args[1];
     bool usual = error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled;
-    if (!usual || k->current != owner || owner->cut || self->record->gate != NULL) {
+    if (!usual || k->current != owner || owner->cut || has_permit(owner)) {
         return leave_in_python(self, args[1]);
     }
     if (k_close_nursery(k, self->record) < 0) {

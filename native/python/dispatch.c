@@ -574,12 +574,30 @@ k_unpause(Kernel *k, Task *task)
     return !woken ? 0 : k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
 }
 
+/* Admission hears that a task which had to ask it is to stop as a whole. 1: only a block of it is, and it stands still. */
+static int
+stop_permit(Kernel *k, Task *task)
+{
+    if (!task->cut && cancel_deliverable(k->st, task) != (PyObject *)task) {
+        return task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
+    }
+    PyObject *permit = Py_NewRef(task->more->permit); /* R3 */
+    PyObject *none = PyObject_CallMethod(permit, "stopped", "O", (PyObject *)k);
+    Py_XDECREF(none);
+    Py_DECREF(permit);
+    return none == NULL ? -1 : 0;
+}
+
 int
 k_interrupt(Kernel *k, Task *task)
 {
+    int stands = task->more != NULL && task->more->permit != NULL ? stop_permit(k, task) : 0;
+    if (stands != 0) {
+        return stands < 0 ? -1 : 0;
+    }
     switch (task->state) {
     case LAW_STATE_BLOCKED:
-        if (task->wake != LAW_WAKE_IDLE) { /* it was paused, which is no reason not to stop */
+        if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */
             return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
         }
         return interrupt_wait(k, task);

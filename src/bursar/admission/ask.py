@@ -122,7 +122,7 @@ def _try_again(
         return
     again = Permit(gate, permit.priority, permit.demand, permit.needs)
     again.retry, again.call = retry, permit.call
-    again.attempt, again.retry_of = permit.attempt + 1, task
+    again.retry_of = task
     try:
         record = kernel.spawn(nursery, name=task.name, budget=budget, permit=again, again=True, spawner=nursery.owner)
     except BursarError:
@@ -130,7 +130,7 @@ def _try_again(
     record.capabilities = task.capabilities
     again.task = record
     context.run(start, record, run, args)
-    permit.next, permit.next_task, permit.excused = again, record, True
+    graph.try_again(permit, again)
     gate.totals.retried += 1
     gate.enter(kernel, again, (), retry.delay_ns(permit.attempt))
 

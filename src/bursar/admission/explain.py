@@ -117,7 +117,7 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
     short = gate.resources.shortages(demand)
     for resource, needed, limit, taken in short:
         number = gate.resources.numbers[resource]
-        names, more = named(other.task for other in gate.held if number in dict(other.demand))
+        names, more = named(other.task for other in gate.held if number in dict(other.kept()))
         text = f"needs {needed:,} of {resource}, of which {taken:,} of {limit:,} are taken by"
         what: What = "slot" if resource == "slot" else "resource"
         if what == "slot":
@@ -130,4 +130,4 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
 
 def _precedes(task: Task, permit: Permit) -> bool:
     other = task.permit
-    return isinstance(other, Permit) and other.successors is not None and permit in other.successors
+    return isinstance(other, Permit) and (other.next is permit or permit in (other.successors or ()))

@@ -6,6 +6,7 @@ one after the other, whoever comes first in the order and fits, until nobody doe
 A task that comes first and does not fit is passed over, so that one scarce resource does not hold up those who do not
 need it; but once it has waited for `reserve_after` it holds a *reservation*: from then on nobody is let in who comes
 after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
+What stands still may never end: who would still not fit when all that runs has drained reserves nothing.
 
 A1  `max_concurrent` and hard limits are never exceeded (R1), soft ones only by one task alone (R2)
 A2  after every change, nobody who may be let in waits
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from bursar.law.dispatch import Dispatch
     from bursar.law.kernel import Kernel
 
-_WAITS, _QUEUED, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
+_WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Gate:
             self.thread_needs = self.resources.remember({"cpu": 1})
         self.held: dict[Permit, None] = {}  # who takes something, oldest first
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
-        self.waiting = 0  # in state WAITS
+        self.waiting = 0  # in state WAITS or STOPS
         self.reserved: Permit | None = None  # who holds the reservation, when it was looked last
         self._reserve_after_ns = authority.reserve_after_ns
         self._max_queue = authority.max_queue
@@ -78,6 +79,7 @@ class Gate:
         self._fresh: list[Permit] = []  # queued since it was settled last, if that must be timed
         self._settling = False
         self._again = False
+        self.settled_ns = 0  # when it was settled last
 
     # ---- asking
 
@@ -140,6 +142,7 @@ class Gate:
             self._again = True  # a task ended, or asked, because of what is under way
             return
         self._settling = True
+        self.settled_ns = kernel.now_ns
         try:
             self._again = True
             while self._again:
@@ -167,7 +170,7 @@ class Gate:
             if resources.fits(demand):
                 if reserved is None or not resources.spoils(demand, reserved):
                     return permit
-            elif reserved is None and now_ns - permit.ready_ns >= self._reserve_after_ns:
+            elif reserved is None and now_ns - permit.ready_ns >= self._reserve_after_ns and resources.drains(demand):
                 self.reserved, reserved = permit, demand
             self._pass_over(permit, now_ns)
         return None
@@ -224,12 +227,16 @@ class Gate:
             case PermitState.HELD:
                 self.resources.give_back(permit.demand)
                 del self.held[permit]
-            case PermitState.WAITS:
+            case PermitState.WAITS | PermitState.STOPS:
                 self.waiting -= 1
             case PermitState.QUEUED:
                 self.queues.leave(permit)
             case PermitState.ASIDE | PermitState.RETURNS:
-                self.resources.give_back(tuple(pair for pair in permit.demand if pair not in permit.lent))
+                kept = permit.kept()
+                if permit.state is _ASIDE:
+                    self.resources.keep(kept, -1)
+                self.resources.give_back(kept)
+                permit.lent = ()
                 self.returning.pop(permit, None)
                 del self.held[permit]
             case PermitState.OVER:
@@ -252,7 +259,7 @@ class Gate:
         if len(permits) > 1:
             permits.sort(key=lambda permit: -permit.priority)  # as a queue has them
         for permit in permits:
-            if not permit.paused and permit.timer is None:
+            if permit.task.state is State.PENDING and permit.timer is None:  # else it stands still
                 permit.gate._ready(kernel, permit)
         for gate in {id(permit.gate): permit.gate for permit in permits}.values():
             if gate is not self:
@@ -262,8 +269,6 @@ class Gate:
         """A task that waits never starts. Never silent: it has an outcome, its handle raises, it is on record."""
         self.totals.dropped[cause] += 1
         law, task = cast("Kernel", kernel), permit.task
-        if task.state is State.PAUSED:
-            law.resume(task, False)
         permit.note(kernel.now_ns, f"was dropped: {detail}")
         executor = getattr(law.driver, "driver", None)  # who gave it code, if anybody did
         if executor is not None:
@@ -274,20 +279,31 @@ class Gate:
         """Its timer has fired: the time of a retry has come; it has waited too long; it did not stand still in time."""
         permit.timer = None
         if permit.state is _WAITS:
-            if not permit.unmet and not permit.paused:
+            if not permit.unmet and permit.task.state is State.PENDING:
                 self._ready(kernel, permit)
                 self.settle(kernel)
         elif permit.state is _QUEUED:
             assert self._max_wait_ns is not None, "only then a timer was set"
-            if permit.task.state is State.PENDING:  # else it is being cancelled
-                self.drop(kernel, permit, "wait", f"it waited for more than {self._max_wait_ns / 1e9:g} s")
+            self.drop(kernel, permit, "wait", f"it waited for more than {self._max_wait_ns / 1e9:g} s")
         elif permit.pausing is not None:
-            seconds = self.authority.pause_timeout
-            told = f"it did not come to a checkpoint within {seconds:g} s of being asked to pause"
+            told = f"it did not come to a checkpoint within {permit.patience_ns / 1e9:g} s of being asked to pause"
+            permit.late = PauseTimeout(f"task {permit.task.name!r} was cancelled: {told}")
             waits, permit.pausing, permit.paused = permit.pausing, None, False
             cast("Kernel", kernel).cancel_request(permit.task, CancelReason(CancelKind.TIMEOUT, told))
             for wait in waits:
-                wait.refuse(kernel, PauseTimeout(f"task {permit.task.name!r} was cancelled: {told}"))
+                wait.refuse(kernel, permit.late)
+
+    def stopped(self, kernel: Dispatch, permit: Permit) -> None:
+        """The task was asked to stop: it asks for nothing any more, and nobody waits for it to stand."""
+        self.stop_timer(kernel, permit)
+        permit.paused = False
+        self.tell_pausing(kernel, permit, False)
+        if permit.state in (_WAITS, _QUEUED):
+            if permit.state is _QUEUED:
+                self.queues.leave(permit)
+                self.waiting += 1
+            move(permit, _STOPS)
+            self.settle(kernel)  # what it had reserved
 
     def stop_timer(self, kernel: Dispatch, permit: Permit) -> None:
         if permit.timer is not None:
@@ -301,6 +317,7 @@ class Gate:
         permit.lent = self.resources.usable_while_still(permit.demand)
         move(permit, _ASIDE)
         self.resources.give_back(permit.lent)
+        self.resources.keep(permit.kept(), 1)
 
     def leave_queue(self, permit: Permit) -> None:
         """It stands still before it was admitted."""
@@ -311,23 +328,27 @@ class Gate:
     def ask_again(self, kernel: Dispatch, permit: Permit) -> None:
         """It would like to go on: at once, or when what it gave back is free."""
         move(permit, _RETURNS)
+        self.resources.keep(permit.kept(), -1)
         self.returning[permit] = None
         self.settle(kernel)
         if permit.state is _RETURNS:
             permit.note(kernel.now_ns, self.short_of(permit))
 
+    def step_back(self, permit: Permit) -> None:
+        """It would not go on any more."""
+        del self.returning[permit]
+        move(permit, _ASIDE)
+        self.resources.keep(permit.kept(), 1)
+
     def enter_queue(self, kernel: Dispatch, permit: Permit) -> None:
-        """It goes on waiting, if it has anything left to wait for but permission."""
-        if not permit.unmet:
+        """It goes on waiting: for permission, if there is nothing else left."""
+        if not permit.unmet and permit.timer is None:
             self._ready(kernel, permit)
             self.settle(kernel)
 
     def _go_on(self, kernel: Dispatch, permit: Permit) -> None:
         """It has back what it gave."""
         law, task = cast("Kernel", kernel), permit.task
-        if permit.paused:  # meanwhile
-            self.stand_aside(permit)
-            return
         if law.is_paused(task):
             law.resume(task, True)
             resume = getattr(task.wait, "ask_resume", None)

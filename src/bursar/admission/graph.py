@@ -4,10 +4,11 @@ A task that is to follow others counts how many of them have not succeeded yet. 
 successors and looks at nobody else. Anything but a success cancels them, with a reason that names the task where it
 began; they are ended by that in turn, and so their own successors.
 
-A task that is tried again passes its successors on to the next attempt.
+A task that is tried again passes its successors on to the next attempt, which follows it: two attempts never hold a
+place at once.
 
 G1  an edge is made only when its later end is spawned, so there is no cycle among tasks; that somebody follows the
-    owner of its own nursery, which waits for it, is the one way round, and is refused
+    owner of its own nursery, which waits for it, or one that follows the owner, is the one way round, and is refused
 """
 
 from __future__ import annotations
@@ -26,18 +27,26 @@ if TYPE_CHECKING:
 
 
 def require_no_cycle(name: str, nursery: Nursery, after: Iterable[Task]) -> None:
-    """G1: refuse to follow a task that waits for the nursery."""
-    waiting: set[int] = set()
+    """G1: refuse to follow a task that waits for the nursery. Looks at whoever follows the owner."""
+    wanted = {task.id for task in after}
+    waiting: dict[Task, None] = {}
     owner = nursery.owner
     while owner is not None:
-        waiting.add(owner.id)
+        waiting[owner] = None
         owner = owner.nursery.owner
-    for task in after:
-        if task.id in waiting:
+    found = list(waiting)
+    while found:
+        task = found.pop()
+        if task.id in wanted:
             raise BadDependency(
                 f"task {name!r} cannot follow task {task.name!r}, which waits for it: the block of {nursery.name}, or "
                 "one around it, ends only after its tasks. Spawn it where both are siblings"
             )
+        permit = cast("Permit | None", task.permit)
+        for successor in (permit.successors or ()) if permit is not None else ():
+            if successor.task not in waiting:
+                waiting[successor.task] = None
+                found.append(successor.task)
 
 
 def last_attempt(permit: Permit) -> Permit:
@@ -45,6 +54,12 @@ def last_attempt(permit: Permit) -> Permit:
     while permit.next is not None:
         permit = permit.next
     return permit
+
+
+def try_again(permit: Permit, again: Permit) -> None:
+    """The task fails, and this is the next attempt."""
+    permit.next, permit.next_task, permit.excused = again, again.task, True
+    again.attempt, again.unmet = permit.attempt + 1, 1
 
 
 def follow(permit: Permit, others: Iterable[Permit]) -> CancelReason | None:
@@ -76,10 +91,15 @@ def settle(permit: Permit, outcome: Outcome) -> tuple[list[Permit], CancelReason
     """The task is over. Its direct successors that have nothing left to wait for; or all of them, and why they cannot
     be."""
     successors, permit.successors = permit.successors, None
-    if permit.next is not None:
-        for successor in successors or ():
-            _pass_on(successor, permit.next)
-        return [], None
+    again = permit.next
+    if again is not None:
+        again.unmet -= 1
+        if again.state is PermitState.OVER:  # it was not even tried
+            permit.cause = again.cause
+            return list(successors or ()), permit.cause
+        if successors:
+            again.successors = (again.successors or []) + successors
+        return [again] if again.state is PermitState.WAITS else [], None
     if outcome.kind is OutcomeKind.OK:
         if successors is None:
             return [], None
@@ -91,12 +111,6 @@ def settle(permit: Permit, outcome: Outcome) -> tuple[list[Permit], CancelReason
         return free, None
     permit.cause = why_not(permit, outcome)
     return [successor for successor in successors or () if successor.state is not PermitState.OVER], permit.cause
-
-
-def _pass_on(successor: Permit, attempt: Permit) -> None:
-    if attempt.successors is None:
-        attempt.successors = []
-    attempt.successors.append(successor)
 
 
 def in_arguments(args: tuple[Any, ...], handle: type, deep: bool) -> list[Any]:

@@ -40,18 +40,20 @@ def pause(kernel: Dispatch, permit: Permit, timeout_ns: int | None = None, at_ch
         return
     if task.state is State.RUNNING:
         raise ScopeMisuse(f"task {task.name!r} cannot pause itself: it would not be there to go on; await an Event")
-    permit.paused = True
-    permit.gate.totals.paused += 1
-    ask_pause = getattr(task.wait, "ask_pause", None)
+    gate = permit.gate
+    stands = cast("Kernel", kernel).is_paused(task)  # it was told to go on, and has not got its place back yet
+    ask_pause = None if stands else getattr(task.wait, "ask_pause", None)
     later = ask_pause is not None if at_checkpoint is None else at_checkpoint
-    kernel.note("pause_requested", task, later)
+    permit.paused = True
+    gate.totals.paused += 1
     if not later:
+        kernel.note("pause_requested", task, None)
         _stand(kernel, permit)
         return
-    gate = permit.gate
-    wait_ns = to_ns(gate.authority.pause_timeout, "pause_timeout") if timeout_ns is None else timeout_ns
+    permit.patience_ns = to_ns(gate.authority.pause_timeout, "pause_timeout") if timeout_ns is None else timeout_ns
+    kernel.note("pause_requested", task, permit.patience_ns)
     permit.pausing = []
-    permit.timer = kernel.timers.arm(kernel.now_ns + wait_ns, TimerKind.PERMIT, task)
+    permit.timer = kernel.timers.arm(kernel.now_ns + permit.patience_ns, TimerKind.PERMIT, task)
     if ask_pause is not None:
         ask_pause(kernel)
 
@@ -74,12 +76,17 @@ def resume_thread(kernel: Dispatch, task: Task) -> None:
 
 def _stand(kernel: Dispatch, permit: Permit) -> None:
     gate = permit.gate
-    gate.stop_timer(kernel, permit)
+    if permit.state is not PermitState.WAITS:  # else it is the time of a retry, which goes on
+        gate.stop_timer(kernel, permit)
     if permit.state is PermitState.QUEUED:
         gate.leave_queue(permit)
     elif permit.state is PermitState.HELD:
         gate.stand_aside(permit)
-    cast("Kernel", kernel).pause(permit.task)
+    elif permit.state is PermitState.RETURNS:
+        gate.step_back(permit)
+    law = cast("Kernel", kernel)
+    if not law.is_paused(permit.task):
+        law.pause(permit.task)
     permit.note(kernel.now_ns, "is paused")
     gate.tell_pausing(kernel, permit, True)
     gate.settle(kernel)
@@ -96,8 +103,6 @@ def resume(kernel: Dispatch, permit: Permit) -> None:
         gate.stop_timer(kernel, permit)
         gate.tell_pausing(kernel, permit, False)
         resume_thread(kernel, task)
-    elif not law.is_paused(task):  # it is being cancelled, or has its place back before it stood
-        return
     elif permit.state is PermitState.WAITS:
         law.resume(task, False)
         gate.enter_queue(kernel, permit)
@@ -120,6 +125,8 @@ class Pausing(Operation[bool]):
         return f"waits for task {self._task.name!r} to come to a checkpoint"
 
     def ready(self, kernel: Any, task: Any) -> bool:
+        if self._permit.late is not None:
+            raise self._permit.late
         return self._permit.pausing is None
 
     def take(self, kernel: Any, task: Any) -> bool:
@@ -143,9 +150,9 @@ class Pausing(Operation[bool]):
 def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Permit | None:
     """A task ends its block: while it waits for its children its place at their gate is theirs. None: it has none."""
     permit = cast("Permit | None", owner.permit)
-    if nursery.gate is None or permit is None or permit.gate is not nursery.gate or not nursery.children:
+    if permit is None or permit.gate is not (nursery.gate or kernel.gate) or not nursery.children:
         return None
-    if permit.state is not PermitState.HELD:
+    if permit.state is not PermitState.HELD or not permit.gate.resources.usable_while_still(permit.demand):
         return None
     kernel.note("permit_lent", owner)
     permit.joins = True

@@ -1,14 +1,15 @@
 """`Permit`: what admission knows of one task, from the moment when it asks until nobody holds the task any more.
 
-    WAITS ──all it waits for is there──► QUEUED ──admitted──► HELD ──its end──► OVER
-                                           ▲                  │  ▲
-                                           │            aside │  │ granted
-                                           └── (never) ──     ▼  │
-                                                            ASIDE ──asks again──► RETURNS
+    WAITS ◄──all it waits for is there, or it stands still──► QUEUED ──admitted──► HELD ──its end──► OVER
+      │                                                         │                  │  ▲               ▲
+      └────────────────────► STOPS ◄────────────────────────────┘            aside │  │ granted       │
+                               │                                                   ▼  │               │
+                               └─────────────────── its end                ASIDE ◄──► RETURNS         │
+                                                        └─────────────────────────────────────────────┘
 
-WAITS: for tasks that it is to follow, or for the time of a retry. ASIDE: admitted, and stands still (paused, or
-waiting for children of its own at the same gate); what it does not use meanwhile is given back, so it must ask for
-that again.
+WAITS: for tasks that it is to follow, for the time of a retry, or to be resumed. STOPS: it was asked to stop before it
+was admitted, and is about to end. ASIDE: admitted, and stands still (paused, or waiting for children of its own at the
+same gate); what it does not use meanwhile is given back, so it must ask for that again: RETURNS.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bursar.admission.resources import NOTHING
-from bursar.errors import IllegalTransition
+from bursar.errors import IllegalTransition, PauseTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,20 +42,22 @@ class PermitState(IntEnum):
 
     WAITS = 0
     QUEUED = 1
-    HELD = 2
-    ASIDE = 3
-    RETURNS = 4
-    OVER = 5
+    STOPS = 2
+    HELD = 3
+    ASIDE = 4
+    RETURNS = 5
+    OVER = 6
 
 
-_WAITS, _QUEUED, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
+_WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
-    _WAITS: frozenset({_QUEUED, _HELD, _OVER}),  # HELD at once: nobody waits, and it fits
-    _QUEUED: frozenset({_HELD, _WAITS, _OVER}),  # back to WAITS: paused before it was admitted
+    _WAITS: frozenset({_QUEUED, _HELD, _STOPS, _OVER}),  # HELD at once: nobody waits, and it fits
+    _QUEUED: frozenset({_HELD, _WAITS, _STOPS, _OVER}),  # back to WAITS: paused before it was admitted
+    _STOPS: frozenset({_OVER}),
     _HELD: frozenset({_ASIDE, _OVER}),
     _ASIDE: frozenset({_RETURNS, _OVER}),
-    _RETURNS: frozenset({_HELD, _OVER}),
+    _RETURNS: frozenset({_HELD, _ASIDE, _OVER}),  # back to ASIDE: paused before it was its turn
     _OVER: frozenset(),
 }
 
@@ -96,6 +99,8 @@ class Permit:
     paused = False  # was asked to, or does
     lent: Demand = ()  # what it gave back meanwhile
     pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
+    patience_ns = 0  # how long they do
+    late: PauseTimeout | None = None  # it was cancelled for that
     joins = False  # gave back because it waits for children at the same gate
     regain: Wait | None = None  # how it waits to have that back
     # attempts
@@ -137,14 +142,23 @@ class Permit:
             first = [Past(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
         return first + list(self.reasons or ())
 
+    def kept(self) -> Demand:
+        """What it takes of its demand while it stands still."""
+        return tuple(pair for pair in self.demand if pair not in self.lent)
+
     def over(self) -> None:
         """Its task is over and holds it; it need not hold the task."""
         move(self, _OVER)
         if self.call is not None:
             self.call = None
+        if self.paused:
+            self.paused = False
         self.task = None  # pyright: ignore[reportAttributeAccessIssue]
 
     # ---- for the law (`law.permission.Permit`)
+
+    def stopped(self, kernel: Dispatch) -> None:
+        self.gate.stopped(kernel, self)
 
     def failed(self, error: Exception) -> None:
         if self.call is not None:

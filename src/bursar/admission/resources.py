@@ -6,6 +6,7 @@ to check.
 
 R1  what is taken of a hard resource never exceeds its limit
 R2  what is taken of a soft one exceeds its limit only while one task alone takes all of it (the escape rule)
+R3  what is taken is the sum of what is held, and what those keep who stand still is a part of it
 
 Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks
 that take none of what it is short of, and a program with one long-lived task would never run it.
@@ -98,18 +99,19 @@ class Resources:
     """The books of one gate."""
 
     def __init__(self, slots: int | None, limits: tuple[Limit, ...]) -> None:
-        self._limits = (Limit(SLOT, slots, False), *limits)
-        self.numbers = {limit.name: i for i, limit in enumerate(self._limits)}
-        self.taken = [0] * len(self._limits)
-        self.peak = [0] * len(self._limits)
+        self.limits = (Limit(SLOT, slots, False), *limits)
+        self.numbers = {limit.name: i for i, limit in enumerate(self.limits)}
+        self.taken = [0] * len(self.limits)
+        self.peak = [0] * len(self.limits)
+        self.kept = [0] * len(self.limits)  # of what is taken: by those who stand still
         self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
         self._base: Demand = () if slots is None else ((0, 1),)
 
     def name(self, number: int) -> str:
-        return self._limits[number].name
+        return self.limits[number].name
 
     def limit(self, number: int) -> int:
-        amount = self._limits[number].amount
+        amount = self.limits[number].amount
         assert amount is not None, "only what is limited is demanded"
         return amount
 
@@ -125,12 +127,12 @@ class Resources:
         for name, value in needs.items():
             number = self.numbers.get(name)
             if number is None or name == SLOT:
-                known = ", ".join(limit.name for limit in self._limits[1:]) or "none"
+                known = ", ".join(limit.name for limit in self.limits[1:]) or "none"
                 raise InfeasibleDemand(
                     f"task {task!r} needs {brief(name, repr)}, which its gate does not have (it has: {known}); "
                     f"state it: Authority(resources={{{brief(name, repr)}: ...}})"
                 )
-            _, limit, soft = self._limits[number]
+            _, limit, soft = self.limits[number]
             amount = told[name] = to_amount(value, f"task {task!r} needs {name}")
             if limit is None or not amount:
                 continue
@@ -148,7 +150,7 @@ class Resources:
 
     def fits(self, demand: Demand) -> bool:
         """Whether it could be taken now."""
-        taken, limits = self.taken, self._limits
+        taken, limits = self.taken, self.limits
         for number, amount in demand:
             _, limit, soft = limits[number]
             assert limit is not None, "only what is limited is demanded"
@@ -172,6 +174,20 @@ class Resources:
             if needed is not None and self.taken[number] + amount + needed > self.limit(number):
                 return True
         return False
+
+    def keep(self, demand: Demand, sign: int) -> None:
+        """Whoever takes this stands still from now on (1), or not any more (-1)."""
+        for number, amount in demand:
+            self.kept[number] += sign * amount
+            assert 0 <= self.kept[number] <= self.taken[number], "R3"
+
+    def drains(self, demand: Demand) -> bool:
+        """Whether it would fit if nothing were taken but by those who stand still."""
+        kept = self.kept
+        return all(
+            kept[number] + amount <= self.limit(number) or (self.limits[number].soft and not kept[number])
+            for number, amount in demand
+        )
 
     def take(self, demand: Demand) -> None:
         for number, amount in demand:

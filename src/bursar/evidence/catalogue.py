@@ -496,8 +496,8 @@ _kind(
 _kind(
     "pause_requested",
     TASK,
-    Field("at_checkpoint", "B", names=YES_NO),
-    describe=lambda kernel, task, at_checkpoint: ((_id(task), at_checkpoint), ""),
+    Field("within_ns", "q"),  # to its next checkpoint; NONE: it stands at once
+    describe=lambda kernel, task, within_ns: ((_id(task), NONE if within_ns is None else within_ns), ""),
 )
 for _name in (
     "pause_reached",

@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from bursar.admission import pause
+from bursar.admission import graph, pause
 from bursar.admission.authority import Authority
 from bursar.admission.gate import Gate
 from bursar.admission.permit import Permit, PermitState
 from bursar.errors import BursarError
 from bursar.evidence.acts import OTHERS_WAKES, Acts
+from bursar.evidence.catalogue import NONE
 from bursar.evidence.events import Record
 from bursar.evidence.model import Records
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.dispatch import Dispatch
 from bursar.law.nursery import Nursery
-from bursar.law.state import State
+from bursar.law.state import Outcome, State
 from bursar.law.task import Task
 from bursar.law.wake import Wait
 
@@ -91,15 +92,10 @@ class Gates(Acts):
         except (BursarError, ValueError, TypeError, KeyError) as wrong:
             raise self.records.wrong(f"nobody could ask for this: {wrong}") from None
         if first is not None:
-            self._attempt(first, permit)
+            graph.try_again(self._permit(first), permit)
         if doom is not None:
             after.append(self._doomed(permit.gate, doom))
         permit.gate.enter(self, permit, after, delay_ns)
-
-    def _attempt(self, first: Task, permit: Permit) -> None:
-        before = self._permit(first)
-        permit.attempt = before.attempt + 1
-        before.next, before.next_task, before.excused = permit, permit.task, True
 
     def _doomed(self, gate: Gate, by: int) -> Permit:
         """Somebody who is over, and whom nobody can follow."""
@@ -128,12 +124,20 @@ class Gates(Acts):
         runs = self.current.id if self.current is not None else None
         permit.gate.drop(self, permit, "explicit", "", runs)
 
-    def on_pause_requested(self, id: int, at_checkpoint: int) -> None:
+    def finish(self, task: Task, outcome: Outcome) -> bool:
+        """One that never started may be dropped in the middle of anything, and then wakes whoever waited for it."""
+        never_started = task.state is State.PENDING
+        over = super().finish(task, outcome)
+        if never_started:
+            self.others_wake()
+        return over
+
+    def on_pause_requested(self, id: int, within_ns: int) -> None:
         task = self._live(id)
-        permit = self._permit(task)
-        if at_checkpoint and (task.state is not State.BLOCKED or permit.state is not PermitState.HELD):
+        permit, at_once = self._permit(task), within_ns == NONE
+        if not at_once and (task.state is not State.BLOCKED or permit.state is not PermitState.HELD):
             raise self.records.wrong(f"task {id} is not on a thread")
-        pause.pause(self, permit, None, bool(at_checkpoint))
+        pause.pause(self, permit, within_ns, not at_once)
         if permit.pausing is not None:
             permit.pausing.append(_Wakes(self, task))
 
@@ -145,9 +149,8 @@ class Gates(Acts):
 
     def on_permit_lent(self, id: int) -> None:
         task = self._acting(id)
-        nursery = next(
-            (n for n in (task.owned or {}).values() if n.gate is self._permit(task).gate and n.children), None
-        )
+        gate = self._permit(task).gate
+        nursery = next((n for n in (task.owned or {}).values() if (n.gate or self.gate) is gate and n.children), None)
         if nursery is None or pause.give_way(self, task, nursery) is None:
             raise self.records.wrong(f"task {id} has no place that its children could use")
 

@@ -24,7 +24,7 @@ from bursar.evidence.catalogue import KINDS, NONE, SPAWNED
 from bursar.evidence.events import Context, Record
 from bursar.law import cancel
 from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
-from bursar.law.cancel import Block, CancelKind, CancelPhase
+from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
 from bursar.law.kernel import Kernel
@@ -89,8 +89,6 @@ class _Wait(Wait):
 class _Ending:
     """The outcome of a task that is ending, read from the trace when the law asks for it."""
 
-    reason = None
-
     def __init__(self, records: Records, task: Task, swallowed: bool) -> None:
         self._records = records
         self._task = task
@@ -117,6 +115,10 @@ class _Ending:
     @property
     def error(self) -> BaseException | None:
         return Exception() if self.kind in FAILURES else None
+
+    @property
+    def reason(self) -> CancelReason | None:
+        return self._task.reason
 
 
 def budget_of(amounts: Sequence[int]) -> Budget:

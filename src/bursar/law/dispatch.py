@@ -251,7 +251,7 @@ class Dispatch:
         match task.state:
             case State.BLOCKED:
                 assert task.wait is not None, "a BLOCKED task has a wait"
-                if task.wake is not WakeState.IDLE:  # it was paused, which is no reason not to stop
+                if task.wake is not WakeState.IDLE:  # it was paused, and is to stop (see `law.permission`)
                     self._unpause(task)
                     self.interrupt(task)
                 elif task.wait.interruptible:

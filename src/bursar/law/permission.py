@@ -7,6 +7,9 @@ who may can have any task stand still (`pause`) and go on (`resume`):
     PENDING, READY, EXHAUSTED   become PAUSED, and leave the lane that they were in
     BLOCKED                     stays so, for it still waits; but a wake is only noted, as while a task runs
 
+A task that is asked to stop as a whole stops, wherever it stands. If only a block of it is (a timeout, a nursery that
+it owns), one that stands still hears of it when it goes on: it is no way to set it going.
+
 Every admission and every drop is a link of the chain, like a dispatch.
 
 Rejected: a PAUSED state that remembers what was under it. A task that waits is in the lists of whatever it waits for,
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from bursar.law.cancel import CancelReason
+from bursar.law.cancel import CancelReason, deliverable
 from bursar.law.chain import link
 from bursar.law.dispatch import Dispatch
 from bursar.law.ledger import Ledger
@@ -34,6 +37,10 @@ class Permit(Protocol):
     """What admission knows of one task, as far as the law asks."""
 
     excused: bool  # another attempt follows its failure, which therefore counts for nothing
+
+    def stopped(self, kernel: Dispatch) -> None:
+        """The task as a whole is asked to stop, or cut off."""
+        ...
 
     def failed(self, error: Exception) -> None:
         """The task fails with this, and is about to end."""
@@ -59,7 +66,9 @@ class Permission(Ledger):
         self._ready(task)
 
     def drop(self, task: Task, reason: CancelReason) -> None:
-        """A PENDING task never starts."""
+        """A PENDING task never starts, nor does one that was paused while it was PENDING."""
+        if task.state is State.PAUSED:
+            move(task, State.PENDING)
         assert task.state is State.PENDING, "only who waits for permission is dropped"
         self._link(task, DROP)
         self.note("task_dropped", task, reason)
@@ -89,6 +98,14 @@ class Permission(Ledger):
         move(task, State.PAUSED)
         task.since_ns = self.now_ns
 
+    def interrupt(self, task: Task) -> None:
+        if task.permit is not None:
+            if task.cut or deliverable(task) is task:
+                task.permit.stopped(self)
+            elif self.is_paused(task):
+                return
+        super().interrupt(task)
+
     def is_paused(self, task: Task) -> bool:
         return task.state is State.PAUSED or (task.state is State.BLOCKED and task.wake is not WakeState.IDLE)
 
@@ -98,6 +115,8 @@ class Permission(Ledger):
         self.note("task_resumed", task)
         if task.state is State.BLOCKED:
             self._unpause(task)
+            if task.cancel_pending:
+                self.interrupt(task)
         elif admitted:
             self._ready(task)
         else:

@@ -1,0 +1,171 @@
+"""The numbered invariants of admission, as far as one look at the whole state can check them; and the order, said a
+second time, the slow way.
+
+Like `law.invariants`, which does not know of gates: it costs O(everything), runs in tests after every step, and never
+in a program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from bursar.admission.gate import Gate
+from bursar.admission.permit import Permit, PermitState
+from bursar.admission.resources import Demand, Resources
+from bursar.law.kernel import Kernel
+from bursar.law.state import State
+
+_ADMITTED = (PermitState.HELD, PermitState.ASIDE, PermitState.RETURNS)
+_STATES: dict[PermitState, frozenset[State]] = {
+    PermitState.WAITS: frozenset({State.PENDING, State.PAUSED}),
+    PermitState.QUEUED: frozenset({State.PENDING}),
+    PermitState.STOPS: frozenset({State.READY, State.RUNNING}),
+    PermitState.HELD: frozenset({State.READY, State.RUNNING, State.BLOCKED, State.EXHAUSTED}),
+    PermitState.ASIDE: frozenset(State) - {State.PENDING, State.DONE},
+    PermitState.RETURNS: frozenset(State) - {State.PENDING, State.DONE},
+}
+
+
+def check(kernel: Kernel) -> None:
+    """Raise AssertionError if any invariant of a gate does not hold between two calls of the kernel."""
+    permits = list(_permits(kernel))
+    for gate in gates_of(kernel):
+        _lists(gate, [permit for permit in permits if permit.gate is gate])
+        _resources(gate)
+        left = would_let_in(gate, gate.settled_ns)
+        assert left is None, f"A2: {left} may be let in, and waits"
+    _graph(permits)
+    for permit in permits:
+        _standing(kernel, permit)
+
+
+def gates_of(kernel: Kernel) -> list[Gate]:
+    """All gates that are in use."""
+    gates: dict[Gate, None] = {kernel.gate: None} if kernel.gate is not None else {}
+    for task in kernel.tasks.values():
+        gates.update((nursery.gate, None) for nursery in (task.owned or {}).values() if nursery.gate is not None)
+    return list(gates)
+
+
+def _permits(kernel: Kernel) -> Iterator[Permit]:
+    for task in kernel.tasks.values():
+        permit = cast("Permit | None", task.permit)
+        if permit is not None:
+            assert permit.task is task, f"{permit} is not that of {task}"
+            yield permit
+
+
+def _lists(gate: Gate, permits: list[Permit]) -> None:
+    """A3: every permit is in the one place where its state puts it."""
+
+    def those(*states: PermitState) -> set[Permit]:
+        return {permit for permit in permits if permit.state in states}
+
+    assert gate.waiting == len(those(PermitState.WAITS, PermitState.STOPS)), "A3: the count of those who wait is wrong"
+    assert set(gate.queues) == those(PermitState.QUEUED), "A3: others are queued than those who wait for permission"
+    assert len(gate.queues) == sum(gate.queues.lengths().values()), "A3: the queues are miscounted"
+    assert set(gate.held) == those(*_ADMITTED), "A3: others are held than those who were admitted"
+    assert set(gate.returning) == those(PermitState.RETURNS), "A3: others return than those who ask again"
+
+
+def _resources(gate: Gate) -> None:
+    """R1–R3, and so A1."""
+    resources = gate.resources
+    taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
+    for permit in gate.held:
+        if permit.state is PermitState.ASIDE:
+            kept.update(dict(permit.kept()))
+    for name, number in resources.numbers.items():
+        assert resources.taken[number] == taken[number], f"R3: {name}"
+        assert resources.kept[number] == kept[number], f"R3: {name}, of those who stand still"
+        takers = [permit for permit in gate.held if number in dict(permit.kept())]
+        limit, soft = resources.limits[number].amount, resources.limits[number].soft
+        within = limit is None or taken[number] <= limit
+        assert within or (soft and len(takers) == 1), f"{'R2' if soft else 'R1'}: {name}: {taken[number]} of {limit}"
+
+
+def _graph(permits: list[Permit]) -> None:
+    """No wake is lost: who waits is waited for by what it counts, or by a timer, or stands still."""
+    unmet = Counter(after for permit in permits for after in permit.successors or ())
+    unmet.update(permit.next for permit in permits if permit.next is not None)
+    for permit in permits:
+        if permit.state is PermitState.STOPS:
+            continue
+        assert permit.unmet == unmet[permit], f"{permit} waits for {permit.unmet}, and {unmet[permit]} know of it"
+        if permit.state is PermitState.WAITS:
+            stands = permit.task.state is State.PAUSED
+            assert permit.unmet or permit.timer is not None or stands, f"A2: {permit} waits for nothing"
+        else:
+            assert not permit.unmet, f"{permit} was let in before what it follows had ended"
+
+
+def _standing(kernel: Kernel, permit: Permit) -> None:
+    """What a permit says of its task is so."""
+    task = permit.task
+    assert task.state in _STATES[permit.state], f"{permit} of {task}"
+    assert permit.timer is None or permit.timer.armed, f"{permit} counts on a timer that is not armed"
+    if permit.paused and permit.pausing is None:
+        assert kernel.is_paused(task), f"{task} was paused, and goes on"
+    if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
+        assert permit.paused, f"{task} stands still, and nobody paused it"
+    if permit.pausing is not None:
+        assert permit.paused, f"{permit} is waited for to stand, and was not asked to"
+        assert permit.timer is not None, f"{permit} was asked to pause, for ever"
+
+
+# ---- the order, the slow way
+
+
+def would_let_in(gate: Gate, now_ns: int) -> Permit | None:
+    """Whom the gate would let in, by a look at everybody."""
+    return choose(gate, list(gate.returning), list(gate.queues), gate.held, now_ns)
+
+
+def choose(
+    gate: Gate, returning: list[Permit], queued: list[Permit], held: Iterable[Permit], now_ns: int
+) -> Permit | None:
+    """The rules of `admission.gate` and `admission.queues`, with a score for every task that waits."""
+    authority, resources = gate.authority, gate.resources
+    taken = _sums(permit.kept() for permit in held)
+    kept = _sums(permit.kept() for permit in held if permit.state is PermitState.ASIDE)
+    reserved: Demand | None = None
+    for permit in returning[:1]:
+        lent = resources.usable_while_still(permit.demand)
+        if _fits(resources, lent, taken):
+            return permit
+        reserved = lent
+
+    def score(permit: Permit) -> tuple[int, int]:
+        intervals = (now_ns - permit.ready_ns) // authority.interval_ns
+        return -(permit.priority + intervals * authority.boost), permit.place
+
+    for permit in sorted(queued, key=score):
+        if _fits(resources, permit.demand, taken):
+            if reserved is None or not _spoils(resources, permit.demand, dict(reserved), taken):
+                return permit
+        elif reserved is None and now_ns - permit.ready_ns >= authority.reserve_after_ns:
+            reserved = permit.demand if _fits(resources, permit.demand, kept) else None
+    return None
+
+
+def _sums(demands: Iterable[Demand]) -> Counter[int]:
+    total = Counter[int]()
+    for demand in demands:
+        total.update(dict(demand))
+    return total
+
+
+def _fits(resources: Resources, demand: Demand, taken: Counter[int]) -> bool:
+    return all(
+        taken[number] + amount <= resources.limit(number) or (resources.limits[number].soft and not taken[number])
+        for number, amount in demand
+    )
+
+
+def _spoils(resources: Resources, demand: Demand, reserved: dict[int, int], taken: Counter[int]) -> bool:
+    return any(
+        number in reserved and taken[number] + amount + reserved[number] > resources.limit(number)
+        for number, amount in demand
+    )

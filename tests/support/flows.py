@@ -1,0 +1,331 @@
+"""Random programs for admission: tasks that ask at gates, follow each other, fail, are tried again, paused and dropped.
+
+As in `support.programs`, the same random numbers give the same program everywhere. `run` runs one with everything
+checked after every poll: the law, the gates, and by an observer each decision against a look at everybody who waits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from random import Random
+
+import bursar
+from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, Strict
+from bursar.admission import invariants
+from bursar.admission.permit import PermitState
+from bursar.law.state import State
+from support.drive import checked
+
+FIRST_MAX = 12
+SIZE_MAX = 20
+DEPTH_MAX = 4
+ROUNDS = 12  # of resuming whoever was left standing
+
+PLAIN = {
+    "yield": 6,
+    "sleep": 6,
+    "fail": 2,
+    "panic": 0.2,
+    "pause": 5,
+    "pause_and_see": 3,
+    "resume": 3,
+    "cancel": 2,
+    "drop": 2,
+    "await_task": 2,
+    "explain": 1,
+    "charge": 1,
+}
+NESTED = {"spawn": 14, "nursery": 3, "timeout": 2, "shield": 1, "try": 2}
+
+
+class Boom(Exception):
+    """What a task fails with."""
+
+
+class Worse(Boom):
+    """What it fails with when nobody tries again."""
+
+
+class Crash(BaseException):
+    """What it panics with."""
+
+
+def authority(random: Random) -> Authority:
+    """Any rules."""
+    order = random.choice([Strict(), Aging(0.5, 1), Aging(0.25, 20), Aging(0.5, 100)])
+    resources = {
+        "cpu": random.choice([1, 2, 4]),
+        "ram": random.choice([8, 10, None]),
+        "licences": random.choice([Hard(1), Hard(2), Soft(2)]),
+    }
+    return Authority(
+        order=order,
+        max_concurrent=random.choice([None, 1, 2, 3, 5]),
+        max_queue=random.choice([None, None, None, 0, 2, 5]),
+        max_wait=random.choice([None, None, 0.5, 3.0]),
+        resources=resources,
+        reserve_after=random.choice([None, None, 0.0, 1.0]),
+    )
+
+
+def make(random: Random) -> list:
+    """The bodies of the first tasks."""
+    return [_body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(3, FIRST_MAX))]
+
+
+def _body(random: Random, left: list[int], depth: int) -> list:
+    statements = []
+    for _ in range(random.randint(1, 6)):
+        if left[0] <= 0:
+            break
+        left[0] -= 1
+        table = {**PLAIN, **NESTED} if depth < DEPTH_MAX else PLAIN
+        name = random.choices(list(table), weights=list(table.values()))[0]
+        statement = [name, random.randrange(1000), random.randrange(1000)]
+        if name in NESTED:
+            statement.append(_body(random, left, depth + 1))
+        statements.append(statement)
+    return statements
+
+
+class Flow:
+    """Runs one program in one runtime."""
+
+    def __init__(self, random: Random) -> None:
+        self.authorities = [authority(random) for _ in range(3)]
+        self.together = random.random() < 0.3
+        self.program = make(random)
+        self.tasks: list[bursar.Task] = []
+        self.begun: set[int] = set()
+        self.refused = 0
+
+    async def main(self) -> int:
+        gate = self.authorities[0] if len(self.program) % 3 else None
+        async with bursar.nursery(admission=gate, cancel_on_failure=self.together) as n:
+            for i, body in enumerate(self.program):
+                self.spawn(n, body, 37 * i % 100, i)
+            for _ in range(ROUNDS):
+                await bursar.sleep(1.0)
+                self.go_on()
+        return len(self.tasks)
+
+    def go_on(self) -> None:
+        for task in self.tasks:
+            if task.state is State.PAUSED:
+                task.resume()
+
+    def spawn(self, n, body, a, b) -> None:
+        needs = {"cpu": a % 3, "ram": (0, 0, 3, 5, 9, 12)[b % 6], "licences": (0, 0, 0, 1, 2)[a % 5]}
+        after = dict.fromkeys(self.some(number) for number in (a, b)) if self.tasks else {}
+        retry = Retry(b % 3, backoff=(0.0, 0.25)[a % 2], on=Boom if b % 2 else Worse) if a % 4 == 0 else None
+        try:
+            task = n.spawn(
+                self.child,
+                body,
+                n,
+                name=f"t{len(self.tasks)}",
+                priority=(10, 50, 50, 100, 57)[b % 5],
+                needs=needs if n.inside()[1].gate is not None and a % 7 else None,
+                after=list(after)[: a % 3],
+                retry=retry,
+                budget=Budget(ops=b % 40 + 5) if a % 11 == 0 else None,
+            )
+        except (bursar.InfeasibleDemand, bursar.BadDependency, bursar.NurseryClosed, bursar.BudgetExceeded):
+            self.refused += 1
+        else:
+            self.tasks.append(task)
+
+    async def child(self, body, n) -> str:
+        self.begun.add((await bursar.current_task()).id)
+        await self.body(body, n)
+        return "done"
+
+    async def body(self, body, n) -> None:
+        for name, a, b, *rest in body:
+            await getattr(self, "do_" + name)(n, a, b, *rest)
+
+    def some(self, a) -> bursar.Task:
+        return self.tasks[a % len(self.tasks)]
+
+    async def other(self, a) -> bursar.Task | None:
+        task = self.some(a)
+        return None if task == await bursar.current_task() else task
+
+    async def do_yield(self, n, a, b):
+        for _ in range(a % 3 + 1):
+            await bursar.checkpoint()
+
+    async def do_sleep(self, n, a, b):
+        await bursar.sleep((a % 5) * 0.25)
+
+    async def do_charge(self, n, a, b):
+        await bursar.charge(ops=a % 20)
+
+    async def do_fail(self, n, a, b):
+        if b % 2:
+            raise (Boom, Worse)[a % 2](a)
+
+    async def do_panic(self, n, a, b):
+        raise Crash(a)
+
+    async def do_pause(self, n, a, b):
+        if (task := await self.other(a)) is not None:
+            task.pause()
+
+    async def do_pause_and_see(self, n, a, b):
+        if (task := await self.other(a)) is not None:
+            stands = await task.pause()
+            assert stands == (task.state is State.PAUSED), f"{task}: {stands}"
+
+    async def do_resume(self, n, a, b):
+        self.some(a).resume()
+
+    async def do_cancel(self, n, a, b):
+        if b % 2:
+            self.some(a).cancel("the program says so")
+
+    async def do_drop(self, n, a, b):
+        with suppress(bursar.ScopeMisuse):
+            self.some(a).drop("the program says so")
+
+    async def do_await_task(self, n, a, b):
+        if (task := await self.other(a)) is not None:
+            with suppress(TimeoutError):
+                async with bursar.timeout(0.25 + b % 4):
+                    await task.wait()
+
+    async def do_explain(self, n, a, b):
+        for task in self.tasks:
+            told = task.explain()
+            assert str(told)
+            if told.admission is not None and told.admission.state in ("waits", "queued"):
+                assert told.admission.blockers, f"{task} waits for no reason"
+
+    async def do_spawn(self, n, a, b, body):
+        self.spawn(n, body, a, b)
+
+    async def do_nursery(self, n, a, b, body):
+        rules = self.authorities[a % 3] if a % 2 else None
+        with suppress(*((Exception,) if b % 2 else ())):
+            async with bursar.nursery(admission=rules, cancel_on_failure=bool(b % 3)) as inner:
+                await self.body(body, inner)
+
+    async def do_timeout(self, n, a, b, body):
+        with suppress(TimeoutError):
+            async with bursar.timeout((a % 6) * 0.25):
+                await self.body(body, n)
+
+    async def do_shield(self, n, a, b, body):
+        async with bursar.shield():
+            await self.body(body, n)
+
+    async def do_try(self, n, a, b, body):
+        with suppress(Boom, bursar.BudgetExceeded):
+            await self.body(body, n)
+
+
+class Judge:
+    """Hears every decision of the gates, and checks each against a look at everybody."""
+
+    def __init__(self, runtime: Runtime, flow: Flow | None = None) -> None:
+        self.kernel = runtime.kernel
+        self.flow = flow
+        self.kinds: Counter[str] = Counter()
+        self.asked = 0
+        self.live: set[int] = set()  # of those who asked
+        self.over: Counter[str] = Counter()
+        self.doomed: set[int] = set()  # were asked to stop before they began
+        self.log: list[tuple] = []
+        self.kernel.observe(self)
+
+    def __call__(self, kind, task, detail) -> None:
+        self.kinds[kind] += 1
+        match kind:
+            case "task_submitted":
+                self.asked += 1
+                self.live.add(task.id)
+            case "task_admitted":
+                self.admitted(task)
+            case "task_dropped":
+                self.log.append(("dropped", task.id))
+            case "cancel_requested":
+                if task.permit is not None and task.permit.state in (PermitState.WAITS, PermitState.QUEUED):
+                    self.doomed.add(task.id)
+            case "scheduler_step_decision":
+                assert task.state is State.RUNNING
+            case "task_done":
+                if task.id in self.live:
+                    self.live.remove(task.id)
+                    self.over[detail.kind.name] += 1
+
+    def admitted(self, task) -> None:
+        permit = task.permit
+        gate = permit.gate
+        self.log.append(("admitted", task.id))
+        assert not permit.unmet
+        assert task.id not in self.doomed
+        held = [other for other in gate.held if other is not permit]
+        best = invariants.choose(gate, list(gate.returning), [permit, *gate.queues], held, self.kernel.now_ns)
+        assert best is permit, f"{permit} was let in, and it was the turn of {best}"
+
+    def check(self) -> None:
+        invariants.check(self.kernel)
+        if self.flow is not None:
+            begun = self.doomed & self.flow.begun
+            assert not begun, f"{begun} were asked to stop, and began"
+        assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "A3: entered"
+        gates = invariants.gates_of(self.kernel)
+        known = sum(gate.waiting + len(gate.queues) for gate in gates)
+        known += sum(permit.task.id in self.live for gate in gates for permit in gate.held)
+        assert known == len(self.live), "A3: somebody who asked stands nowhere"
+
+
+def runtime_for(number: int, **keywords) -> Runtime:
+    random = Random(number)
+    everywhere = authority(random) if number % 3 == 0 else None
+    return Runtime(
+        clock="virtual",
+        seed=number,
+        workers=(1, 1, 2, 4)[number % 4],
+        admission=everywhere,
+        budget=Budget(ops=6000, spawns=300) if number % 5 == 0 else None,
+        cleanup=bursar.Cleanup(ops=200, seconds=2.0),
+        **keywords,
+    )
+
+
+def run(runtime: Runtime, number: int) -> tuple[str, Flow]:
+    """Run a program to its end; how it ended, in one word."""
+    flow = Flow(Random(number))
+    try:
+        runtime.run(flow.main)
+    except (bursar.BursarError, Boom, Crash, TimeoutError, BaseExceptionGroup) as error:
+        _unless_broken(error)
+        return type(error).__name__, flow
+    return "ok", flow
+
+
+def _unless_broken(error) -> None:
+    """A rule that was broken must not look like a failure of the program."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            _unless_broken(part)
+    if isinstance(error, AssertionError):
+        raise error
+
+
+def run_checked(number: int, **keywords) -> tuple[str, Runtime, Judge]:
+    runtime = checked(runtime_for(number, **keywords))
+    judge = Judge(runtime)
+    poll = runtime.driver.poll
+
+    def watched(task):
+        poll(task)
+        judge.check()
+
+    runtime.driver.poll = watched
+    ending, flow = run(runtime, number)
+    judge.flow = flow
+    judge.check()
+    return ending, runtime, judge
