@@ -1,4 +1,4 @@
-"""Pausing what runs on a thread: it stands at a checkpoint, gives its place away, and nothing but `resume` lets it go on."""
+"""Pausing what runs on a thread: it stands at a checkpoint, gives its place away, and only `resume` lets it go on."""
 
 import threading
 

@@ -136,7 +136,7 @@ def break_once(monkeypatch, method):
     monkeypatch.setattr(Job, method, breaks)
 
 
-@pytest.mark.parametrize("method", ["_call", "_post"])
+@pytest.mark.parametrize("method", ["_call", "_left"])
 def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, method):
     break_once(monkeypatch, method)
 

@@ -478,6 +478,18 @@ def test_the_capability_must_name_threads(go):
     assert "allows cooperative; grant CapExecutor(frozenset({'thread'}))" in str(alone(caught))
 
 
+def test_what_was_allowed_before_can_be_taken_back(go):
+    async def main():
+        async with nursery() as n:
+            assert await n.spawn(double, 1) == 2
+            go.runtime.revoke(go.runtime.kernel.root.capabilities[CapExecutor])
+            n.spawn(double, 1)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        go(main)
+    assert isinstance(alone(caught), bursar.CapabilityRevoked)
+
+
 # ---- what is around
 
 

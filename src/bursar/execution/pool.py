@@ -50,12 +50,21 @@ class Job(Protocol):
         """The task and its poll."""
         ...
 
+    @property
+    def told(self) -> str:
+        """What its end is called in the evidence."""
+        ...
+
+    def deliver(self) -> None:
+        """In the loop: the thread has left it."""
+        ...
+
     def work_here(self) -> None:
         """Run it in the loop, which hears at once what came of it."""
         ...
 
     def work(self) -> None:
-        """Run it, in this thread, and post what came of it. Raises only what struck the thread itself."""
+        """Run it, in this thread, and tell the pool when it is over. Raises only what struck the thread itself."""
         ...
 
     def lost(self, error: BaseException) -> None:
@@ -110,7 +119,7 @@ class Pool:
     """The workers of one run."""
 
     def __init__(self, pump: Pump) -> None:
-        self._pump = pump
+        self.pump = pump
         self._workers: list[Worker] = []
         self._jobs: set[Job] = set()  # W1
         self._queue: deque[Job] = deque()  # those that nobody has begun
@@ -118,6 +127,9 @@ class Pool:
         self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
         self._over = False
         self._counting = threading.Lock()
+        self._ended: deque[Job] = deque()  # which the loop has not taken in
+        self._told = False  # that there are such
+        self.permit: object = None  # the last capability that was found to allow threads
 
     @classmethod
     def of(cls, pump: Pump) -> Pool:
@@ -141,6 +153,20 @@ class Pool:
     def end(self, job: Job) -> None:
         """The loop has taken in the end of a job."""
         self._jobs.discard(job)
+
+    def _take_in(self) -> int:
+        """The ends of jobs, each under its own name, as many as a batch lets in. Returns how many."""
+        pump, ended = self.pump, self._ended
+        self._told = False  # first: who comes after this tells by himself
+        n = len(ended) if pump.over else min(len(ended), pump.room)
+        for _ in range(n):
+            job = ended.popleft()
+            if pump.kernel.observer is not None:
+                pump.kernel.observer("outside", None, job.told)
+            job.deliver()
+        if ended:
+            self._tell()
+        return n
 
     @property
     def threads(self) -> int:
@@ -178,6 +204,19 @@ class Pool:
 
     # ---- in a worker's thread
 
+    def post(self, job: Job) -> None:
+        """A job is over. One message is about all that end before the loop looks."""
+        if not self.pump.live:
+            self.pump.post(job.told, job.deliver)  # a replay takes in each by its name
+            return
+        self._ended.append(job)
+        if not self._told:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = True
+        self.pump.post("", self._take_in)
+
     def next_job(self) -> Job | None:
         """The next job, once there is one; None: the worker is dismissed."""
         waiting, errand = self._queue, self._errand
@@ -212,7 +251,7 @@ class Pool:
     def lost_thread(self) -> bool:
         """A thread died, perhaps on its way, or with a job in its hands. True: it is to be replaced."""
         with self._counting:
-            self._pump.kernel.counters["workers_replaced"] += 1
+            self.pump.kernel.counters["workers_replaced"] += 1
         found = [job for job in list(self._jobs) if not job.begun and job not in self._queue]
         self._queue.extend(found)
         self._errand.append(None)  # at worst two will be on the way one day
@@ -237,12 +276,12 @@ class Alternation(Pool):
 
     def start(self, job: Job) -> None:
         if job.line is None:
-            self._pump.post(f"thread {job.label}", job.work_here)
+            self.pump.post(f"thread {job.label}", job.work_here)
         else:
-            self._pump.post(f"turn {job.label}", partial(self._begin, job))
+            self.pump.post(f"turn {job.label}", partial(self._begin, job))
 
     def _begin(self, job: Job) -> None:
-        if not self._pump.over:
+        if not self.pump.over:
             self._await_turn(partial(super().start, job))
 
     def _await_turn(self, hand_over: Callable[[], None]) -> None:
@@ -250,14 +289,14 @@ class Alternation(Pool):
         while not self._back.empty():
             self._back.get()  # of a worker that died, and may have given it back twice
         hand_over()
-        if not self._pump.over:
+        if not self.pump.over:
             self._back.get()
 
     def ring(self, line: Line) -> None:
         """Also in a thread, for itself."""
         if line not in self._due:
             self._due.add(line)
-            self._pump.post(f"turn {line.label}", partial(self._turn, line))
+            self.pump.post(f"turn {line.label}", partial(self._turn, line))
 
     def _turn(self, line: Line) -> None:
         self._due.discard(line)

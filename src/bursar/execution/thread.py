@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, TypeVarTuple
+from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
 
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.execution.checkpoint import Checkpoint, Line
@@ -35,9 +35,6 @@ from bursar.law.cancel import CancelReason
 from bursar.law.capability import CapExecutor, require
 from bursar.law.dispatch import Dispatch
 from bursar.request import SUSPENDED, Request
-
-if TYPE_CHECKING:
-    from bursar.hosts.pump import Pump
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -61,26 +58,48 @@ class _OnThread(Request[T]):
         self._args = args
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
-        permit = require(task, task.capabilities, CapExecutor, "run a function on a thread")
-        if BACKEND not in permit.backends:
-            raise CapabilityDenied(
-                f"task {task.name!r} may not run a function on a thread: its CapExecutor allows "
-                f"{', '.join(sorted(permit.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
-            )
-        kernel.blocked(task, Job(kernel.driver.pump, task, self._fn, self._args))
+        pool = Pool.of(kernel.driver.pump)
+        permit = task.capabilities.get(CapExecutor)
+        if permit is None or permit is not pool.permit or kernel.registry.revoked_serials:
+            pool.permit = _require_threads(task)
+        kernel.blocked(task, Job(pool, task, self._fn, self._args))
         return SUSPENDED
+
+
+def _require_threads(task: Task) -> CapExecutor:
+    """The capability by which the task may do this, or `CapabilityDenied`."""
+    permit = require(task, task.capabilities, CapExecutor, "run a function on a thread")
+    if BACKEND not in permit.backends:
+        raise CapabilityDenied(
+            f"task {task.name!r} may not run a function on a thread: its CapExecutor allows "
+            f"{', '.join(sorted(permit.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
+        )
+    return permit
 
 
 class Job(Wait):
     """One function that runs, and the wait of its task for it."""
 
-    __slots__ = ("_args", "_counted", "_error", "_fn", "_pool", "_pump", "_stop", "_value", "begun", "line", "posted")
+    __slots__ = (
+        "_args",
+        "_counted",
+        "_error",
+        "_fn",
+        "_heeded",
+        "_pool",
+        "_pump",
+        "_stop",
+        "_value",
+        "begun",
+        "line",
+        "posted",
+    )
     interruptible = False
 
-    def __init__(self, pump: Pump, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
-        self._pump = pump
-        self._pool = pool = Pool.of(pump)
+        self._pump = pump = pool.pump
+        self._pool = pool
         self._fn: Callable[..., Any] | None = fn
         self._args = args
         self._value: Any = None
@@ -121,14 +140,14 @@ class Job(Wait):
     # ---- in the thread
 
     def work(self) -> None:
-        """Call the function, unless it is too late (T3), and post what came of it (T1)."""
-        pump, line = self._pump, self.line
+        """Call the function, unless it is too late (T3), and tell what came of it (T1)."""
+        pump = self._pump
         if self._stop is None if pump.live else 0 not in pump.foretold(self.label):
             self._call()
-            self._post("" if line is None or line.heeded < 0 else f" stopped at {line.heeded}")
+            self._left(self.line.heeded if self.line is not None else -1)
         else:
             self._error = Cancelled(self._stop)
-            self._post(" stopped at 0")
+            self._left(0)
 
     def _call(self) -> None:
         fn, args, self._fn, self._args = self._fn, self._args, None, ()  # what they hold is not kept for the task
@@ -140,18 +159,26 @@ class Job(Wait):
         except BaseException as error:
             self._error = error
 
-    def _post(self, where: str) -> None:
+    def _left(self, heeded: int) -> None:
+        """The function is over. `heeded`: at which checkpoint it stopped, if it was asked to; 0: it was not called."""
+        self._heeded = heeded
         self.posted = True
-        self._pump.post(f"thread {self.task.id} {self.generation}{where}", self._deliver)
+        self._pool.post(self)
 
     def lost(self, error: BaseException) -> None:
         """Its thread died around the function."""
         told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__} struck it"
         self._error = ThreadLost(f"{told} outside the function; run the task again")
         self._error.__cause__ = error
-        self._post("")
+        self._left(-1)
 
     # ---- in the loop
+
+    @property
+    def told(self) -> str:
+        """What its end is called in the evidence."""
+        where = "" if self._heeded < 0 else f" stopped at {self._heeded}"
+        return f"thread {self.label}{where}"
 
     def work_here(self) -> None:
         """The same in the loop's own thread."""
@@ -162,9 +189,9 @@ class Job(Wait):
             self._call()
             if isinstance(self._error, KeyboardInterrupt) and self._pump.kernel.driver.driver.aborting:
                 raise self._error
-        self._deliver()
+        self.deliver()
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
         """The thread has left: the task goes on."""
         pump, task, error = self._pump, self.task, self._error
         if pump.over:

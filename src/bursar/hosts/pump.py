@@ -55,7 +55,7 @@ class Outside(NamedTuple):
     """Something that happened outside the law: what it is called in the evidence, and what it does.
 
     The first word of the label says what kind of thing it is: `evidence.replay` knows which of these a record can
-    bring about by itself, and which only the program can.
+    bring about by itself, and which only the program can. Without a label it is about several, which tell their own.
     """
 
     label: str
@@ -125,6 +125,7 @@ class Pump:
         self.live = True  # False: a replay; the trace answers, and the host is asked for nothing
         self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label that it will have
         self.outposts: dict[object, Outpost] = {}
+        self.room: int = burst_limit  # how much more comes in in this batch
         self._inbox: deque[Outside] = deque()  # appended to from anywhere
         self._pending = False  # a call was deferred (P1)
         self._in_turn = False  # the call that is queued belongs to the same turn of the host
@@ -252,11 +253,12 @@ class Pump:
         if kernel.observer is not None:
             kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))
         fired = kernel.advance(now_ns, self.burst_limit)
-        left = self.burst_limit
-        while left > 0 and (outside := self._next_outside()) is not None:
-            kernel.note("outside", None, outside.label)
-            left -= outside.deliver() or 1
-        return fired == self.burst_limit or left <= 0
+        self.room = self.burst_limit
+        while self.room > 0 and (outside := self._next_outside()) is not None:
+            if outside.label:
+                kernel.note("outside", None, outside.label)
+            self.room -= outside.deliver() or 1
+        return fired == self.burst_limit or self.room <= 0
 
     # a replay takes both of these from its trace
 
