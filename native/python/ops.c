@@ -6,8 +6,6 @@
 #include "ops.h"
 #include "request.h"
 
-#include <math.h>
-
 #define SECONDS_MAX 1e9 /* as in clock.py */
 
 /* ---- Checkpoint */
@@ -201,7 +199,10 @@ nanoseconds(State *st, PyObject *seconds)
     if (PyFloat_CheckExact(seconds)) {
         double given = PyFloat_AS_DOUBLE(seconds);
         if (given >= 0 && given <= SECONDS_MAX) {
-            return (int64_t)nearbyint(given * 1e9); /* to even, as `round` does */
+            double exact = given * 1e9;
+            int64_t whole = (int64_t)exact;
+            double rest = exact - (double)whole;
+            return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1)); /* a half to even, as `round` does */
         }
     }
     PyObject *what = PyUnicode_FromString("sleep"), *args[] = {seconds, what};
