@@ -538,7 +538,7 @@ int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */
 PyObject *k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation); /* borrowed; NULL: refused */
 
-/* ---- request.c, drive.c and the operations in C */
+/* ---- request.c, poll.c, drive.c and the operations in C */
 extern PyType_Spec request_spec, operation_spec, resume_spec, driver_spec;
 PyObject *request_perform(Kernel *k, Task *task, Request *request); /* any request; new reference, SUSPENDED, or NULL */
 int operation_delist(Kernel *k, PyObject *operation, PyObject *who);

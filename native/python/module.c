@@ -269,6 +269,9 @@ build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 
 PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\nPay one op and let the others run: the place where a long loop can be stopped.");
 
+PyDoc_STRVAR(sleep_doc,
+"sleep(seconds)\n--\n\nWait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`.");
+
 static PyObject *
 checkpoint(PyObject *module, PyObject *Py_UNUSED(args))
 {
@@ -472,6 +475,7 @@ static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
     {"adopt", adopt, METH_O, adopt_doc},
     {"checkpoint", checkpoint, METH_NOARGS, checkpoint_doc},
+    {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,6 +6,8 @@
 #include "ops.h"
 #include "request.h"
 
+#define SECONDS_MAX 1e9 /* as in clock.py */
+
 /* ---- Checkpoint */
 
 static PyObject *
@@ -188,6 +190,49 @@ PyType_Spec sleep_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = sleep_slots,
 };
+
+/* Seconds in whole nanoseconds, as `to_ns` in clock.py has them: what it would refuse is left to it. -1 with an exception
+ * set. */
+static int64_t
+nanoseconds(State *st, PyObject *seconds)
+{
+    if (PyFloat_CheckExact(seconds)) {
+        double given = PyFloat_AS_DOUBLE(seconds);
+        if (given >= 0 && given <= SECONDS_MAX) {
+            double exact = given * 1e9;
+            int64_t whole = (int64_t)exact;
+            double rest = exact - (double)whole;
+            return whole + (rest > 0.5 || (rest == 0.5 && whole % 2 == 1)); /* a half to even, as `round` does */
+        }
+    }
+    PyObject *what = PyUnicode_FromString("sleep"), *args[] = {seconds, what};
+    PyObject *told = what == NULL ? NULL : law_call(st, "to_ns", args, 2);
+    int64_t ns = told == NULL ? -1 : PyLong_AsLongLong(told);
+    Py_XDECREF(what);
+    Py_XDECREF(told);
+    return ns;
+}
+
+PyObject *
+sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    bool named = names != NULL && PyTuple_GET_SIZE(names) == 1;
+    if (n + (names == NULL ? 0 : PyTuple_GET_SIZE(names)) != 1
+        || (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "seconds") != 0)) {
+        PyErr_SetString(PyExc_TypeError, "sleep() takes one argument, the seconds");
+        return NULL;
+    }
+    State *st = PyModule_GetState(module);
+    int64_t ns = nanoseconds(st, args[0]);
+    Sleep *self = ns < 0 ? NULL : PyObject_GC_New(Sleep, st->Sleep);
+    if (self != NULL) { /* it refers to nothing, so the collector need not know of it */
+        self->request.vt = &sleep_vt;
+        self->request.awaited = false;
+        self->ns = ns;
+        self->absolute = false;
+    }
+    return (PyObject *)self;
+}
 
 /* ---- requests that are about one record */
 

@@ -427,9 +427,9 @@ pools_close(PyObject *pools, PyObject *parents)
 int
 pools_pay(PyObject *pools, const LawCost *cost)
 {
-    LawPools accounts;
-    for (int c = 0; c < LAW_COMPONENTS; c++) {
-        accounts.of[c] = &pool_of(pools, c)->account;
+    LawPools accounts; /* of those that pay; the others are not looked at */
+    for (unsigned i = 0; i < cost->n; i++) {
+        accounts.of[cost->component[i]] = &pool_of(pools, cost->component[i])->account;
     }
     return law_pay(&accounts, cost);
 }

@@ -29,7 +29,7 @@ def why_sleep(ns: int, absolute: bool) -> str:
     return f"sleeps until {ns / NS:g} s" if absolute else f"sleeps for {ns / NS:g} s"
 
 
-tell(why_sleep=why_sleep)
+tell(why_sleep=why_sleep, to_ns=to_ns)
 
 
 @native
@@ -67,6 +67,7 @@ class _Sleep(Operation[None]):
         return super().perform(kernel, task)
 
 
+@native
 def sleep(seconds: float) -> Operation[None]:
     """Wait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`."""
     return _Sleep(to_ns(seconds, "sleep"), False)

@@ -228,6 +228,8 @@ class Runtime:
             self._main = self.kernel.spawn(self.kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
             start(self._main, fn, args)
             self.pump.start()
+            if type(self._host) is NativeHost and self.pump.live:
+                self.driver.start_ns = self._host.start_ns
         except BaseException as error:
             self._tear_down(error)
 

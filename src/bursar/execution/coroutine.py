@@ -72,6 +72,7 @@ class Driver:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
+        self.start_ns = -1  # where `clock` is the machine's monotonic one: when it showed 0. C reads that by itself
         self.meter: MemoryMeter | None = None  # charges what the program's code allocates
         self.collected: Sized | None = None  # what the collector found, to be seen to after a poll
         self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more

@@ -48,7 +48,7 @@ class NativeHost:
 
     def __init__(self) -> None:
         self._pump: Pump | None = None  # Invariant: set exactly while open
-        self._start_ns = 0
+        self.start_ns = 0  # when the run's clock showed 0, by the machine's
         self._soon = False  # a microtask is owed
         self._later = False  # a handoff is owed
         self._waking = False  # somebody wants the loop to look
@@ -62,7 +62,7 @@ class NativeHost:
         if self._pump is not None:
             raise HostMisuse("this NativeHost drives another run already; give each run a host of its own")
         self._pump = pump
-        self._start_ns = time.monotonic_ns()
+        self.start_ns = time.monotonic_ns()
         self._soon = self._later = self._waking = self._asleep = False
         self._alarm_ns = None
         self._selector = selectors.DefaultSelector()
@@ -80,7 +80,7 @@ class NativeHost:
             self._writer.close()
 
     def now_ns(self) -> int:
-        return time.monotonic_ns() - self._start_ns
+        return time.monotonic_ns() - self.start_ns
 
     def entropy(self, size: int) -> bytes:
         return os.urandom(size)

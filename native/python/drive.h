@@ -1,0 +1,28 @@
+/* What drives the coroutines of one kernel: the type (drive.c), and one poll (poll.c). */
+
+#ifndef BURSAR_PYTHON_DRIVE_H
+#define BURSAR_PYTHON_DRIVE_H
+
+#include "core.h"
+#include "request.h"
+
+typedef struct Driver {
+    PyObject_HEAD
+    Kernel *kernel;
+    PyObject *clock;     /* asked before anything that sets a deadline; NULL: nobody */
+    long long start_ns;  /* if the run's clock is the machine's, its reading when the run began; else -1 */
+    PyObject *meter;     /* MemoryMeter: charges what the program's code allocates; NULL: nobody does */
+    PyObject *collected; /* deque, so an object with a size, of what the collector found; NULL: nobody looks */
+    Resume *resume;
+    bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
+    bool stopped;        /* no step is made any more */
+    bool checked;        /* `poll` is another one, which must be called by its name */
+} Driver;
+
+/* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */
+int driver_poll(Driver *self, Task *task);
+
+/* Call a method of the Python class for its effect; `what` may be NULL. 0, or -1 with an exception set. */
+int driver_call(Driver *self, const char *name, PyObject *task, PyObject *what);
+
+#endif

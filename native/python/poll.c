@@ -1,0 +1,387 @@
+/* One poll of one coroutine, from a dispatch to whatever it ends in. After execution/coroutine.py.
+ *
+ * Between a wake and the next step of a coroutine there is no Python frame: a context entered, a send, a bill, a request
+ * performed. Endings out of the ordinary (a task that is cut off, an error, a cancellation that was swallowed) are
+ * methods of the Python class that derives from this type.
+ */
+
+#include "context.h"
+#include "drive.h"
+#include "family.h"
+#include "notes.h"
+
+#include <time.h>
+
+/* ---- endings */
+
+int
+driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
+{
+    PyObject *done = what != NULL ? PyObject_CallMethod((PyObject *)self, name, "OO", task, what)
+                                  : PyObject_CallMethod((PyObject *)self, name, "O", task);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int
+returned(Driver *self, Task *task, PyObject *value)
+{
+    if (task->phase == LAW_PHASE_DRAINING) {
+        return driver_call(self, "_returned", (PyObject *)task, value);
+    }
+    return k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL) < 0 ? -1 : 0;
+}
+
+/* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. */
+static int
+raised(Driver *self, Task *task)
+{
+    PyObject *error = PyErr_GetRaisedException();
+    bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
+    PyObject *reason = usual ? Py_XNewRef(cancelled_reason(error)) : NULL;
+    int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
+                                : driver_call(self, "_raised", (PyObject *)task, error);
+    Py_XDECREF(reason);
+    Py_DECREF(error);
+    return failed < 0 ? -1 : 0;
+}
+
+/* ---- requests */
+
+/* Bill a request that is written in Python. */
+static BillResult
+bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
+{
+    LawCost cost;
+    PyObject *row = PyObject_CallMethod((PyObject *)request, "bill", NULL);
+    BillResult result = BILL_ERROR;
+    if (row != NULL && cost_of_row(row, &cost) == 0) {
+        result = k_bill(self->kernel, task, &cost, row, refusal);
+    }
+    Py_XDECREF(row);
+    return result;
+}
+
+static int
+is_timed(Request *request)
+{
+    if (request->vt != NULL) {
+        return request->vt->timed;
+    }
+    PyObject *timed = PyObject_GetAttrString((PyObject *)request, "timed");
+    int yes = timed == NULL ? -1 : PyObject_IsTrue(timed);
+    Py_XDECREF(timed);
+    return yes;
+}
+
+/* What a request was refused with goes to the await point; a bug of ours, or worse, goes out. So does what failed when
+ * the poll was over: the task waits already, and cannot be told. 0 or -1. */
+static int
+refused(Driver *self, Task *task, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    if (k->current != task || PyErr_ExceptionMatches(PyExc_AssertionError) || !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return -1;
+    }
+    *error = PyErr_GetRaisedException();
+    if (k->observer != NULL && PyErr_GivenExceptionMatches(*error, k->st->CapabilityDenied)) {
+        return k_note(k, "capability_denied", task, Py_NewRef(*error));
+    }
+    return 0;
+}
+
+typedef enum { ASK_ERROR = -1, ASK_ANSWERED = 0, ASK_SUSPENDED = 1 } Asked;
+
+/* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
+static int
+look_at_clock(Driver *self)
+{
+#if defined(__linux__)
+    Kernel *k = self->kernel;
+    struct timespec read;
+    if (self->start_ns >= 0 && clock_gettime(CLOCK_MONOTONIC, &read) == 0) { /* as `time.monotonic_ns` does */
+        int64_t now_ns = (int64_t)read.tv_sec * 1000000000 + read.tv_nsec - self->start_ns;
+        if (now_ns <= k->now_ns) {
+            return 0;
+        }
+        k->now_ns = now_ns;
+        return NOTE(k, "clock", k->current, PyLong_FromLongLong(now_ns));
+    }
+#endif
+    PyObject *now = PyObject_CallNoArgs(self->clock);
+    Py_XDECREF(now);
+    return now == NULL ? -1 : 0;
+}
+
+/* Perform a request that was paid for. */
+static Asked
+perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    int timed = is_timed(request);
+    if (timed < 0) {
+        return ASK_ERROR;
+    }
+    if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
+        return ASK_ERROR;
+    }
+    PyObject *result = request_perform(k, task, request);
+    if (result == NULL) {
+        return refused(self, task, error) < 0 ? ASK_ERROR : ASK_ANSWERED;
+    }
+    if (result == k->st->SUSPENDED) {
+        Py_DECREF(result);
+        return ASK_SUSPENDED;
+    }
+    *value = result;
+    return ASK_ANSWERED;
+}
+
+/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
+static Asked
+ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    if (request->vt != NULL && k_paid_at_once(k, task, &request->vt->cost)) {
+        return perform(self, task, request, value, error);
+    }
+    Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
+    switch (request->vt != NULL ? k_bill(k, task, &request->vt->cost, NULL, error)
+                                : bill_by_method(self, task, request, error)) {
+    case BILL_PAID:
+        Py_CLEAR(task->pending);
+        break;
+    case BILL_SUSPENDED:
+        return ASK_SUSPENDED;
+    case BILL_CUT:
+        return driver_call(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
+    case BILL_REFUSED:
+        Py_CLEAR(task->pending);
+        return ASK_ANSWERED;
+    case BILL_ERROR:
+    default:
+        return ASK_ERROR;
+    }
+    return perform(self, task, request, value, error);
+}
+
+/* ---- the poll */
+
+/* Give the coroutine what it asked for. `value` is given away. */
+static PySendResult
+send(Driver *self, Task *task, PyObject *work, PyObject *value, PyObject **result)
+{
+    if (task->by_hand) {
+        task->by_hand = 0;
+        PySendResult status = PyIter_Send(work, value != NULL ? value : Py_None, result);
+        Py_XDECREF(value);
+        return status;
+    }
+    if (Py_REFCNT(self->resume) > 1) { /* whoever drives a coroutine by hand has kept it, and may still pass it on */
+        Resume *another = resume_new(self->kernel->st);
+        if (another == NULL) {
+            Py_XDECREF(value);
+            return PYGEN_ERROR;
+        }
+        Py_SETREF(self->resume, another);
+    }
+    Py_XSETREF(self->resume->value, value);
+    return PyIter_Send(work, (PyObject *)self->resume, result);
+}
+
+/* Let the coroutine run to its next request. `value` and `error` are given away. */
+static PySendResult
+resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    PySendResult status;
+    if ((task->borrows && context_of_its_own(task) < 0) || PyContext_Enter(task->context) < 0) {
+        Py_XDECREF(value);
+        Py_XDECREF(error);
+        return PYGEN_ERROR;
+    }
+    PyObject *context = Py_NewRef(task->context), *work = Py_NewRef(task->work);
+    if (error != NULL) {
+        *result = PyObject_CallMethodOneArg(work, self->kernel->st->str_throw, error);
+        status = *result != NULL ? PYGEN_NEXT : PYGEN_ERROR;
+        if (status == PYGEN_ERROR && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            PyObject *stop = PyErr_GetRaisedException();
+            if (PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
+                PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
+                *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
+                Py_DECREF(stop);
+                status = PYGEN_RETURN;
+            }
+            else { /* there was no memory to make one */
+                PyErr_SetRaisedException(stop);
+            }
+        }
+        Py_DECREF(error);
+        Py_XDECREF(value);
+    }
+    else if (!task->started) {
+        task->started = 1;
+        status = PyIter_Send(work, Py_None, result);
+        Py_XDECREF(value);
+    }
+    else {
+        status = send(self, task, work, value, result);
+    }
+    Py_DECREF(work);
+    PyObject *raised_meanwhile = status == PYGEN_ERROR ? PyErr_GetRaisedException() : NULL;
+    int failed = PyContext_Exit(context);
+    Py_DECREF(context);
+    if (raised_meanwhile != NULL) {
+        PyErr_SetRaisedException(raised_meanwhile);
+    }
+    else if (failed < 0) {
+        Py_CLEAR(*result);
+        status = PYGEN_ERROR;
+    }
+    return status;
+}
+
+/* The same where memory is metered. The meter is told before and after, and may have an error raised at the await
+ * point, in place of what the coroutine asks for, or in place of the error that it ended with. */
+static PySendResult
+resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    for (;;) {
+        PyObject *entered = PyObject_CallMethod(self->meter, "enter", "O", task);
+        if (entered == NULL) {
+            Py_XDECREF(value);
+            Py_XDECREF(error);
+            return PYGEN_ERROR;
+        }
+        Py_DECREF(entered);
+        PySendResult status = resume(self, task, value, error, result);
+        PyObject *ended = status == PYGEN_ERROR ? PyErr_GetRaisedException() : NULL;
+        PyObject *instead = status == PYGEN_NEXT
+                                ? PyObject_CallMethod(self->meter, "leave", "O", task)
+                                : PyObject_CallMethod(self->meter, "end", "OO", task, ended ? ended : Py_None);
+        if (instead == Py_None) {
+            Py_DECREF(instead);
+            if (ended != NULL) {
+                PyErr_SetRaisedException(ended);
+            }
+            return status;
+        }
+        if (status != PYGEN_ERROR) {
+            Py_CLEAR(*result);
+        }
+        if (instead == NULL || status != PYGEN_NEXT) {
+            if (instead != NULL) {
+                PyException_SetCause(instead, ended);
+                PyErr_SetRaisedException(instead);
+            }
+            else {
+                Py_XDECREF(ended);
+            }
+            return PYGEN_ERROR;
+        }
+        value = NULL;
+        error = instead;
+    }
+}
+
+/* What the coroutine yielded, if it is ours; else a request that refuses it. Takes the reference over. */
+static Request *
+as_request(Driver *self, PyObject *thing)
+{
+    State *st = self->kernel->st;
+    if (PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
+        return (Request *)thing;
+    }
+    PyObject *args[] = {thing}, *foreign = law_call(st, "as_request", args, 1);
+    Py_DECREF(thing);
+    return (Request *)foreign;
+}
+
+/* From a resumption to whatever the poll ends in. All references are given away. */
+static int
+run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
+{
+    for (;;) {
+        if (thing == NULL) {
+            self->kernel->answers = self->meter == NULL;
+            PySendResult status = (self->meter == NULL ? resume : resume_metered)(self, task, value, error, &thing);
+            self->kernel->answers = false;
+            value = error = NULL;
+            if (status == PYGEN_RETURN) {
+                int failed = returned(self, task, thing);
+                Py_DECREF(thing);
+                return failed;
+            }
+            if (status == PYGEN_ERROR) {
+                return raised(self, task);
+            }
+            thing = (PyObject *)as_request(self, thing);
+            if (thing == NULL) {
+                return -1;
+            }
+            task->by_hand = !((Request *)thing)->awaited;
+            ((Request *)thing)->awaited = false;
+        }
+        Request *request = (Request *)thing;
+        if (task->cancel_pending && cancel_deliver(self->kernel, task, &error) < 0) {
+            Py_XDECREF(value);
+            Py_DECREF(request);
+            return -1;
+        }
+        Asked asked = error != NULL ? ASK_ANSWERED : ask(self, task, request, &value, &error);
+        Py_DECREF(request);
+        if (asked != ASK_ANSWERED) {
+            return asked == ASK_ERROR ? -1 : 0;
+        }
+        thing = NULL;
+    }
+}
+
+int
+driver_poll(Driver *self, Task *task)
+{
+    TaskMore *more = task->more;
+    if (more != NULL && more->ending != NULL) {
+        PyObject *ending = Py_NewRef(more->ending);
+        PyObject *done = PyObject_CallMethod((PyObject *)self->kernel, "finish", "OO", (PyObject *)task, ending);
+        Py_DECREF(ending);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    if (task_unborn(task) && task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
+    if (task->cut) {
+        return driver_call(self, "_close", (PyObject *)task, NULL);
+    }
+    PyObject *value = task->raises ? NULL : task->answer, *error = task->raises ? task->answer : NULL;
+    PyObject *retry = task->pending;
+    task->answer = task->pending = NULL;
+    task->raises = 0;
+    if (error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, &error) < 0) {
+        Py_XDECREF(value);
+        Py_XDECREF(retry);
+        return -1;
+    }
+    task->effect = 0;
+    if (!task->started && error != NULL) {
+        Py_DECREF(error);
+        Py_XDECREF(value);
+        Py_XDECREF(retry);
+        return driver_call(self, "_close", (PyObject *)task, NULL);
+    }
+    if (error != NULL) {
+        Py_CLEAR(retry);
+    }
+    if (task->work == NULL || task->context == NULL) { /* whoever spawned it had no memory left to give it code */
+        Py_XDECREF(value);
+        Py_XDECREF(error);
+        Py_XDECREF(retry);
+        PyErr_NoMemory();
+        return raised(self, task);
+    }
+    State *st = self->kernel->st;
+    st->polls += 1;
+    int failed = run(self, task, value, error, retry);
+    st->polls -= 1;
+    return failed;
+}
