@@ -4,7 +4,7 @@
     python scripts/test_native.py long thread-gcc    some of them
 
     long                       the long forms: a million parked tasks, ten million spawned ones, and the rest of the
-                               tests with the label `long`; 6 GB of memory
+                               tests with the label `long`, a minute of mixed stress among them; 6 GB of memory
     plain-clang                what `make test` does with gcc
     address-gcc, address-clang AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
     thread-gcc, thread-clang   ThreadSanitizer
@@ -47,8 +47,8 @@ def built_and_run(name: str, compiler: str, *options: str, chosen: str = "-LE") 
             return f"skipped: needs {program}"
     folder = BUILD / name
     configure = ["cmake", "-S", ROOT / "native", "-B", folder, "-DBURSAR_TESTS=ON", f"-DCMAKE_C_COMPILER={compiler}"]
-    test = ["ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", chosen, "long"]
-    steps = [[*configure, *options], ["cmake", "--build", folder, "--parallel", "2"], test]
+    test = ["ctest", "--test-dir", folder, "--output-on-failure", "--no-tests=error", "-j", "2"]
+    steps = [[*configure, *options], ["cmake", "--build", folder, "--parallel", "2"], [*test, chosen, "long"]]
     return "passed" if all(ended(*step) == 0 for step in steps) else "FAILED"
 
 

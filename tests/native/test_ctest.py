@@ -23,7 +23,7 @@ def said_by_ctest(folder: Path, *options: str, leave_out: str = "^$") -> str:
     return run(needed("ctest"), "--test-dir", folder, "--output-on-failure", "--no-tests=error", *chosen, "-j", "2")
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_everything_in_c(tmp_path):
     said = said_by_ctest(tmp_path)
     names = {f"{file.parent.name}/{file.stem}" for file in HERE.glob("*/test_*.c") if file.parent.name != "meter"}
@@ -31,7 +31,7 @@ def test_everything_in_c(tmp_path):
     assert not {name for name in names if name not in said}, "ctest does not know them"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 def test_everything_under_the_sanitizers(tmp_path, sanitizers):
     compiler = needed("gcc")
