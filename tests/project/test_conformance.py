@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.c_tests import c_tests
 
 import bursar
-from tests.support.c_tests import c_tests
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
