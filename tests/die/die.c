@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/nursery.h"
@@ -66,10 +67,62 @@ exits(void *arg)
 }
 
 static int64_t
+exits_in_order(void *arg)
+{
+    (void)arg;
+    exit(24); /* with everything that was to be called at the end */
+}
+
+static int64_t
+computes_for_ever(void *arg)
+{
+    volatile uint64_t count = 0;
+    (void)arg;
+    for (;;) {
+        count = count + 1;
+    }
+    return 0;
+}
+
+static void
+devours_at_the_end(void *arg, const janus_result *result)
+{
+    (void)arg;
+    (void)result;
+    (void)devour(0);
+}
+
+static void
+devours_when_told(void *arg, int reason)
+{
+    (void)arg;
+    (void)reason;
+    (void)devour(0);
+}
+
+/* A callback stands on the stack of whoever cancels: here on a task's, and that task ends. */
+static int64_t
+cancels_with_callback(void *arg)
+{
+    (void)arg;
+    void *token = janus_cancel_token_create();
+    (void)janus_cancel_token_on_cancel(token, devours_when_told, NULL);
+    janus_cancel_token_cancel(token);
+    return 0;
+}
+
+static int64_t
 sleeps_long(void *arg)
 {
     (void)arg;
     return janus_sleep_ns(INT64_C(3600) * 1000000000);
+}
+
+static int64_t
+sleeps_not(void *arg)
+{
+    (void)arg;
+    return 0;
 }
 
 static void *
@@ -113,6 +166,47 @@ main(int count, char **arguments)
         janus_rt_init_default();
         pthread_create(&thread, NULL, overflows_thread, NULL);
         pthread_join(thread, NULL);
+    } else if (strcmp(what, "exit_in_order") == 0) {
+        atexit(janus_rt_shutdown); /* does nothing: this is a task */
+        run(exits_in_order);
+    } else if (strcmp(what, "stop_at_exit") == 0) {
+        atexit(janus_rt_shutdown);
+        janus_nursery_create();
+        for (int i = 0; i < 100; i++) {
+            janus_nursery_spawn(sleeps_long, NULL);
+        }
+    } else if (strcmp(what, "compute") == 0) {
+        janus_nursery_create();
+        janus_nursery_spawn(computes_for_ever, NULL);
+    } else if (strcmp(what, "fork") == 0) {
+        janus_nursery_create();
+        janus_nursery_spawn(sleeps_long, NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            return 25; /* without a call of ours: a copy of a process whose threads are not there */
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        janus_rt_shutdown();
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+    } else if (strcmp(what, "done_overflow") == 0) {
+        janus_task_options options = {.size = sizeof options, .done = devours_at_the_end};
+        void *nursery = janus_nursery_open(NULL);
+        janus_nursery_spawn_with(nursery, sleeps_not, NULL, &options, NULL);
+        janus_nursery_await(nursery);
+    } else if (strcmp(what, "callback_overflow") == 0) {
+        run(cancels_with_callback);
+        janus_rt_shutdown();
+    } else if (strcmp(what, "no_runtime") == 0) { /* everything, without one and after one */
+        for (int i = 0; i < 2; i++) {
+            printf("%lld %d %d %d\n", (long long)janus_nursery_await_all(), janus_yield(), janus_panic(-1), janus_cancelled());
+            janus_nursery_cancel();
+            janus_rt_shutdown();
+            if (i == 0) {
+                janus_rt_init_default();
+                janus_rt_shutdown();
+            }
+        }
     } else if (strcmp(what, "rule") == 0) {
         breaks_a_rule();
     } else {

@@ -45,6 +45,37 @@ def test_returning_from_main_with_tasks_alive_is_clean(die: Path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_task_may_end_the_process_in_order(die: Path):
+    assert ended(die, "exit_in_order").returncode == 24
+
+
+def test_stopping_at_exit_ends_those_who_wait(die: Path):
+    done = ended(die, "stop_at_exit")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_task_that_never_stops_does_not_keep_the_process(die: Path):
+    assert ended(die, "compute").returncode == 0
+
+
+def test_a_fork_can_end_while_tasks_wait(die: Path):
+    assert ended(die, "fork").returncode == 25
+
+
+def test_an_overflow_in_a_callback_of_a_worker_kills(die: Path):
+    assert ended(die, "done_overflow").returncode == -signal.SIGSEGV
+
+
+def test_an_overflow_in_a_callback_of_a_task_ends_the_task(die: Path):
+    done = ended(die, "callback_overflow")
+    assert (done.returncode, done.stdout) == (0, "awaited -2\n")
+
+
+def test_without_a_runtime_everything_is_answered(die: Path):
+    done = ended(die, "no_runtime")
+    assert (done.returncode, done.stdout) == (0, "-4 -5 -5 0\n" * 2)
+
+
 def test_an_overflow_outside_tasks_kills(die: Path):
     assert ended(die, "thread").returncode == -signal.SIGSEGV
 

@@ -6,7 +6,7 @@ The list that the ids come from is not part of this repository, so it stands her
 import re
 from pathlib import Path
 
-from tests.support.c_tests import tests_in
+from tests.support.c_tests import c_tests
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "checklist.md"
@@ -39,7 +39,7 @@ def fault(cell: str) -> str:
 
 
 def known(path: Path) -> set[str]:
-    return tests_in(path) if path.is_file() and path.is_relative_to(ROOT / "tests") else set()
+    return c_tests(path) if path.is_file() and path.is_relative_to(ROOT / "tests") else set()
 
 
 def test_the_list_has_all_of_them():

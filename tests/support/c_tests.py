@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @cache
-def tests_in(path: Path) -> set[str]:
+def c_tests(path: Path) -> set[str]:
     """The functions of a C file that take nothing, a size of the test, or what `main` takes, and that something in the
     file calls or lists. `main` is called by whoever starts the program."""
     text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)

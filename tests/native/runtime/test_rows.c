@@ -101,6 +101,45 @@ load_is_shared(void)
     }
 }
 
+/* Without a thief the order of threads is one order: the same program on one worker runs the same way again. */
+static unsigned trail[2][300], trail_length[2];
+static int trail_of;
+
+static int64_t
+leaves_a_trail(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        trail[trail_of][trail_length[trail_of]++] = (unsigned)(uintptr_t)arg;
+        MUST(janus_yield() == JANUS_OK);
+    }
+    return 0;
+}
+
+static int64_t
+walks(void *arg)
+{
+    MUST(janus_nursery_create() != NULL);
+    for (uintptr_t i = 0; i < 50; i++) {
+        MUST(janus_nursery_spawn(leaves_a_trail, (void *)i) == 0);
+        MUST(i % 7 != 0 || janus_yield() == JANUS_OK);
+    }
+    (void)arg;
+    return janus_nursery_await_all();
+}
+
+static void
+one_thread_repeats(void)
+{
+    for (trail_of = 0; trail_of < 2; trail_of++) {
+        rt_up(1);
+        trail_length[trail_of] = 0;
+        CHECK_EQUAL(rt_run(walks, NULL), JANUS_OK);
+        CHECK_EQUAL(trail_length[trail_of], 150);
+        janus_rt_shutdown();
+    }
+    CHECK(memcmp(trail[0], trail[1], sizeof trail[0]) == 0);
+}
+
 /* MW-5 to MW-7, WI-5: what is counted is what happened. */
 static int64_t
 spawns_fifty(void *arg)
@@ -618,5 +657,6 @@ main(void)
         rt_each(tests[i]);
     }
     load_is_shared();
+    one_thread_repeats();
     return finish();
 }

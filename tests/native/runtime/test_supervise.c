@@ -1,6 +1,8 @@
 /* Looking after others: held tasks are found and recharged, paused ones stand still; profiles; what each worker has done. */
 #include "rt.h"
 
+#include <unistd.h>
+
 static int64_t
 ticks_ten(void *arg)
 {
@@ -299,6 +301,57 @@ workers_are_repaired(void)
     CHECK_EQUAL(janus_rt_statistics(NULL), JANUS_INVALID);
 }
 
+/* ---- threads */
+
+static void
+one_worker_per_processor(void)
+{
+    janus_statistics one;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN), workers = 0;
+    CHECK_EQUAL(janus_rt_init_default(), 0);
+    while (janus_rt_worker_statistics((uint32_t)workers, &one) == JANUS_OK) {
+        workers++;
+    }
+    CHECK_EQUAL(workers, processors);
+    janus_rt_shutdown();
+}
+
+static atomic_int arrived;
+
+static int64_t
+meets(void *how_many)
+{
+    atomic_fetch_add(&arrived, 1);
+    while (atomic_load(&arrived) < (int)(intptr_t)how_many) { /* no yield: it keeps its worker */
+    }
+    return 0;
+}
+
+static int64_t
+sleeps(void *nanoseconds)
+{
+    return janus_sleep_ns((int64_t)(intptr_t)nanoseconds);
+}
+
+/* Four threads have nothing to do for a fifth of a second, and one outside awaits: each worker hesitates for a moment, up to
+ * a millisecond, and then sleeps until it is called. Whoever looked again every millisecond would do so 800 times. */
+static void
+idle_workers_use_no_processor(void)
+{
+    rt_up(4);
+    atomic_store(&arrived, 0);
+    CHECK(janus_nursery_create() != NULL);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQUAL(janus_nursery_spawn(meets, (void *)4), 0);
+    }
+    CHECK_EQUAL(janus_nursery_await_all(), JANUS_OK);
+    janus_statistics before = rt_statistics();
+    CHECK_EQUAL(before.threads, 4);
+    CHECK_EQUAL(rt_run(sleeps, (void *)200000000), JANUS_OK);
+    CHECK(rt_statistics().sleeps - before.sleeps < 200);
+    janus_rt_shutdown();
+}
+
 int
 main(void)
 {
@@ -307,5 +360,7 @@ main(void)
         rt_each(tests[i]);
     }
     profiles();
+    one_worker_per_processor();
+    idle_workers_use_no_processor();
     return finish();
 }

@@ -1,0 +1,93 @@
+"""Requirements about the native code as a whole, which no test of a single file can show. They read its text."""
+
+import re
+from pathlib import Path
+
+NATIVE = Path(__file__).parents[2] / "native"
+HEADER = NATIVE / "include" / "janus_rt.h"
+FROZEN = [
+    "int janus_rt_init(janus_rt_config config)",
+    "int janus_rt_init_default(void)",
+    "void janus_rt_shutdown(void)",
+    "bool janus_rt_is_running(void)",
+    "void *janus_rt_get(void)",
+    "void *janus_nursery_create(void)",
+    "int janus_nursery_spawn(janus_task_fn fn, void *arg)",
+    "int janus_nursery_spawn_noarg(janus_task_noarg_fn fn)",
+    "int janus_nursery_spawn_i32(janus_task_i32_fn fn, void *arg)",
+    "int janus_nursery_spawn_noarg_i32(janus_task_noarg_i32_fn fn)",
+    "int64_t janus_nursery_await_all(void)",
+    "int32_t janus_nursery_task_count(void)",
+    "void *janus_nursery_get_token(void)",
+    "bool janus_nursery_is_cancelled(void)",
+    "void janus_nursery_cancel(void)",
+    "void *janus_cancel_token_create(void)",
+    "void *janus_cancel_token_child(void *parent)",
+    "bool janus_cancel_token_is_cancelled(void *token)",
+    "void janus_cancel_token_cancel(void *token)",
+    "void janus_cancel_token_destroy(void *token)",
+    "void *janus_channel_create_i64(int32_t capacity)",
+    "void janus_channel_destroy_i64(void *channel)",
+    "int32_t janus_channel_send_i64(void *channel, int64_t value)",
+    "int64_t janus_channel_recv_i64(void *channel, int32_t *error)",
+    "int32_t janus_channel_try_send_i64(void *channel, int64_t value)",
+    "int32_t janus_channel_try_recv_i64(void *channel, int64_t *value)",
+    "void janus_channel_close_i64(void *channel)",
+    "int32_t janus_channel_is_closed_i64(void *channel)",
+    "int32_t janus_channel_len_i64(void *channel)",
+    "void *janus_select_create(void)",
+    "void janus_select_destroy(void *select)",
+    "int32_t janus_select_add_recv(void *select, void *channel)",
+    "int32_t janus_select_add_send(void *select, void *channel, int64_t value)",
+    "int32_t janus_select_add_timeout(void *select, int64_t milliseconds)",
+    "int32_t janus_select_add_default(void *select)",
+    "int32_t janus_select_wait(void *select)",
+    "int64_t janus_select_get_recv_value(void *select, int32_t number)",
+]
+
+
+def bare(path: Path) -> str:
+    """The text of a C file without its comments."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def sources(*folders: str) -> list[Path]:
+    return [
+        path for folder in folders for path in sorted((NATIVE / folder).iterdir()) if path.suffix in (".c", ".h", ".S")
+    ]
+
+
+def test_thread_local_storage_is_in_one_file():
+    users = [path.name for path in sources("law", "fiber", "engine", "abi", "include") if "_Thread_local" in bare(path)]
+    assert users == ["janus_rt.c"]
+    assert not [path for path in sources("law", "fiber", "engine", "abi") if re.search(r"\b__thread\b", bare(path))]
+
+
+def test_the_engine_knows_nothing_of_its_adapter():
+    for path in sources("law", "fiber", "engine"):
+        assert not re.search(r'"(abi|include)/|\bjanus_', bare(path)), path.name
+
+
+def test_the_adapter_has_no_nursery_of_its_own():
+    text = bare(NATIVE / "abi" / "janus_nursery.c")
+    assert "struct" not in text
+    assert not re.search(
+        r"^static (?!inline)[^(]*;", text, re.MULTILINE
+    )  # no variable either: no error state, no bookkeeping
+
+
+def test_the_frozen_functions_are_those():
+    frozen, _, _ = HEADER.read_text(encoding="utf-8").partition("======== ours ========")
+    declared = re.findall(r"^JANUS_API ([^;]+);", re.sub(r"/\*.*?\*/", "", frozen, flags=re.DOTALL), re.MULTILINE)
+    assert declared == FROZEN
+
+
+def test_the_table_of_results_is_that():
+    results = dict(re.findall(r"^#define JANUS_(\w+) \(?(-?\d+)\)?", HEADER.read_text(encoding="utf-8"), re.MULTILINE))
+    table = {"OK": "0", "CANCELLED": "-1", "PANICKED": "-2", "BUDGET_EXCEEDED": "-3", "PENDING": "-4"}
+    assert {name: results[name] for name in table} == table
+    assert all(int(value) <= -5 for name, value in results.items() if name not in table and name.isupper())
+
+
+def test_the_public_header_offers_no_scheduler():
+    assert "scheduler" not in bare(HEADER)
