@@ -23,7 +23,7 @@ from bursar.errors import TraceError
 from bursar.evidence.catalogue import KINDS, NONE, SPAWNED
 from bursar.evidence.events import Context, Record
 from bursar.law import cancel
-from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
+from bursar.law.budget import OP, PAID, Budget, Cost
 from bursar.law.cancel import Block, CancelKind, CancelPhase
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
