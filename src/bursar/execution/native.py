@@ -30,7 +30,7 @@ from bursar.errors import (
     brief,
 )
 from bursar.kernel import Kernel, Task, Wait
-from bursar.law.budget import CHANNEL_OPS, COMPONENTS, FREE, MEMORY, OP, OPS, SPAWNS, SYSCALLS, UNITS_MAX, Cost
+from bursar.law.budget import CHANNEL_OPS, COMPONENTS, FREE, MEMORY, OPS, SPAWNS, SYSCALL, SYSCALLS, UNITS_MAX, Cost
 from bursar.law.capability import CapExecutor, require
 from bursar.law.dispatch import Dispatch
 from bursar.request import SUSPENDED, Request
@@ -112,7 +112,7 @@ class Loan:
         if lacks is not None and not needed:
             return 0
         own = pool is not self._task.purse_of[component]
-        left = max(pool.left - (component == OPS), 0)  # the wait itself costs an op
+        left = max(pool.left - (component in (OPS, SYSCALLS)), 0)  # so much the wait itself costs
         if component in (MEMORY, SPAWNS):  # nobody holds for these: only what was granted to this very task
             return left if own and not (self._metered and component == MEMORY) else 0
         if own:
@@ -122,10 +122,11 @@ class Loan:
         return max(min(size, (left + 1) // 2), needed)
 
     def cost(self, portion: Portion) -> Cost:
-        """What the task is charged for it, with the op for the wait."""
+        """What the task is charged for it, with the price of the wait."""
         task = self._task
         paid = [0 if task.pools[component].left is None else n for component, n in enumerate(portion)]
-        paid[OPS] += 1
+        for component, amount in SYSCALL:
+            paid[component] += amount
         return tuple((component, n) for component, n in enumerate(paid) if n)
 
     def handed(self, portion: Portion) -> None:
@@ -172,7 +173,7 @@ class Run(Request[Letter]):
         if self.stopping:
             return FREE  # what cannot be paid must not keep a task from ending
         if self._loan is None:
-            return OP
+            return SYSCALL
         self._portion = self._loan.portion(self._lacks)
         return self._loan.cost(self._portion)
 
