@@ -31,6 +31,7 @@ import pytest
 
 import bursar
 from bursar.cli import COMMANDS
+from bursar.execution import library
 from bursar.law import chain
 from bursar.profile import PROFILES
 
