@@ -10,6 +10,7 @@ import weakref
 from contextlib import contextmanager
 
 import pytest
+from support.forge import Forgery
 from support.native import functions
 from support.real import real, settled
 
@@ -721,6 +722,30 @@ def test_a_replay_runs_nothing_and_does_the_same(lib, main, tmp_path):
     recorded(tmp_path / "run.trace", main, lib)
     ran = ctypes.c_int64.in_dll(lib, "counted").value - before
     assert ran == (10 if main is counting else 0)
+
+
+@pytest.mark.parametrize(
+    ("forge", "told"),
+    [
+        (lambda numbers: (*numbers[:1], 1, *numbers[2:]), "what is limited is paid for before it is used"),
+        (lambda numbers: (*numbers[:1], -10_000, *numbers[2:]), "nobody gets back more than it has spent"),
+        (lambda numbers: (numbers[0] - 2, *numbers[1:]), "does not wait for anything"),
+        (lambda numbers: (*numbers[:1], numbers[1] - 1, *numbers[2:]), "the law would have told task_done"),
+    ],
+)
+def test_a_forged_settlement_is_found_out(lib, tmp_path, forge, told):
+    async def main():
+        async with nursery() as n:
+            n.spawn(native(lib.ticks), 3000, budget=Budget(ops=4000))
+
+    Runtime(record=tmp_path / "run.trace").run(main)
+    forgery = Forgery(tmp_path / "run.trace")
+    forgery.verify(forgery.records)
+    records = list(forgery.records)
+    at = next(i for i, record in enumerate(records) if record.name == "settled")
+    records[at] = records[at]._replace(numbers=forge(records[at].numbers))
+    with pytest.raises(bursar.TraceError, match=told):
+        forgery.verify(records)
 
 
 # ---- load
