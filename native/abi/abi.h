@@ -25,6 +25,7 @@ typedef struct {
     Scheduler scheduler;
     Slab selects, tokens, callbacks;
     Lock tokens_lock;
+    Nursery *guests; /* the nursery of guest.c, once there is one; under the same lock */
 } Runtime;
 
 /* One call from outside or from a task. */

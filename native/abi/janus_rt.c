@@ -145,6 +145,7 @@ start(const SchedulerOptions *options)
     if (error == ENGINE_OK) {
         const EngineMemory *memory = the_runtime.scheduler.memory;
         lock_init(&the_runtime.tokens_lock);
+        the_runtime.guests = NULL;
         abi_slabs_init(&the_runtime, memory);
     }
     lock_take(&gate);

@@ -9,6 +9,7 @@ pool_init(Pool *pool, int64_t left, Pool *parent)
     pool->granted = left == LAW_OPEN ? 0 : left;
     pool->lent = pool->minted = 0;
     pool->parent = parent;
+    pool->lender = NULL;
 }
 
 void

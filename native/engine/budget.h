@@ -32,6 +32,7 @@ typedef struct Pool {
     int64_t lent;
     int64_t minted;
     struct Pool *parent;
+    struct Lender *lender; /* who is asked when it runs short, or NULL: lender.h */
 } Pool;
 
 typedef struct Purse {

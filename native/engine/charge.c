@@ -1,6 +1,7 @@
 /* Charges: see charge.h. */
 #include "engine/charge.h"
 
+#include "engine/lender.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
 
@@ -109,7 +110,14 @@ task_charge(Task *self, const LawCost *cost)
         if (short_of == LAW_MEMORY || short_of == LAW_SPAWNS) {
             return ENGINE_BUDGET;
         }
-        bool own = self->purse->of[short_of] == &self->purse->own[short_of]; /* else nobody could recharge it */
+        Pool *pool = self->purse->of[short_of];
+        if (pool->lender != NULL) {
+            if (!lender_hold(pool->lender, self, (unsigned)short_of, law_cost_of(cost, (unsigned)short_of))) {
+                return task_refuse(self, ENGINE_BUDGET);
+            }
+            continue;
+        }
+        bool own = pool == &self->purse->own[short_of]; /* else nobody could recharge it */
         if (!self->nursery->hold || !own) {
             return task_refuse(self, ENGINE_BUDGET);
         }

@@ -8,7 +8,8 @@
  * P1  what cannot be paid is not done, and nothing of it is charged
  * P2  a turn is `yield_interval` ops: then the task goes to the back of the queue
  * P3  short of ops, channel ops or syscalls a task ends as END_BUDGET; or, if its nursery says so and the pool is its own,
- *     holds until it is recharged. Short of memory or spawns it is told, and goes on
+ *     holds until it is recharged; or, if the pool has a lender, holds until he has answered. Short of memory or spawns it
+ *     is told, and goes on
  */
 #ifndef ENGINE_CHARGE_H
 #define ENGINE_CHARGE_H

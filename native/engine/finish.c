@@ -6,6 +6,7 @@
  * The order matters. The failure is noted, and the siblings are cancelled, before the nursery counts the child as gone: so
  * whoever awaits learns of it. The count is the last thing that touches the nursery: whoever awaits may free it then.
  */
+#include "engine/lender.h"
 #include "engine/scheduler.h"
 
 /* How the function ended, in the words of the outside. */
@@ -84,6 +85,10 @@ detach(Scheduler *scheduler, Task *task)
     task->own_purse = false; /* nobody recharges it any more */
     lock_give(&nursery->lock);
     if (own_purse) {
+        Pool *ops = &task->purse->own[LAW_OPS];
+        if (task->purse->of[LAW_OPS] == ops && ops->lender != NULL) {
+            lender_close(ops->lender); /* J3 */
+        }
         purse_close(&scheduler->books, task->purse);
     }
 }

@@ -77,6 +77,7 @@ typedef struct {
     size_t stack_bytes;
     const LawBudget *budget;   /* NULL: shares the nursery's purse */
     const LawBudget *recharge; /* CapBudget: what it may give itself; NULL: nothing. Only a task that has it can pass it on */
+    struct Lender *lender;     /* who fills its purse; `budget` then states all five. NULL: nobody */
     int64_t *value_out;
     TaskDone done;
     void *done_arg;

@@ -5,6 +5,7 @@ set(runtime_sources
   channel.c
   charge.c
   finish.c
+  lender.c
   lock.c
   loop.c
   nursery.c

@@ -3,9 +3,18 @@
  * Everything that can fail is done before the child is counted, and undone in reverse: a refused spawn leaves nothing
  * behind. The owner does it without a lock, everybody else under the nursery's.
  */
+#include "engine/lender.h"
 #include "engine/scheduler.h"
 
 #define PREPAID_SPAWNS INT64_C(64) /* spawns that an owner pays for at once: one visit to the books instead of 64 */
+
+/* The purse has no op left. If it has a lender, the owner asks him. True: look again. */
+static bool
+may_borrow(Nursery *nursery, Task *owner)
+{
+    Lender *lender = nursery->purse->of[LAW_OPS]->lender;
+    return lender != NULL && !task_cancelled(owner) && lender_hold(lender, owner, LAW_OPS, 1);
+}
 
 /* Pay for one spawn. The owner pays for several at once. What the caller has drawn for its turn goes back first: it may be
  * all that there is. */
@@ -27,7 +36,11 @@ pay_spawn(Nursery *nursery, Task *caller, bool mine)
         nursery->prepaid -= 1;
         return true;
     }
-    return purse_pay(books, nursery->purse, &LAW_SPAWN) == LAW_PAID;
+    int short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
+    while (short_of == LAW_OPS && mine && may_borrow(nursery, caller)) { /* others hold the lock, and cannot wait */
+        short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
+    }
+    return short_of == LAW_PAID;
 }
 
 static void
@@ -69,6 +82,9 @@ child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *ta
         return memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
     }
     task->purse = purse;
+    if (options->lender != NULL) {
+        lender_open(options->lender, purse);
+    }
     if (options->recharge != NULL) { /* a root may grant it; a task only what it has itself */
         bool allowed = caller == NULL || (caller->own_purse && law_budget_within(options->recharge, &caller->purse->mint_left));
         if (!allowed) {
@@ -172,7 +188,8 @@ nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOpt
         task = make_for_other(nursery, generation, caller, options, &error);
     }
     if (task == NULL) {
-        return error;
+        bool told = error == ENGINE_BUDGET && caller != NULL && task_cancelled(caller); /* while it waited for a lender */
+        return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
     }
     Scheduler *scheduler = nursery->scheduler;
     if (child != NULL) {

@@ -24,6 +24,9 @@ from bursar.errors import (
     HostMisuse,
     InfeasibleDemand,
     MemoryBudgetExceeded,
+    NativeFailed,
+    NativePanic,
+    NativeUnavailable,
     NotBuilt,
     NurseryClosed,
     PauseTimeout,
@@ -46,6 +49,7 @@ from bursar.errors import (
 )
 from bursar.evidence.metrics import Statistics
 from bursar.execution.checkpoint import Checkpoint
+from bursar.execution.native import NativeFunction, native
 from bursar.files import wait_readable, wait_writable
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -120,6 +124,10 @@ __all__ = [
     "Lock",
     "Mailbox",
     "MemoryBudgetExceeded",
+    "NativeFailed",
+    "NativeFunction",
+    "NativePanic",
+    "NativeUnavailable",
     "NotBuilt",
     "Nursery",
     "NurseryClosed",
@@ -171,6 +179,7 @@ __all__ = [
     "host_entropy",
     "listen_tcp",
     "listen_unix",
+    "native",
     "now",
     "nursery",
     "open_tcp",

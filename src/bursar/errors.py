@@ -3,7 +3,8 @@
 An error says what happened, to which task, and what to do about it. Nothing here depends on the rest of
 the package, so that the law, the hosts and the command line can all raise the same types.
 
-`Cancelled` is the one `BaseException`: it must pass through `except Exception` on its way out of a task.
+`Cancelled` is a `BaseException`: it must pass through `except Exception` on its way out of a task. So is `NativePanic`,
+which no handler could do anything about.
 `BudgetExceeded` is an ordinary exception on purpose: a task may catch it, tidy up and return what it has.
 """
 
@@ -168,6 +169,28 @@ class PromiseRejected(BursarError):
     def __init__(self, message: str, reason: Any) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class NativeUnavailable(BursarError):
+    """There are no native workers here: the C library was not built, cannot be loaded, or is left behind by a fork."""
+
+
+class NativeFailed(BursarError):
+    """A native function returned a negative number, `code`: that is how it fails."""
+
+    def __init__(self, message: str, *, task: str = "", code: int = 0) -> None:
+        super().__init__(message)
+        self.task = task
+        self.code = code
+
+
+class NativePanic(BaseException):
+    """A native function ran out of stack, or gave up by `janus_panic(code)`. Its frames are gone, without cleanup."""
+
+    def __init__(self, message: str, *, task: str = "", code: int = 0) -> None:
+        super().__init__(message)
+        self.task = task
+        self.code = code
 
 
 class TraceError(BursarError):

@@ -41,7 +41,7 @@ class Profile:
     implicit: tuple[Capability, ...] = ()
 
 
-_BACKENDS = frozenset({"cooperative", "thread"})
+_BACKENDS = frozenset({"cooperative", "native", "thread"})
 _COMMON = (CapSpawn(), CapChannel(), CapExecutor(_BACKENDS), CapClock(), CapTimer(), CapEntropy(), CapIO())
 
 PROFILES: dict[str, Profile] = {

@@ -31,6 +31,7 @@ import pytest
 
 import bursar
 from bursar.cli import COMMANDS
+from bursar.execution import library
 from bursar.law import chain
 from bursar.profile import PROFILES
 
@@ -107,6 +108,13 @@ def prose(document: Path) -> str:
     return "\n".join(lines)
 
 
+def native_library() -> None:
+    try:
+        library.path()
+    except bursar.NativeUnavailable as none:
+        pytest.skip(str(none))
+
+
 def native_extension() -> types.ModuleType:
     """Skips where there is none."""
     try:
@@ -123,6 +131,8 @@ def native_extension() -> types.ModuleType:
 def test_a_program_prints_what_is_shown(block):
     if "meter_memory=True" in block.text:
         native_extension()
+    if "bursar.native(" in block.text:
+        native_library()
     source = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the document
     code = compile(source, block.file, "exec", dont_inherit=True)
     printed = io.StringIO()

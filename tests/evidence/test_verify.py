@@ -84,6 +84,7 @@ def test_the_rare_things_happened(tmp_path):
         "result_lost",
         "connection_lost",
         "call_failed",
+        "settled",  # needs a C compiler: tests/execution/test_native_tasks.py
     }
 
 

@@ -159,6 +159,19 @@ class Acts(Model):
             raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
         self.settle_ops(task, ops)
 
+    def on_settled(self, id: int, *difference: int) -> None:
+        """What it did elsewhere is over: it waits for that, and cannot have been interrupted."""
+        task = self._live(id)
+        if task.wait is None or task.wait.interruptible:
+            raise self.records.wrong(f"task {id} does not wait for anything that it could have paid for in advance")
+        for component, amount in enumerate(difference):
+            pool = task.pools[component]
+            if amount > 0 and pool.left is not None:
+                raise self.records.wrong("what is limited is paid for before it is used")
+            if -amount > task.spent[component]:
+                raise self.records.wrong("nobody gets back more than it has spent")
+        self.settle(task, difference)
+
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
         self._awaits(task)

@@ -509,3 +509,4 @@ for _name in (
     "permit_granted",
 ):
     _kind(_name, TASK, describe=_only_task)
+_kind("settled", TASK, *MONEY, describe=lambda kernel, task, difference: ((_id(task), *difference), ""))

@@ -23,7 +23,7 @@ from bursar.errors import TraceError
 from bursar.evidence.catalogue import KINDS, NONE, SPAWNED
 from bursar.evidence.events import Context, Record
 from bursar.law import cancel
-from bursar.law.budget import OP, PAID, SYSCALL, Budget, Cost
+from bursar.law.budget import OP, PAID, SYSCALLS, Budget, Cost
 from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
@@ -220,6 +220,10 @@ class Model(Kernel):
         if self.paid is None:
             raise self.records.wrong("the law would have charged the task for this first")
 
+    def _calls_out(self) -> bool:
+        """Whether it has just paid for something that the host does."""
+        return any(component == SYSCALLS for component, _ in self.paid or ())
+
     def _number(self, id: int) -> None:
         """The next thing has this number. Channels are numbered too, and not told: there may be gaps."""
         if id < self._next_id:
@@ -270,9 +274,9 @@ class Model(Kernel):
             regains = getattr(task.permit, "regain", None) is not None  # and for the place that was lent to them
             if not timers and not joins and not regains:
                 self._billed()
-        elif self.paid != SYSCALL and (self.paid or timers or not task.has_children()):
+        elif not self._calls_out() and (self.paid or timers or not (task.has_children() or task.cleanup_left >= 0)):
             raise self.records.wrong(
-                "only who waits for the children it leaves, for asyncio or for a thread is not interrupted"
+                "only who waits for the children it leaves, for asyncio, a thread or native code is not interrupted"
             )
         self.blocked(task, _Wait(task, bool(interruptible), timers))
 

@@ -46,7 +46,7 @@ Ts = TypeVarTuple("Ts")
 PATIENCE_S: Final = 10.0  # how much longer than when it was recorded a thread of the program may take
 LOOK_S: Final = 0.001  # between two looks at what nobody reports: that a thread made one call more
 TOLD: Final = ("cancel", "alarm", "unwatchable")  # what happens outside that the record itself tells completely
-EXPECTED: Final = ("ready", "signal")  # what only tells those who wait for it to look
+EXPECTED: Final = ("ready", "signal", "native")  # what only tells those who wait for it to look
 FOREIGN: Final = {  # what only another loop than ours can bring back
     "asyncio": "asyncio; replay it in a loop of asyncio's: await bursar.evidence.replay_asyncio.replay(trace, main)",
     "promise": "promises of a page, and those no trace holds: it cannot be replayed",

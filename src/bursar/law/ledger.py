@@ -13,6 +13,7 @@ cleans up may go into debt for its operations, up to the cleanup allowance; over
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
@@ -103,6 +104,23 @@ class Ledger(Dispatch):
             assert short == PAID, "B3"
             self._book(task, cost)
         self.note("ops_settled", task, ops)
+
+    def settle(self, task: Task, difference: Sequence[int]) -> None:
+        """What a live task has spent where it could not be billed, beside what it had paid for that, by component.
+
+        It gets back what was too much. More than it had paid it can only owe to an open pool.
+        """
+        for component, amount in enumerate(difference):
+            if amount < 0:
+                money.refund(task.pools[component], -amount)
+                self._unbook(task, component, -amount)
+            elif amount:
+                cost = ((component, amount),)
+                short = money.pay(task.pools, cost)
+                assert short == PAID, "B3"
+                self._book(task, cost)
+        if any(difference):
+            self.note("settled", task, difference)
 
     def _unbook(self, task: Task, component: int, amount: int) -> None:
         """Write down what was refunded. A record that was saturated does not know better."""

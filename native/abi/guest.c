@@ -1,0 +1,249 @@
+/* Guests: see guest.h. */
+#include "abi/guest.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi/abi.h"
+#include "engine/lender.h"
+
+struct Mailbox {
+    Lock lock;      /* the last one to be taken: nothing else is, under it */
+    LawQueue news;  /* guests there are letters about */
+    uint64_t guests;
+    int fd;
+    bool rung; /* Q2 */
+};
+
+struct Guest {
+    Lender lender;
+    Mailbox *mailbox;
+    uint64_t key;
+    Slab *tasks;
+    uint64_t child; /* index | generation << 32 of its task */
+    /* under the mailbox's lock */
+    LawLink link; /* in `news` */
+    bool ended;
+    int32_t panic;
+    Ending ending;
+    int64_t lacks[LAW_COMPONENTS];
+    char name[];
+};
+
+Mailbox *
+bursar_mailbox_open(int fd)
+{
+    Mailbox *mailbox = malloc(sizeof *mailbox);
+    if (mailbox != NULL) {
+        *mailbox = (Mailbox){.fd = fd};
+        lock_init(&mailbox->lock);
+        law_queue_init(&mailbox->news);
+    }
+    return mailbox;
+}
+
+/* There is something new about a guest. Under the lock. */
+static void
+post(Mailbox *mailbox, Guest *guest)
+{
+    const uint64_t one = 1;
+    if (!law_linked(&guest->link)) {
+        law_queue_append(&mailbox->news, &guest->link);
+    }
+    if (!mailbox->rung) {
+        mailbox->rung = true;
+        ssize_t written = write(mailbox->fd, &one, sizeof one);
+        (void)written; /* full: then it can be read already */
+    }
+}
+
+/* One letter about a guest, who is freed if it is the last one (Q1). Under the lock. */
+static void
+tell(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
+{
+    *letter = (BursarLetter){.key = guest->key, .kind = GUEST_SHORT};
+    if (!guest->ended) {
+        memcpy(letter->amounts, guest->lacks, sizeof letter->amounts);
+        memset(guest->lacks, 0, sizeof guest->lacks);
+        return;
+    }
+    letter->kind = (int32_t)guest->ending.kind;
+    letter->panic = guest->panic;
+    letter->code = guest->ending.code;
+    memcpy(letter->amounts, guest->lender.spent, sizeof letter->amounts);
+    mailbox->guests -= 1;
+    free(guest);
+}
+
+size_t
+bursar_mailbox_take(Mailbox *mailbox, BursarLetter *letters, size_t n)
+{
+    size_t taken = 0;
+    lock_take(&mailbox->lock);
+    for (LawLink *link; taken < n && (link = law_queue_take_oldest(&mailbox->news)) != NULL; taken++) {
+        tell(mailbox, LAW_RECORD(link, Guest, link), &letters[taken]);
+    }
+    mailbox->rung = law_queue_oldest(&mailbox->news) != NULL;
+    lock_give(&mailbox->lock);
+    return taken;
+}
+
+int
+bursar_mailbox_close(Mailbox *mailbox)
+{
+    lock_take(&mailbox->lock);
+    bool empty = mailbox->guests == 0;
+    lock_give(&mailbox->lock);
+    if (!empty) {
+        return JANUS_AGAIN;
+    }
+    free(mailbox);
+    return JANUS_OK;
+}
+
+/* ---- on workers */
+
+static void
+guest_asks(Lender *lender, unsigned component, int64_t amount)
+{
+    Guest *guest = LAW_RECORD(lender, Guest, lender);
+    lock_take(&guest->mailbox->lock);
+    guest->lacks[component] = amount;
+    post(guest->mailbox, guest);
+    lock_give(&guest->mailbox->lock);
+}
+
+static void
+guest_done(void *arg, const Ending *ending)
+{
+    Guest *guest = arg;
+    Mailbox *mailbox = guest->mailbox;
+    uint32_t generation;
+    const Task *task = slab_peek(guest->tasks, (uint32_t)guest->child, &generation);
+    lock_take(&mailbox->lock);
+    guest->ended = true;
+    guest->ending = *ending;
+    guest->panic = ending->kind == END_PANICKED ? task->fiber.panic : 0;
+    post(mailbox, guest);
+    lock_give(&mailbox->lock); /* it may be gone from here on */
+}
+
+/* ---- on the thread of the other scheduler */
+
+/* The nursery of all guests of this runtime: JANUS_OK, or why there is none. */
+static int
+find_nursery(Runtime *runtime, Nursery **nursery)
+{
+    static const NurseryOptions options = {.budget = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}}, .keep_going = true};
+    int error = ENGINE_OK;
+    lock_take(&runtime->tokens_lock);
+    if (runtime->guests == NULL) {
+        runtime->guests = nursery_open(&runtime->scheduler, NULL, &options, &error);
+    }
+    *nursery = runtime->guests;
+    lock_give(&runtime->tokens_lock);
+    return *nursery != NULL ? ENGINE_OK : error;
+}
+
+static int
+spawn(const Visit *visit, Guest *guest, TaskOptions *options)
+{
+    Nursery *nursery;
+    int error = visit->runtime == NULL                            ? ENGINE_STOPPING
+                : visit->runtime->scheduler.options.deterministic ? ENGINE_CLOSED /* nobody would drive it */
+                                                                  : find_nursery(visit->runtime, &nursery);
+    if (error != ENGINE_OK) {
+        return error;
+    }
+    guest->tasks = &visit->runtime->scheduler.tasks;
+    return nursery_spawn(nursery, load_u32(&nursery->head.generation, RELAXED), NULL, options, &guest->child);
+}
+
+int
+bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, const char *name, size_t stack_bytes,
+                   const janus_budget *budget, Guest **out)
+{
+    size_t name_bytes = strlen(name) + 1;
+    LawBudget law = budget_in(budget);
+    *out = NULL;
+    if (!budget_valid(budget) || law_budget_stated(&law) != LAW_COMPONENTS) {
+        return JANUS_INVALID;
+    }
+    Guest *guest = malloc(sizeof *guest + name_bytes);
+    if (guest == NULL) {
+        return JANUS_NO_MEMORY;
+    }
+    *guest = (Guest){.mailbox = mailbox, .key = key};
+    memcpy(guest->name, name, name_bytes);
+    lender_init(&guest->lender, guest_asks);
+    TaskOptions options = {
+        .entry = fn,
+        .arg = arg,
+        .name = guest->name,
+        .stack_bytes = stack_bytes,
+        .budget = &law,
+        .lender = &guest->lender,
+        .done = guest_done,
+        .done_arg = guest,
+    };
+    lock_take(&mailbox->lock);
+    mailbox->guests += 1; /* it may end before this function does */
+    lock_give(&mailbox->lock);
+    Visit visit = visit_begin_or_start();
+    int error = spawn(&visit, guest, &options);
+    visit_end(&visit);
+    if (error != ENGINE_OK) {
+        lock_take(&mailbox->lock);
+        mailbox->guests -= 1;
+        lock_give(&mailbox->lock);
+        free(guest);
+    } else {
+        *out = guest; /* if it has not ended already, and even then: its letter cannot have been taken yet */
+    }
+    return error;
+}
+
+/* Whether the guest's task may live: then the runtime that is up is its own, and stays up while it is visited. */
+static bool
+may_live(const Visit *visit, Guest *guest)
+{
+    lock_take(&guest->mailbox->lock);
+    bool lives = !guest->ended;
+    lock_give(&guest->mailbox->lock);
+    return lives && visit->runtime != NULL;
+}
+
+void
+bursar_guest_cancel(Guest *guest)
+{
+    Visit visit = visit_begin();
+    if (may_live(&visit, guest)) {
+        uint32_t now, generation = (uint32_t)(guest->child >> 32);
+        Task *task = slab_peek(guest->tasks, (uint32_t)guest->child, &now);
+        if (now == generation) { /* else it has just ended */
+            task_ask(&visit.runtime->scheduler, NULL, task, generation);
+        }
+    }
+    visit_end(&visit);
+}
+
+int
+bursar_guest_fill(Guest *guest, const janus_budget *amount)
+{
+    LawBudget law = budget_in(amount);
+    Visit visit = visit_begin();
+    int error = may_live(&visit, guest) ? lender_fill(&guest->lender, &visit.runtime->scheduler, &law) : JANUS_INVALID;
+    visit_end(&visit);
+    return error;
+}
+
+void
+bursar_guest_refuse(Guest *guest)
+{
+    Visit visit = visit_begin();
+    if (may_live(&visit, guest)) {
+        lender_refuse(&guest->lender, &visit.runtime->scheduler);
+    }
+    visit_end(&visit);
+}

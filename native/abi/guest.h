@@ -1,0 +1,63 @@
+/* Guests: functions that another scheduler has run here, and the mailbox by which it hears of them.
+ *
+ * For `bursar.native` of the Python package; no part of the interface in include/. The other scheduler has a loop on a thread
+ * of its own. It opens a mailbox with a file that its loop watches, spawns guests, and when the file can be read it takes
+ * the letters: a guest has ended, or is short of money. Nothing here calls back, and no worker ever waits for that thread:
+ * an ending is a record in a list and, if the list was empty, eight bytes into the file.
+ *
+ * A guest is a child of one nursery that the runtime opens for all of them: neither its failure nor its end concerns the
+ * others. Its money is its lender's (engine/lender.h), in portions.
+ *
+ * Q1  a guest has one letter about its end, and it is the last one; when that is taken the guest is gone
+ * Q2  the file is written to when the list becomes non-empty, and not again until it has been emptied
+ * Q3  what can fail fails in guest_spawn: an ending needs no memory
+ *
+ * Rejected: a callback into the other scheduler. It would run on a worker's stack, wait for that scheduler's locks (CPython's
+ * is held for milliseconds), and keep every other task of the worker waiting with it.
+ */
+#ifndef BURSAR_ABI_GUEST_H
+#define BURSAR_ABI_GUEST_H
+
+#include "include/janus_rt.h"
+
+typedef struct Mailbox Mailbox;
+typedef struct Guest Guest;
+
+enum { GUEST_SHORT = 16 }; /* beside the values of janus_kind */
+
+typedef struct {
+    uint64_t key;       /* the guest's, as it was spawned with */
+    int32_t kind;       /* a janus_kind: it has ended. GUEST_SHORT: it holds, for want of money */
+    int32_t panic;      /* if it panicked: 1 it said so, 2 out of stack, 3 ran over its stack */
+    int64_t code;       /* its value, or what it panicked with */
+    int64_t amounts[5]; /* what it has spent; or what it lacks, 0 where it does not */
+} BursarLetter;
+
+/* A mailbox that writes eight bytes, a 1 as a counter, into `fd`, which is kept by the caller and does not block. NULL
+ * without memory. */
+JANUS_API Mailbox *bursar_mailbox_open(int fd);
+
+/* Take up to `n` letters, oldest first. How many there were. */
+JANUS_API size_t bursar_mailbox_take(Mailbox *mailbox, BursarLetter *letters, size_t n);
+
+/* JANUS_OK, or JANUS_AGAIN while it has guests. After this the file may be closed. */
+JANUS_API int bursar_mailbox_close(Mailbox *mailbox);
+
+/* Run `fn(arg)`. The runtime is started if it is not up. `name` is copied; `budget` states all five components, and is
+ * the first portion. JANUS_OK; JANUS_NO_MEMORY; JANUS_INVALID; JANUS_CLOSED if the runtime is a deterministic one, which
+ * runs nothing by itself; JANUS_STOPPING. `*guest` is good until its last letter is taken, which is not before this
+ * returns if both are done on one thread. */
+JANUS_API int bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, const char *name,
+                                 size_t stack_bytes, const janus_budget *budget, Guest **guest);
+
+/* Ask it to stop. */
+JANUS_API void bursar_guest_cancel(Guest *guest);
+
+/* Another portion. JANUS_OK; JANUS_INVALID if it has ended; JANUS_BUDGET_EXCEEDED if the runtime was started with too
+ * little for that. */
+JANUS_API int bursar_guest_fill(Guest *guest, const janus_budget *amount);
+
+/* Nothing more of what it has asked for: it is told so. */
+JANUS_API void bursar_guest_refuse(Guest *guest);
+
+#endif

@@ -1,0 +1,44 @@
+"""A small C library for the tests of native tasks, built when first asked for, linked to Bursar's own."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bursar.errors import NativeUnavailable
+from bursar.execution import library
+
+NATIVE = Path(__file__).parents[2] / "native"
+SOURCE = Path(__file__).with_name("native.c")
+
+
+@functools.cache
+def built() -> Path:
+    """The path of the built library. Skips the test where there is no compiler, or no library of Bursar's."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    try:
+        ours = library.path()
+    except NativeUnavailable as none:
+        pytest.skip(str(none))
+    folder = tempfile.TemporaryDirectory(prefix="bursar-native-")
+    atexit.register(folder.cleanup)
+    made = Path(folder.name) / "functions.so"
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fstack-clash-protection", "-shared", "-fPIC"]
+    link = [str(ours), f"-Wl,-rpath,{ours.parent}", "-pthread"]
+    command = [compiler, *flags, f"-I{NATIVE / 'include'}", str(SOURCE), "-o", str(made), *link]
+    subprocess.run(command, check=True, timeout=60)
+    return made
+
+
+@functools.cache
+def functions() -> ctypes.CDLL:
+    return ctypes.CDLL(str(built()))
