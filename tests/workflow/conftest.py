@@ -3,6 +3,7 @@
 import pytest
 
 from bursar.workflow import Workflow
+from bursar.workflow.journal import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +26,17 @@ def chain():
         return w
 
     return make
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where a journal may be."""
+    return tmp_path / "run.journal"
+
+
+@pytest.fixture
+def journal(path, chain):
+    """A new one of `chain`, in its first session."""
+    with Journal.create(path, chain()) as journal:
+        journal.begin(chain())
+        yield journal

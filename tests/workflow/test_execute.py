@@ -3,12 +3,11 @@
 Run on both kernels, with real threads, processes and files.
 """
 
-import contextlib
-import sqlite3
 import sys
 import threading
 
 import pytest
+from support.journals import rows
 
 import bursar
 from bursar import Checkpoint, Retry
@@ -50,16 +49,6 @@ def heard():
 @pytest.fixture
 def w():
     return Workflow("w", resources={"cpu": 4})
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.journal"
-
-
-def rows(path, query):
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        return db.execute(query).fetchall()
 
 
 def fails(message="no"):

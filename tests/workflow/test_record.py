@@ -4,20 +4,8 @@ import pytest
 
 from bursar.errors import JournalError
 from bursar.workflow import record
-from bursar.workflow.journal import Journal, Waited
+from bursar.workflow.journal import Waited
 from bursar.workflow.values import keep
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.journal"
-
-
-@pytest.fixture
-def journal(path, chain):
-    with Journal.create(path, chain()) as journal:
-        journal.begin(chain())
-        yield journal
 
 
 def said(path, name):

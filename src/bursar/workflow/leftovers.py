@@ -12,30 +12,43 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "BURSAR_RUN"
 ROUNDS_MAX: Final = 10  # a process may fork while we look; whoever forks faster than this is not ours to stop
+DEATH_S: Final = 5.0  # that a killed process may take to die: it may be in the middle of writing to a slow disk
 PROC: Final = Path("/proc")
 
 
 def end_leftovers(key: str) -> int:
-    """Kill every process of the run but this one. Returns how many there were."""
+    """Kill every process of the run but this one, and wait until they are gone. Returns how many there were."""
     ended: set[int] = set()
     for _ in range(ROUNDS_MAX):
-        found = _processes(f"{VARIABLE}={key}".encode()) - {os.getpid()}
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if found <= ended:
+        found = processes_with(key) - {os.getpid()}
+        if not found:
             break
         ended |= found
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                _end(pid)
     return len(ended)
 
 
-def _processes(entry: bytes) -> set[int]:
+def _end(pid: int) -> None:
+    process = os.pidfd_open(pid)  # from here on it is this one that is meant, whoever gets its number
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], DEATH_S)
+    finally:
+        os.close(process)
+
+
+def processes_with(key: str) -> set[int]:
+    """The processes of a run, as far as can be seen."""
+    entry = f"{VARIABLE}={key}".encode()
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for folder in PROC.iterdir():

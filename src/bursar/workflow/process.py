@@ -7,7 +7,7 @@ The command is the leader of a new session, so that a Ctrl-C at the terminal rea
 reaches everything that the command started. Its exit is seen by a pidfd (elsewhere by looking twenty times a second),
 not by the end of its output: a command may close that and go on, and what it left behind may hold it open for ever.
 
-S1  when `execute` has returned or raised, no process of the group is left; not by a closed coroutine either
+S1  when `execute` has returned or raised, or was closed, every process of the group has ended or was sent SIGKILL
 S2  the group is signalled only while its leader has not been reaped: its number cannot belong to anybody else
 S3  all output that was written before the exit is delivered before the result
 
