@@ -272,6 +272,19 @@ def test_resume(bursar, flow, state, tmp_path, how):
     assert journal_of(state) == path
 
 
+def test_the_journal_of_another_workflow(bursar, flow, tmp_path):
+    file = flow(BREAKABLE)
+    assert bursar("run", file, "--journal", "mine.db").returncode == 1
+    (file.parent / "ok").touch()
+    flow(BREAKABLE.replace("breakable", "other"))
+    answer = bursar("run", file, "--journal", "mine.db", "--resume")
+    assert refused(answer, "this is the journal of workflow 'breakable', and not of 'other'; name another file")
+    flow(BREAKABLE)
+    moved = file.rename(file.with_name("moved.toml"))
+    assert bursar("run", moved, "--journal", "mine.db", "--resume").returncode == 0
+    assert bursar("resume", "mine.db").returncode == 0  # and knows where it is now
+
+
 def test_nothing_to_resume(bursar, flow):
     assert refused(bursar("resume"), "there is no unfinished run to resume")
     assert refused(bursar("resume", "nothing"), "nothing: there is no such workflow file, journal or id")
@@ -352,7 +365,7 @@ TURNING = """
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_drains(started, flow, state, number, code):
     file = flow(STOPPABLE, TURNING)
     run = started("run", file)

@@ -41,6 +41,7 @@ def test_the_critical_path():
         (["ok", "cancelled"], "SIGINT", 130),
         (["ok", "pending"], "SIGINT", 130),
         (["failed", "cancelled"], "SIGTERM", 143),
+        (["ok", "cancelled"], "SIGHUP", 129),
         (["ok", "ok"], "SIGINT", 0),
     ],
 )

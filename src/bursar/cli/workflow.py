@@ -3,7 +3,8 @@
 What runs workflows is imported only by who runs one: the other commands start without it.
 
 Exit codes: 0 every task is done; 1 a task failed, was dropped, or was cancelled because of that; 2 the workflow or the
-journal cannot be used; 130 stopped by Ctrl-C, 143 by SIGTERM: both after everything that ran was stopped in good order.
+journal cannot be used; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP: after all that ran was stopped in good
+order.
 """
 
 from __future__ import annotations

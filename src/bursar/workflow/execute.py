@@ -55,6 +55,7 @@ TICK_S: Final = 0.1  # between two looks at who waits, while somebody watches
 LOOK_SHARE: Final = 0.1  # of the time that looking may take, however many steps there are
 EXPLAIN_STEPS: Final = 100_000  # asking one waiting task for its reason looks at all: this bounds the two together
 CLEANUP_S: Final = 10.0  # for a cancelled step, beyond the grace of its command
+STOPPING: Final = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 CLEANUP_OPS: Final = 1_000_000  # a command that says much while it ends is read to the end
 
 
@@ -131,8 +132,8 @@ class Execution:
                 async with nursery(
                     name=self.workflow.name, admission=self.workflow.authority(), cancel_on_failure=False
                 ) as steps:
-                    if threading.current_thread() is threading.main_thread():
-                        watch.spawn(self._drain_on_sigterm, steps, name="SIGTERM")
+                    for number in drained():
+                        watch.spawn(self._drain_on, number, steps, name=number.name)
                     if self._listener is not None or self.journal is not None:
                         watch.spawn(self._look_now_and_then, name="look")
                     self._spawn_all(steps)
@@ -156,10 +157,10 @@ class Execution:
                 retry=step.retry,
             )
 
-    async def _drain_on_sigterm(self, steps: Nursery) -> None:
-        await wait_signal(signal.SIGTERM)
-        self.stopped = "SIGTERM"
-        steps.cancel("SIGTERM")
+    async def _drain_on(self, number: signal.Signals, steps: Nursery) -> None:
+        await wait_signal(number)
+        self.stopped = number.name
+        steps.cancel(number.name)
 
     def _end(self) -> None:
         """W2, and the last words of the session."""
@@ -353,6 +354,14 @@ class Execution:
         path = None if self.journal is None else self.journal.path
         seconds = self.now() if self._over is None else self._over
         return Report(self.workflow.name, tasks, self.workflow.graph, seconds, self.stopped, path)
+
+
+def drained() -> list[signal.Signals]:
+    """The signals that end a run in good order, besides Ctrl-C, which the runtime hears itself. Not those that somebody
+    has decided about: a run under nohup goes on without its terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        return []  # only that one hears of signals
+    return [number for number in STOPPING if signal.getsignal(number) is signal.SIG_DFL]
 
 
 def _history(task: Task[Any], until: float) -> list[Waited]:

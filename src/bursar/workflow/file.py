@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bursar.admission import Aging, Hard, Priority, Retry, Soft, Strict
+from bursar.admission.authority import PRIORITY_MAX
 from bursar.errors import BursarError, WorkflowError
 from bursar.workflow import schema
 from bursar.workflow.model import Workflow
@@ -102,7 +103,7 @@ def _env(value: Any, where: str) -> Any:
 def _priority(value: Any, where: str) -> int:
     if isinstance(value, str):
         return Priority[schema.one_of("high", "normal", "low")(value, where).upper()]
-    return schema.whole(0)(value, where)
+    return schema.whole(-PRIORITY_MAX)(value, where)
 
 
 def _retry(value: Any, where: str) -> Retry:

@@ -68,7 +68,10 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # results may be private
         except OSError as error:
-            raise JournalError(f"{path}: the journal cannot be made: {error.strerror or error}") from error
+            raise JournalError(
+                f"{path}: the journal cannot be made: {error.strerror or error}; put it elsewhere (--journal FILE), "
+                "or do without (--no-journal)"
+            ) from error
         journal = cls(path, take_lock(path))
         try:
             with plain_errors(path):

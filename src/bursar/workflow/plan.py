@@ -14,7 +14,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from bursar.errors import WorkflowError
+from bursar.errors import JournalError, WorkflowError
 from bursar.workflow.graph import descendants
 from bursar.workflow.model import Workflow
 from bursar.workflow.schema import meant
@@ -36,6 +36,7 @@ def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], 
         if name not in workflow.steps:
             hint = meant(name, workflow.steps)
             raise WorkflowError(f"there is no task {name!r} in workflow {workflow.name!r}{hint}")
+    _require_same(db, workflow)
     session = db.execute("INSERT INTO session (pid, began) VALUES (?, ?)", (os.getpid(), at)).lastrowid or 0
     lost = _settle(db, session, at)
     reasons = _take_in(db, workflow, at)
@@ -50,6 +51,14 @@ def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], 
     db.execute("UPDATE task SET reason = NULL, reason_at = NULL")
     results, seconds = _standing(db)
     return session, Plan(results, seconds, reasons, lost)
+
+
+def _require_same(db: sqlite3.Connection, workflow: Workflow) -> None:
+    """A journal is that of one workflow, known by its name; the file of it may have moved."""
+    (name,) = db.execute("SELECT workflow FROM run").fetchone()
+    if name != workflow.name:
+        raise JournalError(f"this is the journal of workflow {name!r}, and not of {workflow.name!r}; name another file")
+    db.execute("UPDATE run SET file = ?", (None if workflow.file is None else str(workflow.file),))
 
 
 def _settle(db: sqlite3.Connection, session: int, at: float) -> list[tuple[str, int]]:

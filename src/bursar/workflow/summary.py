@@ -17,8 +17,7 @@ ORDER: Final = ("ok", "failed", "cancelled", "dropped", "pending")
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
-EXIT_INTERRUPTED: Final = 130
-EXIT_TERMINATED: Final = 143
+EXIT_STOPPED: Final = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}  # as shells have it: 128 and the signal's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,10 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 all is done, 1 something is not, 130 and 143 it was stopped by Ctrl-C or SIGTERM."""
+        """0 all is done, 1 something is not, 128 and the number of the signal that stopped it."""
         if self.ok:
             return EXIT_OK
-        return {"SIGINT": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}.get(self.stopped, EXIT_FAILED)
+        return EXIT_STOPPED.get(self.stopped, EXIT_FAILED)
 
     @property
     def results(self) -> dict[str, Any]:
