@@ -182,8 +182,9 @@ class Execution:
         ready = max((other.began + other.seconds for other in before if not other.earlier), default=0.0)
         run.waited = run.began - ready
         self._tell("started", name, run.attempt)
+        limit = timeout(run.step.timeout)
         try:
-            async with timeout(run.step.timeout) as limit:
+            async with limit:
                 value = await self._work(run.step)
         except Cancelled as cancelled:
             self._ended(run, "cancelled", str(cancelled.reason))

@@ -27,7 +27,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from bursar.admission import Authority, Priority, Retry
 from bursar.admission.resources import Resources
@@ -203,7 +203,7 @@ class Workflow:
             said = next((key for key, value in given.items() if value is not None), None)
             self._refuse(name, "a Python function", **({said: "only commands have one"} if said else {}))
         values = self._values(args)
-        kwargs: dict[str, Any] = values if isinstance(values, dict) else {}
+        kwargs = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
         words = self._values(dict(env or {}))
         uses = frozenset(references([values, words, work.argv if isinstance(work, Command) else ()]))
         named = dict.fromkeys(step.name if isinstance(step, Step) else step for step in after)
