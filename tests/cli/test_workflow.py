@@ -167,6 +167,21 @@ def test_on_a_terminal_there_is_a_view(script, environment, flow, tmp_path):
     assert b"small: 3 ok in" in said
 
 
+def test_whoever_watches_may_leave(script, environment, flow, state, tmp_path):
+    """`bursar run … | head -1`: the work goes on without an audience."""
+    file = flow(SMALL, STEPS)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [script, "run", file, "--json"], stdout=writer, stderr=subprocess.PIPE, env=environment, text=True, timeout=60
+    )
+    os.close(writer)
+    assert done.returncode == 0
+    assert "nobody was there to listen to the end: BrokenPipeError" in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert states(state) == {"a": "ok", "b": "ok", "c": "ok"}
+
+
 def test_a_task_that_fails(bursar, flow, state):
     answer = bursar(
         "run", flow("[task.bad]\nshell = 'echo why >&2; exit 3'\n[task.after]\nshell='true'\nafter=['bad']")

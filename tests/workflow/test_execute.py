@@ -317,6 +317,25 @@ def test_reasons_reach_the_listener_and_the_journal(path, heard):
     assert "is short of cpu" in waits
 
 
+@pytest.mark.parametrize("method", ["told", "tick"])
+def test_a_listener_that_fails_disturbs_nobody(w, method):
+    class Broken(Heard):
+        pass
+
+    def fail(self, _):
+        self.ticks += 1000
+        raise OSError("the pipe is closed")
+
+    setattr(Broken, method, fail)
+    broken = Broken()
+    w.task("a", shell="echo x")
+    w.task("b", int, after=["a"])
+    run = Execution(w, listener=broken)
+    assert run.run().ok
+    assert str(run.unheard) == "the pipe is closed"
+    assert broken.ticks == 1000
+
+
 def test_progress_reaches_the_listener(heard):
     seen = threading.Event()
 

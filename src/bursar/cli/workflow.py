@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from bursar.cli import complain, refuse
-from bursar.errors import BursarError, WorkflowError
+from bursar.errors import BursarError, WorkflowError, brief
 
 if TYPE_CHECKING:
     from bursar.workflow.execute import Execution
@@ -84,7 +84,11 @@ def carry_out(
         except BursarError as error:
             stack.close()
             refuse(str(error))
-        view.finish(report)
+        if execution.unheard is not None:
+            complain(f"nobody was there to listen to the end: {brief(execution.unheard, repr)}")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python fails to flush what is left, and says so
+        else:
+            view.finish(report)
     raise SystemExit(report.exit_code)
 
 

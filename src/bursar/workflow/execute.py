@@ -74,6 +74,7 @@ class Execution:
         self.workflow = workflow
         self.journal = journal
         self.stopped = ""
+        self.unheard: Exception | None = None  # what made the listener go away
         self._calls = workflow.load()
         self._listener = listener
         self._broken: JournalError | None = None
@@ -269,8 +270,7 @@ class Execution:
             if began - noted >= REASONS_S:
                 noted = began
                 self._note_reasons()
-            if self._listener is not None:
-                self._listener.tick(self)
+            self._let_listen(lambda listener: listener.tick(self))
             pace = TICK_S if self._listener is not None else REASONS_S
             await sleep(max(pace, (self.now() - began) / LOOK_SHARE))
 
@@ -330,8 +330,18 @@ class Execution:
     def _tell(
         self, kind: str, task: str = "", attempt: int = 0, detail: str = "", seconds: float = 0.0, value: Any = None
     ) -> None:
+        event = Event(self.now(), kind, task, attempt, detail, seconds, value)
+        self._let_listen(lambda listener: listener.told(event))
+
+    def _let_listen(self, call: Callable[[Listener], None]) -> None:
+        """Who watches does not get into the way of the work: what fails there, such as a closed pipe, is the end of the
+        watching and of nothing else."""
         if self._listener is not None:
-            self._listener.told(Event(self.now(), kind, task, attempt, detail, seconds, value))
+            try:
+                call(self._listener)
+            except Exception as error:
+                self._listener = None
+                self.unheard = error
 
     def now(self) -> float:
         """Seconds since the session began."""
