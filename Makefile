@@ -24,7 +24,7 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 
 # What depends on the kernel and is not about one of them, or about both at once: run on the one in Python too. Inside
 # node and the browser there is no other, so what runs there ran on it already.
-ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity)
+ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity workflow/test_execute.py)
 ON_PYTHON += -k "not node and not test_kernels"
 
 .PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-browser lint clean

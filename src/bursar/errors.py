@@ -231,6 +231,23 @@ class NotBuilt(BursarError, NotImplementedError):
     """The design has a room for this, and the room is not built yet."""
 
 
+class WorkflowError(BursarError):
+    """A workflow cannot be run as it is written. The message names the task and what to change."""
+
+
+class JournalError(BursarError):
+    """A journal cannot be used: it is no journal, another process runs it, or it does not fit what is to be run."""
+
+
+class CommandFailed(BursarError):
+    """A command of a workflow ended badly. `code` is its exit code, negative for a signal; `tail` its last lines."""
+
+    def __init__(self, message: str, code: int, tail: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.tail = tail
+
+
 class RestartLimitExceeded(BursarError):
     """A supervisor restarted its children too often within its window and gave up."""
 

@@ -386,10 +386,6 @@ def test_refuses_arguments_that_do_not_fit(bursar, program, args):
     assert refused(bursar("run", file, *args), f"{file}:2: the arguments do not fit main(first, second=None)")
 
 
-def test_refuses_what_is_not_built(bursar, program):
-    assert refused(bursar("run", program("", "flow.toml")), "workflow files are not built yet")
-
-
 def test_refuses_a_kernel_that_is_not_there(bursar, program):
     assert refused(bursar("run", program(WORKING), BURSAR_KERNEL="fast"), "BURSAR_KERNEL=fast")
 

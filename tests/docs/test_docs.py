@@ -9,6 +9,7 @@ Fences have a meaning here:
     text              only ever that expected output
     python-fragment   a piece of a program: it must compile, top-level await allowed
     sh                commands: the make targets and the bursar commands in it must exist
+    toml              a workflow: it must be one
     c                 an excerpt of native/ or examples/c: each of its lines must be found there
     (none)            a drawing
 """
@@ -34,6 +35,7 @@ from bursar.cli import COMMANDS
 from bursar.execution import library
 from bursar.law import chain
 from bursar.profile import PROFILES
+from bursar.workflow.file import AUTHORITY, TASK, TOP, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
@@ -42,7 +44,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("docs/**/*.md"),
     ]
 )
-LANGUAGES = {"python", "text", "python-fragment", "sh", "c", ""}
+LANGUAGES = {"python", "text", "python-fragment", "sh", "toml", "c", ""}
 
 
 class Block(NamedTuple):
@@ -147,6 +149,29 @@ def test_fragments_compile():
     for block in of("python-fragment"):
         source = "\n" * (block.line - 1) + block.text
         compile(source, block.file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def test_workflows_are_workflows():
+    for block in of("toml"):
+        assert parse_text(block.text, ROOT / block.file).steps
+    assert of("toml")
+
+
+def workflow_keys() -> dict[str, set[str]]:
+    """The keys in the first column of the tables under each heading of the reference of workflow files."""
+    text = (ROOT / "docs" / "reference" / "workflow-file.md").read_text(encoding="utf-8")
+    found: dict[str, set[str]] = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = section.partition("\n")
+        found[heading] = set(re.findall(r"^\| `(\w+)` \|", body, re.MULTILINE))
+    return found
+
+
+def test_the_reference_has_every_key_of_a_workflow_file():
+    keys = workflow_keys()
+    assert keys["`[task.NAME]`"] == set(TASK)
+    assert keys["`[authority]`"] == set(AUTHORITY)
+    assert keys["At the top"] | {"authority", "defaults", "task"} == set(TOP)
 
 
 def test_excerpts_are_found_in_the_sources():

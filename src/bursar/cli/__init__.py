@@ -4,7 +4,8 @@ The core of Bursar needs no other package; the command line needs typer and rich
 them before `main` runs, and where they are missing `main` says how to get them.
 
 Exit codes: 0 done, 1 the program failed (or what was to be checked does not hold), 2 the command could not be carried
-out as written, 3 the program's budget ran out, 130 interrupted from the keyboard.
+out as written, 3 the program's budget ran out, 130 interrupted from the keyboard, 143 a workflow was stopped by
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import typer
 
-COMMANDS = ("run", "replay", "trace", "demo", "bench", "info")
+COMMANDS = ("run", "resume", "explain", "replay", "trace", "demo", "bench", "info")
 NEEDED = {"typer", "rich"}
 
 EXIT_FAILED = 1

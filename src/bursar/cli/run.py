@@ -1,4 +1,4 @@
-"""`bursar run FILE`: run a program, that is, the `async def main` of a Python file.
+"""`bursar run FILE`: run a program, that is, the `async def main` of a Python file; or a workflow, if it ends in .toml.
 
 The file is imported, not run as `__main__`, so a program may also end in
 `if __name__ == "__main__": bursar.run(main)` and be started either way. It is imported under the name
@@ -19,14 +19,15 @@ from collections.abc import Callable, Coroutine
 from os.path import isfile  # unlike `Path.is_file`, it takes a name that cannot be one for no file
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 import typer
 
 from bursar import Budget, Runtime
 from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse, same_file
 from bursar.cli.info import kernel_in_use
-from bursar.errors import BudgetExceeded, BursarError, NotBuilt
+from bursar.cli.workflow import PANEL, Again, AsJson, AsPlain, carry_out
+from bursar.errors import BudgetExceeded, BursarError
 from bursar.evidence.trace import claim, digest_of
 
 MODULE_NAME = "__bursar_main__"
@@ -40,7 +41,10 @@ def limit(what: str) -> Any:
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A Python file with an `async def main`.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A Python file with an `async def main`, or a workflow: a .toml file.", show_default=False),
+    ],
     args: Annotated[
         list[str] | None,
         typer.Argument(help="Strings handed to main. Write -- before ones that begin with a dash."),
@@ -65,14 +69,63 @@ def run(
     meter_memory: Annotated[
         bool, typer.Option("--meter-memory", help="Charge what tasks really allocate to their memory budgets.")
     ] = False,
+    plain: AsPlain = False,
+    as_json: AsJson = False,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the journal here, and not in the state folder.", show_default=False, rich_help_panel=PANEL
+        ),
+    ] = None,
+    no_journal: Annotated[
+        bool, typer.Option("--no-journal", help="Write none: the run cannot be resumed.", rich_help_panel=PANEL)
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the last run, if it is not finished.", rich_help_panel=PANEL),
+    ] = False,
+    again: Again = None,
 ) -> None:
-    """Run the `async def main` of FILE. SIGUSR1 prints the tree of its tasks."""
+    """Run the `async def main` of FILE, or the workflow in FILE. SIGUSR1 prints the tree of its tasks."""
     arguments = args or []
     try:
         kernel_in_use()
-        check_built(file)
     except BursarError as error:
         refuse(str(error))
+    if file.suffix == ".toml":
+        budget = (ops, memory, spawns, channel_ops, syscalls)
+        program_only = {
+            "arguments": bool(arguments),
+            "--record": record is not None,
+            "--clock": clock != "real",
+            "a budget": any(limit is not None for limit in budget),
+            "--meter-memory": meter_memory,
+            "--fingerprint": fingerprint,
+            "--statistics": statistics,
+            "--profile": profile != "service",
+            "--workers": workers != 1,
+            "--steal": steal != "random",
+        }
+        refuse_options(file, "a workflow", program_only)
+        run_workflow_file(
+            file,
+            journal,
+            no_journal=no_journal,
+            resume=resume,
+            again=again or [],
+            plain=plain,
+            as_json=as_json,
+            seed=seed,
+        )
+    workflow_only = {
+        "--plain": plain,
+        "--json": as_json,
+        "--journal": journal is not None,
+        "--no-journal": no_journal,
+        "--resume": resume,
+        "--again": bool(again),
+    }
+    refuse_options(file, "a program", workflow_only)
     if record is not None:
         require_writable(record, file)
     main = load_main(file, arguments)
@@ -102,10 +155,41 @@ def run(
     raise SystemExit(code)
 
 
-def check_built(file: Path) -> None:
-    """Refuse what the design has a room for and this build does not."""
-    if file.suffix == ".toml":
-        raise NotBuilt(f"{file}: workflow files are not built yet; give a Python file with 'async def main'")
+def refuse_options(file: Path, kind: str, given: dict[str, bool]) -> None:
+    """An option that would be ignored is a mistake of whoever gave it."""
+    for option, was_given in given.items():
+        if was_given:
+            refuse(f"{file} is {kind}, which takes no {option.removeprefix('a ')}; leave it away")
+
+
+def run_workflow_file(
+    file: Path,
+    journal: Path | None,
+    *,
+    no_journal: bool,
+    resume: bool,
+    again: list[str],
+    plain: bool,
+    as_json: bool,
+    seed: int,
+) -> NoReturn:
+    """Run the workflow in a file, under the journal that is wanted."""
+    from bursar.workflow import store
+    from bursar.workflow.file import read
+
+    if no_journal and (journal is not None or resume or again):
+        refuse("--no-journal: without a journal there is nothing to write to, to resume or to run again")
+    try:
+        workflow = read(file)
+        path: Path | None = None
+        if not no_journal:
+            unfinished = [one.path for one in store.of_workflow(file) if not one.finished] if resume else []
+            path = journal or next(iter(unfinished), None) or store.new_path(workflow)
+            store.prune()
+    except BursarError as error:
+        refuse(str(error))
+    path = None if path is None else path.resolve()
+    carry_out(workflow, path, resume=resume, again=again, plain=plain, as_json=as_json, seed=seed)
 
 
 def require_writable(record: Path, program: Path) -> None:

@@ -1,0 +1,33 @@
+"""`bursar explain WORKFLOW TASK`: where a task of a workflow stands, and why; while it runs, or afterwards.
+
+The answer is read from the journal, which the run keeps up to date: transitions as they happen, what tasks wait for
+once a second. So it can be asked from another terminal, and after the run was killed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+
+from bursar.cli import refuse
+from bursar.errors import BursarError
+
+
+def explain(
+    workflow: Annotated[
+        str, typer.Argument(metavar="WORKFLOW|JOURNAL|ID", help="The newest run of the workflow.", show_default=False)
+    ],
+    task: Annotated[str, typer.Argument(help="The name of the task.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say where a task of a workflow stands, and what it waits for or waited for."""
+    from bursar.workflow import record, store
+
+    try:
+        found = record.task(store.find(workflow), task)
+    except BursarError as error:
+        refuse(str(error))
+    print(json.dumps(dataclasses.asdict(found)) if as_json else record.explained(found))

@@ -1,0 +1,188 @@
+"""Workflow files: TOML in, a `Workflow` out. docs/reference/workflow-file.md has every key.
+
+The file is checked whole before anything runs: unknown keys are errors, with what was probably meant, and every message
+begins with the file and the task. Paths in a file are relative to the folder that it lies in.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from bursar.admission import Aging, Hard, Priority, Retry, Soft, Strict
+from bursar.admission.authority import PRIORITY_MAX
+from bursar.errors import BursarError, WorkflowError
+from bursar.workflow import schema
+from bursar.workflow.model import Workflow
+from bursar.workflow.values import convert, parse
+
+FILE_MAX: Final = 16 << 20  # bytes: a file of a hundred thousand tasks has as many
+
+
+def read(path: Path) -> Workflow:
+    """The workflow of a file, checked, but with nothing imported yet."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(FILE_MAX + 1)
+        if len(raw) > FILE_MAX:
+            raise WorkflowError(f"the file is larger than {FILE_MAX:,} bytes")
+        return parse_text(raw.decode(), path)
+    except OSError as error:
+        raise WorkflowError(f"{path}: the workflow cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise WorkflowError(f"{path}: the file is not UTF-8 text: {error}") from error
+    except WorkflowError as error:
+        raise WorkflowError(f"{path}: {error}") from error.__cause__
+
+
+def parse_text(text: str, path: Path) -> Workflow:
+    """The workflow that `text` describes, as if it stood in the file `path`."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise WorkflowError(f"this is not TOML: {error}") from error
+    found = schema.table(raw, "the file", TOP)
+    authority = found.get("authority", {})
+    workflow = Workflow(found.get("name", path.stem), **authority)
+    workflow.file = path.resolve()
+    defaults = schema.table(found.get("defaults", {}), "[defaults]", {key: TASK[key] for key in DEFAULTS})
+    for name, body in schema.mapping(found.get("task", {}), "[task]").items():
+        where = f"[task.{name}]"
+        keys = schema.table(body, where, TASK)
+        _add(workflow, name, _with_defaults(defaults, keys))
+    workflow.check()
+    return workflow
+
+
+def _with_defaults(defaults: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    """What a task says, and what it leaves to the defaults of its kind."""
+    kept = defaults if "run" not in keys else {key: defaults[key] for key in defaults if key not in COMMAND_ONLY}
+    env = {"env": {**kept["env"], **keys["env"]}} if "env" in kept and "env" in keys else {}
+    return {**kept, **keys, **env}
+
+
+def _add(workflow: Workflow, name: str, keys: dict[str, Any]) -> None:
+    try:
+        workflow.task(name, **keys)
+    except (TypeError, ValueError) as error:
+        raise WorkflowError(f"[task.{name}]: {error}") from error
+
+
+# ---- the checks
+
+
+def _reference(value: Any, where: str) -> Any:
+    """Strings with `${…}` in them, however deep."""
+
+    def leaf(found: Any) -> Any:
+        try:
+            return parse(found) if isinstance(found, str) else found
+        except ValueError as error:
+            raise WorkflowError(f"{where}: {error}") from None
+
+    return convert(value, leaf)
+
+
+def _args(value: Any, where: str) -> Any:
+    if not isinstance(value, list | dict):
+        raise schema.wrong(where, "a list, or a table of keywords", value)
+    return _reference(value, where)
+
+
+def _text_reference(value: Any, where: str) -> Any:
+    return _reference(value if value == "" else schema.text(value, where), where)
+
+
+def _env(value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        raise schema.wrong(where, "a string (environment variables are text)", value)
+    return _reference(value, where)
+
+
+def _priority(value: Any, where: str) -> int:
+    if isinstance(value, str):
+        return Priority[schema.one_of("high", "normal", "low")(value, where).upper()]
+    return schema.whole(-PRIORITY_MAX)(value, where)
+
+
+def _retry(value: Any, where: str) -> Retry:
+    if isinstance(value, dict):
+        keys = {"times": schema.whole(1), "backoff": schema.seconds, "factor": schema.number}
+        value = schema.table(value, where, keys)
+        if "times" not in value:
+            raise WorkflowError(f"{where}: times is missing: how often to try again")
+        return Retry(**value)
+    return Retry(schema.whole(0)(value, where))
+
+
+def _amount(value: Any, where: str) -> int | str:
+    if isinstance(value, str):
+        return schema.text(value, where)
+    return schema.whole(0)(value, where)
+
+
+def _resource(value: Any, where: str) -> Any:
+    """A limit: a number, a size, or either of them as `{ hard = … }` or `{ soft = … }`."""
+    if not isinstance(value, dict):
+        return _amount(value, where)
+    found = schema.table(value, where, {"hard": _amount, "soft": _amount})
+    if len(found) != 1:
+        raise WorkflowError(f"{where}: say either hard or soft")
+    kind, amount = found.popitem()
+    try:
+        return Hard(amount) if kind == "hard" else Soft(amount)
+    except (BursarError, TypeError, ValueError) as error:
+        raise WorkflowError(f"{where}: {error}") from error
+
+
+def _order(value: Any, where: str) -> Any:
+    """A word, or the two numbers of aging."""
+    if isinstance(value, dict):
+        return Aging(**schema.table(value, where, {"interval": schema.seconds, "boost": schema.whole(1)}))
+    return Strict() if schema.one_of("strict", "aging")(value, where) == "strict" else Aging()
+
+
+def _authority(value: Any, where: str) -> dict[str, Any]:
+    return schema.table(value, "[authority]", AUTHORITY)
+
+
+def _as_is(value: Any, where: str) -> Any:
+    """Checked later, with what it belongs to."""
+    return value
+
+
+TOP: Final[dict[str, schema.Check]] = {
+    "name": schema.text,
+    "authority": _authority,
+    "defaults": _as_is,
+    "task": _as_is,
+}
+
+AUTHORITY: Final[dict[str, schema.Check]] = {
+    "order": _order,
+    "max_concurrent": schema.whole(1),
+    "max_queue": schema.whole(0),
+    "max_wait": schema.seconds,
+    "reserve_after": schema.seconds,
+    "resources": schema.table_of(_resource),
+}
+
+TASK: Final[dict[str, schema.Check]] = {
+    "run": schema.text,
+    "command": schema.list_of(_text_reference, "strings"),
+    "shell": schema.text,
+    "args": _args,
+    "after": schema.list_of(schema.text, "names of tasks"),
+    "needs": schema.table_of(_amount),
+    "priority": _priority,
+    "retry": _retry,
+    "timeout": schema.seconds,
+    "env": schema.table_of(_env),
+    "cwd": schema.text,
+    "output": schema.one_of("stream", "capture", "discard"),
+    "grace": schema.seconds,
+}
+
+COMMAND_ONLY: Final = frozenset({"env", "cwd", "output", "grace"})
+DEFAULTS: Final = frozenset({"needs", "priority", "retry", "timeout"}) | COMMAND_ONLY

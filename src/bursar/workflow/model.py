@@ -1,0 +1,363 @@
+"""`Workflow` and `Step`: a graph of named work, as it is written down. Nothing here runs anything.
+
+    w = Workflow("thumbnails", resources={"cpu": 4, "ram": "2GiB"})
+    images = w.task("images", "studio:draw", args=[12], needs={"cpu": 1, "ram": "512MiB"})
+    w.task("sheet", command=["montage", images, "sheet.png"], timeout=60)
+    w.run()
+
+A step is a Python function (its own, or `"module:function"`), a command (a list: no shell reads it) or a line for the
+shell. A step among the arguments of another is a dependency whose result is passed. What a workflow file says is turned
+into calls of `task`, so there is one account of what is right.
+
+G1  a name occurs once; a step depends on steps of its workflow, never on itself, not even by way of others
+G2  what decides a step's result (`definition`) is apart from what only decides when it runs (needs, priority, retry,
+    timeout): only a change of the former makes a result out of date
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from bursar.admission import Authority, Priority, Retry
+from bursar.admission.resources import Resources
+from bursar.errors import BursarError, WorkflowError, brief
+from bursar.workflow.graph import cycle
+from bursar.workflow.schema import meant
+from bursar.workflow.values import NAME, Ref, Template, convert, references
+
+if TYPE_CHECKING:
+    from bursar.workflow.events import Listener
+    from bursar.workflow.summary import Report
+
+GRACE_S: Final = 5.0  # between SIGTERM and SIGKILL, unless the step says otherwise: what a container gets is twice that
+NAME_MAX: Final = 80  # characters of a name: it stands in tables and in environment variables
+
+Output = Literal["stream", "capture", "discard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python callable: the object, or where to find it."""
+
+    spec: str
+    call: Callable[..., Any] | None = None
+
+    def load(self, step: str) -> Callable[..., Any]:
+        """The callable. Importing its module runs whatever that holds."""
+        if self.call is not None:
+            return self.call
+        module, _, path = self.spec.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+        except Exception as error:
+            raise WorkflowError(
+                f"task {step!r}: {self.spec!r}: module {module!r} cannot be imported: {type(error).__name__}: "
+                f"{brief(error)}; it must be beside the workflow file, or installed"
+            ) from error
+        for part in path.split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                hint = meant(part, dir(found))
+                raise WorkflowError(f"task {step!r}: {self.spec!r}: there is no {part!r} in {module!r}{hint}") from None
+        if not callable(found):
+            raise WorkflowError(f"task {step!r}: {self.spec!r} is a {type(found).__name__}, and not a function")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program and its arguments; with `shell`, one line for /bin/sh."""
+
+    argv: tuple[str | Ref | Template, ...]
+    shell: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(str(part) for part in self.argv)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One task of a workflow, as it was written. Made by `Workflow.task`."""
+
+    name: str
+    work: Function | Command
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    after: tuple[str, ...] = ()  # every dependency: those that were named, and those whose results are used
+    uses: frozenset[str] = frozenset()  # those whose results are used
+    needs: Mapping[str, int | str] | None = None
+    priority: int = Priority.NORMAL
+    retry: Retry | None = None
+    timeout: float | None = None
+    env: Mapping[str, str | Ref | Template] = field(default_factory=dict[str, "str | Ref | Template"])
+    cwd: str | None = None
+    output: Output = "stream"
+    grace: float = GRACE_S
+
+    @property
+    def title(self) -> str:
+        """What it does, in a few words."""
+        return self.work.spec if isinstance(self.work, Function) else str(self.work)
+
+    def definition(self) -> str:
+        """G2, as JSON."""
+        work = self.work
+        parts: dict[str, Any] = {"run": work.spec} if isinstance(work, Function) else {"argv": work.argv}
+        if isinstance(work, Command):
+            parts |= {"shell": work.shell, "env": self.env, "cwd": self.cwd, "output": self.output}
+        else:
+            parts |= {"args": self.args, "kwargs": self.kwargs}
+        try:
+            return json.dumps(parts | {"after": sorted(self.after)}, sort_keys=True, default=self._written)
+        except (TypeError, ValueError) as error:
+            raise WorkflowError(
+                f"task {self.name!r}: its arguments cannot be put down in a journal ({brief(error)}); "
+                "pass what JSON can hold, or run without a journal"
+            ) from error
+
+    @staticmethod
+    def _written(value: Any) -> Any:
+        if isinstance(value, Ref | Template):
+            return {"$": str(value)}
+        raise TypeError(f"a {type(value).__name__} is not JSON")
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.definition().encode()).hexdigest()
+
+
+class Workflow:
+    """A graph of tasks, and the authority under which they run."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        order: Any = None,
+        max_concurrent: int | None = None,
+        max_queue: int | None = None,
+        max_wait: float | None = None,
+        resources: Mapping[str, Any] | None = None,
+        reserve_after: float | None = None,
+    ) -> None:
+        self.name = name
+        self.steps: dict[str, Step] = {}
+        self.file: Path | None = None  # where it was read from
+        self._authority: dict[str, Any] = {
+            "order": order,
+            "max_concurrent": max_concurrent,
+            "max_queue": max_queue,
+            "max_wait": max_wait,
+            "resources": resources,
+            "reserve_after": reserve_after,
+        }
+
+    def authority(self) -> Authority:
+        """A new gate, as this workflow wants it."""
+        given = {key: value for key, value in self._authority.items() if value is not None}
+        given["resources"] = {"cpu": os.cpu_count() or 1, **given.get("resources", {})}
+        try:
+            return Authority(**given)
+        except (BursarError, TypeError, ValueError) as error:
+            raise WorkflowError(f"workflow {self.name!r}: {error}") from error
+
+    def task(
+        self,
+        name: str,
+        run: Callable[..., Any] | str | None = None,
+        *,
+        args: Sequence[Any] | Mapping[str, Any] = (),
+        command: Sequence[Any] | None = None,
+        shell: str | None = None,
+        after: Iterable[Step | str] = (),
+        needs: Mapping[str, int | str] | None = None,
+        priority: int = Priority.NORMAL,
+        retry: Retry | int | None = None,
+        timeout: float | None = None,
+        env: Mapping[str, Any] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        output: Output = "stream",
+        grace: float = GRACE_S,
+    ) -> Step:
+        """Add a task: `run` is a function or `"module:function"`; or it has a `command`, or a line for the `shell`.
+
+        `args` are its arguments: a list, or a table of keywords. A `Step` among them stands for its result.
+        """
+        self._check_name(name)
+        work = self._work(name, run, command, shell)
+        if isinstance(work, Command):
+            self._refuse(name, "a command", args="put them into the list" if args else None)
+        else:
+            given = {"env": env, "cwd": cwd, "output": output != "stream" or None, "grace": grace != GRACE_S or None}
+            said = next((key for key, value in given.items() if value is not None), None)
+            self._refuse(name, "a Python function", **({said: "only commands have one"} if said else {}))
+        values = self._values(args)
+        kwargs = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
+        words = self._values(dict(env or {}))
+        uses = frozenset(references([values, words, work.argv if isinstance(work, Command) else ()]))
+        named = dict.fromkeys(step.name if isinstance(step, Step) else step for step in after)
+        step = Step(
+            name,
+            work,
+            args=() if isinstance(values, dict) else tuple(values),
+            kwargs=kwargs,
+            after=(*named, *sorted(uses - named.keys())),
+            uses=uses,
+            needs=None if needs is None else dict(needs),
+            priority=self._checked_priority(name, priority),
+            retry=Retry(retry) if isinstance(retry, int) else retry,
+            timeout=self._checked_seconds(name, "timeout", timeout),
+            env=words,
+            cwd=None if cwd is None else os.fspath(cwd),
+            output=output,
+            grace=self._checked_seconds(name, "grace", grace) or 0.0,
+        )
+        self.steps[name] = step
+        return step
+
+    # ---- what may be written
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not re.fullmatch(NAME, name) or len(name) > NAME_MAX:  # pyright: ignore
+            raise WorkflowError(
+                f"task {brief(name, repr)}: a name is made of letters, digits, _ and -, does not begin with -, and has "
+                f"{NAME_MAX} characters at most"
+            )
+        if name in self.steps:  # G1
+            raise WorkflowError(
+                f"task {name!r} is there twice in workflow {self.name!r}; give one of them another name"
+            )
+
+    def _work(
+        self, name: str, run: Callable[..., Any] | str | None, command: Sequence[Any] | None, shell: str | None
+    ) -> Function | Command:
+        if (run is not None) + (command is not None) + (shell is not None) != 1:
+            raise WorkflowError(
+                f"task {name!r} must say what to run, once: run (a Python function), command (a list) or shell (a line)"
+            )
+        if shell is not None:
+            return Command((shell,), shell=True)
+        if command is not None:
+            if isinstance(command, str) or not command:
+                raise WorkflowError(f"task {name!r}: command must be a list of strings; for one line of text use shell")
+            argv = tuple(self._values(list(command)))
+            if not all(isinstance(part, str | Ref | Template) for part in argv):
+                raise WorkflowError(f"task {name!r}: every part of a command must be a string or a task")
+            return Command(argv)
+        if isinstance(run, str):
+            if not re.fullmatch(r"[\w.]+:[\w.]+", run):
+                raise WorkflowError(f"task {name!r}: run is 'module:function', not {run!r}; for a command use shell")
+            return Function(run)
+        if not callable(run):
+            raise WorkflowError(f"task {name!r}: run must be a function or 'module:function', not {brief(run, repr)}")
+        if inspect.iscoroutine(run):
+            run.close()
+        where = f"{getattr(run, '__module__', '?')}:{getattr(run, '__qualname__', type(run).__name__)}"
+        return Function(where, run)
+
+    def _refuse(self, name: str, kind: str, **why: str | None) -> None:
+        for key, remedy in why.items():
+            if remedy is not None:
+                raise WorkflowError(f"task {name!r} is {kind} and takes no {key}: {remedy}")
+
+    def _checked_priority(self, name: str, priority: Any) -> int:
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise WorkflowError(f"task {name!r}: its priority must be a Priority or a whole number, not {priority!r}")
+        return priority
+
+    def _checked_seconds(self, name: str, what: str, value: Any) -> float | None:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
+            raise WorkflowError(f"task {name!r}: {what} must be a number of seconds, not {brief(value, repr)}")
+        return float(value)
+
+    @staticmethod
+    def _values(values: Any) -> Any:
+        """With `Ref` for each `Step`."""
+        return convert(values, lambda leaf: Ref(leaf.name) if isinstance(leaf, Step) else leaf)
+
+    # ---- what must hold of the whole
+
+    @property
+    def graph(self) -> dict[str, tuple[str, ...]]:
+        """Each name, and what it depends on."""
+        return {name: step.after for name, step in self.steps.items()}
+
+    def check(self) -> None:
+        """Raise `WorkflowError` for what can never run. Imports nothing and starts nothing."""
+        if not self.steps:
+            raise WorkflowError(f"workflow {self.name!r} has no tasks; add one: [task.NAME] in a file, or w.task(…)")
+        for step in self.steps.values():
+            for name in step.after:
+                if name not in self.steps:
+                    hint = meant(name, self.steps) or "; there is no such task"
+                    raise WorkflowError(f"task {step.name!r} depends on {name!r}, which is not in the workflow{hint}")
+        around = cycle(self.graph)
+        if around:
+            raise WorkflowError(
+                f"tasks wait for each other in a circle: {' → '.join(around)} (each needs the next); "
+                "take one of these dependencies away"
+            )
+        authority = self.authority()
+        books = Resources(authority.max_concurrent, authority.limits)
+        for step in self.steps.values():
+            try:
+                books.demand(step.needs or {}, step.name)
+            except (BursarError, TypeError, ValueError) as error:
+                raise WorkflowError(str(error)) from error
+
+    def needs(self, step: Step, call: Callable[..., Any] | None) -> Mapping[str, int | str]:
+        """What a step takes while it runs: by default a whole CPU, unless it is a coroutine function, which has
+        none."""
+        if step.needs is not None:
+            return step.needs
+        return {} if call is not None and is_async(call) else {"cpu": 1}
+
+    def load(self) -> dict[str, Callable[..., Any]]:
+        """`check`, and import every function: whatever is missing is said before anything runs."""
+        self.check()
+        if self.file is not None and str(self.file.parent) not in sys.path:
+            sys.path.insert(0, str(self.file.parent))
+        found: dict[str, Callable[..., Any]] = {}
+        for step in self.steps.values():
+            if isinstance(step.work, Function):
+                found[step.name] = step.work.load(step.name)
+        return found
+
+    def run(
+        self,
+        *,
+        journal: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        again: Iterable[str] = (),
+        listener: Listener | None = None,
+        **runtime: Any,
+    ) -> Report:
+        """Run all of it and report how each task ended; nothing is raised for a task that failed.
+
+        With `journal`, every transition is written there; `resume` goes on with what that file holds, and runs the
+        tasks named in `again`, and all behind them, once more. Other keywords are those of `bursar.Runtime`.
+        """
+        from bursar.workflow.execute import run_workflow
+
+        return run_workflow(self, journal=journal, resume=resume, again=again, listener=listener, **runtime)
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.name!r}, {len(self.steps)} tasks>"
+
+
+def is_async(call: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004

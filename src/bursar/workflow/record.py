@@ -1,0 +1,175 @@
+"""Reading a journal without running it: what a run has come to, and one task of it explained.
+
+Readers never lock a run out: the file is in WAL mode, and nothing here writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bursar.errors import JournalError
+from bursar.workflow.database import is_running, plain_errors, require_journal
+from bursar.workflow.journal import Waited
+from bursar.workflow.schema import meant
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a journal is about."""
+
+    path: Path
+    id: str
+    workflow: str
+    file: Path | None
+    created: float
+    states: dict[str, int]  # how many tasks are in each
+
+    @property
+    def finished(self) -> bool:
+        """Whether every task is `ok`: there is nothing to resume."""
+        return set(self.states) <= {"ok"} and bool(self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One time that a task ran."""
+
+    n: int
+    edition: int
+    session: int
+    began: float
+    ended: float | None
+    ending: str | None
+    error: str | None
+    waits: tuple[Waited, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """What a journal knows of one task."""
+
+    name: str
+    title: str
+    depends: tuple[str, ...]
+    edition: int
+    state: str
+    result: Any
+    not_kept: str
+    error: str
+    since: float
+    reason: str
+    reason_at: float | None
+    attempts: tuple[Attempt, ...]
+    blockers: tuple[tuple[str, str], ...]  # dependencies that are not `ok`, and what they are instead
+    running: bool  # whether the run goes on at this moment
+
+    @property
+    def live_state(self) -> str:
+        """Its state; a task that ran when its process was killed runs no more."""
+        return "interrupted" if self.state == "running" and not self.running else self.state
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection]:
+    """A connection that sees one moment of the journal and changes nothing."""
+    require_journal(path)
+    with plain_errors(path), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA query_only=ON")
+        db.execute("BEGIN")
+        yield db
+
+
+def head(path: Path) -> Head:
+    """What the journal is about."""
+    with reading(path) as db:
+        run = db.execute("SELECT * FROM run").fetchone()
+        states = dict(db.execute("SELECT state, count(*) FROM task WHERE position >= 0 GROUP BY state").fetchall())
+    file = None if run["file"] is None else Path(run["file"])
+    return Head(path, path.stem, run["workflow"], file, run["created"], states)
+
+
+def task(path: Path, name: str) -> TaskRecord:
+    """One task of the journal."""
+    with reading(path) as db:
+        row = db.execute("SELECT * FROM task WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            names = [found for (found,) in db.execute("SELECT name FROM task")]
+            raise JournalError(f"{path}: there is no task {name!r} in this run{meant(name, names)}")
+        attempts = db.execute("SELECT * FROM attempt WHERE task = ? ORDER BY n", (name,)).fetchall()
+        depends = tuple(json.loads(row["depends"]))
+        states = dict(db.execute("SELECT name, state FROM task").fetchall())
+    return TaskRecord(
+        name,
+        row["title"],
+        depends,
+        row["edition"],
+        row["state"],
+        None if row["result"] is None else json.loads(row["result"]),
+        row["not_kept"] or "",
+        row["error"] or "",
+        row["since"],
+        row["reason"] or "",
+        row["reason_at"],
+        tuple(_attempt(found) for found in attempts),
+        tuple((other, states.get(other, "gone")) for other in depends if states.get(other) != "ok"),
+        is_running(path),
+    )
+
+
+def _attempt(row: sqlite3.Row) -> Attempt:
+    waits = tuple(Waited(reason, seconds) for reason, seconds in json.loads(row["waits"] or "[]"))
+    n, edition, session = row["n"], row["edition"], row["session"]
+    return Attempt(n, edition, session, row["began"], row["ended"], row["ending"], row["error"], waits)
+
+
+# ---- in words
+
+
+def explained(found: TaskRecord, now: float | None = None) -> str:
+    """Where a task stands and why, as a few lines."""
+    now = time.time() if now is None else now
+    lines = [f"task {found.name!r} {_standing(found, now)}", f"  runs {found.title}"]
+    if found.state == "pending":
+        lines += [f"  waits for task {name!r}, which is {state}" for name, state in found.blockers]
+    for attempt in found.attempts:
+        lines += _attempt_lines(attempt, found, now)
+    if found.not_kept:
+        lines.append(f"  its result is not in the journal: {found.not_kept}; a resume may have to run it again")
+    return "\n".join(lines)
+
+
+def _standing(found: TaskRecord, now: float) -> str:
+    for_s = f"for {max(0.0, now - found.since):.1f} s"
+    match found.live_state:
+        case "pending" if not found.running:
+            return "has not run yet; the run is not going on (bursar resume)"
+        case "pending":
+            told = f"as of {max(0.0, now - found.reason_at):.1f} s ago" if found.reason_at is not None else "just now"
+            return f"waits {for_s}: it {found.reason or 'waits for permission'} ({told})"
+        case "running":
+            return f"has been running {for_s}"
+        case "interrupted":
+            return "was running when its process was killed; a resume runs it again"
+        case "ok":
+            return "is done"
+        case ending:
+            return f"{ending}: {found.error}" if ending == "failed" else f"was {ending}: {found.error}"
+
+
+def _attempt_lines(attempt: Attempt, found: TaskRecord, now: float) -> list[str]:
+    took = (attempt.ended if attempt.ended is not None else now) - attempt.began
+    ending = f"{attempt.ending} after" if attempt.ending else "running for" if found.running else "killed within"
+    session = f", session {attempt.session}" if attempt.session > 1 else ""
+    lines = [f"  attempt {attempt.n}{session}: {ending} {took:.3f} s"]
+    if attempt.error and attempt.error != found.error:
+        lines.append(f"    {attempt.error}")
+    lines += [f"    {waited.reason} ({waited.seconds:.3f} s)" for waited in attempt.waits]
+    return lines

@@ -1,0 +1,112 @@
+"""Checks for what a person wrote: each says where the mistake is, what was expected, and what was probably meant.
+
+A check is a function of a value and the place where it stands; it returns the value as the program wants it, or raises
+`WorkflowError`. `table` puts checks together: every key must be known, and a key that is not gets a suggestion.
+
+Rejected: a schema language and a library for it. There are thirty keys, the errors are the product, and reading a
+workflow must need nothing that Python does not bring.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, cast
+
+from bursar.errors import WorkflowError, brief
+
+Check = Callable[[Any, str], Any]
+T = TypeVar("T")
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """Either "; did you mean …?", or nothing, if no known word is near."""
+    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def wrong(where: str, expected: str, value: object) -> WorkflowError:
+    return WorkflowError(f"{where}: must be {expected}, not {brief(value, repr)}")
+
+
+def table(value: Any, where: str, keys: Mapping[str, Check]) -> dict[str, Any]:
+    """A table with known keys, each checked."""
+    found: dict[str, Any] = {}
+    for key, inner in mapping(value, where).items():
+        check = keys.get(key)
+        if check is None:
+            hint = meant(key, keys) or f"; the keys are {', '.join(sorted(keys))}"
+            raise WorkflowError(f"{where}: there is no key {key!r}{hint}")
+        found[key] = check(inner, f"{where}, {key}")
+    return found
+
+
+def mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise wrong(where, "a table", value)
+    return cast("dict[str, Any]", value)
+
+
+def text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise wrong(where, "a string that is not empty", value)
+    return value
+
+
+def whole(least: int) -> Check:
+    def check(value: Any, where: str) -> int:
+        if type(value) is not int or value < least:
+            raise wrong(where, f"a whole number, {least} or more", value)
+        return value
+
+    return check
+
+
+def number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
+        raise wrong(where, "a number that is not negative", value)
+    return float(value)
+
+
+def seconds(value: Any, where: str) -> float:
+    """A number of seconds, or a number with a unit: `"90s"`, `"1.5 m"`, `"2h"`, `"250ms"`."""
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip())
+        if match is None:
+            raise wrong(where, 'a time: seconds as a number, or "250ms", "90s", "5m", "2h"', value)
+        return float(match[1]) * _UNITS[match[2]]
+    return number(value, where)
+
+
+def one_of(*words: str) -> Check:
+    def check(value: Any, where: str) -> str:
+        if not isinstance(value, str) or value not in words:
+            near = meant(value, words) if isinstance(value, str) else ""
+            raise WorkflowError(f"{where}: must be one of {', '.join(words)}, not {brief(value, repr)}{near}")
+        return value
+
+    return check
+
+
+def list_of(check: Callable[[Any, str], T], what: str) -> Callable[[Any, str], list[T]]:
+    def checked(value: Any, where: str) -> list[T]:
+        if not isinstance(value, list):
+            raise wrong(where, f"a list of {what}", value)
+        items = cast("list[Any]", value)
+        return [check(item, f"{where}, item {index}") for index, item in enumerate(items, 1)]
+
+    return checked
+
+
+def table_of(check: Callable[[Any, str], T]) -> Callable[[Any, str], dict[str, T]]:
+    """A table with whatever keys, whose values are checked."""
+
+    def checked(value: Any, where: str) -> dict[str, T]:
+        return {key: check(inner, f"{where}, {key}") for key, inner in mapping(value, where).items()}
+
+    return checked

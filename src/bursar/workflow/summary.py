@@ -1,0 +1,141 @@
+"""What a run of a workflow came to: each task, the totals, and the critical path. `str()` prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bursar.workflow.graph import Graph, critical_path
+
+PATH_SHOWN: Final = 12  # steps of the critical path in the summary; `Report.critical_path` has them all
+FAILED_SHOWN: Final = 20
+ERROR_SHOWN: Final = 300  # characters of an error
+
+ORDER: Final = ("ok", "failed", "cancelled", "dropped", "pending")
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_STOPPED: Final = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}  # as shells have it: 128 and the signal's number
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """How one task ended."""
+
+    name: str
+    state: str  # "ok", "failed", "cancelled", "dropped"; "pending" if the run was stopped at once
+    attempts: int  # over all sessions
+    seconds: float  # of the last attempt
+    waited: float  # in this session, before it began
+    error: str
+    result: Any
+    earlier: bool  # it was done in a session before this one
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run of a workflow ended."""
+
+    workflow: str
+    tasks: dict[str, TaskReport]
+    graph: Graph
+    seconds: float  # of this session
+    stopped: str  # "", or the signal that stopped the run
+    journal: Path | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every task is done."""
+        return all(task.state == "ok" for task in self.tasks.values())
+
+    @property
+    def exit_code(self) -> int:
+        """0 all is done, 1 something is not, 128 and the number of the signal that stopped it."""
+        if self.ok:
+            return EXIT_OK
+        return EXIT_STOPPED.get(self.stopped, EXIT_FAILED)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The results of the tasks that are done."""
+        return {name: task.result for name, task in self.tasks.items() if task.state == "ok"}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many tasks ended how."""
+        found = Counter(task.state for task in self.tasks.values())
+        return {state: found[state] for state in ORDER if found[state]}
+
+    @property
+    def critical_path(self) -> list[str]:
+        """The chain of dependent tasks that took longest: no number of workers makes the whole faster than this."""
+        return critical_path(self.graph, {name: task.seconds for name, task in self.tasks.items()})
+
+    @property
+    def critical_seconds(self) -> float:
+        return sum(self.tasks[name].seconds for name in self.critical_path)
+
+    @property
+    def work_seconds(self) -> float:
+        """What all tasks of this session took together."""
+        return sum(task.seconds for task in self.tasks.values() if not task.earlier)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "workflow": self.workflow,
+            "ok": self.ok,
+            "exit_code": self.exit_code,
+            "stopped": self.stopped,
+            "counts": self.counts,
+            "earlier": sum(task.earlier for task in self.tasks.values()),
+            "seconds": round(self.seconds, 6),
+            "work_seconds": round(self.work_seconds, 6),
+            "critical_path": self.critical_path,
+            "critical_seconds": round(self.critical_seconds, 6),
+            "journal": None if self.journal is None else str(self.journal),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([self._head(), *self._path(), *self._bad(), *self._next()])
+
+    def _head(self) -> str:
+        earlier = sum(task.earlier for task in self.tasks.values())
+        said = ", ".join(f"{count} {state}" for state, count in self.counts.items())
+        before = f" ({earlier} in an earlier session)" if earlier else ""
+        stopped = f"; stopped by {self.stopped}" if self.stopped else ""
+        line = f"{self.workflow}: {said}{before} in {self.seconds:.2f} s{stopped}"
+        if self.seconds > 0 and self.work_seconds:
+            line += f"; {self.work_seconds:.2f} s of work, {self.work_seconds / self.seconds:.1f} tasks at a time"
+        return line
+
+    def _path(self) -> list[str]:
+        path = [name for name in self.critical_path if self.tasks[name].seconds > 0]
+        if not path:
+            return []
+        lines = [f"critical path: {self.critical_seconds:.2f} s"]
+        for name in path[:PATH_SHOWN]:
+            task = self.tasks[name]
+            waited = f", after {task.waited:.2f} s of waiting" if task.waited >= 0.01 else ""
+            lines.append(f"  {task.seconds:8.2f} s  {name}{', earlier' if task.earlier else waited}")
+        if len(path) > PATH_SHOWN:
+            lines.append(f"  and {len(path) - PATH_SHOWN} more")
+        return lines
+
+    def _bad(self) -> list[str]:
+        bad = [task for task in self.tasks.values() if task.state in ("failed", "dropped")]
+        lines = [f"{task.name} {task.state}: {task.error[:ERROR_SHOWN]}" for task in bad[:FAILED_SHOWN]]
+        return lines + ([f"and {len(bad) - FAILED_SHOWN} more"] if len(bad) > FAILED_SHOWN else [])
+
+    def _next(self) -> list[str]:
+        if self.ok or self.journal is None:
+            return []
+        return [f"to go on where it stopped: bursar resume {self.journal.stem if self._kept() else self.journal}"]
+
+    def _kept(self) -> bool:
+        """Whether the journal is where `bursar resume` finds it by its id."""
+        from bursar.workflow.store import folder
+
+        return self.journal is not None and self.journal.parent == folder()

@@ -1,0 +1,104 @@
+"""What a log or a machine sees of a run: lines of text, or one JSON object a line. `live.py` is for people at a
+terminal.
+
+Both are written as things happen and flushed at once, so that what was seen is what the journal holds, or less.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TextIO
+
+from bursar.workflow.values import keep
+
+if TYPE_CHECKING:
+    from bursar.workflow.events import Event
+    from bursar.workflow.execute import Execution
+    from bursar.workflow.summary import Report
+
+
+class Silent:
+    """Nobody watches. The others are built on this."""
+
+    def told(self, event: Event) -> None:
+        """Something happened."""
+
+    def tick(self, run: Execution) -> None:
+        """Time to look again."""
+
+    def finish(self, report: Report) -> None:
+        """The run is over."""
+
+    def close(self) -> None:
+        """Nothing more will come, whether or not the run came to its end."""
+
+
+class Plain(Silent):
+    """One line for each thing that happens."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def told(self, event: Event) -> None:
+        self._line(f"{event.at:9.3f} s  {words(event)}")
+
+    def finish(self, report: Report) -> None:
+        self._line(str(report))
+
+    def _line(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+
+class Json(Silent):
+    """One JSON object a line; the last one is the summary."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def told(self, event: Event) -> None:
+        found: dict[str, Any] = {"event": event.kind, "at": round(event.at, 6)}
+        if event.task:
+            found["task"] = event.task
+        if event.attempt:
+            found["attempt"] = event.attempt
+        if event.detail:
+            found["detail"] = event.detail
+        if event.kind in ("ok", "failed", "cancelled"):
+            found["seconds"] = round(event.seconds, 6)
+        if event.kind == "ok":
+            kept = keep(event.value)
+            found["result"] = kept.value if kept.json is not None else None
+        if event.kind == "output":
+            found["stream"] = event.value
+        self._line(found)
+
+    def finish(self, report: Report) -> None:
+        self._line({"event": "summary", **report.as_dict()})
+
+    def _line(self, found: dict[str, Any]) -> None:
+        print(json.dumps(found, ensure_ascii=False), file=self._out, flush=True)
+
+
+def words(event: Event) -> str:
+    """An event as a sentence."""
+    task, detail = event.task, event.detail
+    attempt = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    match event.kind:
+        case "started":
+            return f"{task} started{attempt}"
+        case "ok":
+            return f"{task} done after {event.seconds:.3f} s{attempt}"
+        case "failed":
+            return f"{task} failed after {event.seconds:.3f} s{attempt}: {detail}"
+        case "retry":
+            return f"{task} will be tried again, {detail}"
+        case "cancelled" | "dropped":
+            return f"{task} {event.kind}: {detail}"
+        case "output":
+            return f"{task} | {detail}"
+        case "again":
+            return f"{task} runs again: {detail}"
+        case "lost":
+            return f"{task} {detail}{attempt}"
+        case _:
+            return f"{task}: {detail}" if task else detail

@@ -1,0 +1,453 @@
+"""Running workflows: order, results, failures, retries, timeouts, limits, and what the journal holds afterwards.
+
+Run on both kernels, with real threads, processes and files.
+"""
+
+import sys
+import threading
+
+import pytest
+from support.journals import rows
+
+import bursar
+from bursar import Checkpoint, Retry
+from bursar.errors import JournalError, WorkflowError
+from bursar.workflow import Workflow
+from bursar.workflow.execute import Execution
+from bursar.workflow.journal import Journal
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self):
+        self.events = []
+        self.ticks = 0
+        self.reasons = {}
+
+    def told(self, event):
+        self.events.append(event)
+
+    def tick(self, run):
+        self.ticks += 1
+        for name, step in run.steps.items():
+            if step.reason:
+                self.reasons[name] = step.reason
+
+    def kinds(self, task):
+        return [event.kind for event in self.events if event.task == task]
+
+    def details(self, kind):
+        return [event.detail for event in self.events if event.kind == kind]
+
+
+@pytest.fixture
+def heard():
+    return Heard()
+
+
+@pytest.fixture
+def w():
+    return Workflow("w", resources={"cpu": 4})
+
+
+def fails(message="no"):
+    raise ValueError(message)
+
+
+# ---- order and results
+
+
+def test_each_kind_of_work_and_its_result(w):
+    async def double(x):
+        await bursar.sleep(0)
+        return 2 * x
+
+    a = w.task("thread", lambda: threading.current_thread().name)
+    b = w.task("coroutine", double, args=[21])
+    c = w.task("command", command=["printf", "%s|%s", a, b], output="capture")
+    w.task("shell", shell='printf "<$X>"', env={"X": c}, output="capture")
+    report = w.run()
+    assert report.ok
+    assert report.results["thread"].startswith("bursar worker")
+    assert report.results["coroutine"] == 42
+    assert report.results["shell"] == f"<{report.results['thread']}|42>"
+
+
+def test_everything_after_what_it_depends_on(w, heard):
+    order = []
+    names = "hgfedcba"
+    for name in names:
+        after = [other for other in "abcdefgh" if other < name][-2:]
+        w.task(name, order.append, args=[name], after=after)
+    assert w.run(listener=heard).ok
+    place = {name: i for i, name in enumerate(order)}
+    assert all(place[other] < place[name] for name, step in w.steps.items() for other in step.after)
+
+
+def test_keywords_and_parts_of_results(w):
+    w.task("a", lambda: {"title": "Dunes", "sizes": (10, 20)})
+    from bursar.workflow.values import Ref, Template
+
+    w.task("b", "json:dumps", args={"obj": Ref("a", ("sizes", "1"))}, after=["a"])
+    w.task("c", command=["printf", "%s", Template(("<", Ref("a", ("title",)), ">"))], output="capture")
+    assert w.run().results == {"a": {"title": "Dunes", "sizes": [10, 20]}, "b": "20", "c": "<Dunes>"}
+
+
+def test_a_part_that_is_not_there_fails_the_task(w):
+    from bursar.workflow.values import Ref
+
+    w.task("a", lambda: {"x": 1})
+    w.task("b", str, args=[Ref("a", ("y",))])
+    assert "there is no 'y' in the result of task 'a'" in w.run().tasks["b"].error
+
+
+def test_a_value_that_json_cannot_hold_is_passed_on_as_it_is(w):
+    class Thing:
+        pass
+
+    a = w.task("a", Thing)
+    w.task("b", lambda thing: type(thing).__name__, args=[a])
+    assert w.run().results["b"] == "Thing"
+
+
+def test_output_is_told_as_it_comes(w, heard):
+    w.task("a", shell="echo one; echo two >&2")
+    w.task("b", shell="echo one", output="discard")
+    w.run(listener=heard)
+    assert sorted((e.task, e.value, e.detail) for e in heard.events if e.kind == "output") == [
+        ("a", "err", "two"),
+        ("a", "out", "one"),
+    ]
+
+
+def test_commands_know_who_they_are(w, path):
+    w.task("a", shell='echo "$BURSAR_TASK $BURSAR_ATTEMPT ${#BURSAR_RUN}"', output="capture")
+    assert w.run(journal=path).results["a"] == "a 1 16"
+
+
+def test_a_workflow_runs_twice_without_a_journal(w):
+    w.task("a", int)
+    assert w.run().ok
+    assert w.run().ok
+
+
+# ---- failures
+
+
+def test_a_failure_cancels_what_depends_on_it_and_nobody_else(w, heard, path):
+    w.task("bad", fails)
+    w.task("child", int, after=["bad"])
+    w.task("grandchild", int, after=["child"])
+    w.task("other", int)
+    w.task("after-other", int, after=["other"])
+    report = w.run(journal=path, listener=heard)
+    assert report.counts == {"ok": 2, "failed": 1, "cancelled": 2}
+    assert report.exit_code == 1
+    assert report.tasks["bad"].error == "ValueError: no"
+    for name in ("child", "grandchild"):
+        assert "'bad'" in report.tasks[name].error
+        assert heard.kinds(name) == ["cancelled"]
+    assert rows(path, "SELECT name, state FROM task ORDER BY position") == [
+        ("bad", "failed"),
+        ("child", "cancelled"),
+        ("grandchild", "cancelled"),
+        ("other", "ok"),
+        ("after-other", "ok"),
+    ]
+    assert rows(path, "SELECT ending FROM session") == [("failed",)]
+
+
+def test_a_command_that_fails_says_its_last_words(w):
+    w.task("a", shell="echo the disk is full >&2; exit 7")
+    assert w.run().tasks["a"].error.endswith("exited with code 7:\nthe disk is full")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_sys_exit_fails_the_task(w, asynchronous):
+    async def leaves():
+        sys.exit(3)
+
+    w.task("a", leaves if asynchronous else lambda: sys.exit(3))
+    w.task("b", int)
+    report = w.run()
+    assert report.tasks["a"].error == "called sys.exit(3)"
+    assert report.results == {"b": 0}
+
+
+def test_retries_are_attempts(w, heard, path):
+    tries = []
+
+    def flaky():
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError("busy")
+        return len(tries)
+
+    a = w.task("a", flaky, retry=Retry(5))
+    w.task("b", lambda n: n + 1, args=[a])
+    report = w.run(journal=path, listener=heard)
+    assert report.results == {"a": 3, "b": 4}
+    assert report.tasks["a"].attempts == 3
+    assert heard.kinds("a") == ["started", "failed", "retry"] * 2 + ["started", "ok"]
+    assert rows(path, "SELECT n, ending FROM attempt WHERE task = 'a'") == [(1, "failed"), (2, "failed"), (3, "ok")]
+
+
+def test_retries_end(w, heard):
+    w.task("a", shell="exit 1", retry=2)
+    w.task("b", int, after=["a"])
+    report = w.run(listener=heard)
+    assert report.counts == {"failed": 1, "cancelled": 1}
+    assert report.tasks["a"].attempts == 3
+    assert heard.details("retry") == ["2 more times at most", "1 more time at most"]
+
+
+def test_a_retry_only_after_what_it_is_for(w):
+    w.task("a", fails, retry=Retry(3, on=OSError))
+    assert w.run().tasks["a"].attempts == 1
+
+
+# ---- stopping
+
+
+def test_a_timeout_of_each_kind(w):
+    def counts(checkpoint: Checkpoint):
+        while True:
+            checkpoint()
+
+    async def sleeps():
+        await bursar.sleep(1000)
+
+    w.task("thread", counts, timeout=0.02)
+    w.task("coroutine", sleeps, timeout=0.02)
+    w.task("command", command=["sleep", "1000"], timeout=0.02)
+    report = w.run()
+    assert {task.error for task in report.tasks.values()} == {"was not done within 0.02 s"}
+    assert report.counts == {"failed": 3}
+
+
+def test_a_timeout_error_of_its_own_is_not_ours(w):
+    def late():
+        raise TimeoutError("the server is slow")
+
+    w.task("a", late, timeout=1000)
+    assert w.run().tasks["a"].error == "TimeoutError: the server is slow"
+
+
+def test_a_timeout_is_a_failure_that_can_be_retried(w):
+    w.task("a", shell='[ "$BURSAR_ATTEMPT" = 2 ] || sleep 1000', timeout=0.5, retry=1)
+    assert w.run().tasks["a"].attempts == 2
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "needs", "most"),
+    [
+        ({"resources": {"cpu": 3}}, None, 3),
+        ({"resources": {"cpu": 9, "tape": 2}}, {"tape": 1}, 2),
+        ({"resources": {"cpu": 9, "ram": "1GiB"}}, {"ram": "512MiB"}, 2),
+        ({"resources": {"cpu": 9}, "max_concurrent": 4}, None, 4),
+        ({"resources": {"cpu": 9, "ram": "1GiB"}}, {"ram": "2GiB"}, 1),
+    ],
+)
+def test_limits_are_kept_and_used(limits, needs, most):
+    """Each of the first `most` waits for the others at a barrier: so they run at once, or the test hangs."""
+    lock, now, seen = threading.Lock(), [0], [0]
+    barrier = threading.Barrier(most)
+
+    def work(first):
+        with lock:
+            now[0] += 1
+            seen[0] = max(seen[0], now[0])
+        if first:
+            barrier.wait(60)
+        with lock:
+            now[0] -= 1
+
+    w = Workflow("w", **limits)
+    for number in range(12):
+        w.task(f"t{number}", work, args=[number < most], needs=needs)
+    assert w.run().ok
+    assert seen == [most]
+
+
+def test_priorities(heard):
+    order = []
+    w = Workflow("w", resources={"cpu": 1})
+    w.task("first", order.append, args=["first"], priority=bursar.Priority.HIGH)
+    for name, priority in (("low", 10), ("high", 100), ("normal", 50)):
+        w.task(name, order.append, args=[name], priority=priority, after=["first"])
+    w.run()
+    assert order == ["first", "high", "normal", "low"]
+
+
+def test_a_task_that_is_dropped_is_not_done(path, heard):
+    w = Workflow("w", resources={"cpu": 1}, max_queue=1)
+    for name in "abc":
+        w.task(name, int)
+    report = w.run(journal=path, listener=heard)
+    assert report.counts == {"ok": 2, "dropped": 1}
+    assert report.exit_code == 1
+    (dropped,) = [name for name, task in report.tasks.items() if task.state == "dropped"]
+    assert heard.kinds(dropped) == ["dropped"]
+    assert "more than 1 were waiting" in report.tasks[dropped].error
+    assert w.run(journal=path, resume=True).ok  # there is room for it now
+
+
+def test_reasons_reach_the_listener_and_the_journal(path, heard):
+    go = threading.Event()
+
+    class Letting(Heard):
+        def tick(self, run):
+            super().tick(run)
+            if {"b", "c"} <= self.reasons.keys():
+                go.set()
+
+    letting = Letting()
+    w = Workflow("w", resources={"cpu": 1})
+    w.task("a", go.wait, args=[60])
+    w.task("b", int)
+    w.task("c", int, after=["a"])
+    assert w.run(journal=path, listener=letting).ok
+    assert "cpu" in letting.reasons["b"]
+    assert "'a'" in letting.reasons["c"]
+    (waits,) = [waits for (waits,) in rows(path, "SELECT waits FROM attempt WHERE task = 'b'")]
+    assert "is short of cpu" in waits
+
+
+@pytest.mark.parametrize("method", ["told", "tick"])
+def test_a_listener_that_fails_disturbs_nobody(w, method):
+    class Broken(Heard):
+        pass
+
+    def fail(self, _):
+        self.ticks += 1000
+        raise OSError("the pipe is closed")
+
+    setattr(Broken, method, fail)
+    broken = Broken()
+    w.task("a", shell="echo x")
+    w.task("b", int, after=["a"])
+    run = Execution(w, listener=broken)
+    assert run.run().ok
+    assert str(run.unheard) == "the pipe is closed"
+    assert broken.ticks == 1000
+
+
+def test_progress_reaches_the_listener(heard):
+    seen = threading.Event()
+
+    def work(checkpoint: Checkpoint):
+        checkpoint(progress=0.25)
+        seen.wait(60)
+
+    class Watching(Heard):
+        def tick(self, run):
+            if run.steps["a"].progress == 0.25:
+                seen.set()
+
+    w = Workflow("w")
+    w.task("a", work)
+    assert w.run(listener=Watching()).ok
+    assert seen.is_set()
+
+
+# ---- the journal
+
+
+def test_a_resume_runs_what_is_left(w, path, heard):
+    broken = [True]
+    calls = []
+
+    def second(n):
+        calls.append(n)
+        if broken:
+            raise ValueError("not today")
+        return n + 1
+
+    a = w.task("a", lambda: 20)
+    w.task("b", second, args=[a])
+    assert w.run(journal=path).counts == {"ok": 1, "failed": 1}
+    broken.clear()
+    report = w.run(journal=path, resume=True, listener=heard)
+    assert report.results == {"a": 20, "b": 21}
+    assert heard.kinds("a") == []
+    assert report.tasks["a"].earlier
+    assert not report.tasks["b"].earlier
+    assert report.tasks["b"].attempts == 2
+
+
+def test_a_resume_with_nothing_left(w, path, heard):
+    w.task("a", lambda: [1, 2])
+    w.run(journal=path)
+    report = w.run(journal=path, resume=True, listener=heard)
+    assert report.ok
+    assert report.results == {"a": [1, 2]}
+    assert [event.kind for event in heard.events] == ["run"]
+
+
+def test_a_change_and_a_wish_are_said(path, heard):
+    def make(n):
+        w = Workflow("w")
+        a = w.task("a", lambda x: x, args=[n])
+        b = w.task("b", lambda x: x + 1, args=[a])
+        w.task("c", lambda x: x + 1, args=[b])
+        return w
+
+    assert make(1).run(journal=path).results == {"a": 1, "b": 2, "c": 3}
+    assert make(5).run(journal=path, resume=True, listener=heard).results == {"a": 5, "b": 6, "c": 7}
+    assert heard.details("again")[0] == "its definition has changed"
+    again = Heard()
+    make(5).run(journal=path, resume=True, again=["b"], listener=again)
+    assert [(e.task, e.detail) for e in again.events if e.kind == "again"] == [
+        ("b", "it was asked for"),
+        ("c", "task 'b', which it depends on, runs again"),
+    ]
+
+
+def test_a_result_that_cannot_be_kept_is_said(w, path, heard):
+    w.task("a", lambda: {1})
+    w.run(journal=path, listener=heard)
+    assert heard.details("unkept") == [
+        "its result is not in the journal: it is a set that JSON cannot hold "
+        "(Object of type set is not JSON serializable)"
+    ]
+
+
+def test_a_refused_workflow_leaves_no_journal(w, path):
+    w.task("a", "no_such_module:f")
+    with pytest.raises(WorkflowError):
+        w.run(journal=path)
+    assert not path.exists()
+
+
+def test_arguments_that_no_journal_can_hold(w, path):
+    w.task("a", len, args=[{1}])
+    assert w.run().results == {"a": 1}
+    with pytest.raises(WorkflowError, match="cannot be put down in a journal"):
+        w.run(journal=path)
+    assert not path.exists()
+
+
+def test_resume_needs_a_journal(w):
+    w.task("a", int)
+    with pytest.raises(WorkflowError, match="need a journal"):
+        w.run(resume=True)
+
+
+def test_a_journal_that_cannot_be_written_stops_the_run(path):
+    """W3: what is not on record does not run."""
+    ran = []
+    w = Workflow("w", resources={"cpu": 1})
+    first = w.task("a", lambda: "x" * 500_000)
+    w.task("b", ran.append, args=[first])
+    w.task("c", ran.append, args=["c"], after=["a"])
+    with Journal.create(path, w) as journal:
+        journal._db.execute("PRAGMA max_page_count=1")
+        run = Execution(w, journal=journal)
+        with pytest.raises(JournalError, match="database or disk is full"):
+            run.run()
+    assert ran == []
+    assert run.report().counts["cancelled"] == 2

@@ -1,0 +1,175 @@
+"""Workflow files: every key, and what is said of a mistake."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import bursar
+from bursar.admission import Aging, Hard, Retry, Soft, Strict
+from bursar.errors import WorkflowError
+from bursar.workflow.file import parse_text, read
+from bursar.workflow.model import Command, Function
+from bursar.workflow.values import Ref, Template
+
+PATH = Path("/work/flow.toml")
+
+
+def parsed(text):
+    return parse_text(dedent(text), PATH)
+
+
+def refused(text):
+    with pytest.raises(WorkflowError) as caught:
+        parsed(text)
+    return str(caught.value)
+
+
+EVERYTHING = """
+    name = "all of it"
+
+    [authority]
+    order = { interval = "250ms", boost = 2 }
+    max_concurrent = 3
+    max_queue = 50
+    max_wait = "1h"
+    reserve_after = 2
+
+    [authority.resources]
+    cpu = 2
+    ram = "1GiB"
+    vram = { hard = "8GiB" }
+    tape = { soft = 1 }
+
+    [defaults]
+    priority = "low"
+    retry = 1
+    timeout = "5m"
+    env = { LANG = "C", A = "0" }
+    output = "discard"
+
+    [task.script]
+    run = "studio:write"
+    args = { title = "Dunes", scenes = 3 }
+    priority = "high"
+    retry = { times = 3, backoff = 0.5, factor = 3 }
+    timeout = 10
+    needs = { cpu = 1, ram = "512MiB" }
+
+    [task.images]
+    command = ["draw", "${script}", "--title=${script.title}", "$${x}"]
+    env = { A = "${script.title}" }
+    cwd = "out"
+    output = "capture"
+    grace = "2s"
+    priority = 70
+
+    [task.done]
+    shell = "touch done-$USER-${USER}"
+    after = ["images"]
+"""
+
+
+def test_everything():
+    w = parsed(EVERYTHING)
+    assert (w.name, w.file) == ("all of it", PATH)
+    authority = w.authority()
+    assert authority.order == Aging(0.25, 2)
+    assert (authority.max_concurrent, authority.max_queue) == (3, 50)
+    assert (authority.max_wait, authority.reserve_after) == (3600, 2)
+    assert authority.resources == {"cpu": 2, "ram": "1GiB", "vram": Hard("8GiB"), "tape": Soft(1)}
+    script, images, done = w.steps.values()
+    assert script.work == Function("studio:write")
+    assert script.kwargs == {"title": "Dunes", "scenes": 3}
+    assert (script.priority, script.timeout) == (bursar.Priority.HIGH, 10)
+    assert script.retry == Retry(3, 0.5, 3)
+    assert script.needs == {"cpu": 1, "ram": "512MiB"}
+    assert images.work == Command(("draw", Ref("script"), Template(("--title=", Ref("script", ("title",)))), "${x}"))
+    assert images.env == {"LANG": "C", "A": Ref("script", ("title",))}
+    assert (images.cwd, images.output, images.grace, images.priority) == ("out", "capture", 2, 70)
+    assert (images.retry, images.timeout) == (Retry(1), 300)
+    assert images.after == ("script",)
+    assert done.work == Command(("touch done-$USER-${USER}",), shell=True)  # the shell's own words are left alone
+    assert (done.after, done.output, done.priority) == (("images",), "discard", bursar.Priority.LOW)
+
+
+def test_what_is_left_away():
+    w = parsed('[task.a]\nrun = "m:f"')
+    step = w.steps["a"]
+    assert w.name == "flow"
+    assert w.authority().order == Strict()
+    assert (step.priority, step.retry, step.timeout, step.needs) == (bursar.Priority.NORMAL, None, None, None)
+    assert (step.output, step.grace, step.cwd) == ("stream", 5, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "order"), [('"strict"', Strict()), ('"aging"', Aging()), ("{ boost = 3 }", Aging(0.5, 3))]
+)
+def test_orders(written, order):
+    assert parsed(f'[authority]\norder = {written}\n[task.a]\nrun = "m:f"').authority().order == order
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nam = 'x'", "the file: there is no key 'nam'; did you mean 'name'?"),
+        ("name = 3", "the file, name: must be a string that is not empty, not 3"),
+        ("[tasks.a]\nrun = 'm:f'", "the file: there is no key 'tasks'; did you mean 'task'?"),
+        ("task = 3", "[task]: must be a table, not 3"),
+        ("[task.a]", "task 'a' must say what to run, once"),
+        ("[task.a]\nrun = 'm:f'\nprioritty = 1", "[task.a]: there is no key 'prioritty'; did you mean 'priority'?"),
+        (
+            "[task.a]\nrun = 'm:f'\npriority = 'urgent'",
+            "[task.a], priority: must be one of high, normal, low, not 'urgent'",
+        ),
+        ("[task.a]\nrun = 'm:f'\nafter = 'b'", "[task.a], after: must be a list of names of tasks, not 'b'"),
+        ("[task.a]\nrun = 'm:f'\nafter = ['b']", "task 'a' depends on 'b', which is not in the workflow"),
+        ("[task.a]\nrun = 'm:f'\nargs = 3", "[task.a], args: must be a list, or a table of keywords, not 3"),
+        ("[task.a]\nrun = 'm:f'\nargs = ['${b c}']", "[task.a], args: ${b c} is not a reference to a task"),
+        ("[task.a]\nrun = 'm:f'\nargs = ['${b}']", "task 'a' depends on 'b', which is not in the workflow"),
+        ("[task.a]\nrun = 'm:f'\nretry = -1", "[task.a], retry: must be a whole number, 0 or more, not -1"),
+        ("[task.a]\nrun = 'm:f'\nretry = { backoff = 1 }", "[task.a], retry: times is missing"),
+        ("[task.a]\nrun = 'm:f'\ntimeout = 'soon'", "[task.a], timeout: must be a time"),
+        ("[task.a]\nrun = 'm:f'\nneeds = { ram = -1 }", "[task.a], needs, ram: must be a whole number"),
+        ("[task.a]\nrun = 'm:f'\nenv = { A = 'x' }", "task 'a' is a Python function and takes no env"),
+        ("[task.a]\ncommand = ['x', 3]", "[task.a], command, item 2: must be a string"),
+        ("[task.a]\nshell = 'x'\nenv = { A = 3 }", "[task.a], env, A: must be a string"),
+        ("[task.a]\nshell = 'x'\noutput = 'catch'", "[task.a], output: must be one of stream, capture, discard"),
+        ("[task.'a b']\nshell = 'x'", "task 'a b': a name is made of letters"),
+        ("[authority]\nslots = 3\n[task.a]\nshell = 'x'", "[authority]: there is no key 'slots'"),
+        ("[authority]\norder = 'random'\n[task.a]\nshell = 'x'", "order: must be one of strict, aging"),
+        ("[authority.resources]\nx = { hard = 1, soft = 2 }", "resources, x: say either hard or soft"),
+        ("[authority.resources]\nx = { firm = 1 }", "resources, x: there is no key 'firm'"),
+        ("[authority.resources]\ncpu = 1\n[task.a]\nshell='x'\nneeds={cpu=2}", "task 'a' needs 2 of cpu"),
+        ("[defaults]\nrun = 'm:f'", "[defaults]: there is no key 'run'"),
+        ("[task.a]\nrun = 'm:f'\nafter=['a']", "a → a"),
+        ("", "workflow 'flow' has no tasks; add one: [task.NAME] in a file"),
+        ("[task.a]\n[task.a]", "this is not TOML: Cannot declare ('task', 'a') twice (at line 2"),
+        ("x = ", "this is not TOML: Invalid value"),
+    ],
+)
+def test_mistakes(text, message):
+    assert message in refused(text)
+
+
+def test_the_file_is_named(tmp_path):
+    file = tmp_path / "w.toml"
+    file.write_text("x = 1")
+    with pytest.raises(WorkflowError) as caught:
+        read(file)
+    assert str(caught.value).startswith(f"{file}: the file: there is no key 'x'")
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    for path, message in ((tmp_path / "none.toml", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(WorkflowError, match=f"the workflow cannot be read: {message}"):
+            read(path)
+    binary = tmp_path / "w.toml"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(WorkflowError, match="the file is not UTF-8 text"):
+        read(binary)
+
+
+def test_reading_imports_nothing(tmp_path):
+    (tmp_path / "w.toml").write_text("[task.a]\nrun = 'no_such_module_at_all:f'")
+    assert read(tmp_path / "w.toml").file == (tmp_path / "w.toml").resolve()
