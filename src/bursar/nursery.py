@@ -287,7 +287,9 @@ def title_of(fn: object) -> str:
 def is_plain_function(fn: Any) -> bool:
     """Whether it runs on a thread. Refuses what is no function, before anything is made of it."""
     if type(fn) is FunctionType:
-        return not fn.__code__.co_flags & inspect.CO_COROUTINE and not is_coroutine_function(fn)
+        if fn.__code__.co_flags & inspect.CO_COROUTINE:
+            return False
+        return not fn.__dict__ or not is_coroutine_function(fn)  # what wraps another says so there
     if callable(fn):
         return not is_coroutine_function(fn)
     require_coroutine_function(fn)
