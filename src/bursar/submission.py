@@ -18,6 +18,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from bursar.admission.ask import ask
+from bursar.admission.authority import Priority
 from bursar.errors import CapabilityDenied
 from bursar.execution.coroutine import start
 from bursar.kernel import Task
@@ -83,17 +85,42 @@ class Submission:
                     self.future.cancel()  # in a replay nobody may have done so yet
                 self.settle()
                 return
-            task = kernel.spawn(record, name=self.title, budget=self.budget, spawner=owner)
+            context, fn, args = work
+            if record.gate is None:
+                task = kernel.spawn(record, name=self.title, budget=self.budget, spawner=owner)
+                context.run(start, task, fn, args)
+            else:
+                task = context.run(self._ask, fn, args, owner)
         except Exception as refused:
             if isinstance(refused, CapabilityDenied):
                 kernel.note("capability_denied", owner, refused)
             self.settle(error=refused)
             return
-        context, fn, args = work
-        context.run(start, task, fn, args)
         self.task = task
         portal.living.add(self)
-        at_end(task, self._ended)
+        if task.outcome is None:
+            at_end(task, self._ended)
+        else:  # its gate dropped it at once
+            self._ended(task.outcome)
+
+    def _ask(self, fn: Function, args: tuple[Any, ...], owner: Task) -> Task:
+        """The nursery has a gate."""
+        kernel, record = self.portal.kernel, self.portal.record
+        return ask(
+            kernel,
+            record,
+            fn,
+            args,
+            gate=record.gate,
+            name=self.title,
+            budget=self.budget,
+            capabilities=None,
+            priority=Priority.NORMAL,
+            after=[],
+            needs={},
+            retry=None,
+            spawner=owner,
+        )
 
     def _is_withdrawn(self) -> int:
         return int(self.withdrawn)

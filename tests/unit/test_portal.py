@@ -926,3 +926,24 @@ def test_a_replay_tells_that_a_thread_no_longer_calls(tmp_path, monkeypatch):
     bursar.run(main, record=str(trace), clock="virtual")
     with pytest.raises(bursar.Divergence, match=r"did not bring about .calls nursery"):
         replay(Trace(trace), main)
+
+
+def test_what_comes_through_a_portal_asks_the_gate_of_its_nursery(run):
+    async def main():
+        running = most = 0
+
+        async def work():
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            await bursar.checkpoint()
+            running -= 1
+
+        async with nursery(admission=bursar.Authority(max_concurrent=1, max_queue=2)) as n:
+            with portal(n) as p:
+                futures = [p.spawn(work) for _ in range(4)]
+                while not all(future.done() for future in futures):
+                    await bursar.checkpoint()
+        return most, [type(future.exception()).__name__ for future in futures]
+
+    assert run(main) == (1, ["NoneType", "NoneType", "NoneType", "TaskDropped"])

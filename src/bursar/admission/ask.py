@@ -87,14 +87,15 @@ def ask(
     after: list[Record],
     needs: Needs,
     retry: Retry | None,
+    spawner: Record | None = None,
 ) -> Record:
-    """Spawn `run(*args)` as a task that waits for permission."""
+    """Spawn `run(*args)` as a task that waits for permission. `spawner`: on whose authority, if nobody runs."""
     if retry is not None and not isinstance(retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"spawn(retry={brief(retry, repr)}): task {name!r}: must be a Retry(times, backoff, on=...)")
     permit = Permit(gate, require_priority(priority), *gate.resources.demand(needs, name))
     if after:
         graph.require_no_cycle(name, nursery, after)
-    record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, permit=permit)
+    record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, permit=permit, spawner=spawner)
     permit.task = record
     start(record, run, args)
     if retry is not None:
