@@ -8,9 +8,9 @@
  * begun yet, and is PAUSED there until it is resumed or asked to stop; what it waits for meanwhile goes on. One that has
  * begun to wait finishes that first: an operation that took effect is answered as such (V2).
  *
- * J1  a request is noted by compare-and-swap, and only over an older one: whoever comes late, for a task that has ended,
+ * U1  a request is noted by compare-and-swap, and only over an older one: whoever comes late, for a task that has ended,
  *     does not erase what was asked of the next one in the same record
- * J2  a resumption is a wake, and so is a request to stop; neither can fall between the look and the rest. The word alone does
+ * U2  a resumption is a wake, and so is a request to stop; neither can fall between the look and the rest. The word alone does
  *     not see to that: a wake that meets a task in its queue is merged with its entry, and a task that has never waited may
  *     begin without having seen what the waker wrote. So whoever rests looks once more (`rest` in loop.c)
  *
@@ -22,7 +22,7 @@
 
 #include "engine/task.h"
 
-/* Note a request, `generation` or `generation + 1`, for the task of that generation. False: there is a later one (J1). */
+/* Note a request, `generation` or `generation + 1`, for the task of that generation. False: there is a later one (U1). */
 bool task_note_request(Task *task, uint32_t generation, uint32_t request);
 
 /* Ask a task to stand still. ENGINE_OK, also if it does already; ENGINE_CANCELLED if it is to stop; ENGINE_INVALID if it has

@@ -6,7 +6,7 @@ The list that the ids come from is not part of this repository, so it stands her
 import re
 from pathlib import Path
 
-from tests.support.c_tests import c_tests
+from support.c_tests import c_tests
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "checklist.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.support.c_tests import c_tests
+from support.c_tests import c_tests
 
 import bursar
 

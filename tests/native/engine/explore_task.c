@@ -7,11 +7,13 @@
  *     y      go to the back of the queue                 R      the same for flag a; also wakes it from its hold
  *     h      hold until flag a is set (EXHAUSTED)        P      ask it to stand still, then let it go on
  *     .      look whether it is to stand still, or stop  C      ask it to stop
+ *                                                        N      cancel its nursery
  *
  * Only requests reach a task that has never waited: everybody else finds it in a queue or a list that it has entered.
  *
- * What is real: the word (task.h), the rest and its second look (loop.c), requests (pause.c, charge.c). What is played: the
- * queue, which is one cell, and whoever switches stacks.
+ * What is real: the word (task.h), the rest and its second look (loop.c), requests (pause.c, charge.c), the cancelling of a
+ * nursery (nursery.c). What is played: the queue, which is one cell, entering the nursery's list before the first rest, and
+ * whoever switches stacks.
  *
  * Checked: there is never a second entry (E2); the task sees what its waker wrote, with loads that order nothing (E4); it
  * sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends, in every schedule,
@@ -24,9 +26,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/charge.c"
 #include "engine/loop.c"
-#include "engine/pause.c"
+#include "engine/pause.h"
 #include "explore.h"
 #include "weakmem.h"
 
@@ -59,7 +60,11 @@ setup(void)
     runner.worker = &host;
     task.fiber.runner = &runner;
     task.nursery = &nursery;
+    nursery_prepare(&nursery);
+    nursery.scheduler = &scheduler;
     init_u32(&nursery.state, LAW_NURSERY_OPEN);
+    init_u32(&nursery.watched, 0);
+    init_u32(&nursery.head.generation, 1);
     init_u32(&task.head.generation, GENERATION);
     init_u32(&task.cancel, GENERATION - 2); /* of its predecessor in the record */
     init_u64(&task.word, 0);
@@ -83,7 +88,7 @@ setup(void)
 static uint64_t
 shared(void)
 {
-    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1]);
+    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1] + 80000u * task.linked);
 }
 
 /* For loop.c and charge.c: the one queue. */
@@ -98,10 +103,49 @@ worker_submit(Scheduler *ours, Worker *worker, Task *woken, WakeLane lane)
     explore_wake(&queue);
 }
 
+/* A lock that is taken: the explorer's threads sleep at its own futex. */
+void
+lock_wait(Lock *lock)
+{
+    while (swap_u32(&lock->word, 2, ACQUIRE) != 0) {
+        explore_wait(&lock->word, 2, false);
+    }
+}
+
+void
+lock_wake(Lock *lock)
+{
+    explore_wake(&lock->word);
+}
+
+/* As task_rest and the end of a task do it. */
+static void
+enter_list(void)
+{
+    lock_take(&nursery.lock);
+    law_queue_append(&nursery.waiting, &task.family);
+    lock_give(&nursery.lock);
+    task.linked = true;
+}
+
+static void
+leave_list(void)
+{
+    if (task.linked) {
+        lock_take(&nursery.lock);
+        law_queue_remove(&nursery.waiting, &task.family);
+        task.linked = false;
+        lock_give(&nursery.lock);
+    }
+}
+
 /* The task wants to wait, or to give way: from here on it is no longer this worker's. */
 static void
 leave_for(LawState state)
 {
+    if (state != LAW_STATE_READY && !task.linked) {
+        enter_list();
+    }
     turns += 1;
     store_u32(&written, turns, RELAXED);
     if (state == LAW_STATE_READY) {
@@ -144,7 +188,7 @@ runs(void)
     explore_require(load_u32(&written, RELAXED) == turns, "the task does not see what it wrote itself");
     for (; steps[at] != 0; at++) {
         char step = steps[at];
-        if (task_asked(&task)) {
+        if (task_cancelled(&task)) {
             stopped = true;
             return true;
         }
@@ -177,6 +221,7 @@ work(void)
             }
             explore_wait(&queue, ENTRIES_NONE, false);
         } else if (runs()) {
+            leave_list();
             task_word_end(&task, stopped ? LAW_OUTCOME_CANCELLED : LAW_OUTCOME_OK);
             explore_require(swap_u32(&queue, ENTRIES_CLOSED, ACQ_REL) == ENTRIES_NONE, "an entry of a task that has ended");
             for (unsigned i = 1; i < workers; i++) {
@@ -207,6 +252,9 @@ body(unsigned thread)
             (void)task_resume(&scheduler, NULL, &task, GENERATION);
         }
         break;
+    case 'N':
+        (void)nursery_cancel(&nursery, LAW_CANCEL_USER);
+        break;
     default:
         task_ask(&scheduler, NULL, &task, GENERATION);
         break;
@@ -218,7 +266,7 @@ finish(void)
 {
     explore_require(load_u32(&queue, RELAXED) == ENTRIES_CLOSED, "the task has not ended");
     explore_require(stopped || steps[at] == 0, "the task has ended too early");
-    explore_require(!stopped || strchr(others, 'C') != NULL, "it stopped, and nobody had asked");
+    explore_require(!stopped || strpbrk(others, "CN") != NULL, "it stopped, and nobody had asked");
     explore_require(task_state(&task) == LAW_STATE_DONE, "its word does not say so");
 }
 
@@ -255,11 +303,16 @@ test(bool long_form)
     check(1, "a", "C", 0);
     check(1, "h", "C", 0);
     check(2, "a", "C", 0);
+    check(1, "a", "N", 0);
+    check(1, "ya", "N", 0);
+    check(1, "h", "N", 0);
     check(1, "..", "P", 0);
     check(2, ".", "P", 0);
     if (long_form) {
         check(2, "aybya", "AB", 0);
         check(2, "yab", "AB", 0);
+        check(2, "ya", "N", 0);
+        check(1, "a", "AN", 0);
         check(1, "ya", "AC", 0);
         check(1, "a", "PC", 0);
         check(1, ".a", "PC", 0);
@@ -273,6 +326,7 @@ test(bool long_form)
     check(2, "aybyayb", "AB", runs_made);
     check(1, "ya", "AC", runs_made);
     check(1, "a", "PC", runs_made);
+    check(2, "ya.b", "AN", runs_made);
     check(2, ".a.yy.", "PA", runs_made);
     check(1, "h.yab.", "RBP", runs_made);
 }

@@ -108,19 +108,14 @@ engine_mutant(rest_relaxed task task.h
 # A recharge, a resumption and a request to stop do not end a hold.
 engine_mutant(hold_for_ever task task.h
   "(from_hold && held)" "(from_hold && !held)")
-# No second look after the rest; the look before the word says so; one of the two fences missing.
+# No second look after the first rest: a nursery was cancelled before the task was in its list, and nobody comes.
 engine_mutant(rest_without_look task loop.c
-  "if (!deaf && (request == generation || nursery_cancelled(nursery)))" "if (!deaf && nursery_cancelled(nursery))")
-engine_mutant(rest_without_fence task loop.c
-  "    fence_light(scheduler->idle.asymmetric);\n    uint32_t request" "    uint32_t request")
-engine_mutant(ask_without_fence task charge.c
-  "    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */\n" "")
+  "if (!deaf && (request == generation || nursery_cancelled(nursery)))" "if (!deaf && (request == generation || nursery == NULL))")
 engine_mutant(ask_without_wake task charge.c
   "    worker_wake(scheduler, worker, task, TO_CANCEL, true);\n" "    (void)worker;\n")
-engine_mutant(paused_without_look task loop.c
-  "} else if (state == LAW_STATE_PAUSED && request != generation + 1) {" "} else if (state == LAW_STATE_DONE) {")
-engine_mutant(resume_without_fence task pause.c
-  "    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */\n" "")
+# A nursery that is cancelled wakes nobody.
+engine_mutant(cancel_without_wake task nursery.c
+  "        worker_wake(scheduler, NULL, LAW_RECORD(link, Task, family), TO_CANCEL, true);\n" "")
 # A request to stop is taken back by one to stand still.
 engine_mutant(pause_over_stop task pause.c
   "if (!is_older && !(is_pause && request == generation))" "if (!is_older && is_pause && request != generation)")

@@ -1,26 +1,6 @@
 /* What the tests of the runtime share. Checks may be made by several threads; a task answers by its value instead: printing
  * does not fit on its stack.
- *
- * Which item of the conformance list is shown where (names as in the tests' comments):
- *   contexts, fibers, stacks        tests/native/fiber             deque, injector, parking   tests/native/engine
- *   TK, WK, WI, SI, SO, MW          test_scheduler, test_task      NU, NI, NC, NX             test_nursery
- *   BG                              tests/native/law, test_budget  TO                         test_token
- *   CH                              test_channel                   SF, select                 test_select
- * and of the faults that must not be here:
- *   1 foreign push          test_scheduler: outside      2 full queue          test_fault, test_load
- *   3, 4 lost, early wake   test_load: storm             5 freed too early     test_nursery: many_short (under ASan, TSan)
- *   6 state by CAS          test_task                    7 spawn against cancel test_nursery: spawn_against_cancel
- *   8, 9 failed start       test_fault                   10 cancel blocked     test_nursery: cancel_blocked, nested
- *   11 recharge, exhausted  test_budget                  12 stop drains        test_scheduler: stop_with_work
- *   13 yield to the back    test_scheduler: yield_fair   14 budgets bind       test_budget: costs
- *   15 no amplification     test_budget: nesting         16 cooperative cancel test_nursery: unwinds
- *   17 siblings             test_nursery: siblings       18 transitive         test_nursery: nested
- *   19 panic, overflow      test_scheduler: disasters    20 kinds and codes    test_nursery: results
- *   21 parking              tests/native/engine          22 policies           test_scheduler: policies
- *   23 machines, orders     tests/native/fiber, engine   24 more than 100      test_nursery: many_short
- *   25, 26 channels         test_channel                 27 select             test_select
- *   28 tokens               test_token                   29 nursery stack      test_nursery: stack_of_the_task
- *   30 widening             test_nursery: adapters       31 values             test_nursery: values
+ * Which test shows which item of the conformance list, and which fault, is in docs/internals/checklist.md.
  */
 #ifndef TESTS_NATIVE_RUNTIME_RT_H
 #define TESTS_NATIVE_RUNTIME_RT_H
