@@ -199,6 +199,38 @@ def test_without_the_library_it_says_so(lib, monkeypatch):
         native(lib.echo)
 
 
+def test_it_is_admitted_like_any_other(lib):
+    async def plus_one(x):
+        return x + 1
+
+    async def main():
+        async with nursery() as n:
+            first = n.spawn(native(lib.echo), 5)
+            second = n.spawn(native(lib.echo), first, priority=bursar.Priority.HIGH)
+            last = n.spawn(plus_one, second, after=[first])
+        return second.result, last.result
+
+    assert real(main) == (5, 6)
+
+
+def test_a_paused_task_takes_the_result_when_it_is_resumed(lib):
+    async def main():
+        with meeting() as (there, reader):
+            async with nursery() as n:
+                task = n.spawn(native(lib.deaf), there)
+                await bursar.wait_readable(reader)
+                assert await task.pause()
+                there.go = 1
+                while there.ended == 0:
+                    await bursar.checkpoint()
+                await settled()
+                state = task.state
+                task.resume()
+            return state, task.result
+
+    assert real(main) == (State.PAUSED, 5)
+
+
 # ---- how it ends
 
 
