@@ -13,7 +13,7 @@ struct Mailbox {
     LawQueue news;  /* guests there are letters about */
     uint64_t guests;
     int fd;
-    bool rung; /* Q2 */
+    bool rung; /* O2 */
 };
 
 struct Guest {
@@ -58,7 +58,7 @@ post(Mailbox *mailbox, Guest *guest)
     }
 }
 
-/* One letter about a guest, who is freed if it is the last one (Q1). Under the lock. */
+/* One letter about a guest, who is freed if it is the last one (O1). Under the lock. */
 static void
 tell(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
 {

@@ -8,9 +8,9 @@
  * A guest is a child of one nursery that the runtime opens for all of them: neither its failure nor its end concerns the
  * others. Its money is its lender's (engine/lender.h), in portions.
  *
- * Q1  a guest has one letter about its end, and it is the last one; when that is taken the guest is gone
- * Q2  the file is written to when the list becomes non-empty, and not again until it has been emptied
- * Q3  what can fail fails in guest_spawn: an ending needs no memory
+ * O1  a guest has one letter about its end, and it is the last one; when that is taken the guest is gone
+ * O2  the file is written to when the list becomes non-empty, and not again until it has been emptied
+ * O3  what can fail fails in guest_spawn: an ending needs no memory
  *
  * Rejected: a callback into the other scheduler. It would run on a worker's stack, wait for that scheduler's locks (CPython's
  * is held for milliseconds), and keep every other task of the worker waiting with it.

@@ -87,7 +87,7 @@ detach(Scheduler *scheduler, Task *task)
     if (own_purse) {
         Pool *ops = &task->purse->own[LAW_OPS];
         if (task->purse->of[LAW_OPS] == ops && ops->lender != NULL) {
-            lender_close(ops->lender); /* J3 */
+            lender_close(ops->lender); /* U3 */
         }
         purse_close(&scheduler->books, task->purse);
     }

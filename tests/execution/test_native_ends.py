@@ -37,7 +37,7 @@ class Child:
         source = PRELUDE + textwrap.dedent(program)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONFAULTHANDLER": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", source, str(built())],
+            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source, str(built())],  # of fork with threads
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

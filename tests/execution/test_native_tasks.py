@@ -199,6 +199,38 @@ def test_without_the_library_it_says_so(lib, monkeypatch):
         native(lib.echo)
 
 
+def test_it_is_admitted_like_any_other(lib):
+    async def plus_one(x):
+        return x + 1
+
+    async def main():
+        async with nursery() as n:
+            first = n.spawn(native(lib.echo), 5)
+            second = n.spawn(native(lib.echo), first, priority=bursar.Priority.HIGH)
+            last = n.spawn(plus_one, second, after=[first])
+        return second.result, last.result
+
+    assert real(main) == (5, 6)
+
+
+def test_a_paused_task_takes_the_result_when_it_is_resumed(lib):
+    async def main():
+        with meeting() as (there, reader):
+            async with nursery() as n:
+                task = n.spawn(native(lib.deaf), there)
+                await bursar.wait_readable(reader)
+                assert await task.pause()
+                there.go = 1
+                while there.ended == 0:
+                    await bursar.checkpoint()
+                await settled()
+                state = task.state
+                task.resume()
+            return state, task.result
+
+    assert real(main) == (State.PAUSED, 5)
+
+
 # ---- how it ends
 
 
@@ -540,11 +572,27 @@ def test_components_that_nobody_holds_for_must_be_granted(lib):
             with pytest.raises(bursar.NativeFailed):
                 await shared
             assert (granted.result, granted.spent.memory, calls.spent.syscalls) == (0, 100, 5 + 2)
-            return n.budget.memory, n.budget.syscalls
+            seen.append((n.budget.memory, n.budget.syscalls))
 
+    seen = []
     with pytest.raises(BaseExceptionGroup) as caught:
-        assert real(main) == (900, 100 - 5 - 2 * 3)
+        real(main)
+    assert seen == [(900, 100 - 5 - 2 * 3)]
     assert [error.code for error in caught.value.exceptions] == [-3]
+
+
+def test_one_that_cannot_be_started_costs_no_more_than_trying(lib):
+    async def main():
+        async with nursery(budget=Budget(ops=10_000), cancel_on_failure=False) as n:
+            task = n.spawn(native(lib.echo, stack=1 << 50), budget=Budget(ops=5000))
+            with pytest.raises(bursar.NativeUnavailable, match="echo was not started"):
+                await task
+            seen.append((10_000 - n.budget.ops, task.spent.ops))
+
+    seen = []
+    with pytest.raises(BaseExceptionGroup):
+        real(main)
+    assert seen == [(1 + 2, 2)]
 
 
 # ---- authority

@@ -127,3 +127,12 @@ def running() -> None:
     assert_type(runtime.fingerprint, str)
     assert_type(str(runtime.snapshot()), str)
     assert_type(runtime.statistics().spawned, int)
+
+
+async def native_code() -> None:
+    absolute = bursar.native(0x1234, name="absolute", stack=1 << 16)
+    assert_type(absolute, bursar.NativeFunction)
+    assert_type(await absolute(-1), int)
+    async with bursar.nursery() as n:
+        assert_type(n.spawn(absolute, b"bytes"), bursar.Task[int])
+        assert_type(n.spawn(absolute), bursar.Task[int])

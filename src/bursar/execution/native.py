@@ -49,8 +49,8 @@ PORTION: Final = {
     SYSCALLS: 64,
 }  # the first one out of a shared pool; each later one doubles
 UNLIMITED: Final = (UNITS_MAX,) * len(COMPONENTS)  # the engine counts what it spends all the same
-# What a letter is about: the kinds of janus_rt.h, those of execution.guests, and one of our own.
-DONE, FAILED, CANCELLED, PANICKED, BROKE, SHORT, LOST, PAY = 0, 1, 2, 3, 4, 16, 17, 18
+# What a letter is about: the kinds of janus_rt.h, those of execution.guests, and two of our own.
+DONE, FAILED, CANCELLED, PANICKED, BROKE, SHORT, LOST, PAY, REFUSED = 0, 1, 2, 3, 4, 16, 17, 18, 19
 PANICS: Final = {1: "it panicked with code {code}", 2: "it ran out of stack", 3: "it ran over its stack"}
 REFUSALS: Final = {
     -5: "the engine refused it: is the stack that it asks for too large?",
@@ -202,10 +202,11 @@ class Run(Request[Letter]):
             )
 
     def _begin(self, pump: Pump, task: Task) -> None:
-        error = pump.ask(task, "native", lambda: self._spawn(pump, task))
-        if error:
-            why = REFUSALS.get(error, f"the engine answered {error}")
-            raise NativeUnavailable(f"task {task.name!r}: {self.function.name} was not started: {why}")
+        """A function that cannot be started has ended at once: so what was paid for it comes back in the usual way."""
+        if pump.live:  # V3
+            error = self._spawn(pump, task)
+            if error and self.guest is not None:
+                self.guest.letter = (REFUSED, 0, error, (0,) * len(COMPONENTS))
         self._handed()
         self.lives = True
 
@@ -275,6 +276,9 @@ class Run(Request[Letter]):
                 raise NativePanic(f"native function {name} is gone: {how}{more}", task=name, code=code)
             case 4:
                 raise BudgetExceeded(f"native function {name} needed more than it was granted", task=name)
+            case 19:
+                why = REFUSALS.get(code, f"the engine answered {code}")
+                raise NativeUnavailable(f"native function {name} was not started: {why}")
             case _:
                 raise NativeUnavailable(f"native function {name} runs in the process that this one was forked from")
 

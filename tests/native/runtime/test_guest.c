@@ -1,4 +1,4 @@
-/* Guests: letters about every kind of end, money in portions, a family on borrowed money, cancelling, strays. J1–J3, Q1–Q3. */
+/* Guests: letters about every kind of end, money in portions, a family on borrowed money, cancelling, strays. U1–U3, O1–O3. */
 #include "rt.h"
 
 #include <poll.h>
@@ -100,7 +100,7 @@ ends(void)
     }
 }
 
-/* J1, J3: asks once, goes on, and what it has spent is exact. */
+/* U1, U3: asks once, goes on, and what it has spent is exact. */
 static void
 portions(void)
 {
@@ -130,7 +130,7 @@ refused(void)
     CHECK_EQUAL(letter.amounts[0], 100);
 }
 
-/* J2: ten children share what was lent, hold together, and all go on. */
+/* U2: ten children share what was lent, hold together, and all go on. */
 static void
 families(void)
 {
