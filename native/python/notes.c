@@ -106,7 +106,8 @@ int
 note_woken(Kernel *k, Task *task, uint64_t generation, LawNotice notice)
 {
     bool stale = notice == LAW_NOTICE_STALE;
-    uint64_t woken[] = {task->id, generation, notice}, late[] = {task->id, task->nursery->id, generation, notice};
+    uint64_t region = task->nursery != NULL ? task->nursery->id : 0; /* NULL: it ended unobserved, and let go of it (R4) */
+    uint64_t woken[] = {task->id, generation, notice}, late[] = {task->id, region, generation, notice};
     Note note = stale ? NOTE_STALE_WAKE : NOTE_WOKEN;
     if (pen_write(k, note, stale ? late : woken, NULL)) {
         return 0;

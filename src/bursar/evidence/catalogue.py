@@ -270,8 +270,9 @@ def _exhausted(kernel: Any, task: Task | None, detail: tuple[int, Cost]) -> Desc
 
 
 def _stale(kernel: Any, task: Task | None, detail: tuple[int, int]) -> Described:
-    """The task may be over, so its region is in the record."""
-    return (_id(task), task.nursery.id if task is not None else 0, *detail), ""
+    """The task may be over, so its region is in the record; 0 if it ended before anybody listened and let go of it."""
+    nursery = task.nursery if task is not None else None
+    return (_id(task), nursery.id if nursery is not None else 0, *detail), ""
 
 
 _kind(
