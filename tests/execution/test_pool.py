@@ -150,7 +150,7 @@ def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, 
         pool(main)
     error = alone(caught)
     assert isinstance(error, ThreadLost)
-    assert "lost its thread: SystemExit struck it" in str(error)
+    assert "lost its thread: SystemExit struck it outside the function" in str(error)
     assert isinstance(error.__cause__, SystemExit)
     assert pool.runtime.statistics().counters["workers_replaced"] == 1
 
@@ -173,6 +173,31 @@ def test_also_where_it_alternates_with_the_loop(monkeypatch):
         runtime.run(main)
     assert isinstance(alone(caught), ThreadLost)
     assert runtime.statistics().counters["workers_replaced"] == 1
+
+
+def test_a_thread_that_the_system_refuses_fails_the_task_and_nothing_else(go, monkeypatch):
+    plain, refused = threading.Thread.start, []
+
+    def start(self):
+        if not refused:
+            refused.append(self.name)
+            raise RuntimeError("can't start new thread")
+        plain(self)
+
+    def takes(checkpoint: Checkpoint):
+        return "done"
+
+    async def main():
+        async with nursery(cancel_on_failure=False) as n:
+            task = main.task = n.spawn(takes)
+            await task.wait()
+            assert await n.spawn(takes) == "done"
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(ExceptionGroup):
+        go(main)
+    assert refused == ["bursar worker 1"]
+    assert main.task.outcome.kind is OutcomeKind.FAILED
 
 
 # ---- the end

@@ -144,9 +144,9 @@ class Pool:
 
     def start(self, job: Job) -> None:
         """Have a job done."""
+        if len(self._jobs) >= len(self._workers):  # W1
+            self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
         self._jobs.add(job)
-        if len(self._jobs) > len(self._workers):  # W1
-            self._workers.append(Worker(self, len(self._workers) + 1))
         self._queue.append(job)
         self._send()
 
@@ -281,8 +281,12 @@ class Alternation(Pool):
             self.pump.post(f"turn {job.label}", partial(self._begin, job))
 
     def _begin(self, job: Job) -> None:
-        if not self.pump.over:
+        if self.pump.over:
+            return
+        try:
             self._await_turn(partial(super().start, job))
+        except RuntimeError as refused:  # the system has no thread for it
+            job.lost(refused)
 
     def _await_turn(self, hand_over: Callable[[], None]) -> None:
         """Let a thread work, and wait until it gives the turn back (W4)."""

@@ -114,8 +114,8 @@ class Job(Wait):
             self.line = Line(pump, task, self.label, pool, self._stands)
             self._args, keywords = arguments(place, args, Checkpoint(self.line))
             self._fn = partial(fn, **keywords) if keywords else fn
-        pump.sources += 1
         pool.start(self)
+        pump.sources += 1
 
     @property
     def label(self) -> str:
@@ -167,8 +167,8 @@ class Job(Wait):
 
     def lost(self, error: BaseException) -> None:
         """Its thread died around the function."""
-        told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__} struck it"
-        self._error = ThreadLost(f"{told} outside the function; run the task again")
+        told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
+        self._error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
         self._error.__cause__ = error
         self._left(-1)
 
