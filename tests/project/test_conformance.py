@@ -91,6 +91,26 @@ HOST_RULES = [
     *(f"fixture.{what}" for what in ("seed", "snapshot", "script", "fingerprint", "command")),
     *(f"gate.{n}" for n in range(1, 5)),
 ]
+PRIORITY_SECTIONS = {
+    1: 3,
+    2: 1,
+    3: 3,
+    4: 1,
+    5: 2,
+    6: 2,
+    7: 2,
+    8: 4,
+    9: 1,
+    10: 2,
+    11: 1,
+}  # section -> how many rows it needs
+DAG_RULES = [
+    *(f"submit.{n}" for n in range(1, 6)),
+    *(f"dispatch.{what}" for what in ("score", "ties")),
+    *(f"resources.{what}" for what in ("cpu", "soft", "escape")),
+    *(f"pause.{what}" for what in ("waiting", "running")),
+    *("aging", "reservation", "wakeup", "failure", "resume", "cancel", "threads", "fallback", "settings", "bench"),
+]
 FIXTURES = [
     "sched.browser.lane_precedence.cancel_timed_ready",
     "sched.browser.fairness.cancel_streak_bound",
@@ -129,7 +149,6 @@ CONTRADICTIONS = [
 ]
 # a room not yet built -> the places it owns
 ROOMS = {
-    "admission": ("admission/",),
     "compiler": ("compiler/",),
 }
 
@@ -274,6 +293,16 @@ def test_every_nursery_topic_has_its_rows(topic, count):
 @pytest.mark.parametrize("rule", HOST_RULES)
 def test_every_host_rule_has_a_row(rule):
     assert any(row.tag == f"HOST:{rule}" for row in rows())
+
+
+@pytest.mark.parametrize(("section", "count"), PRIORITY_SECTIONS.items())
+def test_every_section_of_the_priority_document_has_its_rows(section, count):
+    assert len([row for row in rows() if row.tag == f"PRIORITY:{section}"]) >= count
+
+
+@pytest.mark.parametrize("rule", DAG_RULES)
+def test_every_rule_of_the_resource_document_has_a_row(rule):
+    assert any(row.tag == f"DAG:{rule}" for row in rows())
 
 
 @pytest.mark.parametrize("name", [*FIXTURES, *EVENTS, *(f"field.{name}" for name in EVENT_FIELDS)])
