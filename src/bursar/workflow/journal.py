@@ -56,8 +56,12 @@ class Journal:
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path = path
         self._lock = lock
-        self._db = connect(path)
         self.session = 0
+        try:
+            self._db = connect(path)
+        except BaseException:
+            self._unlock()
+            raise
 
     # ---- opening
 
@@ -110,6 +114,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the file, with the log folded back into it. Idempotent."""
         self._db.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
