@@ -39,6 +39,7 @@ def test_a_file_that_is_no_database(path, chain):
     for attempt in (lambda: Journal.create(path, chain()), lambda: Journal.open(path)):
         with pytest.raises(JournalError, match="file is not a database"):
             attempt()
+        assert not is_running(path)  # a refused one holds no lock
 
 
 def test_a_journal_that_was_never_born_can_be_made(path, chain):

@@ -126,6 +126,16 @@ def test_commands_know_who_they_are(w, path):
     assert w.run(journal=path).results["a"] == "a 1 16"
 
 
+def test_a_workflow_runs_in_any_thread(w):
+    reports = []
+    w.task("a", shell="echo x", output="capture")
+    w.task("b", int)
+    thread = threading.Thread(target=lambda: reports.append(w.run()))
+    thread.start()
+    thread.join()
+    assert reports[0].results == {"a": "x", "b": 0}
+
+
 def test_a_workflow_runs_twice_without_a_journal(w):
     w.task("a", int)
     assert w.run().ok

@@ -65,7 +65,8 @@ def carry_out(
     **runtime: Any,
 ) -> NoReturn:
     """Run a workflow and end the command as it ended."""
-    from bursar.workflow.execute import Execution, open_journal
+    from bursar.workflow.execute import Execution
+    from bursar.workflow.journal import open_journal
 
     if workflow.file is not None:
         os.chdir(workflow.file.parent)  # paths in a workflow are those of its folder

@@ -55,9 +55,13 @@ CREATE UNIQUE INDEX runs_once ON attempt (task) WHERE ending IS NULL;
 def connect(path: Path) -> sqlite3.Connection:
     with plain_errors(path):
         db = sqlite3.connect(path, isolation_level=None)
-        db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-        db.execute("PRAGMA synchronous=NORMAL")
-        db.execute("PRAGMA foreign_keys=ON")
+        try:
+            db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+            db.execute("PRAGMA synchronous=NORMAL")  # the first that looks into the file
+            db.execute("PRAGMA foreign_keys=ON")
+        except BaseException:
+            db.close()
+            raise
         return db
 
 

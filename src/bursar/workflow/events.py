@@ -51,7 +51,15 @@ class StepRun:
     error: str = ""
     value: Any = None
     earlier: bool = False
-    reason: str = ""  # why it waits
-    progress: float = 0.0
     task: Task[Any] | None = None
     history: list[Waited] = field(default_factory=list[Waited])
+
+    @property
+    def reason(self) -> str:
+        """What it waits for at this moment, in the words of the gate; "" if it does not wait."""
+        return self.task.explain().reason if self.task is not None and self.state == "pending" else ""
+
+    @property
+    def progress(self) -> float:
+        """How far it says that it is, between 0 and 1."""
+        return (self.task.progress or 0.0) if self.task is not None and self.state == "running" else 0.0

@@ -41,10 +41,9 @@ from bursar.scope import timeout
 from bursar.signals import wait_signal
 from bursar.task import Task, current_task
 from bursar.workflow import process
-from bursar.workflow.database import is_unborn
 from bursar.workflow.events import Event, Listener, StepRun
 from bursar.workflow.graph import in_order
-from bursar.workflow.journal import REASONS_S, Journal, Waited
+from bursar.workflow.journal import REASONS_S, Journal, Waited, open_journal
 from bursar.workflow.leftovers import VARIABLE, end_leftovers
 from bursar.workflow.model import Command, Step, Workflow, is_async
 from bursar.workflow.plan import Plan
@@ -83,7 +82,7 @@ class Execution:
         self._key = ""
         self._noted: dict[str, str] = {}  # the reasons that are in the journal
         self._again = list(again)
-        self._looked = 0
+        self._asked = 0
         self._began = time.monotonic()
         self._over: float | None = None
         grace = max((step.grace for step in workflow.steps.values()), default=0.0)
@@ -178,7 +177,7 @@ class Execution:
         task = await current_task()
         run.history = _history(task, await clock())
         run.attempt = self._write(lambda journal: journal.started(name, run.history)) or run.attempt + 1
-        run.task, run.state, run.began, run.error, run.reason = task, "running", self.now(), "", ""
+        run.task, run.state, run.began, run.error = task, "running", self.now(), ""
         before = [self.steps[other] for other in run.step.after]
         ready = max((other.began + other.seconds for other in before if not other.earlier), default=0.0)
         run.waited = run.began - ready
@@ -256,7 +255,7 @@ class Execution:
         if self._broken is None:
             with contextlib.suppress(JournalError):  # the run stops anyway, and for that reason
                 self._write(lambda journal: getattr(journal, state)(name, error))
-        run.state, run.error, run.reason = state, error, ""
+        run.state, run.error = state, error
         self._tell(state, name, run.attempt, error, run.seconds)
 
     # ---- the others
@@ -266,8 +265,7 @@ class Execution:
         while True:
             began = self.now()
             self._settle()
-            self._look()
-            if began - noted >= REASONS_S:
+            if self.journal is not None and began - noted >= REASONS_S:
                 noted = began
                 self._note_reasons()
             self._let_listen(lambda listener: listener.tick(self))
@@ -284,31 +282,17 @@ class Execution:
                 state = "dropped" if outcome.kind is OutcomeKind.DROPPED else "cancelled"
                 self._ended(run, state, str(outcome.reason or outcome.error))
 
-    def _look(self) -> None:
-        """Ask those who run how far they are, and some of those who wait for their reasons."""
-        waiting: list[StepRun] = []
-        for run in self.steps.values():
-            if run.task is not None and run.state == "running":
-                run.progress = run.task.progress or 0.0
-            elif run.task is not None and run.state == "pending":
-                waiting.append(run)
-        some = max(1, EXPLAIN_STEPS // len(self.steps))
-        if len(waiting) > some:  # the next look asks the next ones
-            start = self._looked % len(waiting)
-            self._looked += some
-            waiting = (waiting + waiting)[start : start + some]
-        for run in waiting:
-            assert run.task is not None, "it was spawned"
-            run.reason = run.task.explain().reason
-
     def _note_reasons(self) -> None:
-        """J5."""
-        changed = [
-            (run.step.name, run.reason)
-            for run in self.steps.values()
-            if run.state == "pending" and run.reason and self._noted.get(run.step.name) != run.reason
-        ]
-        if changed and self.journal is not None:
+        """J5. Of very many who wait only some are asked; the next time the next ones."""
+        waiting = [run for run in self.steps.values() if run.state == "pending" and run.task is not None]
+        some = max(1, EXPLAIN_STEPS // len(self.steps))
+        if len(waiting) > some:
+            start = self._asked % len(waiting)
+            self._asked += some
+            waiting = (waiting + waiting)[start : start + some]
+        reasons = {run.step.name: run.reason for run in waiting}
+        changed = [(name, reason) for name, reason in reasons.items() if self._noted.get(name) != reason]
+        if changed:
             self._noted.update(changed)
             self._write(lambda journal: journal.waiting(changed))
 
@@ -403,11 +387,3 @@ def run_workflow(
         return Execution(workflow, listener=listener, **runtime).run()
     with open_journal(Path(journal), workflow, resume) as book:
         return Execution(workflow, journal=book, again=again, listener=listener, **runtime).run()
-
-
-def open_journal(path: Path, workflow: Workflow, resume: bool) -> Journal:
-    """The journal to write to: a new one, or, if that is wanted and there is one, the one that is there."""
-    workflow.load()  # nothing is left behind if it cannot be run
-    for step in workflow.steps.values():
-        step.digest()
-    return Journal.open(path) if resume and not is_unborn(path) else Journal.create(path, workflow)

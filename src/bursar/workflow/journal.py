@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bursar.errors import JournalError
-from bursar.workflow.database import connect, make_tables, plain_errors, require_journal, take_lock
+from bursar.workflow.database import connect, is_unborn, make_tables, plain_errors, require_journal, take_lock
 from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.values import Kept
@@ -56,8 +56,12 @@ class Journal:
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path = path
         self._lock = lock
-        self._db = connect(path)
         self.session = 0
+        try:
+            self._db = connect(path)
+        except BaseException:
+            self._unlock()
+            raise
 
     # ---- opening
 
@@ -110,6 +114,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the file, with the log folded back into it. Idempotent."""
         self._db.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -203,3 +210,11 @@ class Journal:
                 "UPDATE task SET reason = ?, reason_at = ? WHERE name = ?",
                 [(reason, at, name) for name, reason in reasons],
             )
+
+
+def open_journal(path: Path, workflow: Workflow, resume: bool) -> Journal:
+    """The journal to write to: a new one, or, if that is wanted and there is one, the one that is there."""
+    workflow.load()  # nothing is left behind if it cannot be run
+    for step in workflow.steps.values():
+        step.digest()
+    return Journal.open(path) if resume and not is_unborn(path) else Journal.create(path, workflow)
