@@ -27,6 +27,9 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity workflow/test_execute.py)
 ON_PYTHON += -k "not node and not test_kernels"
 
+# A file of tests is one worker's; there are as many workers as processors.
+AT_ONCE := -n auto --dist loadfile
+
 .PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-browser lint clean
 
 demo: $(INSTALLED)
@@ -38,9 +41,9 @@ browser: $(INSTALLED) $(PYODIDE)
 # Without npm the tests that need it are skipped, unless BURSAR_REQUIRE_BROWSER forbids it.
 test: lint
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory browser-kit
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(AT_ONCE)
 	@! $(BIN)/python -c 'import sys, bursar.kernel; sys.exit(not bursar.kernel.NATIVE)' || \
-	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(ON_PYTHON))
+	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(AT_ONCE) $(ON_PYTHON))
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py --quick
 
 test-browser: $(INSTALLED_BROWSER) $(PYODIDE)

@@ -120,9 +120,9 @@ def test_an_illegal_move_is_a_bug_of_ours_and_one_of_our_errors():
 
 
 def assignments_to_state(path: Path) -> set[tuple[str, str]]:
-    """(file, function) of every assignment to an attribute `state`, constructors and the pump's own state apart."""
+    """(file, function) of every assignment to an attribute `state`, constructors and the pump's own state and the journal of workflows apart."""
     found = set()
-    if path.name == "pump.py":
+    if path.name == "pump.py" or path.parent.name == "workflow":  # whose tasks are records of a journal
         return found
     functions = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)]
     for function in functions:
