@@ -100,13 +100,6 @@ request_send(PyObject *self, PyObject *sent, PyObject **result)
     return PYGEN_RETURN;
 }
 
-static PyObject *
-request_next(PyObject *self)
-{
-    ((Request *)self)->awaited = true;
-    return Py_NewRef(self);
-}
-
 /* Raise StopIteration with a value, which is given away. */
 void
 raise_stop(PyObject *value)
@@ -152,12 +145,28 @@ thrown_of(PyObject *const *args, Py_ssize_t n)
 static PyObject *
 request_py_send(PyObject *self, PyObject *sent)
 {
-    PyObject *result;
-    if (request_send(self, sent, &result) == PYGEN_NEXT) {
-        return result;
+    PyObject *result = NULL;
+    PySendResult status = request_send(self, sent, &result);
+    if (status == PYGEN_RETURN) {
+        raise_stop(result);
     }
-    raise_stop(result);
-    return NULL;
+    return status == PYGEN_NEXT ? result : NULL;
+}
+
+/* From 3.12 on an `await` steps what is no coroutine by this. NULL without an exception is an end with None. */
+static PyObject *
+request_next(PyObject *self)
+{
+    PyObject *result = NULL;
+    PySendResult status = request_send(self, Py_None, &result);
+    if (status == PYGEN_RETURN && result == Py_None) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    if (status == PYGEN_RETURN) {
+        raise_stop(result);
+    }
+    return status == PYGEN_NEXT ? result : NULL;
 }
 
 /* ---- the table, as Python sees it */
