@@ -23,6 +23,11 @@ typedef struct {
     uint32_t callbacks;    /* that it is in */
 } ThreadState;
 
+/* Beside a thread's own data rather than wherever the loader finds room: an address, not a call. glibc keeps some bytes there
+ * for libraries that are loaded late; others may not. */
+#if defined(__GLIBC__) && defined(__GNUC__)
+__attribute__((tls_model("initial-exec")))
+#endif
 static _Thread_local ThreadState thread_state;
 
 /* Z1. The empty statement with a side effect keeps calls from being merged. */

@@ -8,9 +8,9 @@
 
 /* The task runs from here on. */
 static inline void
-begin(Worker *worker, Task *task, bool fresh)
+begin(Worker *worker, Task *task)
 {
-    task_dispatched(task, fresh);
+    task_dispatched(task);
     worker->current = task;
     task->ticks_left = task->ticks_drawn = 0; /* a new turn */
     count_one(&worker->statistics.dispatched);
@@ -96,18 +96,18 @@ worker_loop(struct runner *runner)
             scheduler_grow_again(worker->scheduler);
         }
         if (task->fiber.state == FIBER_SUSPENDED) {
-            begin(worker, task, false);
+            begin(worker, task);
             runner_resume(runner, &task->fiber);
         }
         if (__builtin_expect(runner_must_hop(runner, &task->fiber), 0) && !task_cancelled(task)) {
             host->pending = task;
             runner_hop(runner, task->fiber.class); /* returns only if there is no such stack */
             host->pending = NULL;
-            begin(worker, task, true);
+            begin(worker, task);
             end_unstarted(worker, task, END_FAILED, ENGINE_MEMORY);
             continue;
         }
-        begin(worker, task, true);
+        begin(worker, task);
         if (__builtin_expect(task_cancelled(task), 0)) {
             end_unstarted(worker, task, END_CANCELLED, 0);
             continue;
@@ -128,7 +128,6 @@ after_yield(void *arg)
 {
     Task *task = arg;
     Worker *worker = task_worker(task);
-    task_requeued(task);
     worker_submit(worker->scheduler, worker, task, TO_READY);
 }
 
@@ -189,7 +188,7 @@ leave(Task *self, Task *next, runner_after after)
         runner_park(&self->fiber, after, self);
         return;
     }
-    begin(worker, next, false);
+    begin(worker, next);
     runner_switch(&self->fiber, &next->fiber, after, self);
 }
 

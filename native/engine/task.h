@@ -2,21 +2,28 @@
  *
  *     word = generation << 16 | state << 8 | wake          law/state.h, law/wake.h
  *
+ *     RUNNING ──rests──► BLOCKED, EXHAUSTED or PAUSED ──notified──► RUNNING ──► … ──► DONE
+ *        └ notified: RUNNING_WOKEN, and the next rest is none
+ *
  * Everybody who wakes a task changes that word by compare-and-swap with the law's own function on a copy. A wake while the
  * task runs is noted in it, and the task, when it wants to block, finds the note: so there is no moment in which a wake is
  * lost, and none in which a task is woken before its registers are saved (the word says blocked only after that, R4 of
  * native/fiber).
  *
+ * The word does not tell a task in a queue from one that runs: whoever wakes it would do the same. READY and RUNNING are one
+ * step of the law here, and so a dispatch and a yield do not write the word at all.
+ *
  * E1  the word changes by the functions below only, and every change of state is in the table of law/state.h
- * E2  whoever turns a word to QUEUED puts the task into exactly one queue; nobody else does
+ * E2  whoever turns a word to RUNNING puts the task into exactly one queue; nobody else does, but the task itself (yield)
  * E3  a wake is a hint: every wait is a loop that looks at its condition again. So a wake that comes late, even for
  *     another task in the same record, costs a turn and nothing else
- * E4  what a waker wrote before its wake, the task sees after its next dispatch: every wake and every dispatch of a task
- *     that has run before is a read-modify-write of the word
+ * E4  what a waker wrote before its wake, the task sees before its next rest is one: every wake and every rest is a
+ *     read-modify-write of the word, and who takes a task out of a queue has seen what its waker wrote
  * E5  the record is 256 bytes at most, and has no stack until it runs
  *
  * Rejected: a lock per task (two more read-modify-writes per turn); a boolean "blocked" that is set before the registers
- * are saved; freeing records (late wakes would need to be waited for).
+ * are saved; freeing records (late wakes would need to be waited for); a state "queued" between woken and running (two
+ * more read-modify-writes per turn, to merge wakes that a note merges as well).
  */
 #ifndef ENGINE_TASK_H
 #define ENGINE_TASK_H
@@ -120,41 +127,32 @@ task_state(const Task *task)
     return task_word_state(load_u64(&task->word, RELAXED));
 }
 
-/* A new task is QUEUED from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
+/* A new task is on its way from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
 static inline void
 task_word_begin(Task *task)
 {
     uint64_t generation = (load_u64(&task->word, RELAXED) >> 16) + 1;
-    store_u64(&task->word, TASK_WORD(generation, LAW_STATE_READY, LAW_WAKE_QUEUED), RELAXED);
+    store_u64(&task->word, TASK_WORD(generation, LAW_STATE_RUNNING, LAW_WAKE_RUNNING), RELAXED);
 }
 
 /* It was taken from its queue and runs. */
 static inline void
-task_dispatched(Task *task, bool fresh)
+task_dispatched(const Task *task)
 {
-    uint64_t word = load_u64(&task->word, RELAXED), generation = word >> 16;
-    uint8_t wake = (uint8_t)word;
-    LAW_RULE(wake == LAW_WAKE_QUEUED && law_may_move(task_word_state(word), LAW_STATE_RUNNING), "E1");
-    law_begin_poll(&wake, &generation);
-    uint64_t runs = TASK_WORD(generation, LAW_STATE_RUNNING, wake);
-    if (fresh) {
-        store_u64(&task->word, runs, RELAXED); /* it has waited for nothing yet */
-    } else {
-        swap_u64(&task->word, runs, ACQ_REL); /* E4; a merged wake may have rewritten the same value meanwhile */
-    }
+    LAW_RULE(task_state(task) == LAW_STATE_RUNNING, "E1");
 }
 
-/* It runs and goes to the back of a queue, which the caller puts it into. */
-static inline void
-task_requeued(Task *task)
+/* The law's two steps from a wait to a turn: it is queued, and the entry is taken. */
+static inline uint64_t
+task_word_woken(uint64_t word, uint8_t wake)
 {
-    uint64_t word = load_u64(&task->word, RELAXED);
-    LAW_RULE(law_may_move(task_word_state(word), LAW_STATE_READY), "E1");
-    swap_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_READY, LAW_WAKE_QUEUED), ACQ_REL); /* E4, also for a note */
+    uint64_t generation = word >> 16;
+    law_begin_poll(&wake, &generation);
+    return TASK_WORD(generation, LAW_STATE_RUNNING, wake);
 }
 
 /* It runs, its registers are saved, and it is to wait in `state` (BLOCKED, EXHAUSTED or PAUSED). True: somebody has woken it
- * already, it is READY and QUEUED, and the caller puts it into a queue. False: it is no longer the caller's. */
+ * already, and the caller puts it into a queue. False: it is no longer the caller's. */
 static inline bool
 task_rests(Task *task, LawState state)
 {
@@ -162,9 +160,8 @@ task_rests(Task *task, LawState state)
     for (;;) {
         uint8_t wake = (uint8_t)word;
         bool woken = law_end_poll(&wake);
-        LawState to = woken ? LAW_STATE_READY : state;
-        LAW_RULE(law_may_move(task_word_state(word), to), "E1");
-        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) {
+        LAW_RULE(law_may_move(task_word_state(word), state), "E1");
+        if (cas_u64(&task->word, &word, woken ? task_word_woken(word, wake) : TASK_WORD(word >> 16, state, wake), ACQ_REL)) {
             return woken;
         }
     }
@@ -179,18 +176,19 @@ task_notified(Task *task, bool from_hold)
     uint64_t word = load_u64(&task->word, RELAXED);
     for (;;) {
         uint8_t wake = (uint8_t)word;
-        LawState state = task_word_state(word), to = state;
+        LawState state = task_word_state(word);
         bool held = state == LAW_STATE_EXHAUSTED || state == LAW_STATE_PAUSED;
         bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
         LawNotice notice = law_notify(&wake, word >> 16, word >> 16, waits);
         if (notice == LAW_NOTICE_STALE) {
             return false;
         }
+        uint64_t to = TASK_WORD(word >> 16, state, wake);
         if (notice == LAW_NOTICE_ENQUEUE) {
             LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
-            to = LAW_STATE_READY;
+            to = task_word_woken(word, wake);
         }
-        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) { /* E4: also if nothing changes */
+        if (cas_u64(&task->word, &word, to, ACQ_REL)) { /* E4: also if nothing changes */
             return notice == LAW_NOTICE_ENQUEUE;
         }
     }
