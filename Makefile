@@ -9,6 +9,7 @@
 #   make test-native    the tests in C: their long forms, under every sanitizer, by clang, and for AArch64 by emulation
 #   make test-all       like test, and the slow tests, on every CPython found on this machine, and the two above
 #   make bench          measure the workloads of benchmarks/ beside their peers
+#   make bench-native   measure the native engine beside Go, oneTBB and Boost, as far as they are installed
 #   make bench-browser  measure the browser host, under node and in headless Chromium
 #   make lint           linters and types only
 #   make clean          remove all that these targets made
@@ -27,7 +28,8 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity workflow/test_execute.py)
 ON_PYTHON += -k "not node and not test_kernels"
 
-.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-browser lint clean
+.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-native bench-browser
+.PHONY: lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -57,6 +59,9 @@ test-all: test test-sanitized test-native
 
 bench: $(INSTALLED_BENCH)
 	$(BIN)/python -m benchmarks
+
+bench-native: $(INSTALLED)
+	$(BIN)/python -m benchmarks.native
 
 bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 	$(BIN)/python -m benchmarks.browser
