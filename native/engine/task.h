@@ -19,7 +19,7 @@
  *     another task in the same record, costs a turn and nothing else
  * E4  what a waker wrote before its wake, the task sees before its next rest is one: every wake and every rest is a
  *     read-modify-write of the word, and who takes a task out of a queue has seen what its waker wrote
- * E5  the record is 256 bytes at most, and has no stack until it runs
+ * E5  the record is TASK_BYTES at most, and has no stack until it runs
  *
  * Rejected: a lock per task (two more read-modify-writes per turn); a boolean "blocked" that is set before the registers
  * are saved; freeing records (late wakes would need to be waited for); a state "queued" between woken and running (two
@@ -82,7 +82,23 @@ typedef struct {
 /* Called once, when the task has ended, on a worker's stack: it must be short, and must not wait. */
 typedef void (*TaskDone)(void *arg, const Ending *ending);
 
-/* What every task uses comes first, so that one which never waits touches three cache lines. */
+/* What is noted about a task, a byte each; all of them are looked at at once when it ends (`all`). */
+typedef union {
+    struct {
+        bool linked;    /* in its nursery's list */
+        bool told;      /* has been answered ENGINE_CANCELLED */
+        bool exceeded;  /* has been answered ENGINE_BUDGET */
+        bool cut_off;
+        bool own_purse;
+        bool listens; /* somebody wants to know its end: value_out, done */
+        uint8_t kind; /* EndKind, once it ended; END_OK is 0 */
+    };
+    uint64_t all;
+} TaskMarks;
+
+#define TASK_BYTES 224 /* with its place in a queue it is less than 256 (E5) */
+
+/* What every task uses comes first: one which never waits touches little more. */
 typedef struct Task {
     SlabHead head;
     struct fiber fiber;
@@ -90,28 +106,35 @@ typedef struct Task {
     struct Nursery *nursery; /* whose child it is */
     struct Nursery *opened;  /* the innermost nursery that it has opened */
     struct Purse *purse;     /* what it pays from: its own, or its nursery's */
-    uint64_t id;
     int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
-    int64_t ticks_drawn;
-    int64_t *value_out; /* where the value goes in the end, or NULL */
+    TaskMarks marks;
+    union {
+        int64_t ticks_drawn; /* while it runs: for this turn */
+        InjectLink inject;   /* while it is in an injector */
+    };
+    uint32_t number;  /* in its nursery: see task_id */
+    bool above;       /* it was called above the frames of its nursery's owner (help.c) */
+    bool has_awaited;
+    atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
+    atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
+    uint32_t requests_seen; /* of those who stand above others: as far as requests to stop were looked at */
+    uint32_t cleanup_left;  /* once it was refused something */
+    LawLink family;     /* in its nursery's list, from its first wait to its end */
+    int64_t *value_out; /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
     TaskDone done;
-    uint32_t cleanup_left;
-    atomic_u32 cancel; /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
-    bool linked;       /* in its nursery's list */
-    bool told;         /* has been answered ENGINE_CANCELLED */
-    bool exceeded;     /* has been answered ENGINE_BUDGET */
-    bool cut_off;
-    bool own_purse;
-    uint8_t kind;      /* EndKind, once it ended */
-    InjectLink inject; /* while it is in an injector */
-    LawLink family;    /* in its nursery's list, from its first wait to its end */
-    int64_t (*entry)(void *arg); /* this and the next: for adapters */
-    void *arg;
     void *done_arg;
-    Ending awaited; /* what the last nursery that it has awaited came to */
+    union {
+        struct { /* for adapters; read before anything else is done */
+            int64_t (*entry)(void *arg);
+            void *arg;
+        };
+        Ending awaited; /* what the last nursery that it has awaited came to, if it `has_awaited` */
+    };
 } Task;
 
-_Static_assert(sizeof(Task) <= 256, "E5");
+#ifndef BURSAR_EXPLORE /* its cells are larger */
+_Static_assert(sizeof(Task) <= TASK_BYTES, "E5");
+#endif
 
 #define TASK_WORD(generation, state, wake) ((uint64_t)(generation) << 16 | (uint64_t)(state) << 8 | (uint64_t)(wake))
 

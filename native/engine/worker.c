@@ -194,7 +194,7 @@ decide_logically(Worker *worker)
         law_streaks_after(lane, &worker->cancel_streak, &worker->timed_streak);
         /* The number of the decision takes the place of the poll's: that one is the record's, and which record a task got
          * is no part of the program. */
-        scheduler->logical.chain = law_link(scheduler->logical.chain, task->id, task->nursery->id, (uint64_t)lane,
+        scheduler->logical.chain = law_link(scheduler->logical.chain, task_id(task), task->nursery->id, (uint64_t)lane,
                                             worker->id, streak, limit, scheduler->logical.decisions);
         scheduler->logical.decisions += 1;
     }

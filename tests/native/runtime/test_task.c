@@ -143,7 +143,7 @@ locks(void)
 int
 main(void)
 {
-    CHECK(sizeof(Task) <= 256);
+    CHECK(sizeof(Task) <= 224);
     states();
     wakes_against_rests();
     slabs();
