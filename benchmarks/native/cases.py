@@ -50,6 +50,8 @@ class Goal:
         if self.peer is None:
             return f"at most {self.limit:g}"
         named = TITLES[self.peer]
+        if self.times < 1:
+            return f"at most {1 / self.times:g} times {named}"
         return f"no more than {named}" if self.times == 1 else f"{self.times:g} times below {named}"
 
 
