@@ -9,6 +9,7 @@
 #   make test-native    the tests in C: their long forms, under every sanitizer, by clang, and for AArch64 by emulation
 #   make test-all       like test, and the slow tests, on every CPython found on this machine, and the two above
 #   make bench          measure the workloads of benchmarks/ beside their peers
+#   make bench-native   measure the native engine beside Go, oneTBB and Boost, as far as they are installed
 #   make bench-browser  measure the browser host, under node and in headless Chromium
 #   make lint           linters and types only
 #   make clean          remove all that these targets made
@@ -30,7 +31,7 @@ ON_PYTHON += -k "not node and not test_kernels"
 # A file of tests is one worker's; there are as many workers as processors.
 AT_ONCE := -n auto --dist loadfile
 
-.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-browser lint clean
+.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-native bench-browser
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -60,6 +61,9 @@ test-all: test test-sanitized test-native
 
 bench: $(INSTALLED_BENCH)
 	$(BIN)/python -m benchmarks
+
+bench-native: $(INSTALLED)
+	$(BIN)/python -m benchmarks.native
 
 bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 	$(BIN)/python -m benchmarks.browser

@@ -39,6 +39,9 @@ typedef struct {
 Visit visit_begin(void);
 void visit_end(const Visit *visit);
 
+/* The task that runs here, or NULL on a thread outside. It needs no visit: it is waited for (Z3). */
+Task *visit_task(void);
+
 /* The same, and starts the runtime if it is not up. */
 Visit visit_begin_or_start(void);
 
@@ -46,7 +49,9 @@ Visit visit_begin_or_start(void);
 void *handle_of(HandleKind kind, const SlabHead *head);
 void *handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation);
 
-/* The same from index | generation << 32. */
+Channel *handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation);
+
+/* A handle from index | generation << 32. */
 void *handle_from(HandleKind kind, uint64_t place);
 
 /* Handles carry 24 bits of the generation; records have 32. */

@@ -7,8 +7,8 @@
 /* The list of nurseries that the caller has opened, innermost first. The pointer is good until the caller waits. */
 Nursery **current_opened(const Visit *visit);
 
-/* The last ending that the caller has awaited; a task's own is kept by the engine. */
-void note_awaited(const Visit *visit, const Ending *ending);
+/* The last ending that the caller has awaited; it is noted for threads outside, a task's own is kept by the engine. */
+void note_awaited(const Ending *ending);
 Ending last_awaited(const Visit *visit);
 
 /* A callback is about to be called, or was: on a thread outside no shutdown is possible in it, which would wait for this very

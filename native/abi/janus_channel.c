@@ -19,7 +19,7 @@ janus_channel_destroy(void *handle)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel = handle_find_channel(&visit, handle, &generation);
     int error = channel == NULL ? JANUS_INVALID : channel_destroy(visit.worker, channel, generation);
     visit_end(&visit);
     return error;
@@ -30,7 +30,7 @@ janus_channel_close(void *handle)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel = handle_find_channel(&visit, handle, &generation);
     int error = channel == NULL ? JANUS_INVALID : channel_close(visit.worker, channel, generation);
     visit_end(&visit);
     return error;
@@ -41,7 +41,7 @@ send(void *handle, const void *item, bool wait)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    Channel *channel = item == NULL ? NULL : handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel = item == NULL ? NULL : handle_find_channel(&visit, handle, &generation);
     int error = channel == NULL ? JANUS_INVALID : channel_send(channel, generation, visit.task, item, wait);
     visit_end(&visit);
     return error;
@@ -52,7 +52,7 @@ receive(void *handle, void *item, bool wait)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    Channel *channel = item == NULL ? NULL : handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel = item == NULL ? NULL : handle_find_channel(&visit, handle, &generation);
     int error = channel == NULL ? JANUS_INVALID : channel_receive(channel, generation, visit.task, item, wait);
     visit_end(&visit);
     return error;
@@ -144,7 +144,7 @@ look(void *handle, bool *closed, uint32_t *count)
     uint32_t generation;
     *closed = true;
     *count = 0;
-    Channel *channel = handle_find(&visit, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel = handle_find_channel(&visit, handle, &generation);
     if (channel != NULL) {
         (void)channel_look(channel, generation, closed, count);
     }

@@ -41,7 +41,13 @@ janus_nursery_open(const janus_nursery_options *options)
 void *
 janus_nursery_create(void)
 {
-    return janus_nursery_open(NULL);
+    int error;
+    Task *self = visit_task();
+    if (self == NULL) {
+        return janus_nursery_open(NULL);
+    }
+    Nursery *nursery = nursery_open(task_worker(self)->scheduler, self, NULL, &error); /* the usual case */
+    return nursery != NULL ? handle_of(HANDLE_NURSERY, &nursery->head) : NULL;
 }
 
 /* ---- spawning */
@@ -83,7 +89,11 @@ spawn_current(janus_task_fn fn, void *arg, int64_t (*through)(void *task))
 int
 janus_nursery_spawn(janus_task_fn fn, void *arg)
 {
-    return spawn_current(fn, arg, NULL);
+    Task *self = visit_task();
+    if (self == NULL || self->opened == NULL) {
+        return spawn_current(fn, arg, NULL);
+    }
+    return nursery_spawn_plain(self->opened, self, fn, arg) == ENGINE_OK ? 0 : -1; /* the usual case */
 }
 
 int
@@ -163,32 +173,35 @@ code_of(const Ending *ending)
     }
 }
 
-/* Await a nursery of the caller's own, and take it off its list. */
+/* Await a nursery that a thread outside has opened, and take it off its list. */
 static int64_t
-await_own(const Visit *visit, Nursery *nursery)
+await_outside(const Visit *visit, Nursery *nursery, void (*await)(Nursery *nursery, Task *caller, Ending *ending))
 {
-    Ending ending = nursery_await(nursery, visit->task); /* a task's list is the engine's affair */
-    if (visit->task == NULL) {
-        Nursery **link = current_opened(visit);
-        while (*link != nursery) {
-            link = &(*link)->outer;
-        }
-        *link = nursery->outer;
+    Ending ending;
+    Nursery **link = current_opened(visit);
+    while (*link != nursery) {
+        link = &(*link)->outer;
     }
-    note_awaited(visit, &ending);
+    *link = nursery->outer;
+    await(nursery, NULL, &ending);
+    note_awaited(&ending);
     return code_of(&ending);
 }
 
 int64_t
 janus_nursery_await_all(void)
 {
+    Task *self = visit_task();
+    if (self != NULL) { /* a task's list is the engine's affair */
+        if (self->opened == NULL) {
+            return JANUS_PENDING;
+        }
+        nursery_await_and_free(self->opened, self, &self->awaited);
+        return code_of(&self->awaited);
+    }
     Visit visit = visit_begin();
     Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
-    int64_t code = JANUS_PENDING;
-    if (nursery != NULL) {
-        code = await_own(&visit, nursery);
-        nursery_free(nursery, visit.task != NULL ? task_worker(visit.task) : NULL);
-    }
+    int64_t code = nursery != NULL ? await_outside(&visit, nursery, nursery_await_and_free) : JANUS_PENDING;
     visit_end(&visit);
     return code;
 }
@@ -212,7 +225,12 @@ janus_nursery_await(void *handle)
     Nursery *nursery = handle_find(&visit, HANDLE_NURSERY, handle, &generation);
     int64_t code = JANUS_INVALID;
     if (nursery != NULL && is_own(&visit, nursery)) {
-        code = await_own(&visit, nursery);
+        if (visit.task != NULL) {
+            nursery_await(nursery, visit.task, &visit.task->awaited);
+            code = code_of(&visit.task->awaited);
+        } else {
+            code = await_outside(&visit, nursery, nursery_await);
+        }
     }
     visit_end(&visit);
     return code;
@@ -251,7 +269,7 @@ janus_nursery_task_count(void)
     Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
     int64_t count = 0;
     if (nursery != NULL) {
-        count = load_i64(&nursery->live, RELAXED) - NURSERY_BIAS + (int64_t)nursery->spawned;
+        count = load_i64(&nursery->live, RELAXED) - NURSERY_BIAS + (int64_t)(nursery->spawned - nursery->ended);
     }
     visit_end(&visit);
     return count > INT32_MAX ? INT32_MAX : (int32_t)count;

@@ -23,6 +23,11 @@ typedef struct {
     uint32_t callbacks;    /* that it is in */
 } ThreadState;
 
+/* Beside a thread's own data rather than wherever the loader finds room: an address, not a call. glibc keeps some bytes there
+ * for libraries that are loaded late; others may not. */
+#if defined(__GLIBC__) && defined(__GNUC__)
+__attribute__((tls_model("initial-exec")))
+#endif
 static _Thread_local ThreadState thread_state;
 
 /* Z1. The empty statement with a side effect keeps calls from being merged. */
@@ -42,19 +47,27 @@ thread_hook(void *context, struct runner *runner)
 
 /* ---- visits and handles */
 
+__attribute__((noinline)) Task *
+visit_task(void)
+{
+    __asm__ __volatile__(""); /* Z1 */
+    struct runner *runner = thread_state.runner;
+    Worker *worker = runner != NULL ? runner->worker : NULL;
+    Task *task = worker != NULL ? worker->current : NULL;
+    if (task != NULL) {
+        task_need_stack(task); /* before any lock is taken: what overflows later would keep it */
+    }
+    return task;
+}
+
 Visit
 visit_begin(void)
 {
-    Visit visit = {0};
-    struct runner *runner = this_thread()->runner;
-    Worker *worker = runner != NULL ? runner->worker : NULL;
-    if (worker != NULL && worker->current != NULL) {
-        task_need_stack(worker->current); /* before any lock is taken: what overflows later would keep it */
-        visit.runtime = &the_runtime;
-        visit.task = worker->current;
-        visit.worker = worker;
-        return visit;
+    Task *task = visit_task();
+    if (task != NULL) {
+        return (Visit){.runtime = &the_runtime, .task = task, .worker = task_worker(task)};
     }
+    Visit visit = {0};
     lock_take(&gate);
     if (state == UP && scheduler_enter(&the_runtime.scheduler)) {
         visit.runtime = &the_runtime;
@@ -112,8 +125,8 @@ slab_of(Runtime *runtime, HandleKind kind)
     }
 }
 
-void *
-handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
+static SANITIZE_INLINE void *
+find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
 {
     uint64_t word = (uint64_t)(uintptr_t)handle;
     if (visit->runtime == NULL || (word >> 56 & 15) != (uint64_t)kind || word >> 60 != (epoch & 15)) {
@@ -127,6 +140,18 @@ handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *g
     }
     *generation = found;
     return head;
+}
+
+void *
+handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
+{
+    return find(visit, kind, handle, generation);
+}
+
+Channel *
+handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation)
+{
+    return find(visit, HANDLE_CHANNEL, handle, generation); /* the same, hot */
 }
 
 /* ---- the runtime */
@@ -290,20 +315,18 @@ current_opened(const Visit *visit)
 }
 
 void
-note_awaited(const Visit *visit, const Ending *ending)
+note_awaited(const Ending *ending)
 {
-    if (visit->task == NULL) {
-        ThreadState *thread = this_thread();
-        thread->awaited = *ending;
-        thread->has_awaited = true;
-    }
+    ThreadState *thread = this_thread();
+    thread->awaited = *ending;
+    thread->has_awaited = true;
 }
 
 Ending
 last_awaited(const Visit *visit)
 {
     if (visit->task != NULL) {
-        return visit->task->awaited;
+        return visit->task->has_awaited ? visit->task->awaited : (Ending){.kind = END_NONE};
     }
     ThreadState *thread = this_thread();
     return thread->has_awaited ? thread->awaited : (Ending){.kind = END_NONE};

@@ -5,27 +5,19 @@
 #include "engine/charge.h"
 #include "include/janus_interop.h"
 
-/* ---- the running task. A task needs no visit: it is waited for (Z3). */
-
-static Task *
-running(void)
-{
-    Visit visit = visit_begin();
-    visit_end(&visit);
-    return visit.task;
-}
+/* ---- the running task */
 
 bool
 janus_cancelled(void)
 {
-    Task *self = running();
-    return self != NULL && task_cancelled(self);
+    Task *self = visit_task();
+    return self != NULL && task_must_stop(self);
 }
 
 int
 janus_yield(void)
 {
-    Task *self = running();
+    Task *self = visit_task();
     if (self == NULL) {
         return JANUS_INVALID;
     }
@@ -36,7 +28,7 @@ janus_yield(void)
 int
 janus_sleep_ns(int64_t nanoseconds)
 {
-    Task *self = running();
+    Task *self = visit_task();
     if (self == NULL) {
         return JANUS_INVALID;
     }
@@ -48,7 +40,7 @@ janus_sleep_ns(int64_t nanoseconds)
 int
 janus_charge(const janus_budget *amount)
 {
-    Task *self = running();
+    Task *self = visit_task();
     if (self == NULL || amount == NULL) {
         return JANUS_INVALID;
     }
@@ -65,7 +57,7 @@ janus_charge(const janus_budget *amount)
 int
 janus_panic(int32_t code)
 {
-    if (running() == NULL) {
+    if (visit_task() == NULL) {
         return JANUS_INVALID;
     }
     (void)fiber_panic(code);
@@ -75,14 +67,14 @@ janus_panic(int32_t code)
 uint64_t
 janus_task_id(void)
 {
-    Task *self = running();
-    return self != NULL ? self->id : 0;
+    Task *self = visit_task();
+    return self != NULL ? task_id(self) : 0;
 }
 
 const char *
 janus_task_name(void)
 {
-    Task *self = running();
+    Task *self = visit_task();
     return self != NULL ? self->fiber.name : NULL;
 }
 
@@ -135,8 +127,16 @@ janus_budget_get_current(void)
     if (visit.runtime != NULL) {
         Purse *purse = visit.task != NULL ? visit.task->purse : &visit.runtime->scheduler.books.root;
         LawBudget left = purse_left(purse);
-        int64_t drawn = visit.task != NULL && left.limit[LAW_OPS] != LAW_OPEN ? visit.task->ticks_left : 0;
-        out = (janus_budget){left.limit[LAW_OPS] + drawn, left.limit[LAW_MEMORY], left.limit[LAW_SPAWNS],
+        const Task *self = visit.task;
+        if (self != NULL) { /* what is drawn and not used is its own, too */
+            const Credit *credit = credit_for(visit.worker, self->purse);
+            const int64_t drawn[LAW_COMPONENTS] = {[LAW_OPS] = self->ticks_left + credit->spawns,
+                                                   [LAW_SPAWNS] = credit->spawns, [LAW_CHANNEL_OPS] = credit->messages};
+            for (int c = 0; c < LAW_COMPONENTS; c++) {
+                left.limit[c] += left.limit[c] != LAW_OPEN ? drawn[c] : 0;
+            }
+        }
+        out = (janus_budget){left.limit[LAW_OPS], left.limit[LAW_MEMORY], left.limit[LAW_SPAWNS],
                              left.limit[LAW_CHANNEL_OPS], left.limit[LAW_SYSCALLS]};
     }
     visit_end(&visit);
@@ -146,7 +146,7 @@ janus_budget_get_current(void)
 int
 janus_budget_recharge(janus_budget amount)
 {
-    Task *self = running();
+    Task *self = visit_task();
     LawBudget law = budget_in(&amount);
     return self != NULL && budget_valid(&amount) && task_recharge_self(self, &law) == ENGINE_OK ? 0 : -1;
 }
@@ -189,14 +189,14 @@ _Static_assert(sizeof(janus_ticks) == sizeof(int64_t), "a counter is one word of
 janus_ticks *
 janus_ticks_get(void)
 {
-    Task *self = running();
+    Task *self = visit_task();
     return (janus_ticks *)(void *)(self != NULL ? &self->ticks_left : outside_ticks());
 }
 
 int
 janus_ticks_spent(janus_ticks *ticks, int64_t ops)
 {
-    Task *self = running();
+    Task *self = visit_task();
     if (self == NULL || (void *)ticks != (void *)&self->ticks_left) {
         return JANUS_INVALID;
     }

@@ -47,6 +47,17 @@ channel_make(Scheduler *scheduler, uint32_t item_bytes, uint32_t capacity)
 
 /* ---- under the lock */
 
+/* Most values are one word. */
+static inline void
+copy_item(const Channel *channel, void *to, const void *from)
+{
+    if (__builtin_expect(channel->item_bytes == sizeof(uint64_t), 1)) {
+        memcpy(to, from, sizeof(uint64_t));
+    } else {
+        memcpy(to, from, channel->item_bytes);
+    }
+}
+
 /* The oldest waiter that can still be claimed, claimed; those that cannot are about to leave by themselves. */
 static ChannelPlace *
 claim_oldest(LawQueue *queue)
@@ -69,7 +80,7 @@ ring_at(Channel *channel, uint32_t offset)
 }
 
 /* Do a send now, if it can be: ENGINE_OK, ENGINE_CLOSED or ENGINE_AGAIN. */
-static int
+static inline int
 send_now(Channel *channel, Worker *worker, const void *value)
 {
     if (channel->closed) {
@@ -77,20 +88,20 @@ send_now(Channel *channel, Worker *worker, const void *value)
     }
     ChannelPlace *receiver = claim_oldest(&channel->receivers);
     if (receiver != NULL) {
-        memcpy(receiver->value, value, channel->item_bytes);
+        copy_item(channel, receiver->value, value);
         waiter_finish(receiver->waiter, worker, receiver->which, ENGINE_OK, false);
         return ENGINE_OK;
     }
     if (channel->count == channel->capacity) {
         return ENGINE_AGAIN;
     }
-    memcpy(ring_at(channel, channel->count), value, channel->item_bytes);
+    copy_item(channel, ring_at(channel, channel->count), value);
     channel->count += 1;
     return ENGINE_OK;
 }
 
 /* Do a receive now, if it can be. A sender that waits moves up (C2). */
-static int
+static inline int
 receive_now(Channel *channel, Worker *worker, void *value)
 {
     ChannelPlace *sender;
@@ -99,16 +110,16 @@ receive_now(Channel *channel, Worker *worker, void *value)
         if (sender == NULL) {
             return channel->closed ? ENGINE_CLOSED : ENGINE_AGAIN;
         }
-        memcpy(value, sender->value, channel->item_bytes);
+        copy_item(channel, value, sender->value);
     } else {
-        memcpy(value, ring_at(channel, 0), channel->item_bytes);
+        copy_item(channel, value, ring_at(channel, 0));
         channel->first = (channel->first + 1) % channel->capacity;
         channel->count -= 1;
         sender = claim_oldest(&channel->senders);
         if (sender == NULL) {
             return ENGINE_OK;
         }
-        memcpy(ring_at(channel, channel->count), sender->value, channel->item_bytes);
+        copy_item(channel, ring_at(channel, channel->count), sender->value);
         channel->count += 1;
     }
     waiter_finish(sender->waiter, worker, sender->which, ENGINE_OK, false);
@@ -171,7 +182,7 @@ operate(ChannelPlace *place, uint32_t generation, Task *caller, bool wait)
 {
     Channel *channel = place->channel;
     if (caller != NULL) {
-        int refused = task_charge(caller, &LAW_CHANNEL);
+        int refused = task_charge_channel(caller);
         if (refused != ENGINE_OK) {
             return refused;
         }

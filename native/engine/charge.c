@@ -5,19 +5,21 @@
 #include "engine/pause.h"
 #include "engine/scheduler.h"
 
+#define MESSAGES_DRAWN INT64_C(64) /* channel ops that a task draws at once: one visit to the pool instead of 64 */
+
 int
 task_refuse(Task *self, int code)
 {
+    if (!self->marks.told && !self->marks.exceeded) {
+        self->cleanup_left = self->nursery->scheduler->options.cleanup_calls;
+    }
     if (code == ENGINE_CANCELLED) {
-        self->told = true;
-        for (Nursery *nursery = self->opened; nursery != NULL; nursery = nursery->outer) {
-            nursery_cancel(nursery, LAW_CANCEL_PARENT);
-        }
+        task_tell(self);
     } else {
-        self->exceeded = true;
+        self->marks.exceeded = true;
     }
     if (self->cleanup_left == 0) {
-        self->cut_off = true;
+        self->marks.cut_off = true;
         fiber_abandon(self->fiber.stack, FIBER_PANIC_CALLED, code);
     }
     self->cleanup_left -= 1;
@@ -30,10 +32,10 @@ task_check(Task *self)
     if (__builtin_expect(task_paused(self), 0)) {
         task_stand_still(self);
     }
-    if (__builtin_expect(task_cancelled(self), 0)) {
+    if (__builtin_expect(task_must_stop(self), 0)) {
         return task_refuse(self, ENGINE_CANCELLED);
     }
-    return __builtin_expect(self->exceeded, 0) ? task_refuse(self, ENGINE_BUDGET) : ENGINE_OK;
+    return __builtin_expect(self->marks.exceeded, 0) ? task_refuse(self, ENGINE_BUDGET) : ENGINE_OK;
 }
 
 void
@@ -41,27 +43,62 @@ task_settle(Task *self)
 {
     pool_return(self->purse->of[LAW_OPS], self->ticks_left);
     self->ticks_left = self->ticks_drawn = 0;
+    credit_settle(task_worker(self));
+}
+
+void
+credit_settle(Worker *worker)
+{
+    Credit *credit = &worker->credit;
+    if ((credit->spawns | credit->messages) != 0) {
+        pool_return(credit->purse->of[LAW_OPS], credit->spawns);
+        pool_return(credit->purse->of[LAW_SPAWNS], credit->spawns);
+        pool_return(credit->purse->of[LAW_CHANNEL_OPS], credit->messages);
+    }
+    *credit = (Credit){0};
+}
+
+Credit *
+credit_for(Worker *worker, Purse *purse)
+{
+    if (worker->credit.purse != purse) {
+        credit_settle(worker);
+        worker->credit.purse = purse;
+    }
+    return &worker->credit;
+}
+
+/* Draw at least `lacking` from a pool, and up to `most` if that is no more than a worker's share of what is left: tasks that
+ * run at the same time share a finite pool. Answers how much, or 0. */
+static int64_t
+draw(Worker *worker, Pool *pool, int64_t lacking, int64_t most)
+{
+    Scheduler *scheduler = worker->scheduler;
+    int64_t left = load_i64(&pool->left, RELAXED);
+    if (left != LAW_OPEN && left / scheduler->worker_count < most) {
+        most = left / scheduler->worker_count;
+    }
+    return pool_draw(&scheduler->books, pool, lacking, lacking > most ? lacking : most);
 }
 
 /* Pay `ops` out of the turn; at its end let others run and begin a new one. LAW_PAID, or LAW_OPS: there is not enough. */
 static int
 pay_ops(Task *self, int64_t ops)
 {
+    if (self->ticks_left < ops && self->ticks_drawn != 0) {
+        task_yield(self); /* P2; settles, unless there was nobody to give way to */
+    }
     if (self->ticks_left >= ops) {
         self->ticks_left -= ops;
         return LAW_PAID;
     }
-    if (self->ticks_drawn != 0) {
-        task_yield(self); /* P2; settles, unless there was nobody to give way to */
+    Worker *worker = task_worker(self);
+    int64_t lacking = ops - self->ticks_left;
+    int64_t got = draw(worker, self->purse->of[LAW_OPS], lacking, worker->scheduler->options.yield_interval);
+    if (got == 0) { /* what the worker holds may be what is missing */
+        credit_settle(worker);
+        got = draw(worker, self->purse->of[LAW_OPS], lacking, lacking);
     }
-    Scheduler *scheduler = task_worker(self)->scheduler;
-    Pool *pool = self->purse->of[LAW_OPS];
-    int64_t turn = scheduler->options.yield_interval, lacking = ops - self->ticks_left;
-    int64_t left = load_i64(&pool->left, RELAXED);
-    if (left != LAW_OPEN && left / scheduler->worker_count < turn) {
-        turn = left / scheduler->worker_count; /* tasks that run at the same time share what is left of a finite pool */
-    }
-    int64_t got = pool_draw(&scheduler->books, pool, lacking, lacking > turn ? lacking : turn);
     if (got == 0) {
         return LAW_OPS;
     }
@@ -70,26 +107,50 @@ pay_ops(Task *self, int64_t ops)
     return LAW_PAID;
 }
 
+/* Pay channel ops, which are drawn as ops are: a message is too short to visit the pool for it. LAW_PAID, or else
+ * LAW_CHANNEL_OPS. */
+static int
+pay_messages(Task *self, int64_t count)
+{
+    Credit *credit = credit_for(task_worker(self), self->purse);
+    if (credit->messages < count) {
+        int64_t lacking = count - credit->messages;
+        int64_t got = draw(task_worker(self), self->purse->of[LAW_CHANNEL_OPS], lacking, MESSAGES_DRAWN);
+        if (got == 0) {
+            return LAW_CHANNEL_OPS;
+        }
+        credit->messages = (int32_t)(got - lacking); /* less than was drawn at once */
+        return LAW_PAID;
+    }
+    credit->messages -= (int32_t)count;
+    return LAW_PAID;
+}
+
 /* Try once to pay a cost, whole or not at all (P1). */
 static int
 pay(Task *self, const LawCost *cost)
 {
     LawCost others = {.n = 0};
-    int64_t ops = 0;
+    int64_t ops = 0, messages = 0;
     for (unsigned i = 0; i < cost->n; i++) {
         if (cost->component[i] == LAW_OPS) {
             ops = cost->amount[i];
+        } else if (cost->component[i] == LAW_CHANNEL_OPS) {
+            messages = cost->amount[i];
         } else {
             law_cost_add(&others, cost->component[i], cost->amount[i]);
         }
     }
     int short_of = pay_ops(self, ops);
+    if (short_of != LAW_PAID) {
+        return short_of;
+    }
+    short_of = messages == 0 ? LAW_PAID : pay_messages(self, messages);
     if (short_of == LAW_PAID && others.n != 0) {
         short_of = purse_pay(&task_worker(self)->scheduler->books, self->purse, &others);
-        if (short_of != LAW_PAID) {
-            self->ticks_left += ops;
-        }
+        credit_for(task_worker(self), self->purse)->messages += short_of == LAW_PAID ? 0 : (int32_t)messages;
     }
+    self->ticks_left += short_of == LAW_PAID ? 0 : ops;
     return short_of;
 }
 
@@ -126,6 +187,19 @@ task_charge(Task *self, const LawCost *cost)
 }
 
 int
+task_charge_channel(Task *self)
+{
+    Credit *credit = &task_worker(self)->credit;
+    bool paid = self->ticks_left > 0 && credit->messages > 0 && credit->purse == self->purse;
+    if (__builtin_expect(!paid || self->marks.exceeded || task_paused(self) || task_must_stop(self), 0)) {
+        return task_charge(self, &LAW_CHANNEL);
+    }
+    self->ticks_left -= 1;
+    credit->messages -= 1;
+    return ENGINE_OK;
+}
+
+int
 task_tick(Task *self, int64_t ops)
 {
     LawCost cost = {.n = 0};
@@ -142,7 +216,7 @@ task_ask(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
     if (!task_note_request(task, generation, generation)) {
         return; /* the record is another's by now */
     }
-    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
+    add_u32(&scheduler->requests, 1, RELEASE);
     worker_wake(scheduler, worker, task, TO_CANCEL, true);
 }
 
@@ -150,7 +224,7 @@ int
 task_recharge(Worker *worker, Task *child, const LawBudget *amount)
 {
     Scheduler *scheduler = child->nursery->scheduler;
-    if (!child->own_purse || purse_fill(&scheduler->books, child->purse, amount) != LAW_PAID) {
+    if (!child->marks.own_purse || purse_fill(&scheduler->books, child->purse, amount) != LAW_PAID) {
         return ENGINE_BUDGET;
     }
     worker_wake(scheduler, worker, child, TO_READY, true);
@@ -161,9 +235,9 @@ int
 task_recharge_self(Task *self, const LawBudget *amount)
 {
     Scheduler *scheduler = task_worker(self)->scheduler;
-    if (!self->own_purse || purse_mint(&scheduler->books, self->purse, amount) != LAW_PAID) {
+    if (!self->marks.own_purse || purse_mint(&scheduler->books, self->purse, amount) != LAW_PAID) {
         return ENGINE_BUDGET;
     }
-    self->exceeded = false;
+    self->marks.exceeded = false;
     return ENGINE_OK;
 }

@@ -17,8 +17,13 @@
 #include "engine/task.h"
 #include "law/budget.h"
 
+struct Credit;
+
 /* Charge the running task. ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. May let others run first (P2). */
 int task_charge(Task *self, const LawCost *cost);
+
+/* The same for LAW_CHANNEL, which is one op and one channel op. */
+int task_charge_channel(Task *self);
 
 /* The running task has used up its ticks: `ops` were subtracted, and there were not so many. The same answers. */
 int task_tick(Task *self, int64_t ops);
@@ -28,6 +33,25 @@ int task_check(Task *self);
 
 /* The running task stops: what it has drawn and not used goes back. */
 void task_settle(Task *self);
+
+/* The same for what the worker holds. */
+void credit_settle(struct Worker *worker);
+
+/* What the worker holds of a purse; what it holds of another goes back. */
+struct Credit *credit_for(struct Worker *worker, struct Purse *purse);
+
+/* `next` runs instead of `self`, which was the running task: ops that are drawn go on to it if both pay from the same purse.
+ * They need not go back then and be drawn again; and nobody but the one who runs holds any. */
+static inline void
+task_pass_ticks(Task *self, Task *next)
+{
+    if (__builtin_expect(self->purse != next->purse, 0)) {
+        task_settle(self);
+        return;
+    }
+    next->ticks_left = next->ticks_drawn = self->ticks_left;
+    self->ticks_left = 0;
+}
 
 /* Tell the running task to stop: notes that it was told, passes the request on to what it has opened, counts, and cuts it
  * off in the end. Answers `code`. */

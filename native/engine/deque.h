@@ -150,4 +150,21 @@ deque_take(Deque *deque)
     return item;
 }
 
+/* The owner: take the oldest item, as a thief would, or NULL if there is none. For a deque that is a queue: then the owner
+ * never calls deque_take. No fence: bottom is its own store, so it sees it as it is, and over top everybody asks. */
+static inline void *
+deque_take_oldest(Deque *deque)
+{
+    int64_t bottom = load_i64(&deque->bottom, RELAXED); /* own store (Q2) */
+    int64_t top = load_i64(&deque->top, ACQUIRE);       /* as in deque_steal: see deque_reserve */
+    while (top < bottom) {
+        DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
+        void *item = load_ptr(deque_slot(buffer, top), RELAXED); /* own store (Q2) */
+        if (cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
 #endif

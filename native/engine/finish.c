@@ -9,24 +9,24 @@
 #include "engine/lender.h"
 #include "engine/scheduler.h"
 
-/* How the function ended, in the words of the outside. */
+/* How the function ended, in the words of the outside, if there is anything to say about it. */
 static EndKind
 kind_of(const Task *task, enum fiber_state state)
 {
     if (state == FIBER_NO_STACK) {
-        return (EndKind)task->kind; /* it never ran; the loop has said why */
+        return (EndKind)task->marks.kind; /* it never ran; the loop has said why */
     }
-    if (task->cut_off) {
-        return task->told ? END_CANCELLED : END_BUDGET;
+    if (task->marks.cut_off) {
+        return task->marks.told ? END_CANCELLED : END_BUDGET;
     }
     if (state == FIBER_PANICKED) {
         return END_PANICKED;
     }
     int64_t value = task->fiber.result;
-    if (task->told && (value >= 0 || value == ENGINE_CANCELLED)) {
+    if (task->marks.told && (value >= 0 || value == ENGINE_CANCELLED)) {
         return END_CANCELLED;
     }
-    if (task->exceeded && (value >= 0 || value == ENGINE_BUDGET)) {
+    if (task->marks.exceeded && (value >= 0 || value == ENGINE_BUDGET)) {
         return END_BUDGET;
     }
     return value < 0 ? END_FAILED : END_OK;
@@ -37,10 +37,10 @@ count_end(WorkerStatistics *statistics, const Task *task)
 {
     static const uint8_t at[] = {[END_FAILED] = 1, [END_CANCELLED] = 2, [END_PANICKED] = 3, [END_BUDGET] = 1};
     atomic_u64 *const counters[] = {NULL, &statistics->failed, &statistics->cancelled, &statistics->panicked};
-    if (task->kind != END_OK) {
-        count_one(counters[at[task->kind]]);
+    if (task->marks.kind != END_OK) {
+        count_one(counters[at[task->marks.kind]]);
     }
-    if (task->cut_off) {
+    if (task->marks.cut_off) {
         count_one(&statistics->cut_off);
     }
     if (task->fiber.state == FIBER_PANICKED) {
@@ -57,10 +57,11 @@ drain_opened(Worker *worker, Task *task)
         if (load_u32(&nursery->drained, ACQUIRE) == 0 && !nursery_abandon(nursery)) {
             return false;
         }
-        Ending ending = nursery_close(nursery);
+        Ending ending;
+        nursery_close(nursery, &ending);
         nursery_free(nursery, worker);
-        if (task->kind == END_OK && ending.kind != END_OK && ending.kind != END_CANCELLED) {
-            task->kind = (uint8_t)ending.kind; /* a failure that nobody awaited is the task's own */
+        if (task->marks.kind == END_OK && ending.kind != END_OK && ending.kind != END_CANCELLED) {
+            task->marks.kind = (uint8_t)ending.kind; /* a failure that nobody awaited is the task's own */
             task->fiber.result = ending.code;
         }
     }
@@ -72,17 +73,12 @@ static void
 detach(Scheduler *scheduler, Task *task)
 {
     Nursery *nursery = task->nursery;
-    task_settle(task);
-    if (!task->linked && !task->own_purse) {
-        return;
-    }
-    bool own_purse = task->own_purse;
+    bool own_purse = task->marks.own_purse;
     lock_take(&nursery->lock);
-    if (task->linked) {
+    if (task->marks.linked) {
         law_queue_remove(&nursery->waiting, &task->family);
-        task->linked = false;
     }
-    task->own_purse = false; /* nobody recharges it any more */
+    task->marks.linked = task->marks.own_purse = false; /* nobody recharges it any more */
     lock_give(&nursery->lock);
     if (own_purse) {
         Pool *ops = &task->purse->own[LAW_OPS];
@@ -93,45 +89,84 @@ detach(Scheduler *scheduler, Task *task)
     }
 }
 
-/* End one task. Answers another one whose end goes on because of that, or NULL. */
-static Task *
-end_one(Worker *worker, Task *task)
+/* Tell those who want to know. */
+static void
+announce(Worker *worker, Task *task)
 {
-    Scheduler *scheduler = worker->scheduler;
-    if (!drain_opened(worker, task)) {
-        return NULL;
-    }
-    detach(scheduler, task);
     Nursery *nursery = task->nursery;
     Ending ending = {
-        .kind = (EndKind)task->kind,
-        .task_id = task->id,
-        .code = task->kind == END_PANICKED ? task->fiber.code : task->fiber.result,
+        .kind = (EndKind)task->marks.kind,
+        .task_id = task_id(task),
+        .code = task->marks.kind == END_PANICKED ? task->fiber.code : task->fiber.result,
     };
-    if (task->value_out != NULL) {
+    if (task->marks.listens && task->value_out != NULL) {
         *task->value_out = ending.code;
     }
-    if (__builtin_expect(ending.kind != END_OK, 0)) {
+    if (ending.kind != END_OK) {
         count_end(&worker->statistics, task);
         if (law_nursery_notes(ending_outcome(ending.kind), false)) {
             nursery_note(nursery, &ending);
         }
     }
-    if (task->done != NULL) {
+    if (task->marks.listens && task->done != NULL) {
         task->done(task->done_arg, &ending);
     }
-    task_word_end(task, ending_outcome(ending.kind));
+}
+
+/* Note how it ended. Nothing is written about those of which there is nothing to say: then the marks are still 0. */
+static inline void
+note_kind(Task *task, enum fiber_state state)
+{
+    if (__builtin_expect(task->marks.all != 0 || state != FIBER_DONE || task->fiber.result < 0, 0)) {
+        task->marks.kind = (uint8_t)kind_of(task, state);
+    }
+}
+
+/* End one task, all but telling its nursery. False: somebody else will go on with it (N6). */
+static SANITIZE_INLINE bool
+end_one(Worker *worker, Task *task)
+{
+    Scheduler *scheduler = worker->scheduler;
+    if (task->ticks_left != 0) {
+        pool_return(task->purse->of[LAW_OPS], task->ticks_left);
+    }
+    if (__builtin_expect(task->opened != NULL, 0)) {
+        credit_settle(worker); /* it may be of a purse that is closed now, here and below */
+        if (!drain_opened(worker, task)) {
+            return false;
+        }
+    }
+    if (__builtin_expect(task->marks.all != 0, 0)) { /* it waited, failed, or somebody wants to know */
+        if (task->marks.own_purse) {
+            credit_settle(worker);
+        }
+        if (task->marks.linked || task->marks.own_purse) {
+            detach(scheduler, task);
+        }
+        announce(worker, task);
+    }
+    task_word_end(task, ending_outcome((EndKind)task->marks.kind));
     slab_cache_give(&worker->host->tasks, task);
     count_one(&worker->statistics.finished);
-    return nursery_left(worker, nursery);
+    return true;
 }
 
 void
 task_end(Worker *worker, Task *task, enum fiber_state state)
 {
     worker->current = NULL;
-    task->kind = (uint8_t)kind_of(task, state);
+    note_kind(task, state);
+    credit_settle(worker);
     while (task != NULL) {
-        task = end_one(worker, task);
+        Nursery *nursery = task->nursery;
+        task = end_one(worker, task) ? nursery_left(worker, nursery) : NULL; /* another one whose end goes on */
     }
+}
+
+bool
+task_end_above(Worker *worker, Task *task, enum fiber_state state)
+{
+    worker->current = NULL;
+    note_kind(task, state);
+    return end_one(worker, task);
 }

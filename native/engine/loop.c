@@ -6,15 +6,8 @@
  */
 #include "engine/scheduler.h"
 
-/* The task runs from here on. */
-static inline void
-begin(Worker *worker, Task *task, bool fresh)
-{
-    task_dispatched(task, fresh);
-    worker->current = task;
-    task->ticks_left = task->ticks_drawn = 0; /* a new turn */
-    count_one(&worker->statistics.dispatched);
-}
+#define SEARCH_EAGER 32u       /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
+#define SEARCH_EAGER_RELAXES 4 /* between two of them: about 100 ns, so that the victims have their lines to themselves */
 
 /* Hesitate, steal, sleep: until there is a task, or NULL: the scheduler halts. */
 static Task *
@@ -24,6 +17,7 @@ search(Worker *worker)
     bool alone = scheduler->options.no_stealing || scheduler->worker_count == 1;
     bool searching = !alone && idle_search_begin(&scheduler->idle);
     Backoff backoff = {0};
+    uint32_t looks = 0;
     for (;;) {
         Task *task = worker_next(worker);
         if (task == NULL && searching) {
@@ -39,6 +33,12 @@ search(Worker *worker)
         if (phase == SCHEDULER_STOPPING) {
             scheduler_check_quiet(scheduler);
         }
+        if (searching && looks++ < SEARCH_EAGER) {
+            for (int i = 0; i < SEARCH_EAGER_RELAXES; i++) {
+                cpu_relax();
+            }
+            continue;
+        }
         int64_t pause_ns = searching ? backoff_next_ns(&backoff) : 0;
         if (pause_ns != 0 && pause_ns <= BACKOFF_SPIN_NS_MAX) {
             backoff_spin(pause_ns);
@@ -50,6 +50,7 @@ search(Worker *worker)
         searching = reason == IDLE_SEARCH;
         if (searching) {
             backoff.pause_ns = 0;
+            looks = 0;
         } else if (reason == IDLE_EXPIRED && !alone) {
             searching = idle_search_begin(&scheduler->idle);
         }
@@ -68,13 +69,44 @@ find(struct runner *runner)
     return task != NULL ? task : search(worker);
 }
 
-/* There is no stack for a task: it ends without having run. */
-static void
-end_unstarted(Worker *worker, Task *task, EndKind kind, int64_t code)
+void
+task_end_unstarted(Worker *worker, Task *task, EndKind kind, int64_t code)
 {
-    task->kind = (uint8_t)kind;
+    task->marks.kind = (uint8_t)kind;
     task->fiber.result = code;
     task_end(worker, task, FIBER_NO_STACK);
+}
+
+/* The task rests, unless it was woken already: a request that came while it was on its way has left a note. Only a request to
+ * its nursery that came before it entered the family could not find it; the nursery's lock has shown it to us since. */
+static void
+rest_on(Worker *worker, Task *task, LawState state, bool deaf)
+{
+    Scheduler *scheduler = worker->scheduler;
+    struct Nursery *nursery = task->nursery; /* the task may be another's in a moment */
+    if (task_rests(task, state)) {
+        worker_submit(scheduler, worker, task, TO_READY);
+    } else if (!deaf && nursery_cancelled(nursery)) {
+        worker_wake(scheduler, worker, task, TO_CANCEL, true);
+    }
+}
+
+static void
+rest(Task *task, LawState state, bool deaf)
+{
+    rest_on(task_worker(task), task, state, deaf);
+}
+
+/* A task whose child waits above it on its stack (help.c) was woken: it cannot run. What it would do is done for it. */
+static __attribute__((noinline)) void
+serve_covered(Worker *worker, Task *task)
+{
+    task_dispatched(task);
+    bool told = task_cancelled(task);
+    if (told) {
+        task_tell(task);
+    }
+    rest_on(worker, task, LAW_STATE_BLOCKED, told);
 }
 
 void
@@ -95,26 +127,30 @@ worker_loop(struct runner *runner)
         if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0)) {
             scheduler_grow_again(worker->scheduler);
         }
+        if (__builtin_expect(load_u32(&task->covered, ACQUIRE) != 0, 0)) {
+            serve_covered(worker, task);
+            continue;
+        }
         if (task->fiber.state == FIBER_SUSPENDED) {
-            begin(worker, task, false);
+            task_begin(worker, task);
             runner_resume(runner, &task->fiber);
         }
         if (__builtin_expect(runner_must_hop(runner, &task->fiber), 0) && !task_cancelled(task)) {
             host->pending = task;
             runner_hop(runner, task->fiber.class); /* returns only if there is no such stack */
             host->pending = NULL;
-            begin(worker, task, true);
-            end_unstarted(worker, task, END_FAILED, ENGINE_MEMORY);
+            task_begin(worker, task);
+            task_end_unstarted(worker, task, END_FAILED, ENGINE_MEMORY);
             continue;
         }
-        begin(worker, task, true);
+        task_begin(worker, task);
         if (__builtin_expect(task_cancelled(task), 0)) {
-            end_unstarted(worker, task, END_CANCELLED, 0);
+            task_end_unstarted(worker, task, END_CANCELLED, 0);
             continue;
         }
         enum fiber_state state = runner_call(&runner, &task->fiber);
         if (__builtin_expect(state == FIBER_NO_STACK, 0)) {
-            end_unstarted(runner->worker, task, END_FAILED, ENGINE_MEMORY);
+            task_end_unstarted(runner->worker, task, END_FAILED, ENGINE_MEMORY);
             continue;
         }
         task_end(runner->worker, task, state);
@@ -128,30 +164,7 @@ after_yield(void *arg)
 {
     Task *task = arg;
     Worker *worker = task_worker(task);
-    task_requeued(task);
     worker_submit(worker->scheduler, worker, task, TO_READY);
-}
-
-/* The task rests, unless it was woken already. A request to stop that came before it rested found it running: so it is
- * looked for once more. The two fences, here and in nursery_cancel, order the two sides (A3). */
-static void
-rest(Task *task, LawState state, bool deaf)
-{
-    Worker *worker = task_worker(task);
-    Scheduler *scheduler = worker->scheduler;
-    struct Nursery *nursery = task->nursery; /* the task may be another's in a moment */
-    uint32_t generation = load_u32(&task->head.generation, RELAXED);
-    if (task_rests(task, state)) {
-        worker_submit(scheduler, worker, task, TO_READY);
-        return;
-    }
-    fence_light(scheduler->idle.asymmetric);
-    uint32_t request = load_u32(&task->cancel, RELAXED);
-    if (!deaf && (request == generation || nursery_cancelled(nursery))) {
-        worker_wake(scheduler, worker, task, TO_CANCEL, true);
-    } else if (state == LAW_STATE_PAUSED && request != generation + 1) {
-        worker_wake(scheduler, worker, task, TO_READY, true); /* resumed while it was on its way */
-    }
 }
 
 static void
@@ -184,12 +197,17 @@ static SANITIZE_INLINE void
 leave(Task *self, Task *next, runner_after after)
 {
     Worker *worker = task_worker(self);
-    if (next == NULL || next->fiber.state != FIBER_SUSPENDED) {
+    if (next == NULL || !task_is(next, FIBER_SUSPENDED)) {
+        task_settle(self);
         worker->host->pending = next;
         runner_park(&self->fiber, after, self);
         return;
     }
-    begin(worker, next, false);
+    task_begin(worker, next);
+    task_pass_ticks(self, next);
+    if (worker->credit.purse != next->purse) {
+        credit_settle(worker);
+    }
     runner_switch(&self->fiber, &next->fiber, after, self);
 }
 
@@ -202,32 +220,91 @@ task_yield(Task *self)
     Task *next = logical ? NULL : worker_next(worker);
     count_one(&worker->statistics.yielded);
     if (next != NULL || logical) {
-        task_settle(self);
         leave(self, next, after_yield);
     }
 }
 
 void
+task_yield_to(Task *self, Task *next)
+{
+    leave(self, next, after_yield);
+}
+
+void
 task_yield_for_timers(Task *self)
 {
-    task_settle(self);
     task_worker(self)->host->wants_timers = true;
     leave(self, NULL, after_yield);
+}
+
+/* From its first wait on a request to stop must find it. */
+static inline void
+enter_family(Task *task)
+{
+    if (!task->marks.linked) {
+        struct Nursery *nursery = task->nursery;
+        lock_take(&nursery->lock);
+        law_queue_append(&nursery->waiting, &task->family);
+        lock_give(&nursery->lock);
+        task->marks.linked = true;
+    }
+}
+
+/* Those beneath a task that is about to rest rest with it: each one that does not do so already. */
+static __attribute__((noinline)) void
+cover(Task *self)
+{
+    Worker *worker = task_worker(self);
+    for (Task *task = self; task->above;) {
+        task = task->nursery->owner;
+        if (load_u32(&task->covered, RELAXED) != 0) {
+            return; /* and so do those beneath it */
+        }
+        enter_family(task);
+        store_u32(&task->covered, 1, RELAXED); /* published by the rest */
+        rest_on(worker, task, LAW_STATE_BLOCKED, task->marks.told);
+    }
+}
+
+/* The task is no longer covered, and its registers are saved: it can be run as any other. If somebody was about to serve it,
+ * that one finds the note, or was here before: then this is its wake. */
+static void
+after_uncover(void *arg)
+{
+    Task *task = arg;
+    Worker *worker = task_worker(task);
+    store_u32(&task->covered, 0, RELEASE);
+    worker_wake(worker->scheduler, worker, task, TO_JOIN, true);
+}
+
+void
+task_uncover(Task *self)
+{
+    if (task_notified(self, true)) {
+        store_u32(&self->covered, 0, RELAXED); /* woken by itself, it needs no queue */
+        return;
+    }
+    leave(self, worker_next(task_worker(self)), after_uncover); /* it is in a queue, or being served */
+}
+
+void
+task_rest_for(Task *self, Rest rest_as, Task *next)
+{
+    static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
+    enter_family(self);
+    if (__builtin_expect(self->above, 0)) {
+        cover(self);
+    }
+    Worker *worker = task_worker(self);
+    count_one(&worker->statistics.parked);
+    if (next == NULL && !worker->scheduler->options.deterministic) {
+        next = worker_next(worker);
+    }
+    leave(self, next, after[rest_as]);
 }
 
 void
 task_rest(Task *self, Rest rest_as)
 {
-    static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
-    Worker *worker = task_worker(self);
-    struct Nursery *nursery = self->nursery;
-    if (!self->linked) {
-        lock_take(&nursery->lock);
-        law_queue_append(&nursery->waiting, &self->family);
-        lock_give(&nursery->lock);
-        self->linked = true;
-    }
-    task_settle(self);
-    count_one(&worker->statistics.parked);
-    leave(self, worker->scheduler->options.deterministic ? NULL : worker_next(worker), after[rest_as]);
+    task_rest_for(self, rest_as, NULL);
 }

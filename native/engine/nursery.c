@@ -12,7 +12,7 @@ nursery_prepare(void *record)
 }
 
 /* Move to another state. Under the lock, or before anybody knows it. */
-static void
+static inline void
 move(Nursery *nursery, LawNurseryState to)
 {
     LawNurseryState from = nursery_state(nursery);
@@ -20,21 +20,13 @@ move(Nursery *nursery, LawNurseryState to)
     store_u32(&nursery->state, to, RELEASE);
 }
 
-/* The purse of a new nursery: its own if a number is stated, else its maker's. ENGINE_OK, or why not. */
+/* A purse of its own for a new nursery. ENGINE_OK, or why not. */
 static int
 open_purse(Nursery *nursery, Purse *from, const LawBudget *budget)
 {
-    nursery->own_purse = law_budget_stated(budget) != 0;
-    nursery->purse = from;
-    if (nursery->own_purse) {
-        bool memory_short;
-        nursery->purse = purse_lend(&nursery->scheduler->books, from, budget, &memory_short);
-        if (nursery->purse == NULL) {
-            return memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
-        }
-    }
-    nursery->free_spawns = pool_open(nursery->purse->of[LAW_OPS]) && pool_open(nursery->purse->of[LAW_SPAWNS]);
-    return ENGINE_OK;
+    bool memory_short;
+    nursery->purse = purse_lend(&nursery->scheduler->books, from, budget, &memory_short);
+    return nursery->purse != NULL ? ENGINE_OK : memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
 }
 
 /* A number that no other nursery has: each worker has a class of its own, and so have threads outside. */
@@ -49,9 +41,6 @@ next_id(Scheduler *scheduler, Worker *worker)
 Nursery *
 nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error)
 {
-    if (owner != NULL) {
-        task_need_stack(owner);
-    }
     *error = load_u32(&scheduler->phase, RELAXED) == SCHEDULER_RUNNING || owner != NULL ? ENGINE_MEMORY : ENGINE_STOPPING;
     Worker *worker = owner != NULL ? task_worker(owner)->host : NULL;
     Nursery *nursery = *error == ENGINE_STOPPING ? NULL
@@ -62,22 +51,25 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
     }
     nursery->scheduler = scheduler;
     nursery->owner = owner;
-    if (owner != NULL) {
+    Purse *from = owner != NULL ? owner->purse : &scheduler->books.root;
+    nursery->own_purse = options != NULL && law_budget_stated(&options->budget) != 0;
+    nursery->purse = from;
+    if (owner != NULL && nursery->own_purse) {
         task_settle(owner); /* what it has drawn for its turn may be all that there is to lend */
     }
-    *error = open_purse(nursery, owner != NULL ? owner->purse : &scheduler->books.root, &options->budget);
+    *error = nursery->own_purse ? open_purse(nursery, from, &options->budget) : ENGINE_OK;
     if (*error != ENGINE_OK) {
         slab_give(&scheduler->nurseries, nursery);
         return NULL;
     }
+    nursery->free_spawns = pool_open(nursery->purse->of[LAW_OPS]) && pool_open(nursery->purse->of[LAW_SPAWNS]);
     store_i64(&nursery->live, NURSERY_BIAS, RELAXED);
     store_u32(&nursery->state, LAW_NURSERY_OPEN, RELAXED);
     store_u32(&nursery->drained, 0, RELAXED);
     nursery->id = next_id(scheduler, worker);
-    nursery->spawned = nursery->handed = 0;
-    nursery->prepaid = 0;
-    nursery->keep_going = options->keep_going;
-    nursery->hold = options->hold;
+    nursery->spawned = nursery->ended = nursery->handed = 0;
+    nursery->keep_going = options != NULL && options->keep_going;
+    nursery->hold = options != NULL && options->hold;
     nursery->failed = false;
     nursery->awaits = AWAIT_NOBODY;
     nursery->outer = owner != NULL ? owner->opened : NULL;
@@ -104,7 +96,8 @@ cancel_locked(Nursery *nursery, LawCancelKind kind)
     }
     move(nursery, LAW_NURSERY_CANCELLING);
     nursery->cancel_kind = (uint8_t)kind;
-    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
+    add_u32(&scheduler->requests, 1, RELEASE);
+    fence_heavy(scheduler->idle.asymmetric); /* see nursery_tell */
     LawLink *link = law_queue_oldest(&nursery->waiting);
     for (; link != NULL; link = law_queue_newer(&nursery->waiting, link)) {
         worker_wake(scheduler, NULL, LAW_RECORD(link, Task, family), TO_CANCEL, true);
@@ -200,11 +193,10 @@ static bool
 begin_wait(Nursery *nursery, AwaitKind kind, Task *task, Parker *parker)
 {
     nursery_shut(nursery);
-    nursery_refund_prepaid(nursery);
     nursery->awaits = (uint8_t)kind;
     nursery->await_task = task;
     nursery->await_parker = parker;
-    int64_t counted = (int64_t)nursery->spawned - NURSERY_BIAS;
+    int64_t counted = (int64_t)(nursery->spawned - nursery->ended) - NURSERY_BIAS;
     return add_i64(&nursery->live, counted, ACQ_REL) + counted == 0;
 }
 
@@ -234,20 +226,27 @@ nursery_abandon(Nursery *nursery)
     return begin_wait(nursery, AWAIT_END, nursery->owner, NULL);
 }
 
-Ending
-nursery_close(Nursery *nursery)
+/* To the terminal state, and what it came to. Under the lock. */
+static inline void
+conclude(Nursery *nursery, Ending *ending)
 {
-    Scheduler *scheduler = nursery->scheduler;
-    Ending ending = {.kind = END_OK};
-    lock_take(&nursery->lock);
     bool cancelled = nursery_state(nursery) == LAW_NURSERY_CANCELLING;
     move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED);
-    if (nursery->failed) {
-        ending = nursery->failure;
-    } else if (law_nursery_result(LAW_OUTCOME_OK, cancelled) == LAW_OUTCOME_CANCELLED) {
-        ending.kind = END_CANCELLED;
+    if (__builtin_expect(nursery->failed, 0)) {
+        *ending = nursery->failure;
+        return;
     }
-    lock_give(&nursery->lock);
+    bool stopped = law_nursery_result(LAW_OUTCOME_OK, cancelled) == LAW_OUTCOME_CANCELLED;
+    ending->kind = stopped ? END_CANCELLED : END_OK; /* field by field: a copy would wait for its own parts */
+    ending->task_id = 0;
+    ending->code = 0;
+}
+
+/* Off the list of those that its owner has opened, and its purse back. */
+static inline void
+disown(Nursery *nursery)
+{
+    Scheduler *scheduler = nursery->scheduler;
     if (nursery->owner != NULL) {
         Nursery **link = &nursery->owner->opened;
         while (*link != nursery) {
@@ -263,7 +262,41 @@ nursery_close(Nursery *nursery)
         purse_close(&scheduler->books, nursery->purse);
         nursery->own_purse = false;
     }
-    return ending;
+}
+
+void
+nursery_close(Nursery *nursery, Ending *ending)
+{
+    lock_take(&nursery->lock);
+    conclude(nursery, ending);
+    lock_give(&nursery->lock);
+    disown(nursery);
+}
+
+/* A task's nursery whose children have all ended already, which is the usual case when it has helped: the whole way to the
+ * end in one go. False, and nothing has changed, if there are others. */
+static bool
+close_at_once(Nursery *nursery, Worker *worker, bool and_free, Ending *ending)
+{
+    int64_t counted = (int64_t)(nursery->spawned - nursery->ended) - NURSERY_BIAS;
+    if (load_i64(&nursery->live, RELAXED) + counted != 0) {
+        return false;
+    }
+    lock_take(&nursery->lock);
+    if (load_i64(&nursery->live, ACQUIRE) + counted != 0) { /* somebody else has spawned */
+        lock_give(&nursery->lock);
+        return false;
+    }
+    if (nursery_state(nursery) == LAW_NURSERY_OPEN) {
+        move(nursery, LAW_NURSERY_CLOSING);
+    }
+    conclude(nursery, ending);
+    disown(nursery);
+    if (and_free) {
+        slab_cache_give(&worker->host->nurseries, nursery);
+    }
+    lock_give(&nursery->lock);
+    return true;
 }
 
 int
@@ -315,25 +348,68 @@ wait_outside(Nursery *nursery)
     parker_destroy(&parker);
 }
 
-Ending
-nursery_await(Nursery *nursery, Task *caller)
+void
+task_tell(Task *task)
+{
+    task->marks.told = true;
+    for (Nursery *nursery = task->opened; nursery != NULL; nursery = nursery->outer) {
+        nursery_cancel(nursery, LAW_CANCEL_PARENT);
+    }
+}
+
+/* The task waits for those children that it could not help. `next` is what runs meanwhile, if that is known. */
+static void
+wait_inside(Nursery *nursery, Task *caller, Task *next)
+{
+    bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL);
+    while (!alone && load_u32(&nursery->drained, ACQUIRE) == 0) {
+        bool told = task_must_stop(caller);
+        if (told) {
+            task_tell(caller);
+        }
+        task_rest_for(caller, told ? REST_DEAF : REST_BLOCKED, next);
+        next = NULL;
+    }
+    if (next != NULL) {
+        task_yield_to(caller, next);
+    }
+}
+
+static inline void
+await_inside(Nursery *nursery, Task *caller, bool and_free, Ending *ending)
+{
+    Task *next = nursery_help(nursery, caller);
+    if (__builtin_expect(nursery->own_purse, 0)) {
+        credit_settle(task_worker(caller)); /* it is closed soon */
+    }
+    if (next != NULL || !close_at_once(nursery, task_worker(caller), and_free, ending)) {
+        wait_inside(nursery, caller, next);
+        nursery_close(nursery, ending);
+        if (and_free) {
+            nursery_free(nursery, task_worker(caller));
+        }
+    }
+    caller->has_awaited = true;
+}
+
+void
+nursery_await(Nursery *nursery, Task *caller, Ending *ending)
 {
     if (caller == NULL) {
         wait_outside(nursery);
-        return nursery_close(nursery);
+        nursery_close(nursery, ending);
+    } else {
+        await_inside(nursery, caller, false, ending);
     }
-    task_need_stack(caller);
-    if (!begin_wait(nursery, AWAIT_TASK, caller, NULL)) {
-        while (load_u32(&nursery->drained, ACQUIRE) == 0) {
-            bool told = task_cancelled(caller);
-            if (told) {
-                caller->told = true;
-                for (Nursery *opened = caller->opened; opened != NULL; opened = opened->outer) {
-                    nursery_cancel(opened, LAW_CANCEL_PARENT);
-                }
-            }
-            task_rest(caller, told ? REST_DEAF : REST_BLOCKED);
-        }
+}
+
+void
+nursery_await_and_free(Nursery *nursery, Task *caller, Ending *ending)
+{
+    if (caller == NULL) {
+        nursery_await(nursery, NULL, ending);
+        nursery_free(nursery, NULL);
+    } else {
+        await_inside(nursery, caller, true, ending);
     }
-    return caller->awaited = nursery_close(nursery);
 }

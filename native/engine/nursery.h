@@ -9,9 +9,9 @@
  * N2  a nursery takes children only while OPEN
  * N3  a terminal state is reached only in the await, or when the owner has ended, and only without live children
  * N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
- * N5  live = children alive + NURSERY_BIAS − those that the owner spawned, until the owner stops spawning: so its spawns
- *     count in its own memory, and an end is one subtraction. Afterwards live is what it says, and whoever brings it to 0
- *     is the last to touch the nursery
+ * N5  live = children alive + NURSERY_BIAS − those that the owner spawned + those that ended above it (help.c), until the
+ *     owner stops spawning: so its spawns count in its own memory, and an end is one subtraction or none. Afterwards live
+ *     is what it says, and whoever brings it to 0 is the last to touch the nursery
  * N6  a task does not end before the nurseries that it has opened are drained; if it panicked, whoever ends the last
  *     child also ends the task
  *
@@ -54,8 +54,8 @@ typedef struct Nursery {
     Purse *purse;
     uint64_t id;
     uint64_t spawned; /* by the owner: only it writes this */
+    uint64_t ended;   /* above the owner: only it writes this */
     uint64_t handed;  /* by others, under the lock */
-    int64_t prepaid;  /* spawns that the owner has paid and not made */
     Lock lock;
     bool own_purse, free_spawns, keep_going, hold;
     bool failed;         /* under the lock, as the rest */
@@ -86,7 +86,8 @@ typedef struct {
 /* Once per record, by the slab. */
 void nursery_prepare(void *record);
 
-/* Open a nursery. `owner` is the running task, or NULL for a root. NULL if there is no memory, or the owner's purse has
+/* Open a nursery. `owner` is the running task, or NULL for a root; `options` may be NULL.
+ * NULL if there is no memory, or the owner's purse has
  * nothing: `*error` is ENGINE_MEMORY, ENGINE_BUDGET or ENGINE_STOPPING. */
 Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error);
 
@@ -97,8 +98,8 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * becomes index | generation << 32: what a handle is made of. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
 
-/* What the owner has paid for and not spawned goes back. */
-void nursery_refund_prepaid(Nursery *nursery);
+/* The same for a plain task, by the owner. */
+int nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
  * keeps it from going away. */
@@ -114,9 +115,23 @@ void nursery_tell(Nursery *nursery, uint32_t generation, LawCancelKind kind);
 /* The same for anybody who holds a generation: ENGINE_OK, or ENGINE_INVALID if the record is another's by now. */
 int nursery_cancel_if(Nursery *nursery, uint32_t generation, LawCancelKind kind);
 
-/* The owner: wait until all children have ended, and learn what it came to. A task that is asked to stop meanwhile cancels
+/* The owner: wait until all children have ended, and learn what it came to; a task gives the address of its `awaited`.
+ * A task that is asked to stop meanwhile cancels
  * the nursery and goes on waiting. Never fails; the nursery is terminal then and may be freed. */
-Ending nursery_await(Nursery *nursery, Task *caller);
+void nursery_await(Nursery *nursery, Task *caller, Ending *ending);
+
+/* The same, and it is freed as well. */
+void nursery_await_and_free(Nursery *nursery, Task *caller, Ending *ending);
+
+/* The owner, before it waits: run those children that have not begun, as long as they are what comes next. Answers a task
+ * that came next and is not one of them, or NULL. See help.c. */
+Task *nursery_help(Nursery *nursery, Task *self);
+
+/* A task learns that it is to stop: it passes that on to what it has opened. */
+void task_tell(Task *task);
+
+/* For task_must_stop. */
+void task_pass_on(Task *self);
 
 /* The owner: take no more children. */
 void nursery_shut(Nursery *nursery);
@@ -138,10 +153,17 @@ Task *nursery_left(struct Worker *worker, Nursery *nursery);
 bool nursery_abandon(Nursery *nursery);
 
 /* All children are gone: terminal state, purse back, off the owner's list. */
-Ending nursery_close(Nursery *nursery);
+void nursery_close(Nursery *nursery, Ending *ending);
 
 /* Note a failed child; cancels its siblings if the nursery says so. */
 void nursery_note(Nursery *nursery, const Ending *ending);
+
+/* The number of a task: no other task of the scheduler has it. */
+static inline uint64_t
+task_id(const Task *task)
+{
+    return task->nursery->id << 32 | task->number;
+}
 
 static inline LawNurseryState
 nursery_state(const Nursery *nursery)

@@ -37,7 +37,6 @@ task_resume(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generatio
     if (!cas_u32(&task->cancel, &asked, generation - 1, ACQ_REL)) {
         return ENGINE_INVALID;
     }
-    fence_heavy(scheduler->idle.asymmetric); /* see `rest` in loop.c */
     worker_wake(scheduler, worker, task, TO_READY, true);
     return ENGINE_OK;
 }
@@ -46,7 +45,7 @@ void
 task_stand_still(Task *self)
 {
     task_need_stack(self);
-    while (task_paused(self) && !task_cancelled(self)) {
+    while (task_paused(self) && !task_must_stop(self)) {
         task_rest(self, REST_PAUSED);
     }
 }

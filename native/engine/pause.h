@@ -10,9 +10,8 @@
  *
  * U1  a request is noted by compare-and-swap, and only over an older one: whoever comes late, for a task that has ended,
  *     does not erase what was asked of the next one in the same record
- * U2  a resumption is a wake, and so is a request to stop; neither can fall between the look and the rest. The word alone does
- *     not see to that: a wake that meets a task in its queue is merged with its entry, and a task that has never waited may
- *     begin without having seen what the waker wrote. So whoever rests looks once more (`rest` in loop.c)
+ * U2  a resumption is a wake, and so is a request to stop; neither can fall between the look and the rest: the task is on its
+ *     way then, and finds the note (E4 of task.h)
  *
  * Rejected: taking a paused task out of its queue (a deque has no middle), and a look at the flag in every dispatch (the one
  * at the next call is enough, and is there already).

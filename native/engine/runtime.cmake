@@ -5,6 +5,7 @@ set(runtime_sources
   channel.c
   charge.c
   finish.c
+  help.c
   lender.c
   lock.c
   loop.c

@@ -216,12 +216,13 @@ prepare(Scheduler *scheduler)
     inject_init(&scheduler->cancel_lane, INJECT_UNLIMITED);
     inject_init(&scheduler->timed_lane, INJECT_UNLIMITED);
     inject_init(&scheduler->injector, INJECT_UNLIMITED);
-    slab_init(&scheduler->tasks, 256, NULL, memory); /* whole cache lines (E5) */
+    slab_init(&scheduler->tasks, TASK_BYTES, NULL, memory); /* E5 */
     slab_init(&scheduler->nurseries, (sizeof(Nursery) + 15) / 16 * 16, nursery_prepare, memory);
     slab_init(&scheduler->channels, (sizeof(Channel) + 15) / 16 * 16, channel_prepare, memory);
     books_init(&scheduler->books, &scheduler->options.budget, memory);
     init_u32(&scheduler->phase, SCHEDULER_RUNNING);
     init_u32(&scheduler->starting, 0);
+    init_u32(&scheduler->requests, 0);
     init_u64(&scheduler->next_nursery, 0);
     init_u64(&scheduler->outside_spawned, 0);
     init_u64(&scheduler->threads, 0);

@@ -83,6 +83,7 @@ typedef struct Scheduler {
     Injector cancel_lane, timed_lane, injector;
     IdleSet idle;
     alignas(CACHE_LINE) atomic_u32 phase; /* from here on read by everybody, written rarely */
+    atomic_u32 requests; /* to stop, counted: tells those who stand above others to look (help.c) */
     atomic_u32 dormant; /* workers that have no thread yet and may get one */
     uint32_t worker_count;
     Worker *workers;
@@ -147,6 +148,18 @@ void scheduler_grow_again(Scheduler *scheduler);
 
 /* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
 void scheduler_check_quiet(Scheduler *scheduler);
+
+/* Whether the running task is to stop. One that stands above others on their stack also asks for them: what was asked of them
+ * they cannot pass on themselves. */
+static inline bool
+task_must_stop(Task *self)
+{
+    if (__builtin_expect(self->above, 0) &&
+        load_u32(&self->nursery->scheduler->requests, RELAXED) != self->requests_seen) {
+        task_pass_on(self);
+    }
+    return task_cancelled(self);
+}
 
 /* There is a new task in a queue that anybody may take (W3). */
 static inline void

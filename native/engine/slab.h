@@ -23,7 +23,7 @@
 
 #define SLAB_FIRST 64u  /* records in the first chunk */
 #define SLAB_CHUNKS 26u /* so many doublings reach 2**32 */
-#define SLAB_BATCH 512u /* records that go to or come from the slab at once: a nursery of a thousand stays in one cache */
+#define SLAB_BATCH 512u /* records that go to or come from the slab at once; a cache holds three such batches */
 
 /* The first member of every record. */
 typedef struct SlabHead {
@@ -111,7 +111,7 @@ slab_cache_give(SlabCache *cache, void *record)
     head->next = cache->free;
     cache->free = head;
     cache->count += 1;
-    if (__builtin_expect(cache->count >= 2 * SLAB_BATCH, 0)) {
+    if (__builtin_expect(cache->count >= 3 * SLAB_BATCH, 0)) {
         slab_cache_spill(cache);
     }
 }

@@ -6,7 +6,7 @@
 #include "engine/lender.h"
 #include "engine/scheduler.h"
 
-#define PREPAID_SPAWNS INT64_C(64) /* spawns that an owner pays for at once: one visit to the books instead of 64 */
+#define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one visit to the books instead of 64 */
 
 /* The purse has no op left. If it has a lender, the owner asks him. True: look again. */
 static bool
@@ -16,31 +16,40 @@ may_borrow(Nursery *nursery, Task *owner)
     return lender != NULL && !task_cancelled(owner) && lender_hold(lender, owner, LAW_OPS, 1);
 }
 
-/* Pay for one spawn. The owner pays for several at once. What the caller has drawn for its turn goes back first: it may be
- * all that there is. */
-static bool
-pay_spawn(Nursery *nursery, Task *caller, bool mine)
+/* Pay for several spawns at once, or else for one. What the caller has drawn goes back first: it may be all that there is. The
+ * worker keeps the rest, if the nursery's purse is one that the caller has settled before it can be closed: the caller's own,
+ * or that of a nursery of the caller's own (`mine`). */
+static __attribute__((noinline)) bool
+pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
+    static const LawCost many = {{PREPAID_SPAWNS, PREPAID_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
     Books *books = &nursery->scheduler->books;
-    if (nursery->free_spawns) {
-        return true;
-    }
-    if (caller != NULL && nursery->prepaid == 0) {
+    if (caller != NULL) {
         task_settle(caller);
-    }
-    if (mine && nursery->prepaid == 0) {
-        const LawCost many = {{PREPAID_SPAWNS, PREPAID_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
-        nursery->prepaid = purse_pay(books, nursery->purse, &many) == LAW_PAID ? PREPAID_SPAWNS : 0;
-    }
-    if (mine && nursery->prepaid > 0) {
-        nursery->prepaid -= 1;
-        return true;
+        if ((mine || caller->purse == nursery->purse) && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
+            credit_for(task_worker(caller), nursery->purse)->spawns = PREPAID_SPAWNS - 1;
+            return true;
+        }
     }
     int short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
     while (short_of == LAW_OPS && mine && may_borrow(nursery, caller)) { /* others hold the lock, and cannot wait */
         short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
     }
     return short_of == LAW_PAID;
+}
+
+static SANITIZE_INLINE bool
+pay_spawn(Nursery *nursery, Task *caller, bool mine)
+{
+    if (nursery->free_spawns) {
+        return true;
+    }
+    Credit *credit = caller != NULL ? &task_worker(caller)->credit : NULL;
+    if (credit != NULL && credit->purse == nursery->purse && credit->spawns > 0) {
+        credit->spawns -= 1;
+        return true;
+    }
+    return pay_spawns(nursery, caller, mine);
 }
 
 static void
@@ -51,27 +60,17 @@ refund_spawn(Nursery *nursery)
     }
 }
 
-void
-nursery_refund_prepaid(Nursery *nursery)
-{
-    const LawCost rest = {{nursery->prepaid, nursery->prepaid}, {LAW_OPS, LAW_SPAWNS}, 2};
-    purse_refund(nursery->purse, &rest);
-    nursery->prepaid = 0;
-}
-
 /* The purse of a child: ENGINE_OK, or why there is none. `grant` is what it may mint, taken from the caller's own. */
-static int
-child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *task)
+static __attribute__((noinline)) int
+own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudget *recharge, Lender *lender, Task *task)
 {
     static const LawBudget nothing = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
     static const LawBudget childless = {{LAW_OPEN, LAW_OPEN, 0, LAW_OPEN, LAW_OPEN}};
     const LawBudget *unsaid = nursery->scheduler->options.sovereign ? &childless : &nothing;
-    const LawBudget *budget = options->budget != NULL ? options->budget : unsaid;
+    budget = budget != NULL ? budget : unsaid;
     Books *books = &nursery->scheduler->books;
-    task->own_purse = law_budget_stated(budget) != 0;
-    task->purse = nursery->purse;
-    if (!task->own_purse) {
-        return options->recharge == NULL ? ENGINE_OK : ENGINE_INVALID;
+    if (law_budget_stated(budget) == 0) {
+        return recharge == NULL ? ENGINE_OK : ENGINE_INVALID;
     }
     if (caller != NULL) {
         task_settle(caller);
@@ -82,26 +81,39 @@ child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *ta
         return memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
     }
     task->purse = purse;
-    if (options->lender != NULL) {
-        lender_open(options->lender, purse);
+    if (lender != NULL) {
+        lender_open(lender, purse);
     }
-    if (options->recharge != NULL) { /* a root may grant it; a task only what it has itself */
-        bool allowed = caller == NULL || (caller->own_purse && law_budget_within(options->recharge, &caller->purse->mint_left));
+    if (recharge != NULL) { /* a root may grant it; a task only what it has itself */
+        bool allowed = caller == NULL || (caller->marks.own_purse && law_budget_within(recharge, &caller->purse->mint_left));
         if (!allowed) {
             purse_close(books, purse);
             return ENGINE_BUDGET;
         }
         for (int c = 0; caller != NULL && c < LAW_COMPONENTS; c++) {
             if (caller->purse->mint_left.limit[c] != LAW_OPEN) {
-                caller->purse->mint_left.limit[c] -= options->recharge->limit[c];
+                caller->purse->mint_left.limit[c] -= recharge->limit[c];
             }
         }
-        purse->mint_left = *options->recharge;
+        purse->mint_left = *recharge;
     }
     return ENGINE_OK;
 }
 
-static void
+/* The usual case is that it shares the nursery's. */
+static SANITIZE_INLINE int
+child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *task)
+{
+    task->purse = nursery->purse;
+    bool unsaid = options->budget == NULL && options->recharge == NULL && options->lender == NULL;
+    bool plain = unsaid && !nursery->scheduler->options.sovereign;
+    if (__builtin_expect(plain, 1)) {
+        return ENGINE_OK;
+    }
+    return own_purse(nursery, caller, options->budget, options->recharge, options->lender, task);
+}
+
+static SANITIZE_INLINE void
 task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned class)
 {
     if (options->through == NULL) {
@@ -111,21 +123,26 @@ task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned cla
         task->entry = options->entry;
         task->arg = options->arg;
     }
+    bool listens = options->value_out != NULL || options->done != NULL;
     task->nursery = nursery;
     task->opened = NULL;
-    task->value_out = options->value_out;
-    task->done = options->done;
-    task->done_arg = options->done_arg;
-    task->ticks_left = task->ticks_drawn = 0;
-    task->cleanup_left = nursery->scheduler->options.cleanup_calls;
-    task->linked = task->told = task->exceeded = task->cut_off = false;
-    task->kind = END_OK;
-    task->awaited.kind = END_NONE;
+    task->ticks_left = 0;
+    task->marks.all = 0;
+    if (__builtin_expect(listens || task->purse != nursery->purse, 0)) {
+        task->marks.own_purse = task->purse != nursery->purse;
+        task->marks.listens = listens;
+    }
+    task->above = task->has_awaited = false;
+    if (listens) {
+        task->value_out = options->value_out;
+        task->done = options->done;
+        task->done_arg = options->done_arg;
+    }
     task_word_begin(task);
 }
 
-/* A record, filled in and paid for, or NULL and the reason. */
-static Task *
+/* A record, filled in and paid for, or NULL and the reason. Inline: what the options do not say costs nothing. */
+static SANITIZE_INLINE Task *
 make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int *error)
 {
     Scheduler *scheduler = nursery->scheduler;
@@ -162,49 +179,76 @@ make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOp
     }
     if (task != NULL) {
         add_i64(&nursery->live, 1, RELAXED);
-        task->id = nursery->id << 32 | (2 * ++nursery->handed & 0xffffffff);
+        task->number = (uint32_t)(2 * ++nursery->handed);
     }
     lock_give(&nursery->lock);
     return task;
+}
+
+/* The child is what comes next on the caller's worker. */
+static inline void
+queue_fresh(Scheduler *scheduler, Task *caller, Task *task)
+{
+    Worker *worker = task_worker(caller);
+    count_one(&worker->statistics.spawned);
+    if (__builtin_expect(!deque_push(&worker->fresh, task), 0)) {
+        inject_push(&scheduler->injector, &task->inject); /* W2 */
+    }
+    scheduler_notify(scheduler);
+}
+
+/* By the owner, without a lock. */
+static SANITIZE_INLINE int
+spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *child)
+{
+    int error;
+    if (__builtin_expect(task_must_stop(caller), 0)) {
+        return task_refuse(caller, ENGINE_CANCELLED);
+    }
+    Task *task = make(nursery, caller, options, true, &error);
+    if (__builtin_expect(task == NULL, 0)) {
+        bool told = error == ENGINE_BUDGET && task_must_stop(caller); /* while it waited for a lender */
+        return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
+    }
+    task->number = (uint32_t)(2 * nursery->spawned++ + 1); /* N5 */
+    if (child != NULL) {
+        *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
+    }
+    queue_fresh(nursery->scheduler, caller, task);
+    return ENGINE_OK;
+}
+
+int
+nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
+{
+    const TaskOptions options = {.entry = entry, .arg = arg};
+    return spawn_own(nursery, caller, &options, NULL);
 }
 
 int
 nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child)
 {
     int error;
-    Task *task;
-    if (caller != NULL) {
-        task_need_stack(caller);
-        if (__builtin_expect(task_cancelled(caller), 0)) {
-            return task_refuse(caller, ENGINE_CANCELLED);
-        }
-    }
     if (caller != NULL && nursery->owner == caller) {
-        task = make(nursery, caller, options, true, &error);
-        if (task != NULL) {
-            task->id = nursery->id << 32 | ((2 * nursery->spawned++ + 1) & 0xffffffff); /* N5 */
-        }
-    } else {
-        task = make_for_other(nursery, generation, caller, options, &error);
+        return spawn_own(nursery, caller, options, child);
     }
+    if (caller != NULL && __builtin_expect(task_must_stop(caller), 0)) {
+        return task_refuse(caller, ENGINE_CANCELLED);
+    }
+    Task *task = make_for_other(nursery, generation, caller, options, &error);
     if (task == NULL) {
-        bool told = error == ENGINE_BUDGET && caller != NULL && task_cancelled(caller); /* while it waited for a lender */
-        return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
+        return error;
     }
     Scheduler *scheduler = nursery->scheduler;
     if (child != NULL) {
         *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
     }
-    if (caller == NULL) {
+    if (caller != NULL) {
+        queue_fresh(scheduler, caller, task);
+    } else {
         add_u64(&scheduler->outside_spawned, 1, RELAXED);
         inject_push(&scheduler->injector, &task->inject);
-    } else {
-        Worker *worker = task_worker(caller);
-        count_one(&worker->statistics.spawned);
-        if (__builtin_expect(!deque_push(&worker->fresh, task), 0)) {
-            inject_push(&scheduler->injector, &task->inject); /* W2 */
-        }
+        scheduler_notify(scheduler);
     }
-    scheduler_notify(scheduler);
     return ENGINE_OK;
 }

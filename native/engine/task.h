@@ -2,21 +2,28 @@
  *
  *     word = generation << 16 | state << 8 | wake          law/state.h, law/wake.h
  *
+ *     RUNNING ──rests──► BLOCKED, EXHAUSTED or PAUSED ──notified──► RUNNING ──► … ──► DONE
+ *        └ notified: RUNNING_WOKEN, and the next rest is none
+ *
  * Everybody who wakes a task changes that word by compare-and-swap with the law's own function on a copy. A wake while the
  * task runs is noted in it, and the task, when it wants to block, finds the note: so there is no moment in which a wake is
  * lost, and none in which a task is woken before its registers are saved (the word says blocked only after that, R4 of
  * native/fiber).
  *
+ * The word does not tell a task in a queue from one that runs: whoever wakes it would do the same. READY and RUNNING are one
+ * step of the law here, and so a dispatch and a yield do not write the word at all.
+ *
  * E1  the word changes by the functions below only, and every change of state is in the table of law/state.h
- * E2  whoever turns a word to QUEUED puts the task into exactly one queue; nobody else does
+ * E2  whoever turns a word to RUNNING puts the task into exactly one queue; nobody else does, but the task itself (yield)
  * E3  a wake is a hint: every wait is a loop that looks at its condition again. So a wake that comes late, even for
  *     another task in the same record, costs a turn and nothing else
- * E4  what a waker wrote before its wake, the task sees after its next dispatch: every wake and every dispatch of a task
- *     that has run before is a read-modify-write of the word
- * E5  the record is 256 bytes at most, and has no stack until it runs
+ * E4  what a waker wrote before its wake, the task sees before its next rest is one: every wake and every rest is a
+ *     read-modify-write of the word, and who takes a task out of a queue has seen what its waker wrote
+ * E5  the record is TASK_BYTES at most, and has no stack until it runs
  *
  * Rejected: a lock per task (two more read-modify-writes per turn); a boolean "blocked" that is set before the registers
- * are saved; freeing records (late wakes would need to be waited for).
+ * are saved; freeing records (late wakes would need to be waited for); a state "queued" between woken and running (two
+ * more read-modify-writes per turn, to merge wakes that a note merges as well).
  */
 #ifndef ENGINE_TASK_H
 #define ENGINE_TASK_H
@@ -75,7 +82,23 @@ typedef struct {
 /* Called once, when the task has ended, on a worker's stack: it must be short, and must not wait. */
 typedef void (*TaskDone)(void *arg, const Ending *ending);
 
-/* What every task uses comes first, so that one which never waits touches three cache lines. */
+/* What is noted about a task, a byte each; all of them are looked at at once when it ends (`all`). */
+typedef union {
+    struct {
+        bool linked;    /* in its nursery's list */
+        bool told;      /* has been answered ENGINE_CANCELLED */
+        bool exceeded;  /* has been answered ENGINE_BUDGET */
+        bool cut_off;
+        bool own_purse;
+        bool listens; /* somebody wants to know its end: value_out, done */
+        uint8_t kind; /* EndKind, once it ended; END_OK is 0 */
+    };
+    uint64_t all;
+} TaskMarks;
+
+#define TASK_BYTES 224 /* with its place in a queue it is less than 256 (E5) */
+
+/* What every task uses comes first: one which never waits touches little more. */
 typedef struct Task {
     SlabHead head;
     struct fiber fiber;
@@ -83,28 +106,35 @@ typedef struct Task {
     struct Nursery *nursery; /* whose child it is */
     struct Nursery *opened;  /* the innermost nursery that it has opened */
     struct Purse *purse;     /* what it pays from: its own, or its nursery's */
-    uint64_t id;
     int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
-    int64_t ticks_drawn;
-    int64_t *value_out; /* where the value goes in the end, or NULL */
+    TaskMarks marks;
+    union {
+        int64_t ticks_drawn; /* while it runs: for this turn */
+        InjectLink inject;   /* while it is in an injector */
+    };
+    uint32_t number;  /* in its nursery: see task_id */
+    bool above;       /* it was called above the frames of its nursery's owner (help.c) */
+    bool has_awaited;
+    atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
+    atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
+    uint32_t requests_seen; /* of those who stand above others: as far as requests to stop were looked at */
+    uint32_t cleanup_left;  /* once it was refused something */
+    LawLink family;     /* in its nursery's list, from its first wait to its end */
+    int64_t *value_out; /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
     TaskDone done;
-    uint32_t cleanup_left;
-    atomic_u32 cancel; /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
-    bool linked;       /* in its nursery's list */
-    bool told;         /* has been answered ENGINE_CANCELLED */
-    bool exceeded;     /* has been answered ENGINE_BUDGET */
-    bool cut_off;
-    bool own_purse;
-    uint8_t kind;      /* EndKind, once it ended */
-    InjectLink inject; /* while it is in an injector */
-    LawLink family;    /* in its nursery's list, from its first wait to its end */
-    int64_t (*entry)(void *arg); /* this and the next: for adapters */
-    void *arg;
     void *done_arg;
-    Ending awaited; /* what the last nursery that it has awaited came to */
+    union {
+        struct { /* for adapters; read before anything else is done */
+            int64_t (*entry)(void *arg);
+            void *arg;
+        };
+        Ending awaited; /* what the last nursery that it has awaited came to, if it `has_awaited` */
+    };
 } Task;
 
-_Static_assert(sizeof(Task) <= 256, "E5");
+#ifndef BURSAR_EXPLORE /* its cells are larger */
+_Static_assert(sizeof(Task) <= TASK_BYTES, "E5");
+#endif
 
 #define TASK_WORD(generation, state, wake) ((uint64_t)(generation) << 16 | (uint64_t)(state) << 8 | (uint64_t)(wake))
 
@@ -120,41 +150,32 @@ task_state(const Task *task)
     return task_word_state(load_u64(&task->word, RELAXED));
 }
 
-/* A new task is QUEUED from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
+/* A new task is on its way from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
 static inline void
 task_word_begin(Task *task)
 {
     uint64_t generation = (load_u64(&task->word, RELAXED) >> 16) + 1;
-    store_u64(&task->word, TASK_WORD(generation, LAW_STATE_READY, LAW_WAKE_QUEUED), RELAXED);
+    store_u64(&task->word, TASK_WORD(generation, LAW_STATE_RUNNING, LAW_WAKE_RUNNING), RELAXED);
 }
 
 /* It was taken from its queue and runs. */
 static inline void
-task_dispatched(Task *task, bool fresh)
+task_dispatched(const Task *task)
 {
-    uint64_t word = load_u64(&task->word, RELAXED), generation = word >> 16;
-    uint8_t wake = (uint8_t)word;
-    LAW_RULE(wake == LAW_WAKE_QUEUED && law_may_move(task_word_state(word), LAW_STATE_RUNNING), "E1");
-    law_begin_poll(&wake, &generation);
-    uint64_t runs = TASK_WORD(generation, LAW_STATE_RUNNING, wake);
-    if (fresh) {
-        store_u64(&task->word, runs, RELAXED); /* it has waited for nothing yet */
-    } else {
-        swap_u64(&task->word, runs, ACQ_REL); /* E4; a merged wake may have rewritten the same value meanwhile */
-    }
+    LAW_RULE(task_state(task) == LAW_STATE_RUNNING, "E1");
 }
 
-/* It runs and goes to the back of a queue, which the caller puts it into. */
-static inline void
-task_requeued(Task *task)
+/* The law's two steps from a wait to a turn: it is queued, and the entry is taken. */
+static inline uint64_t
+task_word_woken(uint64_t word, uint8_t wake)
 {
-    uint64_t word = load_u64(&task->word, RELAXED);
-    LAW_RULE(law_may_move(task_word_state(word), LAW_STATE_READY), "E1");
-    swap_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_READY, LAW_WAKE_QUEUED), ACQ_REL); /* E4, also for a note */
+    uint64_t generation = word >> 16;
+    law_begin_poll(&wake, &generation);
+    return TASK_WORD(generation, LAW_STATE_RUNNING, wake);
 }
 
 /* It runs, its registers are saved, and it is to wait in `state` (BLOCKED, EXHAUSTED or PAUSED). True: somebody has woken it
- * already, it is READY and QUEUED, and the caller puts it into a queue. False: it is no longer the caller's. */
+ * already, and the caller puts it into a queue. False: it is no longer the caller's. */
 static inline bool
 task_rests(Task *task, LawState state)
 {
@@ -162,9 +183,8 @@ task_rests(Task *task, LawState state)
     for (;;) {
         uint8_t wake = (uint8_t)word;
         bool woken = law_end_poll(&wake);
-        LawState to = woken ? LAW_STATE_READY : state;
-        LAW_RULE(law_may_move(task_word_state(word), to), "E1");
-        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) {
+        LAW_RULE(law_may_move(task_word_state(word), state), "E1");
+        if (cas_u64(&task->word, &word, woken ? task_word_woken(word, wake) : TASK_WORD(word >> 16, state, wake), ACQ_REL)) {
             return woken;
         }
     }
@@ -179,18 +199,19 @@ task_notified(Task *task, bool from_hold)
     uint64_t word = load_u64(&task->word, RELAXED);
     for (;;) {
         uint8_t wake = (uint8_t)word;
-        LawState state = task_word_state(word), to = state;
+        LawState state = task_word_state(word);
         bool held = state == LAW_STATE_EXHAUSTED || state == LAW_STATE_PAUSED;
         bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
         LawNotice notice = law_notify(&wake, word >> 16, word >> 16, waits);
         if (notice == LAW_NOTICE_STALE) {
             return false;
         }
+        uint64_t to = TASK_WORD(word >> 16, state, wake);
         if (notice == LAW_NOTICE_ENQUEUE) {
             LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
-            to = LAW_STATE_READY;
+            to = task_word_woken(word, wake);
         }
-        if (cas_u64(&task->word, &word, TASK_WORD(word >> 16, to, wake), ACQ_REL)) { /* E4: also if nothing changes */
+        if (cas_u64(&task->word, &word, to, ACQ_REL)) { /* E4: also if nothing changes */
             return notice == LAW_NOTICE_ENQUEUE;
         }
     }

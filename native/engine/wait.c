@@ -85,7 +85,7 @@ waiter_wait(Waiter *waiter, int64_t deadline_ns)
     }
     Rest rest = REST_BLOCKED;
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
-        if (rest == REST_BLOCKED && task_cancelled(task)) {
+        if (rest == REST_BLOCKED && task_must_stop(task)) {
             if (withdraw(waiter)) {
                 return ENGINE_CANCELLED;
             }

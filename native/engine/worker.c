@@ -27,21 +27,6 @@ take_one(Injector *lane)
     return inject_take(lane, &link, 1) == 1 ? task_of_link(link) : NULL;
 }
 
-/* The oldest of a worker's started tasks: the owner takes where thieves do, so that a yield goes to the back. */
-static Task *
-take_started(Worker *worker)
-{
-    void *item;
-    StealResult result;
-    if (deque_length(&worker->started) == 0) {
-        return NULL;
-    }
-    do {
-        result = deque_steal(&worker->started, &item);
-    } while (result == STEAL_LOST);
-    return result == STEAL_DONE ? item : NULL;
-}
-
 /* Some tasks from the injector: one to run, the others into the worker's own queue. */
 static Task *
 take_injected(Worker *worker)
@@ -87,7 +72,7 @@ take_ready(Worker *worker)
         return task;
     }
     worker->fresh_streak = 0;
-    if ((task = take_started(worker)) != NULL || (task = deque_take(&worker->fresh)) != NULL) {
+    if ((task = deque_take_oldest(&worker->started)) != NULL || (task = deque_take(&worker->fresh)) != NULL) {
         count_one(&worker->statistics.local_takes);
         return task;
     }
@@ -209,7 +194,7 @@ decide_logically(Worker *worker)
         law_streaks_after(lane, &worker->cancel_streak, &worker->timed_streak);
         /* The number of the decision takes the place of the poll's: that one is the record's, and which record a task got
          * is no part of the program. */
-        scheduler->logical.chain = law_link(scheduler->logical.chain, task->id, task->nursery->id, (uint64_t)lane,
+        scheduler->logical.chain = law_link(scheduler->logical.chain, task_id(task), task->nursery->id, (uint64_t)lane,
                                             worker->id, streak, limit, scheduler->logical.decisions);
         scheduler->logical.decisions += 1;
     }

@@ -47,10 +47,19 @@ typedef struct {
     atomic_u64 repaired; /* a task was dropped in the middle, and the loop began anew (W5) */
 } WorkerStatistics;
 
+/* What was drawn from a purse for the task that runs, besides ops, and is not used. It stays with the worker as long as one
+ * task after another pays from that purse. */
+typedef struct Credit {
+    struct Purse *purse;
+    int32_t spawns;   /* one op each is in it */
+    int32_t messages; /* channel ops */
+} Credit;
+
 typedef struct Worker {
     struct Scheduler *scheduler;
     struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
     Task *current;       /* the task that runs */
+    Credit credit;
     Task *pending;       /* of a host: the task to go on with when the loop begins anew */
     uint32_t id;
     uint32_t cancel_streak, timed_streak, fresh_streak, next_victim;
@@ -121,8 +130,42 @@ typedef enum {
  * task_need_stack before it changed anything. */
 void task_rest(Task *self, Rest rest);
 
+/* The same, and `next`, which was taken out of a queue and is not NULL, runs instead. */
+void task_rest_for(Task *self, Rest rest, Task *next);
+
+/* The running task gives way to `next`, which was taken out of a queue. */
+void task_yield_to(Task *self, Task *next);
+
+/* The child above the running task has ended, after it had waited: the task is to have its stack to itself again. */
+void task_uncover(Task *self);
+
+/* A task that could not be started is at its end. */
+void task_end_unstarted(Worker *worker, Task *task, EndKind kind, int64_t code);
+
 /* A task has ended on this worker: settle everything, and end whoever waited for that with its own end. */
 void task_end(Worker *worker, Task *task, enum fiber_state state);
+
+/* The same for one that its owner has called above itself: the nursery is not told, the owner counts. False: it is not at its
+ * end yet (N6), and the nursery will be told. */
+bool task_end_above(Worker *worker, Task *task, enum fiber_state state);
+
+/* The task runs from here on. */
+static inline void
+task_begin(Worker *worker, Task *task)
+{
+    task_dispatched(task);
+    worker->current = task;
+    task->ticks_drawn = 0;
+    store_u64(&worker->statistics.dispatched, load_u64(&worker->statistics.dispatched, RELAXED) + 1, RELAXED);
+}
+
+/* Whether a task that was taken out of a queue can be resumed; one that is covered cannot, and its fiber is not to be looked
+ * at. */
+static inline bool
+task_is(const Task *task, enum fiber_state state)
+{
+    return load_u32(&task->covered, ACQUIRE) == 0 && task->fiber.state == (uint8_t)state;
+}
 
 static inline Worker *
 task_worker(const Task *self)

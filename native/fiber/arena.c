@@ -84,7 +84,8 @@ arena_map(struct stack_pool *pool, unsigned class)
 {
     const struct stack_system *system = pool->options.system;
     size_t colours = STACK_COLOURS * STACK_COLOUR_BYTES;
-    size_t slot_bytes = power_of_two_from((STACK_BYTES_MIN << class) + pool->options.guard_bytes + colours);
+    size_t usable = (STACK_BYTES_MIN << class) + STACK_ABOVE_BYTES;
+    size_t slot_bytes = power_of_two_from(usable + pool->options.guard_bytes + colours);
     size_t bytes = pool->options.arena_bytes;
     if (bytes < ARENA_SLOTS_MIN * slot_bytes) {
         bytes = ARENA_SLOTS_MIN * slot_bytes;

@@ -6,6 +6,19 @@
 
 _Static_assert(sizeof(void *) != 8 || sizeof(struct fiber) == 64, "a fiber is one cache line");
 
+#if defined(__x86_64__)
+/* Whether a switch looks at mxcsr before it loads it (switch_x86_64.S): a property of the processor, so it is the process's. */
+extern unsigned char context_compares;
+unsigned char context_compares __attribute__((visibility("hidden"))) = 1;
+
+__attribute__((constructor)) static void
+know_processor(void)
+{
+    __builtin_cpu_init();
+    context_compares = !__builtin_cpu_is("amd");
+}
+#endif
+
 void
 fiber_root(void *arg)
 {

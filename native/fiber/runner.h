@@ -193,6 +193,36 @@ runner_call(struct runner **at, struct fiber *fiber)
     return (enum fiber_state)fiber->state;
 }
 
+/* Called by a running fiber about itself: calls a FRESH fiber on its own stack, above its own frames, and returns when that
+ * one has ended: FIBER_DONE or FIBER_PANICKED. If the fiber parks, both are parked: so this is for a fiber that cannot go on
+ * before that end anyway, and has made sure that there is as much room as the class of the fiber guarantees. `self` is
+ * afterwards in the service of the runner that the fiber ended under (R8). */
+static SANITIZE_INLINE enum fiber_state
+runner_call_above(struct fiber *self, struct fiber *fiber)
+{
+    struct stack *stack = self->stack;
+    void *recover = stack->recover;
+    assert(fiber->state == FIBER_FRESH && "R8");
+    fiber->stack = stack;
+    fiber->runner = self->runner;
+    fiber->state = FIBER_RUNNING;
+    stack->owner = fiber;
+    void *panicked = context_call(&stack->recover, runner_body, fiber);
+    if (__builtin_expect(panicked != NULL, 0)) {
+        SANITIZE(sanitize_dropped(&stack->here, stack->limit, stack->recover);)
+    } else {
+        fiber->state = FIBER_DONE;
+    }
+    if (__builtin_expect(!stack_sound(stack), 0)) {
+        fiber_condemn(stack);
+    }
+    stack->owner = self;
+    stack->recover = recover;
+    fiber->stack = NULL;
+    self->runner = fiber->runner;
+    return (enum fiber_state)fiber->state;
+}
+
 /* Called by a running fiber about itself: it keeps its stack, and the worker's loop begins anew on the spare one.
  * There, first of all, `after(arg)` is called, unless NULL: not before it may anybody try to run the fiber (R4).
  * Returns when the fiber is run again, with the runner in whose service it then is. Cannot fail; but a fiber with

@@ -57,8 +57,12 @@ struct stack_pool;
 #define STACK_COLOURS 16
 #define STACK_COLOUR_BYTES ((size_t)128)
 
+/* Room above what a class guarantees, for fibers that are called above the frames of another (runner_call_above). Only
+ * addresses, as long as nobody goes there. */
+#define STACK_ABOVE_BYTES ((size_t)8 << 10)
+
 /* What an arena reserves by default: 4080 stacks of class 0. Only addresses; memory comes with the first touch. */
-#define STACK_ARENA_BYTES ((size_t)64 << 20)
+#define STACK_ARENA_BYTES ((size_t)128 << 20)
 
 /* Each guard made by mprotect costs two of the process's 65,530 mappings; this leaves some for the program. */
 #define STACK_FORBIDDEN_MAX 30000u

@@ -11,13 +11,16 @@
        48  rbp
        56  where to continue
 
-   Why `jmp` and not `ret`: the processor predicts a `ret` from the calls it has seen, and after a change of
-   stacks that guess is wrong every time, which costs more than the whole switch. The jump is predicted by its
+   Why `jmp`, and sometimes `ret`: the processor predicts a `ret` from the calls it has seen. After a change of stacks
+   that guess is wrong, which costs more than the whole switch, unless the place that is continued made the same call as
+   the one that was left: two tasks that wait in the same function. Then the guess is right, and, as the call is taken
+   off the processor's list, so are those for all the functions around it. Everywhere else the jump is predicted by its
    own history. `notrack`: it lands behind a call, where no `endbr64` stands.
 
-   Why the control words are compared before they are loaded: reading them is cheap, loading them is not, and
-   they are nearly always equal. Of mxcsr only the control bits count (C2): the exception flags below them are
-   not preserved by any call.
+   Why control words are compared before they are loaded: they are nearly always equal. Loading the x87 word is dear
+   everywhere. Of mxcsr only the control bits count (C2), and the exception flags below them are not preserved by any call;
+   but on some processors (Intel's) a load that changes only those takes 70 ns, while on others (AMD's) a load is free and
+   a look at what was just stored costs a quarter of the switch. So `context_compares` says which it is: see fiber.c.
 
    Shadow stacks (CET SHSTK) are not supported: the note at the end claims IBT alone, so that a linker leaves
    them off. */
@@ -41,46 +44,45 @@
         .size   \name, . - \name
         .endm
 
-        .macro  PUSH register
-        pushq   %\register
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset \register, 0
-        .endm
-
         /* Builds the frame on the running stack; the return address of the call is its last word. */
         .macro  SAVE
-        PUSH    rbp
-        PUSH    rbx
-        PUSH    r12
-        PUSH    r13
-        PUSH    r14
-        PUSH    r15
-        subq    $8, %rsp
-        .cfi_adjust_cfa_offset 8
+        leaq    -56(%rsp), %rsp
+        .cfi_adjust_cfa_offset 56
         stmxcsr (%rsp)
+        movq    %r15, 8(%rsp)
+        .cfi_rel_offset r15, 8
+        movq    %r14, 16(%rsp)
+        .cfi_rel_offset r14, 16
+        movq    %r13, 24(%rsp)
+        .cfi_rel_offset r13, 24
+        movq    %r12, 32(%rsp)
+        .cfi_rel_offset r12, 32
+        movq    %rbx, 40(%rsp)
+        .cfi_rel_offset rbx, 40
+        movq    %rbp, 48(%rsp)
+        .cfi_rel_offset rbp, 48
         fnstcw  4(%rsp)
         .endm
 
-        /* Goes to 1: if the frame at rsp wants other control words than edx (mxcsr) and ecx (x87). */
-        .macro  COMPARE
-        movl    (%rsp), %r8d
-        xorl    %edx, %r8d
-        testl   $MXCSR_CONTROL, %r8d
-        jne     1f
+        /* Control words and registers from the frame at rsp. r10 points at the control words as they are. */
+        .macro  RESTORE
+        cmpb    $0, context_compares(%rip)
+        jne     5f
+        ldmxcsr (%rsp)
+4:      movzwl  4(%r10), %ecx
         cmpw    4(%rsp), %cx
         jne     1f
-        .endm
-
-        /* Leaves through the frame at rsp, all but the control words. */
-        .macro  LEAVE
-        movq    8(%rsp), %r15
+0:      movq    8(%rsp), %r15
         movq    16(%rsp), %r14
         movq    24(%rsp), %r13
         movq    32(%rsp), %r12
         movq    40(%rsp), %rbx
         movq    48(%rsp), %rbp
-        movq    56(%rsp), %r8
-        addq    $64, %rsp
+        .endm
+
+        /* Leaves the frame at rsp by a jump to r8, the address in its last word. */
+        .macro  LEAVE
+        leaq    64(%rsp), %rsp
         .cfi_remember_state
         .cfi_def_cfa rsp, 0
         .cfi_register rip, r8
@@ -88,21 +90,39 @@
         .cfi_restore_state
         .endm
 
+        /* Where RESTORE goes if it must look, and if the x87 control words differ. */
+        .macro  SELDOM
+5:      movl    (%r10), %ecx
+        xorl    (%rsp), %ecx
+        testl   $MXCSR_CONTROL, %ecx
+        je      4b
+        ldmxcsr (%rsp)
+        jmp     4b
+1:      fldcw   4(%rsp)
+        jmp     0b
+        .endm
+
         .text
 
 /* rdi save, rsi load, rdx value */
         FUNCTION context_switch
+        movq    (%rsp), %r9
         SAVE
         movq    %rdx, %rax
-        movl    (%rsp), %edx
-        movzwl  4(%rsp), %ecx
+        movq    %rsp, %r10
         movq    %rsp, (%rdi)
+        movq    56(%rsi), %r8
         movq    %rsi, %rsp
-        COMPARE
-0:      LEAVE
-1:      ldmxcsr (%rsp)
-        fldcw   4(%rsp)
-        jmp     0b
+        RESTORE
+        cmpq    %r8, %r9
+        je      2f
+        LEAVE
+2:      leaq    56(%rsp), %rsp
+        .cfi_remember_state
+        .cfi_adjust_cfa_offset -56
+        ret
+        .cfi_restore_state
+        SELDOM
         END context_switch
 
 /* rdi load, rsi value. The return address is of no use any more: its place takes the control words. */
@@ -111,14 +131,12 @@
         movq    %rsi, %rax
         stmxcsr (%rsp)
         fnstcw  4(%rsp)
-        movl    (%rsp), %edx
-        movzwl  4(%rsp), %ecx
+        movq    %rsp, %r10
+        movq    56(%rdi), %r8
         movq    %rdi, %rsp
-        COMPARE
-0:      LEAVE
-1:      ldmxcsr (%rsp)
-        fldcw   4(%rsp)
-        jmp     0b
+        RESTORE
+        LEAVE
+        SELDOM
         END context_jump
 
 /* rdi load, rsi value. Reads and writes nothing but the frame: rsp may stand in a guard. */
@@ -131,7 +149,11 @@
         emms
         ldmxcsr (%rsp)
         fldcw   4(%rsp)
+        movq    %rsp, %r10
+        movq    56(%rsp), %r8
+        RESTORE
         LEAVE
+        SELDOM
         END context_abandon
 
 /* rdi save, rsi top, rdx entry, rcx arg */

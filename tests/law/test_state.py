@@ -120,7 +120,7 @@ def test_an_illegal_move_is_a_bug_of_ours_and_one_of_our_errors():
 
 
 def assignments_to_state(path: Path) -> set[tuple[str, str]]:
-    """(file, function) of every assignment to an attribute `state`, constructors and the pump's own state and the journal of workflows apart."""
+    """(file, function) of every assignment to an attribute `state`, apart from constructors, the pump and workflows."""
     found = set()
     if path.name == "pump.py" or path.parent.name == "workflow":  # whose tasks are records of a journal
         return found

@@ -1,12 +1,12 @@
 /* The deque under the schedule explorer: one owner, one or two thieves, every schedule of small programs.
  *
- * A program is a word per thread. The owner: p push, t take. A thief: s steal, b steal a batch into an array, i steal a
+ * A program is a word per thread. The owner: p push, t take, o take the oldest. A thief: s steal, b steal a batch into an array, i steal a
  * batch into its own deque, which it then empties. The oracle is a plain array that replays the owner's word:
  *
  *   1. every item that was pushed is taken or stolen exactly once (what is left, the check itself takes in the end)
  *   2. a take answers the newest item that is left: the last of the array, when all that the owner took are removed
  *   3. a take that answers nothing was right: all that was left had been stolen
- *   4. a thief gets items in order of age
+ *   4. a thief gets items in order of age, and so does an owner that takes the oldest; all older ones had been stolen
  */
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ owner(void)
             pushed[op] = deque_push(&deque, (void *)next++);
             explore_require(pushed[op] || memory_fails, "a push failed");
         } else {
-            got(0, deque_take(&deque));
+            got(0, words[0][op] == 't' ? deque_take(&deque) : deque_take_oldest(&deque));
         }
     }
 }
@@ -153,7 +153,16 @@ finish(void)
             continue;
         }
         uintptr_t item = logs[0][takes++];
-        if (item == 0) {
+        if (words[0][op] == 'o' && item != 0) { /* rule 4 */
+            unsigned at = 0;
+            while (at < count && left[at] != item) {
+                explore_require(stolen[left[at++]], "an owner took an item, though an older one was there");
+            }
+            explore_require(at < count, "an owner took what was not there");
+            once(times, item);
+            memmove(left, left + at + 1, (count - at - 1) * sizeof *left);
+            count -= at + 1;
+        } else if (item == 0) {
             while (count > 0) {
                 explore_require(stolen[left[--count]], "a take found nothing, though there was something");
             }
@@ -213,6 +222,8 @@ test(bool long_form)
     check("pt", "s", "s", 2, 0);
     check("pptt", "s", "s", 2, 0);
     check("ppptt", "b", "s", 2, 0);
+    check("poppo", "s", "s", 2, 0); /* as a queue */
+    check("ppopoo", "b", "", 2, 0);
     memory_fails = true;
     check("pppptt", "ss", "", 1, 0);
     memory_fails = false;
@@ -226,6 +237,7 @@ test(bool long_form)
     }
     uint64_t runs = long_form ? 300000 : 3000;
     check("pppppptttpppptttttppppttttttttt", "ssssssssss", "bbbbbb", 2, runs);
+    check("ppppoooppooopppppooooooo", "ssssssssss", "bbbb", 2, runs);
     check("ptptptptptptptptptptpptptptt", "ssssssssssss", "ssssssssssss", 2, runs);
     check("ppppppppppppppppttpppptttt", "iiii", "bbbbss", 1, runs);
     memory_fails = true;

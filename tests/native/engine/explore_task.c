@@ -65,6 +65,7 @@ setup(void)
     init_u32(&nursery.state, LAW_NURSERY_OPEN);
     init_u32(&nursery.watched, 0);
     init_u32(&nursery.head.generation, 1);
+    init_u32(&scheduler.requests, 0);
     init_u32(&task.head.generation, GENERATION);
     init_u32(&task.cancel, GENERATION - 2); /* of its predecessor in the record */
     init_u64(&task.word, 0);
@@ -88,7 +89,7 @@ setup(void)
 static uint64_t
 shared(void)
 {
-    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1] + 80000u * task.linked);
+    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1] + 80000u * task.marks.linked);
 }
 
 /* For loop.c and charge.c: the one queue. */
@@ -125,16 +126,16 @@ enter_list(void)
     lock_take(&nursery.lock);
     law_queue_append(&nursery.waiting, &task.family);
     lock_give(&nursery.lock);
-    task.linked = true;
+    task.marks.linked = true;
 }
 
 static void
 leave_list(void)
 {
-    if (task.linked) {
+    if (task.marks.linked) {
         lock_take(&nursery.lock);
         law_queue_remove(&nursery.waiting, &task.family);
-        task.linked = false;
+        task.marks.linked = false;
         lock_give(&nursery.lock);
     }
 }
@@ -143,7 +144,7 @@ leave_list(void)
 static void
 leave_for(LawState state)
 {
-    if (state != LAW_STATE_READY && !task.linked) {
+    if (state != LAW_STATE_READY && !task.marks.linked) {
         enter_list();
     }
     turns += 1;
@@ -184,7 +185,7 @@ set(unsigned flag, bool from_hold)
 static bool
 runs(void)
 {
-    task_dispatched(&task, turns == 0);
+    task_dispatched(&task);
     explore_require(load_u32(&written, RELAXED) == turns, "the task does not see what it wrote itself");
     for (; steps[at] != 0; at++) {
         char step = steps[at];

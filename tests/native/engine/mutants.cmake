@@ -29,6 +29,9 @@ engine_mutant(buffer_read_relaxed deque deque.c
 # Two get the last item.
 engine_mutant(take_last_without_cas deque deque.h
   "if (!cas_i64(&deque->top, &top, top + 1, ACQ_REL))" "if (store_i64(&deque->top, top + 1, RELEASE), top == INT64_MIN)")
+engine_mutant(take_oldest_without_cas deque deque.h
+  "        if (cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {\n            return item;"
+  "        if (store_i64(&deque->top, top + 1, RELEASE), top != INT64_MIN) {\n            return item;")
 # The slot is read when the owner may already have used it again.
 engine_mutant(steal_reads_late deque deque.c
   "    *item = oldest;\n    return STEAL_DONE;" "    *item = load_ptr(deque_slot(buffer, top), RELAXED);\n    (void)oldest;\n    return STEAL_DONE;")
@@ -110,7 +113,7 @@ engine_mutant(hold_for_ever task task.h
   "(from_hold && held)" "(from_hold && !held)")
 # No second look after the first rest: a nursery was cancelled before the task was in its list, and nobody comes.
 engine_mutant(rest_without_look task loop.c
-  "if (!deaf && (request == generation || nursery_cancelled(nursery)))" "if (!deaf && (request == generation || nursery == NULL))")
+  "} else if (!deaf && nursery_cancelled(nursery)) {" "} else if (!deaf && nursery == NULL) {")
 engine_mutant(ask_without_wake task charge.c
   "    worker_wake(scheduler, worker, task, TO_CANCEL, true);\n" "    (void)worker;\n")
 # A nursery that is cancelled wakes nobody.

@@ -45,6 +45,15 @@ test_order(void)
     CHECK(deque_push(&deque, item(7)));
     CHECK_EQUAL(stolen(&deque), 7);
     CHECK(deque_take(&deque) == NULL);
+    CHECK(deque_take_oldest(&deque) == NULL);
+    for (uintptr_t i = 8; i <= 11; i++) {
+        CHECK(deque_push(&deque, item(i)));
+    }
+    CHECK(deque_take_oldest(&deque) == item(8)); /* as a queue */
+    CHECK_EQUAL(stolen(&deque), 9);
+    CHECK(deque_take_oldest(&deque) == item(10));
+    CHECK(deque_take_oldest(&deque) == item(11));
+    CHECK(deque_take_oldest(&deque) == NULL);
     deque_destroy(&deque);
 }
 

@@ -1,4 +1,4 @@
-/* Runners: fibers that are called on the worker's stack and keep it if they park (R1–R7). */
+/* Runners: fibers that are called on the worker's stack and keep it if they park (R1–R8). */
 
 #include "world.h"
 
@@ -359,11 +359,62 @@ test_fibers_and_loops_migrate(void)
     CHECK_EQUAL(world_statistics(&world).in_use, 0);
 }
 
+static int64_t
+panics_above(void *arg)
+{
+    (void)arg;
+    (void)fiber_panic(11);
+    return 0;
+}
+
+static int64_t
+looks_around(void *arg)
+{
+    (void)arg;
+    CHECK(fiber_self() == &script.b && under_my_feet() == script.a.stack && runner.stack == script.a.stack);
+    return 3;
+}
+
+/* R8: one fiber calls others above its own frames; they end, or panic, and it goes on. */
+static int64_t
+calls_above(void *arg)
+{
+    struct fiber *self = arg;
+    void *recover = self->stack->recover;
+    fiber_init(&script.b, "above", looks_around, NULL, 0);
+    CHECK_EQUAL(runner_call_above(self, &script.b), FIBER_DONE);
+    CHECK_EQUAL(script.b.result, 3);
+    fiber_init(&script.b, "above", panics_above, NULL, 0);
+    CHECK_EQUAL(runner_call_above(self, &script.b), FIBER_PANICKED);
+    CHECK_EQUAL(script.b.code, 11);
+    CHECK(fiber_self() == self && self->stack->recover == recover && script.b.stack == NULL);
+    return 4;
+}
+
+static void
+test_loop_above(struct runner *at)
+{
+    fiber_init(&script.a, "beneath", calls_above, &script.a, 0);
+    CHECK_EQUAL(runner_call(&at, &script.a), FIBER_DONE);
+    CHECK_EQUAL(script.a.result, 4);
+    runner_leave(at);
+}
+
+static void
+test_called_above(void)
+{
+    memset(&script, 0, sizeof script);
+    runner_init(&runner, &world.cache, test_loop_above, NULL);
+    CHECK_EQUAL(runner_enter(&runner), 0);
+    CHECK_EQUAL(world_statistics(&world).in_use, 0);
+}
+
 int
 main(void)
 {
     world_begin(&world, NULL);
     test_called_on_the_loops_stack();
+    test_called_above();
     test_parks_and_keeps_the_stack();
     test_switches_directly();
     test_disasters_end_the_call();

@@ -134,7 +134,8 @@ family(const NurseryOptions *options, int64_t (*entry)(void *), intptr_t count, 
     if (error != ENGINE_OK) {
         nursery_cancel(nursery, LAW_CANCEL_USER);
     }
-    Ending ending = nursery_await(nursery, self());
+    Ending ending;
+    nursery_await(nursery, self(), &ending);
     nursery_free(nursery, task_worker(self()));
     bool told = error == ENGINE_CLOSED && ending.kind == END_FAILED; /* a child was refused something first */
     return error != ENGINE_OK && !told ? error : ending.kind == END_OK ? 0 : ending.code < 0 ? ending.code : -1;
@@ -257,7 +258,8 @@ nests(void *arg)
         task_yield(self());
         nursery_cancel(nursery, LAW_CANCEL_USER);
     }
-    Ending ending = nursery_await(nursery, self());
+    Ending ending;
+    nursery_await(nursery, self(), &ending);
     nursery_free(nursery, task_worker(self()));
     bool refused_here = error != ENGINE_OK && error != ENGINE_CANCELLED && error != ENGINE_CLOSED;
     return refused_here                                    ? error
@@ -318,7 +320,8 @@ play(int64_t (*scenario)(void *), bool logical)
         }
         const TaskOptions task = {.entry = scenario, .stack_bytes = 64 << 10};
         error = nursery_spawn(nursery, load_u32(&nursery->head.generation, RELAXED), NULL, &task, NULL);
-        Ending ending = nursery_await(nursery, NULL);
+        Ending ending;
+        nursery_await(nursery, NULL, &ending);
         CHECK(ending.kind == END_OK || ending.kind == END_FAILED);
         CHECK(ending.kind == END_OK || ending.code == ENGINE_MEMORY || ending.code == ENGINE_CANCELLED);
         whole = error == ENGINE_OK && ending.kind == END_OK;

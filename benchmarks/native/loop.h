@@ -1,0 +1,15 @@
+/* The body of the loops that compare a tick with none: a multiplication and an addition that the next round waits for. */
+#ifndef BURSAR_BENCH_LOOP_H
+#define BURSAR_BENCH_LOOP_H
+
+#include <stdint.h>
+
+static inline uint64_t
+loop_body(uint64_t x)
+{
+    x = x * UINT64_C(6364136223846793005) + 1;
+    __asm__ __volatile__("" : "+r"(x));
+    return x;
+}
+
+#endif

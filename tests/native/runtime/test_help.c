@@ -1,0 +1,145 @@
+/* Owners that run their children above their own frames (engine/help.c): what the child may do to the owner beneath it, and how
+ * a request to stop gets past an owner that cannot run. T1 to T4. */
+#include "rt.h"
+
+#define LEVELS 5
+
+typedef struct {
+    janus_task_fn innermost;
+    void *channel;
+    int level;
+} Family;
+
+static atomic_int owners_told, arrived;
+
+/* Each level opens a nursery, has one child, and awaits it. */
+static int64_t
+owner(void *arg)
+{
+    Family *family = arg, next = *family;
+    volatile int64_t mine[8] = {family->level, 1, 2, 3, 4, 5, 6, 7}; /* what lies beneath the child */
+    if (family->level == LEVELS) {
+        atomic_store(&arrived, 1);
+        return family->innermost(family->channel);
+    }
+    next.level += 1;
+    janus_nursery_create();
+    if (janus_nursery_spawn(owner, &next) != 0) {
+        return JANUS_CANCELLED;
+    }
+    int64_t ended = janus_nursery_await_all();
+    MUST(mine[0] == family->level && mine[7] == 7);
+    if (ended == JANUS_CANCELLED) {
+        MUST(janus_cancelled());
+        atomic_fetch_add(&owners_told, 1);
+    }
+    return ended;
+}
+
+static int64_t
+receives(void *channel)
+{
+    int64_t value = 0;
+    int error = janus_channel_receive(channel, &value);
+    return error != JANUS_OK ? error : value == 42 ? 0 : -100;
+}
+
+static int64_t
+yields_until_told(void *channel)
+{
+    (void)channel;
+    while (!janus_cancelled()) {
+        (void)janus_yield(); /* never waits: it must ask for those beneath it itself (T1) */
+    }
+    return JANUS_CANCELLED;
+}
+
+static int64_t
+panics_later(void *channel)
+{
+    int64_t value;
+    (void)janus_channel_receive(channel, &value); /* on the way back it is another worker's, perhaps */
+    janus_panic(7);
+    return 0;
+}
+
+/* Until the innermost one is there, and has most probably begun to wait. */
+static void
+let_it_arrive(void)
+{
+    for (int i = 0; i < 50 || atomic_load(&arrived) == 0; i++) {
+        (void)janus_yield();
+    }
+}
+
+static int64_t
+cancels_later(void *nursery)
+{
+    let_it_arrive();
+    (void)janus_nursery_cancel_in(nursery);
+    return 0;
+}
+
+static int64_t
+sends_later(void *channel)
+{
+    int64_t value = 42;
+    let_it_arrive();
+    return janus_channel_send(channel, &value);
+}
+
+static int64_t
+ends_as(janus_task_fn innermost, janus_task_fn other, bool other_gets_channel)
+{
+    Family family = {.innermost = innermost, .channel = janus_channel_create(sizeof(int64_t), 0)};
+    void *inner = janus_nursery_open(NULL);
+    atomic_store(&arrived, 0);
+    CHECK_EQUAL(janus_nursery_spawn_in(inner, owner, &family), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(inner, other, other_gets_channel ? family.channel : inner), JANUS_OK);
+    int64_t ended = janus_nursery_await(inner);
+    CHECK_EQUAL(janus_nursery_destroy(inner), JANUS_OK);
+    CHECK_EQUAL(janus_channel_destroy(family.channel), JANUS_OK);
+    return ended;
+}
+
+/* T2, T3: the child waits, and the request wakes those beneath it, one after another. */
+static void
+cancelled_while_covered(void)
+{
+    atomic_store(&owners_told, 0);
+    CHECK_EQUAL(ends_as(receives, cancels_later, false), JANUS_CANCELLED);
+    CHECK_EQUAL(atomic_load(&owners_told), LEVELS);
+}
+
+static void
+cancelled_while_the_child_runs(void)
+{
+    atomic_store(&owners_told, 0);
+    CHECK_EQUAL(ends_as(yields_until_told, cancels_later, false), JANUS_CANCELLED);
+    CHECK_EQUAL(atomic_load(&owners_told), LEVELS);
+}
+
+static void
+goes_on_after_a_wait(void)
+{
+    for (int i = 0; i < FEW(100); i++) {
+        CHECK_EQUAL(ends_as(receives, sends_later, true), JANUS_OK);
+    }
+}
+
+/* The frames of the child are dropped, those of its owner are not. */
+static void
+panic_above(void)
+{
+    CHECK_EQUAL(ends_as(panics_later, sends_later, true), JANUS_PANICKED);
+}
+
+int
+main(void)
+{
+    void (*const tests[])(void) = {cancelled_while_covered, cancelled_while_the_child_runs, goes_on_after_a_wait, panic_above};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        rt_each(tests[i]);
+    }
+    return finish();
+}
