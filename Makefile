@@ -32,6 +32,7 @@ ON_PYTHON += -k "not node and not test_kernels"
 AT_ONCE := -n auto --dist loadfile
 
 .PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-native bench-browser
+.PHONY: lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
