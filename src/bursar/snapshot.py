@@ -13,7 +13,7 @@ from typing import Final
 
 from bursar.admission import explain as admission
 from bursar.admission.explain import Admission
-from bursar.admission.permit import Permit, PermitState
+from bursar.admission.permit import Permit
 from bursar.kernel import Kernel, Nursery, Task
 from bursar.law.budget import COMPONENTS, OPS, Budget
 from bursar.law.cancel import CancelPhase, outward
@@ -75,9 +75,7 @@ def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
 
 def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
     permit = task.permit
-    if not isinstance(permit, Permit) or permit.state is PermitState.OVER:
-        return None
-    return admission.explain(permit, kernel.tasks.values(), kernel.now_ns)
+    return admission.explain(permit, kernel.tasks.values(), kernel.now_ns) if isinstance(permit, Permit) else None
 
 
 def explain(kernel: Kernel, task: Task) -> Explanation:

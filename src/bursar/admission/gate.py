@@ -230,7 +230,7 @@ class Gate:
             case PermitState.WAITS | PermitState.STOPS:
                 self.waiting -= 1
             case PermitState.QUEUED:
-                self.queues.leave(permit)
+                self._gives_up(kernel, permit)
             case PermitState.ASIDE | PermitState.RETURNS:
                 kept = permit.kept()
                 if permit.state is _ASIDE:
@@ -300,10 +300,16 @@ class Gate:
         self.tell_pausing(kernel, permit, False)
         if permit.state in (_WAITS, _QUEUED):
             if permit.state is _QUEUED:
-                self.queues.leave(permit)
+                self._gives_up(kernel, permit)
                 self.waiting += 1
             move(permit, _STOPS)
             self.settle(kernel)  # what it had reserved
+
+    def _gives_up(self, kernel: Dispatch, permit: Permit) -> None:
+        """It leaves the queue without having been let in."""
+        permit.waited_ns = kernel.now_ns - permit.ready_ns
+        permit.starved_ns = self.queues.starved_ns(permit, kernel.now_ns)
+        self.queues.leave(permit)
 
     def stop_timer(self, kernel: Dispatch, permit: Permit) -> None:
         if permit.timer is not None:

@@ -140,6 +140,8 @@ class Permit:
         if self.followed:
             tasks = f"{self.followed:,} task{'s' if self.followed > 1 else ''}"
             first = [Past(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
+        if self.waited_ns and (self.reasons is None or self.reasons[0].since > self.ready_ns / 1e9):
+            first.append(Past(self.ready_ns / 1e9, "comes after others in the queue"))
         return first + list(self.reasons or ())
 
     def kept(self) -> Demand:

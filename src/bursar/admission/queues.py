@@ -33,8 +33,8 @@ class Queues:
         self._interval_ns = interval_ns
         self._boost = boost
         self._classes: dict[tuple[int, Demand], Class] = {}
-        self._overtaken: dict[int, list[int]] = {}  # priority → when it was overtaken, as far as somebody waits since
-        self._newest: dict[int, int] = {}  # priority → when the last one that waits entered
+        self._overtaken: dict[int, list[tuple[int, int]]] = {}  # priority → up to which place, and when
+        self._newest: dict[int, int] = {}  # priority → the place of the last one that entered
         self._levels: dict[int, int] = {}  # priority → how many wait
         self._entered = 0
         self._length = 0
@@ -59,7 +59,7 @@ class Queues:
             members = self._classes[key] = OrderedDict()
         members[permit] = None
         self._levels[permit.priority] = self._levels.get(permit.priority, 0) + 1
-        self._newest[permit.priority] = permit.ready_ns
+        self._newest[permit.priority] = permit.place
         self._length += 1
 
     def leave(self, permit: Permit) -> None:
@@ -113,13 +113,13 @@ class Queues:
         for level in self._levels:
             if level < permit.priority:
                 times = self._overtaken.setdefault(level, [])
-                if not times or times[-1] < self._newest[level]:  # else all who wait were overtaken before
-                    times.append(now_ns)
+                if not times or times[-1][0] < self._newest[level]:  # else all who wait were overtaken before
+                    times.append((self._entered, now_ns))
 
     def starved_ns(self, permit: Permit, now_ns: int) -> int:
         """For how long it has been waiting since it was first overtaken."""
         times = self._overtaken.get(permit.priority)
         if not times:
             return 0
-        first = bisect_left(times, permit.ready_ns)
-        return now_ns - times[first] if first < len(times) else 0
+        first = bisect_left(times, (permit.place,))
+        return now_ns - times[first][1] if first < len(times) else 0

@@ -1,0 +1,392 @@
+"""Standing still: tasks that wait for permission, coroutines that wait, and what they give back. Functions on threads
+are in tests/execution/test_pause.py."""
+
+import pytest
+from support.gated import Log, kinds, nap, run
+
+import bursar
+from bursar import Authority, Budget, ScopeMisuse, Soft
+
+
+def one(**rules):
+    return Authority(max_concurrent=1, **rules)
+
+
+def test_a_task_that_waits_for_others_pauses_at_once_and_its_dependency_completes_meanwhile():
+    """It was counted down while it stood, and starts when it is resumed: no wake is lost."""
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=Authority()) as n:
+            first = n.spawn(log.work, "first")
+            second = n.spawn(log.work, "second", after=[first])
+            assert await second.pause()
+            assert second.state.name == "PAUSED"
+            await bursar.sleep(5)
+            assert first.outcome is not None
+            second.resume()
+
+    run(main)
+    assert log.entries == [("first", 0), ("second", 5)]
+
+
+def test_resumed_before_its_dependency_completes_it_waits_on():
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=Authority()) as n:
+            first = n.spawn(log.work, "first", 3.0)
+            second = n.spawn(log.work, "second", after=[first])
+            await second.pause()
+            await bursar.sleep(1)
+            second.resume()
+            assert second.state.name == "PENDING"
+
+    run(main)
+    assert log.at("second") == 3
+
+
+def test_a_task_in_the_queue_pauses_at_once_and_others_come_past_it():
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            n.spawn(log.work, "runs")
+            queued = n.spawn(log.work, "queued", priority=100)
+            n.spawn(log.work, "other")
+            assert await queued.pause()
+            await bursar.sleep(1.5)
+            queued.resume()
+
+    run(main)
+    assert log.order == "runs other queued"
+
+
+def test_a_dependency_that_fails_cancels_also_who_stands():
+    async def fails():
+        await bursar.sleep(1)
+        raise ValueError
+
+    async def main():
+        try:
+            async with bursar.nursery(admission=Authority(), cancel_on_failure=False) as n:
+                second = n.spawn(nap, after=[n.spawn(fails)])
+                await second.pause()
+        except ExceptionGroup:
+            return second
+
+    assert kinds(run(main)) == ["cancelled"]
+
+
+def test_pausing_everything_that_runs_does_not_stop_the_gate():
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=Authority(max_concurrent=2, resources={"cpu": 2})) as n:
+            running = [n.spawn(log.work, name, needs={"cpu": 1}) for name in "ab"]
+            for name in "cd":
+                n.spawn(log.work, name, needs={"cpu": 1})
+            await bursar.checkpoint()
+            for task in running:
+                assert await task.pause()
+            await bursar.sleep(3)
+            assert log.order == "a b c d"
+            assert log.at("d") == 0
+            for task in running:
+                task.resume()
+
+    run(main)
+
+
+def test_what_is_not_slot_or_processor_is_kept():
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=Authority(resources={"cpu": 1, "ram": Soft(10)})) as n:
+            keeps = n.spawn(log.work, "keeps", needs={"cpu": 1, "ram": 6})
+            n.spawn(log.work, "memory", needs={"cpu": 1, "ram": 6})
+            n.spawn(log.work, "processor", needs={"cpu": 1})
+            await bursar.checkpoint()
+            await keeps.pause()
+            await bursar.sleep(4)
+            assert log.order == "keeps processor"
+            keeps.resume()
+
+    run(main)
+    assert log.at("memory") == 4
+
+
+def test_to_go_on_it_asks_for_its_place_before_all_who_ask_for_the_first_time():
+    log = Log()
+
+    async def stages():
+        await log.work("first half")
+        await log.work("second half")
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(stages)
+            n.spawn(log.work, "short", 2.0)
+            n.spawn(log.work, "urgent", priority=100)
+            await bursar.checkpoint()
+            await task.pause()
+            await bursar.sleep(0.5)
+            task.resume()
+            assert task.state.name == "PAUSED"
+            assert "needs one of 1 slots, all taken by: 'Log.work'" in str(task.explain())
+
+    run(main)
+    assert log.entries == [("first half", 0), ("urgent", 0), ("second half", 1), ("short", 2)]
+
+
+def test_paused_again_before_it_had_its_place_it_stands_as_before():
+    """A wake that came meanwhile is not lost, and it holds nobody up."""
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(nap)
+            n.spawn(log.work, "long", 5.0)
+            await bursar.checkpoint()
+            await task.pause()
+            await bursar.sleep(2)  # what it waits for has come
+            task.resume()
+            assert await task.pause()
+            await bursar.sleep(5)
+            n.spawn(log.work, "other")
+            await bursar.sleep(5)
+            assert task.outcome is None
+            task.resume()
+        return task.result, await bursar.now()
+
+    assert run(main) == (1.0, 12.0)
+    assert log.entries == [("long", 0), ("other", 7)]
+
+
+def test_a_coroutine_that_waits_takes_what_came_when_it_goes_on():
+    async def receives(receive):
+        return await receive.receive(), await bursar.now()
+
+    async def main():
+        send, receive = bursar.channel(0)
+        async with bursar.nursery() as n:
+            task = n.spawn(receives, receive)
+            await bursar.checkpoint()
+            assert await task.pause()
+            await send.send("hello")
+            await bursar.sleep(3)
+            task.resume()
+        return task.result
+
+    assert run(main) == ("hello", 3.0)
+
+
+def test_a_timeout_inside_a_paused_task_does_not_set_it_going():
+    log = Log()
+
+    async def impatient():
+        try:
+            async with bursar.timeout(1.0):
+                await bursar.sleep(100)
+        except TimeoutError:
+            await log.work("timed out")
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(impatient)
+            await bursar.checkpoint()
+            await task.pause()
+            await bursar.sleep(5)
+            assert not log.entries
+            task.resume()
+
+    run(main)
+    assert log.entries == [("timed out", 5)]
+
+
+def test_cancelling_a_nursery_of_a_paused_owner_ends_the_children_and_the_owner_later():
+    holder = []
+
+    async def owner():
+        async with bursar.nursery() as inner:
+            holder.append(inner)
+            holder.append(inner.spawn(nap, 100.0))
+            await bursar.sleep(100)
+        return "left"
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(owner)
+            await bursar.checkpoint()
+            await task.pause()
+            holder[0].cancel()
+            await bursar.sleep(1)
+            assert kinds(holder[1]) == ["cancelled"]
+            assert task.state.name == "PAUSED"
+            task.resume()
+        return task.result
+
+    assert run(main) == "left"
+
+
+@pytest.mark.parametrize("when", ["waits", "queued", "runs"])
+def test_cancelling_ends_it_where_it_stands(when):
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            first = n.spawn(log.work, "first")
+            task = {
+                "waits": lambda: n.spawn(log.work, "x", after=[first]),
+                "queued": lambda: n.spawn(log.work, "x"),
+                "runs": lambda: first,
+            }[when]()
+            await bursar.checkpoint()
+            assert await task.pause()
+            task.cancel("enough")
+            await task.wait()
+            assert await bursar.now() == 0
+        return task
+
+    assert kinds(run(main)) == ["cancelled"]
+    assert "x" not in log.order
+
+
+@pytest.mark.parametrize("how", ["nursery", "run"])
+def test_shutdown_never_lets_a_paused_task_go_on(how):
+    ran = []
+
+    async def goes_on():
+        await bursar.checkpoint()
+        ran.append("on")
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            for task in [n.spawn(goes_on), n.spawn(goes_on)]:
+                await bursar.checkpoint()
+                await task.pause()
+            if how == "nursery":
+                n.cancel()
+            else:
+                raise RuntimeError("the end")
+
+    try:
+        run(main)
+    except ExceptionGroup:
+        assert how == "run"
+    assert not ran
+
+
+def test_pause_tells_the_truth_when_the_task_has_ended():
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(nap)
+            await bursar.sleep(2)
+            return await task.pause()
+
+    assert run(main) is False
+
+
+def test_pausing_twice_is_pausing_once():
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(nap)
+            await bursar.checkpoint()
+            assert await task.pause()
+            assert await task.pause()
+            task.resume()
+            task.resume()
+        return task.result
+
+    assert run(main) == 1.0
+
+
+def test_what_is_being_cancelled_is_not_paused():
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(nap)
+            await bursar.checkpoint()
+            task.cancel()
+            assert await task.pause() is False
+        return task
+
+    assert kinds(run(main)) == ["cancelled"]
+
+
+def test_nobody_pauses_itself():
+    async def main():
+        with pytest.raises(ScopeMisuse, match="cannot pause itself"):
+            (await bursar.current_task()).pause()
+
+    run(main)
+
+
+def test_a_task_without_budget_asks_again_when_it_goes_on():
+    async def spends():
+        await bursar.charge(ops=50)
+        return "paid"
+
+    async def main():
+        async with bursar.nursery(on_exhausted="hold") as n:
+            task = n.spawn(spends, budget=Budget(ops=10))
+            held = await n.wait_exhausted()
+            await task.pause()
+            n.recharge(held, Budget(ops=100))
+            await bursar.sleep(1)
+            assert task.outcome is None
+            task.resume()
+        return task.result
+
+    assert run(main) == "paid"
+
+
+def test_pausing_a_task_that_waits_for_its_children():
+    log = Log()
+
+    async def parent():
+        async with bursar.nursery() as n:
+            n.spawn(log.work, "child")
+        await log.work("after")
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(parent)
+            await bursar.sleep(0.5)
+            await task.pause()
+            await bursar.sleep(5)
+            task.resume()
+
+    run(main, admission=Authority(max_concurrent=2))
+    assert log.entries == [("child", 0), ("after", 5.5)]
+
+
+def test_if_nobody_will_resume_it_that_is_a_deadlock_and_says_so():
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(nap, name="forgotten")
+            await bursar.checkpoint()
+            await task.pause()
+
+    with pytest.raises(bursar.Deadlock, match="forgotten"):
+        run(main)
+
+
+def test_many_hands_on_one_task():
+    """Pauses, resumes and cancels from everywhere, in any order: it ends."""
+
+    async def hammer(hold, what, times):
+        for _ in range(times):
+            getattr(hold[0], what)()
+            await bursar.checkpoint()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(nap)
+            n.spawn(nap)
+            async with bursar.nursery() as hands:
+                for what in ("pause", "resume", "pause", "resume"):
+                    hands.spawn(hammer, [task], what, 50)
+            task.cancel()
+        return kinds(task)
+
+    assert run(main) == ["cancelled"]
