@@ -121,6 +121,7 @@ FAILURES = {
     "stale_timer",
     "budget_exceeded",
     "capability_denied",
+    "task_dropped",
     *REPORTS,
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support import programs
+from support import flows, programs
 from support.forge import Forgery, Record
 from support.incidents import INCIDENTS
 
@@ -35,6 +35,11 @@ CONSEQUENCES = {
     "budget_exceeded",
     "obligation_leaked",
     "asyncio_abandoned",
+    "task_submitted",
+    "task_admitted",
+    "task_paused",
+    "task_resumed",
+    "permit_granted",
 }
 
 
@@ -467,3 +472,89 @@ def test_virtual_time_shows_nothing_but_deadlines(path):
     forgery = Forgery(path)
     with pytest.raises(TraceError, match="virtual time is 0 ns, or jumps to the next deadline"):
         forgery.verify(changed(forgery, "host_turn", 2, 1_999_999_999, which=1))
+
+
+# ---- admission
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_programs_with_gates_follow_the_law(first, path):
+    for number in range(first, first + 20):
+        runtime = flows.runtime_for(number, record=path)
+        flows.run(runtime, number)
+        assert verify.verify(Trace(path)).fingerprint == runtime.fingerprint
+
+
+def refused_if(path: Path, change) -> TraceError:
+    forgery = Forgery(path)
+    records = list(forgery.records)
+    change(records)
+    with pytest.raises(TraceError) as refused:
+        forgery.verify(records)
+    return refused.value
+
+
+def places(records, name) -> list[int]:
+    return [at for at, record in enumerate(records) if record.name == name]
+
+
+async def crowd():
+    async with bursar.nursery(admission=bursar.Authority(max_concurrent=1, max_queue=3)) as n:
+        for priority in (50, 10, 100, 50, 20):
+            n.spawn(naps, 0, priority=priority)
+
+
+def test_an_admission_out_of_order_is_refused(path):
+    recorded(path, crowd)
+
+    def change(records):
+        first, second = places(records, "task_admitted")[1:3]
+        mine, other = records[first], records[second]
+        records[first] = mine.with_number(0, other.of("task_id")).with_number(1, other.of("priority"))
+
+    assert "the law would have told task_admitted" in str(refused_if(path, change))
+
+
+def test_a_drop_that_should_not_be_is_refused(path):
+    recorded(path, crowd)
+
+    def change(records):
+        (dropped,) = places(records, "task_dropped")
+        submitted = [records[at] for at in places(records, "task_submitted")]
+        best = max(submitted[1:], key=lambda record: record.of("priority"))
+        records[dropped] = records[dropped].with_number(0, best.of("task_id"))
+
+    assert "the law would have told task_dropped" in str(refused_if(path, change))
+
+
+def test_a_drop_that_was_left_out_is_missed(path):
+    recorded(path, crowd)
+
+    def change(records):
+        (dropped,) = places(records, "task_dropped")
+        del records[dropped]
+
+    assert "the law would have told task_dropped" in str(refused_if(path, change))
+
+
+def test_another_priority_than_was_asked_for_is_refused(path):
+    recorded(path, crowd)
+
+    def change(records):
+        at = places(records, "task_submitted")[2]
+        records[at] = records[at].with_number(2, 1)
+
+    assert "the law would have" in str(refused_if(path, change))
+
+
+def test_who_was_let_in_too_early_is_refused(path):
+    """Past the limit of a gate that says how many there may be."""
+    recorded(path, crowd)
+
+    def change(records):
+        opened = places(records, "gate_opened")[0]
+        records[opened] = records[opened]._replace(
+            text=records[opened].text.replace(b'"max_concurrent": 1', b'"max_concurrent": 2')
+        )
+
+    assert "the law would have told task_admitted" in str(refused_if(path, change))

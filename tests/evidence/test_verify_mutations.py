@@ -111,6 +111,14 @@ def _nothing_follows(records: list[Record], change: Change) -> bool:
     return change.before.of("notice") in (Notice.MERGED, Notice.STALE)
 
 
+def _never_admitted(records: list[Record], change: Change) -> bool:
+    return _of_task(records, change.at, "task_admitted") is None
+
+
+def _by_hand(records: list[Record], change: Change) -> bool:
+    return change.before.of("by") >= 0
+
+
 def _left_at_once(records: list[Record], change: Change) -> bool:
     """The task cleaned up already, and left the block without awaiting anything: it need not have been told."""
     return records[change.at + 1].name in ("scope_left", "nursery_closing", "nursery_closed")
@@ -135,6 +143,8 @@ ACTS = {
     "obligation_made",
     "obligation_settled",
     "cancel_requested",
+    "permit_asked",
+    "timer_armed",
 }
 
 
@@ -164,6 +174,7 @@ EXCUSES = (
     Excuse("text", "task_blocked", "reason", _always),
     Excuse("text", "capability_denied", "error", _always),
     Excuse("text", "outside", "label", _always),
+    Excuse("text", "task_dropped", "detail", _by_hand),
     Excuse("text", "host_answer", "answer", _always),
     Excuse("text", "task_done", "error_class", _still_an_error),
     Excuse("text", "cancel_requested", "detail", _told_before),
@@ -179,6 +190,7 @@ EXCUSES = (
     Excuse("number", "scope_opened", "shielded", _nothing_to_shield),
     Excuse("number", "task_blocked", "interruptible", _nobody_interrupts),
     Excuse("number", "timer_armed", "deadline_ns", _disarmed),
+    Excuse("number", "task_submitted", "priority", _never_admitted),
     # choices of the program that are no affair of the law
     Excuse("number", "obligation_settled", "settled", _one_of("settled", COMMITTED_OR_ABORTED)),
     Excuse("number", "task_done", "outcome", _one_of("outcome", RETURNED_OR_CANCELLED, FAILED_OR_PANICKED)),
@@ -226,6 +238,8 @@ RARE = (
     "leaks",
     "siblings",
     "misfortunes",
+    "admitted",
+    "lent",
 )
 CHANGES = 75  # of each trace
 CHANGES_SLOW = 1500

@@ -19,6 +19,7 @@ from bursar.evidence.events import Kind
 from bursar.evidence.trace import END, MAGIC, Trace
 from bursar.evidence.verify import Verdict, verify
 
+LINKS = ("scheduler_step_decision", "task_admitted", "task_dropped")  # of the chain
 _LENGTH = struct.Struct("<I")
 _END = struct.Struct("<BQQI")
 _RANGES = {
@@ -89,7 +90,7 @@ class Forgery:
         header, ending = json.dumps(self.header).encode(), json.dumps(self.ending).encode()
         chain = self.seed_hash
         for record in records:
-            if record.name == "scheduler_step_decision":
+            if record.name in LINKS:
                 chain = record.of("decision_hash")
         body = b"".join(
             [

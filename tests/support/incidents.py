@@ -376,3 +376,80 @@ def in_asyncio(path: Path) -> None:
 
 
 INCIDENTS["in_asyncio"] = in_asyncio
+
+
+# ---- admission
+
+
+@incident()
+async def admitted(runtime):
+    """Order, aging, resources, dependencies, drops of every kind, attempts, pauses, a place that is lent."""
+    authority = bursar.Authority(
+        order=bursar.Aging(0.5, 20), max_concurrent=2, max_queue=6, max_wait=3.0, resources={"cpu": 2, "ram": 10}
+    )
+    async with bursar.nursery(admission=authority, cancel_on_failure=False) as n:
+        first = n.spawn(sleeps, 1.0)
+        second = n.spawn(sleeps, 1.0, needs={"cpu": 1, "ram": 6})
+        for i, priority in enumerate([100, 10, 50, 57]):
+            n.spawn(sleeps, 0.5, priority=priority, needs={"cpu": 1 + i % 2, "ram": 3 * i})
+        follower = n.spawn(sleeps, 0.25, after=[first, second])
+        n.spawn(sleeps, 0.25, after=[follower])
+        doomed = n.spawn(fails_at_once, retry=bursar.Retry(2, backoff=0.25))
+        n.spawn(sleeps, 0.25, after=[doomed])
+        await bursar.sleep(0.25)
+        await second.pause()
+        await follower.pause()
+        for _ in range(4):
+            n.spawn(sleeps, 1.0)
+        await bursar.sleep(2.0)
+        second.resume()
+        follower.resume()
+        by_hand = n.spawn(sleeps, 1.0, priority=100)
+        with suppress(bursar.ScopeMisuse):
+            by_hand.drop("by hand")
+        await bursar.sleep(4.0)
+        late = n.spawn(sleeps, 1.0, after=[by_hand])
+        late.cancel()
+
+
+async def sleeps(seconds: float):
+    await bursar.sleep(seconds)
+
+
+async def fails_at_once():
+    raise ValueError
+
+
+@incident(admission=bursar.Authority(max_concurrent=2))
+async def lent(runtime):
+    """A gate of the whole runtime: parents lend their places to their children, and want them back."""
+    async with bursar.nursery() as n:
+        parents = [n.spawn(parent) for _ in range(3)]
+        await bursar.sleep(0.25)
+        await parents[0].pause()
+        await bursar.sleep(1.0)
+        parents[0].resume()
+
+
+async def parent():
+    async with bursar.nursery() as n:
+        n.spawn(sleeps, 0.5)
+        n.spawn(sleeps, 0.25)
+    await bursar.sleep(0.5)
+
+
+@incident()
+async def paused_on_a_thread(runtime):
+    """At a checkpoint, and resumed; another one is told to go on before it came to one."""
+    async with bursar.nursery() as n:
+        task = n.spawn(until_told, told := threading.Event())
+        await bursar.checkpoint()
+        await task.pause(timeout=100.0)
+        told.set()
+        task.resume()
+
+
+def until_told(told: threading.Event, checkpoint: bursar.Checkpoint):
+    while not told.is_set():
+        checkpoint()
+    checkpoint(progress=1.0)

@@ -183,6 +183,10 @@ class Model(Kernel):
 
     def _laws_words(self, name: str, detail: Any) -> bool:
         """Whether the text can be known; else it contains words of the program."""
+        if name == "task_done":
+            return isinstance(detail, Outcome)  # of a task that was dropped: it has no code that could fail
+        if name == "task_dropped":
+            return bool(detail.detail)  # not by hand
         return name in WORDS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
 
     def _instead(self, lawful: Record) -> str:

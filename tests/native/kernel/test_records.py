@@ -356,8 +356,8 @@ def test_timers_are_armed_for_tasks_of_the_c_kernel_only(task):
     assert (len(timers), timers.next()) == (0, None)
 
 
-@pytest.mark.parametrize("kind", [-1, 3])
-def test_there_are_three_kinds_of_timers(kind):
+@pytest.mark.parametrize("kind", [-1, 4])
+def test_there_are_four_kinds_of_timers(kind):
     with pytest.raises(ValueError, match="TimerKind"):
         native.Timers().arm(1, kind, make_task())
 
