@@ -342,7 +342,7 @@ INTERNAL = {
 
 def public_attributes(name: str, thing: type) -> set[str]:
     public_bases = [base for base in thing.__bases__ if base.__name__ in bursar.__all__]
-    inherited = {name for base in (int, str, tuple, Exception, *public_bases) for name in dir(base)}
+    inherited = {name for base in (int, str, tuple, Exception, OSError, *public_bases) for name in dir(base)}
     found = {attribute for attribute in dir(thing) if not attribute.startswith("_")} - inherited
     return found - INTERNAL.get(name, set())
 

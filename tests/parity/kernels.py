@@ -4,9 +4,9 @@
     BURSAR_KERNEL=python .venv/bin/python tests/parity/kernels.py record FOLDER CASE ...  leaves a trace of each case
     BURSAR_KERNEL=native .venv/bin/python tests/parity/kernels.py check FOLDER CASE ...   what is wrong with the traces
 
-A case is a generated program ("program 17"), a scenario ("timer_race"), a fixture ("fixture sched.browser.…"), or a
-file of examples/ ("example hello"). `check` verifies every trace strictly and runs its program on it again; a fixture's
-script is no program that a trace could drive, so its trace is only verified.
+A case is a generated program ("program 17"), one with gates ("flow 17"), a scenario ("timer_race"), a fixture
+("fixture sched.browser.…"), or a file of examples/ ("example hello"). `check` verifies every trace strictly and runs
+its program on it again; a fixture's script is no program that a trace could drive, so its trace is only verified.
 
 Rejected: one process that has both kernels. Channels, locks and nurseries of the face are in C as well where the kernel
 is, and that is chosen once, before the import; what users run is a process with one kernel.
@@ -31,7 +31,7 @@ if str(HERE.parent) not in sys.path:
 
 from parity import fixture, running  # noqa: E402
 from parity.script import Stage  # noqa: E402
-from support import programs  # noqa: E402
+from support import flows, programs  # noqa: E402
 
 from bursar import Runtime  # noqa: E402
 from bursar.cli import build_app  # noqa: E402
@@ -43,6 +43,7 @@ from bursar.evidence.verify import verify  # noqa: E402
 from bursar.hosts.virtual import VirtualHost  # noqa: E402
 
 FIXTURE = "fixture "
+FLOW = "flow "
 EXAMPLE = "example "
 
 # ---- what programs came to
@@ -102,6 +103,14 @@ def trace_of(folder: Path, case: str) -> Path:
     return folder / f"{case.replace(' ', '_')}.trace"
 
 
+def prepare(case: str) -> tuple[Runtime, running.Main]:
+    """A runtime for the case, and its main function."""
+    if case.startswith(FLOW):
+        number = int(case.removeprefix(FLOW))
+        return flows.runtime_for(number), flows.Flow(Random(number)).main
+    return running.prepare(case, VirtualHost(), "virtual")
+
+
 def record(case: str, path: Path) -> None:
     """Run a case and leave its trace at `path`."""
     if case.startswith(FIXTURE):
@@ -112,7 +121,7 @@ def record(case: str, path: Path) -> None:
     elif case.startswith(EXAMPLE):
         command("run", f"--record={path}", *arguments_of(case))
     else:
-        runtime, main = running.prepare(case, VirtualHost(), "virtual")
+        runtime, main = prepare(case)
         recorder = Recorder(runtime.kernel, path, runtime.header())
         runtime.kernel.observe(recorder)
         running.result_of(lambda: runtime.run(main))
@@ -126,7 +135,7 @@ def check(case: str, path: Path) -> str:
     try:
         verify(Trace(path))
         if not case.startswith(FIXTURE):
-            _, main = running.prepare(case, VirtualHost(), "virtual")
+            _, main = prepare(case)
             replay(Trace(path), main)
     except BursarError as error:
         return f"{type(error).__name__}: {error}"

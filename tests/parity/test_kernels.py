@@ -31,7 +31,8 @@ COUNT_TRACED = 40
 EXAMPLES = [f"{kernels.EXAMPLE}{file.stem}" for file in sorted((kernels.ROOT / "examples").glob("*.py"))]
 FIXTURES = [f"{kernels.FIXTURE}{id}" for id in fixture.IDS]
 PROGRAMS = [f"program {number}" for number in range(COUNT_TRACED)]
-CASES = [*SCENARIOS, *FIXTURES, *PROGRAMS, *EXAMPLES]
+FLOWS = [f"{kernels.FLOW}{number}" for number in range(COUNT_TRACED)]
+CASES = [*SCENARIOS, *FIXTURES, *PROGRAMS, *FLOWS, *EXAMPLES]
 
 
 def start(kernel: str, *args: str) -> subprocess.Popen[str]:

@@ -27,6 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, TypeVarTuple, cast
 
+from bursar.admission.authority import Authority
+from bursar.admission.gate import Gate
 from bursar.errors import HostLost, HostMisuse, TraceCut, TraceError, brief
 from bursar.evidence.answer import unpack_answer
 from bursar.evidence.tape import Tape
@@ -252,6 +254,8 @@ class ReplayRuntime(Runtime):
             yield_interval=header["yield_interval"],
         )
         self.settings = replace(self.settings, scheduler=header["scheduler"])
+        self.kernel.gate = Gate(0, Authority.read(header["admission"]))  # that of the recorded machine
+        self.kernel.root.gate = self.kernel.gate if header["admits_all"] else None
         self.kernel.cleanup_ops = header["cleanup_ops"]
         self.kernel.cleanup_ns = header["cleanup_ns"]
         self.tape.kernel = self.kernel
