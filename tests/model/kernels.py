@@ -107,6 +107,26 @@ def waits_of(base: type) -> SimpleNamespace:
     return SimpleNamespace(Nap=Nap, Stubborn=Stubborn, Sleep=Sleep, Join=Join, Attend=Attend, Watch=Watch)
 
 
+class Permit:
+    """What admission would hold of a task: it writes down what the law tells it."""
+
+    def __init__(self, told: list[str], excused: bool) -> None:
+        self.excused = excused
+        self.told = told
+
+    def stopped(self, kernel: Any) -> None:
+        self.told.append("stopped")
+
+    def failed(self, error: Exception) -> None:
+        self.told.append("failed")
+
+    def ended(self, kernel: Any, outcome: Outcome) -> None:
+        self.told.append(f"ended {outcome.kind.name}")
+
+    def expired(self, kernel: Any, timer: Any) -> None:
+        self.told.append(f"expired {timer.id}")
+
+
 class Side:
     """One kernel, with everything that was made on it."""
 
@@ -122,6 +142,7 @@ class Side:
         self.obligations: dict[int, Obligation] = {}
         self.capabilities: list[Capability] = []
         self.undone: list[int] = []
+        self.permits: list[str] = []  # what they were told
 
     def hear(self, kind: str, task: Any, detail: Any) -> None:
         self.told.append((kind, self.plain(task), self.plain(detail)))
@@ -199,6 +220,7 @@ class Side:
                 "drawn": dict(kernel.registry._spent),
                 "obligations": {id: o.settled.name for id, o in self.obligations.items()},
                 "undone": list(self.undone),
+                "permits": list(self.permits),
             }
             | {f"task {id}": self.of_task(task) for id, task in self.tasks.items()}
             | {f"nursery {id}": self.of_nursery(nursery) for id, nursery in self.nurseries.items()}

@@ -22,7 +22,7 @@ from bursar.kernel import NativeKernel
 if NativeKernel is None:
     pytest.skip("the native kernel was not built", allow_module_level=True)
 
-from model.kernels import Pair, Side
+from model.kernels import Pair, Permit, Side
 
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, FREE, OP, OPS, SPAWNS, SYSCALL, UNITS_MAX, UNSTATED, Budget, allocation
@@ -116,9 +116,16 @@ ACTS: dict[str, tuple[int, Callable[[Random], tuple]]] = {
     "advance": (3, lambda r: (r.randrange(-5, 40), r.choice([None, None, 0, 1, 2]))),
     "arm": (1, lambda r: (n(r), r.randrange(-10, 30))),
     "timer": (2, lambda r: (n(r), coin(r), coin(r))),
+    "asks": (3, lambda r: (n(r), budget(r), coin(r))),
+    "admit": (4, lambda r: (n(r),)),
+    "drop": (1, lambda r: (n(r),)),
+    "pause": (3, lambda r: (n(r),)),
+    "resume": (3, lambda r: (n(r),)),
+    "arm_permit": (1, lambda r: (n(r), r.randrange(30))),
 }
 REACHED = {"task_exhausted", "budget_held", "budget_exceeded", "recharged", "minted", "charged", "task_tidies"}
 REACHED |= {"cancel_delivered", "cleanup_begun", "cleanup_ended", "cleanup_cut", "scope_left", "nursery_closed"}
+REACHED |= {"task_admitted", "task_dropped", "task_paused", "task_resumed"}
 REACHED |= {"obligation_settled", "obligation_leaked", "failure_unraised", "timer_fired", "stale_timer", "stale_wake"}
 NAMES = [name for name, (weight, _) in ACTS.items() for _ in range(weight)]
 
@@ -483,6 +490,53 @@ class Machine(RuleBasedStateMachine):
             self.pair.both(lambda side: side.kernel.timers.disarm(side.timers[id]))
         elif not disarm:
             self.pair.both(lambda side: side.kernel.timer_fired(id, generation))
+
+    # ---- permission
+
+    def asks(self, where, budget, excused) -> None:
+        if self.pair.python.kernel.live < LIVE_MAX:
+            id = self.nursery(where)
+            self.pair.both(
+                lambda side: side.kernel.spawn(side.nurseries[id], budget=budget, permit=Permit(side.permits, excused))
+            )
+
+    def asked(self, which, *states) -> int | None:
+        """One of those who had to ask and stand so."""
+        tasks = self.pair.python.kernel.tasks.values()
+        found = [task.id for task in tasks if task.permit is not None and task.state in states]
+        return found[which % len(found)] if found else None
+
+    def admit(self, which) -> None:
+        if (id := self.asked(which, State.PENDING)) is not None:
+            self.pair.both(lambda side: side.kernel.admit(side.tasks[id], 50, 50))
+
+    def drop(self, which) -> None:
+        if (id := self.asked(which, State.PENDING)) is not None:
+            self.pair.both(lambda side: side.kernel.drop(side.tasks[id], STOP))
+
+    def pause(self, which) -> None:
+        """As admission does it: not who runs, nor who stops or stands already."""
+        kernel = self.pair.python.kernel
+        id = self.asked(which, State.PENDING, State.READY, State.BLOCKED, State.EXHAUSTED)
+        if id is None:
+            return
+        task = kernel.tasks[id]
+        if not (kernel.is_paused(task) or task.requested or task.cleanup_left >= 0 or task.cut or task.ending):
+            self.pair.both(lambda side: side.kernel.pause(side.tasks[id]))
+
+    def resume(self, which) -> None:
+        kernel = self.pair.python.kernel
+        found = [task.id for task in kernel.tasks.values() if kernel.is_paused(task)]
+        if found:
+            id = found[which % len(found)]
+            admitted = kernel.tasks[id].generation > 0 or which % 2 == 0
+            self.pair.both(lambda side: side.kernel.resume(side.tasks[id], admitted))
+
+    def arm_permit(self, which, after_ns) -> None:
+        if (id := self.asked(which, *State)) is not None:
+            self.pair.both(
+                lambda side: side.kernel.timers.arm(side.kernel.now_ns + after_ns, TimerKind.PERMIT, side.tasks[id])
+            )
 
     # ---- all of it
 
