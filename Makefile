@@ -25,7 +25,7 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 
 # What depends on the kernel and is not about one of them, or about both at once: run on the one in Python too. Inside
 # node and the browser there is no other, so what runs there ran on it already.
-ON_PYTHON := $(addprefix tests/,law unit execution hosts evidence determinism attack model parity workflow/test_execute.py)
+ON_PYTHON := $(addprefix tests/,law unit admission execution hosts evidence determinism attack model parity workflow/test_execute.py)
 ON_PYTHON += -k "not node and not test_kernels"
 
 # A file of tests is one worker's; there are as many workers as processors.

@@ -71,19 +71,19 @@ def _lists(gate: Gate, permits: list[Permit]) -> None:
 
 
 def _resources(gate: Gate) -> None:
-    """R1–R3, and so A1."""
+    """A5–A7, and so A1."""
     resources = gate.resources
     taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
     for permit in gate.held:
         if permit.state is PermitState.ASIDE:
             kept.update(dict(permit.kept()))
     for name, number in resources.numbers.items():
-        assert resources.taken[number] == taken[number], f"R3: {name}"
-        assert resources.kept[number] == kept[number], f"R3: {name}, of those who stand still"
+        assert resources.taken[number] == taken[number], f"A7: {name}"
+        assert resources.kept[number] == kept[number], f"A7: {name}, of those who stand still"
         takers = [permit for permit in gate.held if number in dict(permit.kept())]
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
         within = limit is None or taken[number] <= limit
-        assert within or (soft and len(takers) == 1), f"{'R2' if soft else 'R1'}: {name}: {taken[number]} of {limit}"
+        assert within or (soft and len(takers) == 1), f"{'A6' if soft else 'A5'}: {name}: {taken[number]} of {limit}"
 
 
 def _graph(permits: list[Permit]) -> None:

@@ -4,9 +4,9 @@ A *slot* is a resource too: every admitted task takes one, and `max_concurrent` 
 written down as the pairs (resource, amount) of limited resources that it takes, so what nobody limits costs nothing
 to check.
 
-R1  what is taken of a hard resource never exceeds its limit
-R2  what is taken of a soft one exceeds its limit only while one task alone takes all of it (the escape rule)
-R3  what is taken is the sum of what is held, and what those keep who stand still is a part of it
+A5  what is taken of a hard resource never exceeds its limit
+A6  what is taken of a soft one exceeds its limit only while one task alone takes all of it (the escape rule)
+A7  what is taken is the sum of what is held, and what those keep who stand still is a part of it
 
 Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks
 that take none of what it is short of, and a program with one long-lived task would never run it.
@@ -154,7 +154,7 @@ class Resources:
         for number, amount in demand:
             _, limit, soft = limits[number]
             assert limit is not None, "only what is limited is demanded"
-            if taken[number] + amount > limit and not (soft and not taken[number]):  # R1, R2
+            if taken[number] + amount > limit and not (soft and not taken[number]):  # A5, A6
                 return False
         return True
 
@@ -179,7 +179,7 @@ class Resources:
         """Whoever takes this stands still from now on (1), or not any more (-1)."""
         for number, amount in demand:
             self.kept[number] += sign * amount
-            assert 0 <= self.kept[number] <= self.taken[number], "R3"
+            assert 0 <= self.kept[number] <= self.taken[number], "A7"
 
     def drains(self, demand: Demand) -> bool:
         """Whether it would fit if nothing were taken but by those who stand still."""
@@ -197,7 +197,7 @@ class Resources:
     def give_back(self, demand: Demand) -> None:
         for number, amount in demand:
             self.taken[number] -= amount
-            assert self.taken[number] >= 0, "R1"
+            assert self.taken[number] >= 0, "A5"
 
     def usable_while_still(self, demand: Demand) -> Demand:
         """The part of a demand that a task which stands still does not use."""
