@@ -200,8 +200,26 @@ async def locking():
             nursery.spawn(holds)
 
 
+async def gated():
+    async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as nursery:
+        first = nursery.spawn(naps)
+        second = nursery.spawn(naps, after=[first])
+        third = nursery.spawn(naps)
+        await bursar.checkpoint()
+        first.pause()
+        await bursar.sleep(0.25)
+        third.cancel()
+        first.resume()
+        second.cancel()
+
+
+async def naps():
+    await bursar.sleep(0.5)
+
+
 SCENARIOS = [
     spawn_and_join,
+    gated,
     spawn_with_budgets,
     nested,
     rendezvous,
