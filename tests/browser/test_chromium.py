@@ -8,6 +8,8 @@ import time
 import pytest
 from browser.harness import ROOT, Served, cases, run_case
 
+from bursar.hosts.pump import BURST_MAX
+
 pytestmark = pytest.mark.browser
 
 FRAMES = """
@@ -106,19 +108,19 @@ def renderers(browser):
 
 
 def test_a_suspended_page_works_off_its_timers_in_bounded_batches(chromium, renderers):
-    """The process stands still, as that of a frozen tab does, while two hundred timers come due."""
+    """The process stands still, as that of a frozen tab does, while eight hundred timers come due."""
     chromium.run_python("""
 import bursar, js
 from bursar import Runtime
 from bursar.hosts.browser import BrowserHost, guest
 
-tasks, noted, woken = 200, [], []
+tasks, noted, woken = 800, [], []
 
 async def main():
     begun = await bursar.now()
     async with bursar.nursery() as n:
         for i in range(tasks):
-            n.spawn(sleeper, i, begun + 1.5 + (tasks - i) * 0.001)
+            n.spawn(sleeper, i, begun + 1.5 + (tasks - i) * 0.0002)
 
 async def sleeper(i, until):
     await bursar.sleep_until(until)
@@ -154,10 +156,10 @@ while [name for name, _ in noted].count("timer_armed") < tasks:
             os.kill(pid, signal.SIGCONT)
     found = chromium.run_python("import js\nawait js.suspended()")
     assert found["gap_ms"] > 400
-    assert found["woken"] == list(range(200))[::-1]
-    assert max(found["fired"]) == 64
-    assert found["handoffs"] >= 200 // 64
-    assert found["turns"] > 200 // 64
+    assert found["woken"] == list(range(800))[::-1]
+    assert max(found["fired"]) == BURST_MAX
+    assert found["handoffs"] >= 800 // BURST_MAX
+    assert found["turns"] > 800 // BURST_MAX
 
 
 @pytest.fixture
