@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from bursar.admission import graph
-from bursar.admission.permit import Permit, PermitState, move
+from bursar.admission.permit import Permit, PermitState, Short, move
 from bursar.admission.queues import Queues
 from bursar.admission.resources import Demand, Needs, Resources
 from bursar.clock import to_ns
@@ -178,17 +178,15 @@ class Gate:
     def _pass_over(self, permit: Permit, now_ns: int) -> None:
         """The first of its class may not start; what for is written down once."""
         self.totals.passed_over += 1
-        if permit.reasons is None or not permit.reasons[-1].reason.startswith("is short of"):
-            permit.note(now_ns, self.short_of(permit))
+        if permit.reasons is None or type(permit.reasons[-1]) is not Short:
+            self._note_short(permit, now_ns)
 
-    def short_of(self, permit: Permit) -> str:
-        """What keeps the first of a class from starting, as the end of a sentence."""
+    def _note_short(self, permit: Permit, now_ns: int) -> None:
+        """Write down what it is short of: in numbers, for hardly anybody asks."""
         demand = permit.lent if permit.state is _RETURNS else permit.demand
-        short = self.resources.shortages(demand)
-        if not short and self.reserved is not None and self.reserved is not permit:
-            return f"is short of what is reserved for task {self.reserved.task.name!r}"
-        told = ", ".join(f"{s.resource} (needs {s.needed:,}, {s.taken:,} of {s.limit:,} taken)" for s in short)
-        return f"is short of {told or 'permission'}"
+        reserved = self.reserved
+        kept_for = reserved.task.name if reserved is not None and reserved is not permit else ""
+        permit.keep(Short(now_ns, self.resources, demand, tuple(self.resources.taken), kept_for))
 
     def _let_in(self, kernel: Dispatch, permit: Permit) -> None:
         now_ns = kernel.now_ns
@@ -338,7 +336,7 @@ class Gate:
         self.returning[permit] = None
         self.settle(kernel)
         if permit.state is _RETURNS:
-            permit.note(kernel.now_ns, self.short_of(permit))
+            self._note_short(permit, kernel.now_ns)
 
     def step_back(self, permit: Permit) -> None:
         """It would not go on any more."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bursar.admission.gate import Gate
-    from bursar.admission.resources import Demand
+    from bursar.admission.resources import Demand, Resources
     from bursar.admission.retry import Retry
     from bursar.law.cancel import CancelReason
     from bursar.law.dispatch import Dispatch
@@ -79,6 +79,23 @@ class Past(NamedTuple):
     reason: str
 
 
+class Short(NamedTuple):
+    """From when on a task was short of something, and of what, in numbers."""
+
+    since_ns: int
+    resources: Resources
+    demand: Demand
+    taken: tuple[int, ...]  # then
+    kept_for: str  # the task that holds a reservation, if another one does
+
+    def told(self) -> Past:
+        short = self.resources.shortages(self.demand, self.taken)
+        what = ", ".join(f"{s.resource} (needs {s.needed:,}, {s.taken:,} of {s.limit:,} taken)" for s in short)
+        if not short and self.kept_for:
+            what = f"what is reserved for task {self.kept_for!r}"
+        return Past(self.since_ns / 1e9, f"is short of {what or 'permission'}")
+
+
 class Permit:
     """See the module's first paragraph. What few permits need has its default in the class and costs others nothing."""
 
@@ -94,7 +111,7 @@ class Permit:
     waited_ns = 0  # until it was admitted
     starved_ns = 0
     timer: Timer | None = None  # of the state that it is in
-    reasons: deque[Past] | None = None
+    reasons: deque[Past | Short] | None = None
     # standing still
     paused = False  # was asked to, or does
     lent: Demand = ()  # what it gave back meanwhile
@@ -129,9 +146,12 @@ class Permit:
 
     def note(self, now_ns: int, reason: str) -> None:
         """Write down what it waits for from now on."""
+        self.keep(Past(now_ns / 1e9, reason))
+
+    def keep(self, past: Past | Short) -> None:
         if self.reasons is None:
             self.reasons = deque(maxlen=HISTORY_MAX)
-        self.reasons.append(Past(now_ns / 1e9, reason))
+        self.reasons.append(past)
 
     @property
     def history(self) -> list[Past]:
@@ -140,9 +160,10 @@ class Permit:
         if self.followed:
             tasks = f"{self.followed:,} task{'s' if self.followed > 1 else ''}"
             first = [Past(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
-        if self.waited_ns and (self.reasons is None or self.reasons[0].since > self.ready_ns / 1e9):
+        later = [past.told() if isinstance(past, Short) else past for past in self.reasons or ()]
+        if self.waited_ns and (not later or later[0].since > self.ready_ns / 1e9):
             first.append(Past(self.ready_ns / 1e9, "comes after others in the queue"))
-        return first + list(self.reasons or ())
+        return first + later
 
     def kept(self) -> Demand:
         """What it takes of its demand while it stands still."""

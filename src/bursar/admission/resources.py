@@ -15,7 +15,7 @@ that take none of what it is short of, and a program with one long-lived task wo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -148,9 +148,9 @@ class Resources:
         self._known[id(needs)] = self.demand(needs, "")
         return needs
 
-    def fits(self, demand: Demand) -> bool:
-        """Whether it could be taken now."""
-        taken, limits = self.taken, self.limits
+    def fits(self, demand: Demand, then: Sequence[int] | None = None) -> bool:
+        """Whether it could be taken now, or `then`, when so much was taken."""
+        taken, limits = self.taken if then is None else then, self.limits
         for number, amount in demand:
             _, limit, soft = limits[number]
             assert limit is not None, "only what is limited is demanded"
@@ -158,12 +158,13 @@ class Resources:
                 return False
         return True
 
-    def shortages(self, demand: Demand) -> list[Shortage]:
-        """What `fits` said no to, all of it."""
+    def shortages(self, demand: Demand, then: Sequence[int] | None = None) -> list[Shortage]:
+        """What `fits` says no to, all of it."""
+        taken = self.taken if then is None else then
         return [
-            Shortage(self.name(number), amount, self.limit(number), self.taken[number])
+            Shortage(self.name(number), amount, self.limit(number), taken[number])
             for number, amount in demand
-            if not self.fits(((number, amount),))
+            if not self.fits(((number, amount),), taken)
         ]
 
     def spoils(self, demand: Demand, reserved: Demand) -> bool:
