@@ -775,9 +775,9 @@ def test_a_replay_runs_nothing_and_does_the_same(lib, main, tmp_path):
 @pytest.mark.parametrize(
     ("forge", "told"),
     [
-        (lambda numbers: (*numbers[:1], 1, *numbers[2:]), "what is limited is paid for before it is used"),
-        (lambda numbers: (*numbers[:1], -10_000, *numbers[2:]), "nobody gets back more than it has spent"),
-        (lambda numbers: (numbers[0] - 2, *numbers[1:]), "does not wait for anything"),
+        (lambda numbers: (*numbers[:1], 1, *numbers[2:]), "has not so much to pay"),
+        (lambda numbers: (*numbers[:1], -10_000, *numbers[2:]), "or to get back"),
+        (lambda numbers: (numbers[0] - 2, *numbers[1:]), "does nothing elsewhere"),
         (lambda numbers: (*numbers[:1], numbers[1] - 1, *numbers[2:]), "the law would have told task_done"),
     ],
 )

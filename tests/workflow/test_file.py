@@ -12,7 +12,7 @@ from bursar.workflow.file import parse_text, read
 from bursar.workflow.model import Command, Function
 from bursar.workflow.values import Ref, Template
 
-PATH = Path("/work/flow.toml")
+PATH = Path("/somewhere/flow.toml")
 
 
 def parsed(text):

@@ -14,7 +14,7 @@ from bursar.evidence.catalogue import CANCEL_KINDS, NONE
 from bursar.evidence.events import Record
 from bursar.evidence.model import FAILURES, Model, budget_of
 from bursar.law import cancel
-from bursar.law.budget import CHANNEL, OPS, Cost, Pools
+from bursar.law.budget import CHANNEL, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
@@ -149,27 +149,15 @@ class Acts(Model):
         self.charge_now(task, cost)
         self.paid = cost
 
-    def on_ops_settled(self, id: int, ops: int) -> None:
-        """By a task whose function runs on a thread; never more than there is, or back than was paid."""
-        task = self._live(id)
-        if self.current is not None or task.wait is None or task.wait.interruptible:
-            raise self.records.wrong(f"task {id} runs no function elsewhere")
-        left = task.pools[OPS].left
-        if (left is not None and left < ops) or task.spent[OPS] + ops < 0:
-            raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
-        self.settle_ops(task, ops)
-
     def on_settled(self, id: int, *difference: int) -> None:
-        """What it did elsewhere is over: it waits for that, and cannot have been interrupted."""
+        """By a task that does something elsewhere, and cannot be interrupted: never more than there is, nor back more
+        than was paid."""
         task = self._live(id)
         if task.wait is None or task.wait.interruptible:
-            raise self.records.wrong(f"task {id} does not wait for anything that it could have paid for in advance")
-        for component, amount in enumerate(difference):
-            pool = task.pools[component]
-            if amount > 0 and pool.left is not None:
-                raise self.records.wrong("what is limited is paid for before it is used")
-            if -amount > task.spent[component]:
-                raise self.records.wrong("nobody gets back more than it has spent")
+            raise self.records.wrong(f"task {id} does nothing elsewhere that it could pay for")
+        for pool, amount, spent in zip(task.pools, difference, task.spent, strict=True):
+            if (pool.left is not None and pool.left < amount) or spent + amount < 0:
+                raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
         self.settle(task, difference)
 
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:

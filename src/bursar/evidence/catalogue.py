@@ -443,7 +443,7 @@ _kind("task_tidies", TASK, Field("owner_id", "Q"), describe=lambda kernel, task,
 _kind("minted", TASK, *MONEY, describe=lambda kernel, task, amount: ((_id(task), *_money(amount)), ""))
 _kind("run_torn_down", describe=_nothing, host=True)
 _report("call_failed")
-_kind("ops_settled", TASK, Field("ops", "q"), describe=lambda kernel, task, ops: ((_id(task), ops), ""))
+_kind("settled", TASK, *MONEY, describe=lambda kernel, task, difference: ((_id(task), *difference), ""))
 
 
 # ---- admission
@@ -510,4 +510,3 @@ for _name in (
     "permit_granted",
 ):
     _kind(_name, TASK, describe=_only_task)
-_kind("settled", TASK, *MONEY, describe=lambda kernel, task, difference: ((_id(task), *difference), ""))

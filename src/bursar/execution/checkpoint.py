@@ -27,7 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bursar.errors import Cancelled, ScopeMisuse, brief
-from bursar.law.budget import OPS
+from bursar.law.budget import COMPONENTS, OPS
 from bursar.law.cancel import CancelReason
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from bursar.kernel import Task
 
 SLICE: Final = 64  # ops that a thread is lent at a time: so much at most is kept from the others who share its purse
+
+
+def _ops(amount: int) -> tuple[int, ...]:
+    """So many operations and nothing else, by component."""
+    return tuple(amount if component == OPS else 0 for component in range(len(COMPONENTS)))
 
 
 class Turns(Protocol):
@@ -200,7 +205,7 @@ class Line:
         """The function has returned: bring the books to what it has used (Y3)."""
         self.over = True
         if self.used != self._prepaid:
-            self._pump.kernel.settle_ops(self._task, self.used - self._prepaid)
+            self._pump.kernel.settle(self._task, _ops(self.used - self._prepaid))
 
     def _stands(self, pause: int) -> None:
         if self.pausing and pause == self.pauses and not self._pump.over:
@@ -216,7 +221,7 @@ class Line:
             if granted < lacking:
                 self._refusal = kernel.shortage(task, OPS, ((OPS, lacking),))
             else:
-                kernel.settle_ops(task, granted)
+                kernel.settle(task, _ops(granted))
                 self._prepaid += granted
         self._answered = True
         self._turns.ring(self)

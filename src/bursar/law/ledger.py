@@ -90,25 +90,9 @@ class Ledger(Dispatch):
         self._book(task, cost)
         return cost[0][1]
 
-    def settle_ops(self, task: Task, ops: int) -> None:
-        """A task that works elsewhere, where it is not billed, pays for so many operations; less than 0: gets back.
-
-        Its pool must have them.
-        """
-        if ops < 0:
-            money.refund(task.pools[OPS], -ops)
-            self._unbook(task, OPS, -ops)
-        else:
-            cost = ((OPS, ops),)
-            short = money.pay(task.pools, cost)
-            assert short == PAID, "B3"
-            self._book(task, cost)
-        self.note("ops_settled", task, ops)
-
     def settle(self, task: Task, difference: Sequence[int]) -> None:
-        """What a live task has spent where it could not be billed, beside what it had paid for that, by component.
-
-        It gets back what was too much. More than it had paid it can only owe to an open pool.
+        """What a live task spends where it cannot be billed, in advance or afterwards, by component. Less than 0: it
+        gets back what was too much. Its pools must have what it pays.
         """
         for component, amount in enumerate(difference):
             if amount < 0:
