@@ -1,8 +1,8 @@
 """`python -m benchmarks [--quick] [--json FILE] [--plot FILE] [names...]`: run the workloads and print what they cost.
 
 Without names all are run, which takes more than an hour (`scale` goes to a million tasks); `--quick` takes three
-minutes. First the table of `bursar bench`, from `bursar.bench`, then what needs a checkout: `record`, `dag`,
-`echo` and `scale`. The exit status says that the run is complete, not that the figures are good.
+minutes. First the table of `bursar bench`, from `bursar.bench`, then what needs a checkout: `record`, `memory`,
+`dag`, `echo` and `scale`. The exit status says that the run is complete, not that the figures are good.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import dag, echo, record, scale
+from benchmarks import dag, echo, memory, record, scale
 from bursar.bench import cases, harness
 from bursar.bench.harness import Row
 from bursar.bench.interrupt import interruptible
@@ -43,6 +43,12 @@ def measure_record(*, quick: bool) -> list[Row]:
     return record.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
 
 
+def measure_memory(*, quick: bool) -> list[Row]:
+    """What metering costs: without it, and with it."""
+    tell("memory")
+    return memory.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
+
+
 def measure_echo(*, quick: bool) -> list[Row]:
     """The network workload, which has peers and a clock of its own."""
     tell("echo")
@@ -58,6 +64,7 @@ def measure_dag(*, quick: bool) -> list[Row]:
 
 CHECKOUT: Mapping[str, tuple[Callable[..., list[Row]], Callable[[Sequence[Row]], str]]] = {
     "record": (measure_record, record.render),
+    "memory": (measure_memory, memory.render),
     "dag": (measure_dag, dag.render),
     "echo": (measure_echo, echo.render),
     "scale": (measure_scale, scale.render),

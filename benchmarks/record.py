@@ -13,13 +13,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from benchmarks.report import grid
-from bursar.bench import harness
+from benchmarks import ways
 from bursar.bench.harness import Case, Meter, Row
-from bursar.bench.report import cell
 
 WAYS = ("off", "memory", "file")
 TASKS = 100  # that yield, or that live at once
@@ -96,33 +93,9 @@ CASES = [
 
 def measure(*, quick: bool, repeats: int) -> list[Row]:
     """One row per program and way."""
-    rows: list[Row] = []
-    for case in CASES:
-        size = case.quick if quick else case.size
-        taken = harness.interleave(WAYS, repeats, lambda way, case=case, size=size: harness.sample(case, way, size))
-        costs = {way: tuple(one.cost for one in taken[way]) for way in WAYS}
-        rows += [
-            Row(
-                case=case.name,
-                peer=way,
-                unit=case.unit,
-                size=size,
-                status="ok",
-                best=min(costs[way]),
-                median=median(costs[way]),
-                ratio=min(costs[way]) / min(costs["off"]),
-                samples=costs[way],
-            )
-            for way in WAYS
-        ]
-    return rows
+    return ways.measure(CASES, WAYS, quick=quick, repeats=repeats)
 
 
 def render(rows: Sequence[Row]) -> str:
     """Programs down, ways across."""
-    found = {(row.case, row.peer): row for row in rows}
-    lines = [["workload", "size", "unit", *WAYS]]
-    for case in dict.fromkeys(row.case for row in rows):
-        first = found[case, "off"]
-        lines.append([case, f"{first.size:,}", first.unit, *(cell(found[case, way]) for way in WAYS)])
-    return f"{grid(lines)}\n\nbest (median) ×ratio: the ratio is the best over that of the run that is not recorded"
+    return ways.render(rows, WAYS)
