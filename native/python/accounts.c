@@ -357,6 +357,13 @@ meter_changed(MeterBook *book, MeterAccount **account)
     }
 }
 
+/* Whether that list is empty. */
+bool
+meter_quiet(const MeterBook *book)
+{
+    return atomic_load_explicit(&book->changed, memory_order_relaxed) == NULL;
+}
+
 /* The task runs in this thread: charge its account until `meter_leave`, up to what its pool has left. */
 void
 meter_enter(MeterAccount *account, int64_t left_bytes)

@@ -81,6 +81,7 @@ typedef struct TaskMore {
     Task *credit_of;         /* owned */
     PyObject *ending;        /* an Outcome that was decided while children lived */
     PyObject *permit;        /* what admission knows of it; NULL: it never had to ask */
+    PyObject *memory;        /* its MemoryAccount; NULL: nobody meters it, or it has not run yet */
     int64_t spent[LAW_COMPONENTS]; /* all but ops, which the task counts itself */
     int8_t short_of;
 } TaskMore;

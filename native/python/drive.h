@@ -22,6 +22,15 @@ typedef struct Driver {
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */
 int driver_poll(Driver *self, Task *task);
 
+/* A metered task's code begins to run: 0, or -1 with an exception set. */
+int metered_enter(Driver *self, Task *task);
+
+/* It has stopped, but will run again: the error to raise where it stands, or None; NULL with an exception set. */
+PyObject *metered_leave(Driver *self, Task *task);
+
+/* It will not run again, and ended with `error`, or well (NULL): what to raise instead, or None; NULL likewise. */
+PyObject *metered_end(Driver *self, Task *task, PyObject *error);
+
 /* Call a method of the Python class for its effect; `what` may be NULL. 0, or -1 with an exception set. */
 int driver_call(Driver *self, const char *name, PyObject *task, PyObject *what);
 

@@ -7,6 +7,7 @@
 
 int k_settle_uses(Kernel *k);                      /* tell the registry what was counted here */
 int k_book(Task *task, const LawCost *cost);       /* -1 only if `more` had to be made and could not */
+int k_unbook(Task *task, unsigned component, int64_t amount); /* likewise */
 int cost_of_row(PyObject *row, LawCost *cost);
 int pools_close(PyObject *pools, PyObject *parents);
 PyObject *pools_derive(State *st, PyObject *parents, PyObject *budget);

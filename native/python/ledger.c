@@ -29,6 +29,22 @@ k_book(Task *task, const LawCost *cost)
     return 0;
 }
 
+/* Write down what was refunded. A record that was saturated does not know better. */
+int
+k_unbook(Task *task, unsigned component, int64_t amount)
+{
+    int64_t *spent = &task->ops_spent;
+    if (component != LAW_OPS) {
+        TaskMore *more = task_more(task);
+        if (more == NULL) {
+            return -1;
+        }
+        spent = &more->spent[component];
+    }
+    *spent = amount < *spent ? *spent - amount : 0;
+    return 0;
+}
+
 /* What the rare bills come to: the law in Python decides. */
 static BillResult
 bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
@@ -179,17 +195,7 @@ ledger_unbook(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component, and an amount");
         return NULL;
     }
-    Task *task = (Task *)args[0];
-    int64_t *spent = &task->ops_spent;
-    if (component != LAW_OPS) {
-        TaskMore *more = task_more(task);
-        if (more == NULL) {
-            return NULL;
-        }
-        spent = &more->spent[component];
-    }
-    *spent = amount < *spent ? *spent - amount : 0;
-    Py_RETURN_NONE;
+    return k_unbook((Task *)args[0], (unsigned)component, amount) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 /* kernel._book(task, cost): for the bills that Python sees to */

@@ -195,6 +195,49 @@ account_dealloc(Account *self)
     Py_DECREF(type);
 }
 
+MeterAccount *
+meter_face_account(PyObject *account)
+{
+    return ((Account *)account)->account;
+}
+
+bool
+meter_face_quiet(PyObject *account)
+{
+    return meter_quiet(((Book *)((Account *)account)->book)->book);
+}
+
+int
+meter_face_enter(PyObject *account, int64_t left_bytes)
+{
+    Account *self = (Account *)account;
+    if (self->entered) {
+        PyErr_Format(PyExc_RuntimeError, "account %llu is entered already",
+                     (unsigned long long)meter_tag(self->account));
+        return -1;
+    }
+    self->entered = true;
+    Py_INCREF(self);
+    meter_enter(self->account, left_bytes);
+    return 0;
+}
+
+int
+meter_face_leave(PyObject *account)
+{
+    Account *self = (Account *)account;
+    if (!self->entered) {
+        PyErr_Format(PyExc_RuntimeError, "account %llu is not entered", (unsigned long long)meter_tag(self->account));
+        return -1;
+    }
+    self->entered = false;
+    if (((Book *)self->book)->open) { /* else closing the book has seen to it */
+        meter_leave(self->account);
+    }
+    Py_DECREF(self); /* whoever calls holds it as well */
+    return 0;
+}
+
 static PyObject *
 account_enter(Account *self, PyObject *left)
 {
@@ -205,30 +248,13 @@ account_enter(Account *self, PyObject *left)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "enter(%R): not a number of bytes", left);
         }
     }
-    if (self->entered) {
-        return PyErr_Format(PyExc_RuntimeError, "account %llu is entered already",
-                            (unsigned long long)meter_tag(self->account));
-    }
-    self->entered = true;
-    Py_INCREF(self);
-    meter_enter(self->account, left_bytes);
-    Py_RETURN_NONE;
+    return meter_face_enter((PyObject *)self, left_bytes) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *
 account_leave(Account *self, PyObject *Py_UNUSED(args))
 {
-    if (!self->entered) {
-        return PyErr_Format(PyExc_RuntimeError, "account %llu is not entered",
-                            (unsigned long long)meter_tag(self->account));
-    }
-    self->entered = false;
-    if (((Book *)self->book)->open) { /* else closing the book has seen to it */
-        meter_leave(self->account);
-    }
-    PyObject *due = PyLong_FromLongLong(meter_due_bytes(self->account));
-    Py_DECREF(self);
-    return due;
+    return meter_face_leave((PyObject *)self) < 0 ? NULL : PyLong_FromLongLong(meter_due_bytes(self->account));
 }
 
 static PyObject *

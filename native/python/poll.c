@@ -246,18 +246,14 @@ static PySendResult
 resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     for (;;) {
-        PyObject *entered = PyObject_CallMethod(self->meter, "enter", "O", task);
-        if (entered == NULL) {
+        if (metered_enter(self, task) < 0) {
             Py_XDECREF(value);
             Py_XDECREF(error);
             return PYGEN_ERROR;
         }
-        Py_DECREF(entered);
         PySendResult status = resume(self, task, value, error, result);
         PyObject *ended = status == PYGEN_ERROR ? PyErr_GetRaisedException() : NULL;
-        PyObject *instead = status == PYGEN_NEXT
-                                ? PyObject_CallMethod(self->meter, "leave", "O", task)
-                                : PyObject_CallMethod(self->meter, "end", "OO", task, ended ? ended : Py_None);
+        PyObject *instead = status == PYGEN_NEXT ? metered_leave(self, task) : metered_end(self, task, ended);
         if (instead == Py_None) {
             Py_DECREF(instead);
             if (ended != NULL) {

@@ -67,6 +67,7 @@ task_visit(Task *self, visitproc visit, void *arg)
         Py_VISIT(more->credit_of);
         Py_VISIT(more->ending);
         Py_VISIT(more->permit);
+        Py_VISIT(more->memory);
         for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, own));
         }
@@ -101,6 +102,7 @@ drop_more(Task *self)
     Py_CLEAR(more->credit_of);
     Py_CLEAR(more->ending);
     Py_CLEAR(more->permit);
+    Py_CLEAR(more->memory);
     PyMem_Free(more);
 }
 

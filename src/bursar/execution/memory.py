@@ -77,21 +77,24 @@ class MemoryMeter:
 
     # ---- around a stretch of the program's code
 
-    def enter(self, task: Task) -> None:
-        """The task's code runs from here on, in this thread."""
+    def enter(self, task: Task) -> MemoryAccount:
+        """The task's code runs from here on, in this thread. Its account is what native/python/metered.c needs for
+        the next time: there this and `leave` are written once more."""
         self._settle_changed()
         left = task.pools[MEMORY].left
         if task.credit_of is not None or task.cut:  # who tidies up for another has no money, who is closed no choice
             left = None
         elif left is not None and task.cleanup_left >= 0:
             left += CLEANUP_BYTES
-        self._account(task).enter(left)
+        account = self._account(task)
+        account.enter(left)
+        return account
 
     def leave(self, task: Task) -> BudgetExceeded | None:
         """It does not run any more, but will again. What is returned is to be raised where it stands."""
         account = self._holdings[task.id].account
         self._settle(task, account, account.leave())
-        return self._shortage(task, account.due) if account.untold() else None
+        return self.shortage(task, account.due) if account.untold() else None
 
     def end(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
         """It does not run any more, and never again (M1, M2). What is returned is to be raised instead of `error`."""
@@ -100,7 +103,7 @@ class MemoryMeter:
         self._settle(task, account, account.end())
         if account.held:
             self._holdings[task.id] = _Holding(account, task.pools[MEMORY], None)
-        return self._shortage(task, account.refused) if type(error) is MemoryError and account.refused else None
+        return self.shortage(task, account.refused) if type(error) is MemoryError and account.refused else None
 
     def run(self, task: Task, resume: Callable[[Any], Any], value: Any) -> Any:
         """All of that around one step of the task's coroutine: returns what it yields, raises how it ends."""
@@ -165,7 +168,8 @@ class MemoryMeter:
         account, _, task = self._holdings[id]
         assert task is not None, "M1"
         self._settle(task, account, account.due)
-        return self._shortage(task, account.due)
+        return self.shortage(task, account.due)
 
-    def _shortage(self, task: Task, needed: int) -> BudgetExceeded:
+    def shortage(self, task: Task, needed: int) -> BudgetExceeded:
+        """What a task is told that needs so many bytes more than it has."""
         return self._kernel.shortage(task, MEMORY, ((MEMORY, needed),))
