@@ -155,19 +155,19 @@ flush(void)
 
 /* A block or an arena is gone: refund its owner. Any thread. */
 void
-account_release(Owned owned)
+account_release(const Owned *owned)
 {
-    MeterAccount *account = owned.account;
+    MeterAccount *account = owned->account;
     if (account == here.account) {
-        *(owned.arena ? &here.arenas_bytes : &here.blocks_bytes) -= owned.bytes;
+        *(owned->arena ? &here.arenas_bytes : &here.blocks_bytes) -= owned->bytes;
         here.entries--;
-        here.room_bytes += owned.bytes;
-        if (owned.arena || account->told) {
+        here.room_bytes += owned->bytes;
+        if (owned->arena || account->told) {
             look_again(account);
         }
         return;
     }
-    atomic_fetch_sub(owned.arena ? &account->arenas_bytes : &account->blocks_bytes, owned.bytes);
+    atomic_fetch_sub(owned->arena ? &account->arenas_bytes : &account->blocks_bytes, owned->bytes);
     list_changed(account);
     drop(account, 1);
 }

@@ -22,7 +22,7 @@ extern _Thread_local __attribute__((tls_model("initial-exec"), visibility("hidde
 bool account_admit(int64_t bytes);
 void account_charge_arena(int64_t bytes);
 void account_shrink(MeterAccount *account, int64_t bytes);
-void account_release(Owned owned);
+void account_release(const Owned *owned);
 
 /* Charges the running task. False if it is refused; then nothing was charged. */
 static inline bool

@@ -36,7 +36,7 @@ static inline void *
 keep(void *block, int64_t bytes)
 {
     Owned owned = {.block = (uintptr_t)block, .bytes = bytes, .account = here.account};
-    if (block != NULL && owners_put(owned)) {
+    if (block != NULL && owners_put(&owned)) {
         here.entries++;
     }
     else {
@@ -69,8 +69,8 @@ raw_calloc(void *Py_UNUSED(context), size_t count, size_t each)
 static void
 put_back(Owned owned)
 {
-    if (!owners_put(owned)) {
-        account_release(owned);
+    if (!owners_put(&owned)) {
+        account_release(&owned);
     }
 }
 
@@ -100,7 +100,7 @@ grow(void *block, Owned old, int64_t bytes)
     }
     else {
         if (old.account != NULL) {
-            account_release(old);
+            account_release(&old);
         }
         keep(grown, bytes);
     }
@@ -116,7 +116,7 @@ shrink(void *block, Owned old, size_t size)
         put_back(old);
     }
     else if ((int64_t)size > old.bytes) {
-        account_release(old);
+        account_release(&old);
     }
     else {
         Owned kept = {.block = (uintptr_t)moved, .bytes = (int64_t)size, .account = old.account};
@@ -145,7 +145,7 @@ raw_free(void *Py_UNUSED(context), void *block)
 {
     Owned owned;
     if (block != NULL && owners_take(block, &owned)) {
-        account_release(owned);
+        account_release(&owned);
     }
     under.free(under.ctx, block);
 }
@@ -157,7 +157,7 @@ arena_alloc(void *Py_UNUSED(context), size_t size)
 {
     void *arena = under_arena.alloc(under_arena.ctx, size);
     Owned owned = {.block = (uintptr_t)arena, .bytes = (int64_t)size, .account = here.account, .arena = true};
-    if (arena != NULL && here.account != NULL && owners_put(owned)) {
+    if (arena != NULL && here.account != NULL && owners_put(&owned)) {
         account_charge_arena(owned.bytes);
     }
     return arena;
@@ -168,7 +168,7 @@ arena_free(void *Py_UNUSED(context), void *arena, size_t size)
 {
     Owned owned;
     if (owners_take(arena, &owned)) {
-        account_release(owned);
+        account_release(&owned);
     }
     under_arena.free(under_arena.ctx, arena, size);
 }

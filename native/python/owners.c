@@ -143,18 +143,18 @@ remove_at(Shard *shard, size_t hole)
 /* Writes down an owner. A stale entry of the same address, whose release was not seen, is overwritten.
  * False if there is no memory for it: the block is then nobody's. */
 bool
-owners_put(Owned owned)
+owners_put(const Owned *owned)
 {
-    uint64_t hash = hash_of(owned.block);
+    uint64_t hash = hash_of(owned->block);
     Shard *shard = shard_of(hash);
     lock(shard);
     bool done = make_room(shard);
     if (done) {
-        size_t at = find(shard, owned.block, hash);
-        if (shard->owned[at].block == 0) {
+        Owned *slot = &shard->owned[find(shard, owned->block, hash)];
+        if (slot->block == 0) {
             set_used(shard, used(shard) + 1);
         }
-        shard->owned[at] = owned;
+        *slot = *owned;
     }
     unlock(shard);
     return done;
@@ -186,14 +186,14 @@ owners_take(const void *block, Owned *owned)
 /* Empties the table, because releases will not be seen from here on. `visit` hears of every entry, under the lock of
  * its shard: it must not come back here. */
 void
-owners_clear(void (*visit)(Owned owned))
+owners_clear(void (*visit)(const Owned *owned))
 {
     for (size_t i = 0; i < SHARDS; i++) {
         Shard *shard = &shards[i];
         lock(shard);
         for (size_t at = 0; at < shard->slots; at++) {
             if (shard->owned[at].block != 0) {
-                visit(shard->owned[at]);
+                visit(&shard->owned[at]);
             }
         }
         free(shard->owned);

@@ -14,9 +14,9 @@ typedef struct {
     bool arena; /* an arena of small objects, not a block */
 } Owned;
 
-bool owners_put(Owned owned);
+bool owners_put(const Owned *owned);
 bool owners_take(const void *block, Owned *owned);
-void owners_clear(void (*visit)(Owned owned));
+void owners_clear(void (*visit)(const Owned *owned));
 size_t owners_count(void);
 bool owners_survive_fork(void);
 

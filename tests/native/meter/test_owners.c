@@ -23,10 +23,11 @@ next_of(uint64_t *state)
     return *state;
 }
 
-static Owned
-entry(uintptr_t block, int64_t bytes)
+static bool
+put(uintptr_t block, int64_t bytes)
 {
-    return (Owned){.block = block, .bytes = bytes, .account = (void *)(block * 3), .arena = bytes % 2 != 0};
+    Owned owned = {.block = block, .bytes = bytes, .account = (void *)(block * 3), .arena = bytes % 2 != 0};
+    return owners_put(&owned);
 }
 
 static bool
@@ -40,9 +41,9 @@ taken(uintptr_t block, int64_t bytes)
 static size_t visited;
 
 static void
-visit(Owned owned)
+visit(const Owned *owned)
 {
-    visited += owned.block != 0;
+    visited += owned->block != 0;
 }
 
 static void
@@ -51,7 +52,7 @@ test_one(void)
     Owned owned = {.bytes = 7};
     CHECK(!owners_take((void *)0x1000, &owned));
     CHECK(owned.bytes == 7);
-    CHECK(owners_put(entry(0x1000, 600)));
+    CHECK(put(0x1000, 600));
     CHECK_EQUAL(owners_count(), 1);
     CHECK(!owners_take((void *)0x1010, &owned));
     CHECK(taken(0x1000, 600));
@@ -63,8 +64,8 @@ test_one(void)
 static void
 test_replaced(void)
 {
-    CHECK(owners_put(entry(0x2000, 600)));
-    CHECK(owners_put(entry(0x2000, 900)));
+    CHECK(put(0x2000, 600));
+    CHECK(put(0x2000, 900));
     CHECK_EQUAL(owners_count(), 1);
     CHECK(taken(0x2000, 900));
 }
@@ -77,7 +78,7 @@ test_many(uintptr_t first, uintptr_t apart)
     bool all = true;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         order[i] = i;
-        all &= owners_put(entry(first + i * apart, i));
+        all &= put(first + i * apart, i);
     }
     CHECK(all);
     CHECK_EQUAL(owners_count(), BLOCKS);
@@ -89,7 +90,7 @@ test_many(uintptr_t first, uintptr_t apart)
     for (uint32_t i = 0; i < BLOCKS; i++) {
         all &= taken(first + order[i] * apart, order[i]);
         if (i % 2 == 0) { /* others come while these go */
-            all &= owners_put(entry(first + (BLOCKS + i) * apart, i));
+            all &= put(first + (BLOCKS + i) * apart, i);
         }
     }
     CHECK(all);
@@ -128,7 +129,7 @@ work(void *argument)
             return NULL;
         }
         *block = bytes;
-        good &= owners_put(entry((uintptr_t)block, bytes));
+        good &= put((uintptr_t)block, bytes);
         good &= give_back(atomic_exchange(&shelves[(chance >> 32) % SHELVES], block));
     }
     return good ? argument : NULL;
@@ -161,7 +162,7 @@ static void *
 churn(void *argument)
 {
     for (uintptr_t i = 1; !atomic_load(&over); i++) {
-        (void)owners_put(entry(i % 1024 * 16 + 16, 600));
+        (void)put(i % 1024 * 16 + 16, 600);
         (void)taken(i % 1024 * 16 + 16, 600);
     }
     return argument;
@@ -177,7 +178,7 @@ test_fork(void)
         pid_t child = fork();
         if (child == 0) {
             for (uintptr_t at = 1; at < 64; at++) { /* every shard */
-                (void)owners_put(entry(at << 20, 600));
+                (void)put(at << 20, 600);
             }
             _exit(0);
         }
