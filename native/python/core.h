@@ -442,7 +442,7 @@ PyObject *scope_parent(PyObject *scope);  /* borrowed; NULL for a task */
 uint8_t scope_phase(PyObject *scope);
 PyObject *scope_reason(PyObject *scope);  /* borrowed or NULL */
 
-/* ---- wake.c */
+/* ---- wake.c, waitlist.c */
 extern PyType_Spec wait_spec, entry_spec, waitlist_spec;
 WaitList *waitlist_new(State *st);
 Entry *entry_new(State *st, Task *task, PyObject *operation);
@@ -473,30 +473,35 @@ void worker_push_timed(Worker *worker, Task *task, int64_t deadline_ns); /* afte
 void worker_remove_timed(Worker *worker, Task *task);
 Task *worker_earliest(const Worker *worker, int64_t now_ns); /* the earliest entry, if it is due; else NULL */
 
-/* ---- dispatch.c: all return 0, or -1 with an exception set */
+/* ---- doom.c: all return 0, or -1 with an exception set */
 int k_note(Kernel *k, const char *what, Task *task, PyObject *detail);
 int k_count(Kernel *k, const char *counter);
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
  * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
 int k_doom(Kernel *k);
 int k_doomed(Kernel *k);                                /* -1, with the exception set again, if so */
+
+/* ---- dispatch.c: the same */
 int k_step(Kernel *k, Task **task);                     /* *task: borrowed from `current`; NULL: nothing is runnable */
 int k_step_over(Kernel *k, Task *task);
+int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
+int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
+int k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* it is READY already */
+int k_unqueue(Kernel *k, Task *task); /* a READY task leaves its lane */
+void k_forget(Kernel *k, Task *task);  /* a run is dropped in the middle: out of its lane */
+
+/* ---- runnable.c: the same */
+int k_poll_over(Kernel *k, Task *task);
+void k_discard_answer(Task *task);
 int k_yielded(Kernel *k, Task *task);
 int k_blocked(Kernel *k, Task *task, PyObject *wait);   /* a Wait, or whatever behaves like one */
 int k_blocked_bare(Kernel *k, Task *task, Request *operation); /* after it was enlisted by itself */
+int k_end_wait(Kernel *k, Task *task);
 int k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect, LawNotice *notice);
 int k_answer(Kernel *k, PyObject *who, PyObject *value); /* `who` was taken off its list; the operation took place */
 int k_refuse(Kernel *k, PyObject *who, PyObject *error);
-int k_unqueue(Kernel *k, Task *task); /* a READY task leaves its lane */
 int k_unpause(Kernel *k, Task *task); /* a BLOCKED one was paused: its wakes count again */
 int k_interrupt(Kernel *k, Task *task);
-int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
-int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
-int k_end_wait(Kernel *k, Task *task);
-int k_poll_over(Kernel *k, Task *task);
-void k_discard_answer(Task *task);
-void k_forget(Kernel *k, Task *task);  /* a run is dropped in the middle: out of its lane */
 
 /* ---- ledger.c */
 typedef enum { BILL_ERROR = -1, BILL_PAID = 0, BILL_SUSPENDED = 1, BILL_CUT = 2, BILL_REFUSED = 3 } BillResult;

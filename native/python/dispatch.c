@@ -1,74 +1,11 @@
-/* Dispatch: the decision, and everything that makes a task runnable. After law/dispatch.py.
+/* Dispatch: the lanes, and the decision whose task is next. After law/dispatch.py.
  *
- * `k_step` makes one decision; `k_wake` and `k_interrupt` are the only ways in which a waiting task becomes runnable, and
- * `k_ready` the only place where one is queued.
+ * `k_step` makes one decision; `k_ready` is the only place where a task is queued. How a task gets there is runnable.c.
  *
- * K2  a task is QUEUED exactly when READY, and its wake state follows its state
  * K3  `current` is the one RUNNING task, or NULL
  */
 
 #include "notes.h"
-
-/* ---- doom */
-
-int
-k_doom(Kernel *k)
-{
-    PyObject *error = PyErr_GetRaisedException();
-    if (k->doom == NULL) {
-        k->doom = error;
-    }
-    else {
-        Py_XDECREF(error);
-    }
-    return 0;
-}
-
-int
-k_doomed(Kernel *k)
-{
-    if (k->doom == NULL) {
-        return 0;
-    }
-    PyErr_SetRaisedException(Py_NewRef(k->doom));
-    return -1;
-}
-
-/* ---- evidence: whoever listens hears of changes in the middle of them, and must not stop them there */
-
-int
-k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
-{
-    PyObject *name = detail == NULL ? NULL : PyUnicode_InternFromString(what);
-    if (name == NULL) {
-        Py_XDECREF(detail);
-        return k_doom(k);
-    }
-    PyObject *observer = Py_NewRef(k->observer); /* R3: it may take itself off */
-    PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
-    PyObject *result = PyObject_Vectorcall(observer, args, 3, NULL);
-    Py_DECREF(observer);
-    Py_DECREF(name);
-    Py_DECREF(detail);
-    Py_XDECREF(result);
-    return result == NULL ? k_doom(k) : 0;
-}
-
-int
-k_count(Kernel *k, const char *counter)
-{
-    PyObject *name = PyUnicode_InternFromString(counter), *old = NULL, *one = NULL, *sum = NULL;
-    int failed = -1;
-    if (name != NULL && (old = PyObject_GetItem(k->counters, name)) != NULL && (one = PyLong_FromLong(1)) != NULL
-        && (sum = PyNumber_Add(old, one)) != NULL) {
-        failed = PyObject_SetItem(k->counters, name, sum);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(old);
-    Py_XDECREF(one);
-    Py_XDECREF(sum);
-    return failed < 0 ? k_doom(k) : 0;
-}
 
 /* ---- lanes */
 
@@ -107,6 +44,13 @@ unqueue(Kernel *k, Task *task)
     k->runnable -= 1;
 }
 
+int
+k_unqueue(Kernel *k, Task *task)
+{
+    unqueue(k, task);
+    return NOTED(k, note_task(k, NOTE_DEQUEUED, task));
+}
+
 void
 k_forget(Kernel *k, Task *task)
 {
@@ -131,8 +75,8 @@ put(Kernel *k, Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake 
 
 /* Put a READY task in its lane. Cancelled and timed tasks go to their home worker. A stealable task goes to the worker
  * on which it was spawned or woken; woken by the host, to its home; without a home, to the injector. */
-static int
-enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
+int
+k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
     Worker *home = task->worker >= 0 ? worker_at(k, task->worker) : k->at;
     if (task->cancel_pending || task->cut || task_cleanup_left(task) >= 0) {
@@ -177,7 +121,7 @@ k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
     }
     task->wake = LAW_WAKE_QUEUED;
     task->since_ns = k->now_ns;
-    return enqueue(k, task, timed, deadline_ns);
+    return k_enqueue(k, task, timed, deadline_ns);
 }
 
 /* ---- the decision */
@@ -378,251 +322,4 @@ k_step_over(Kernel *k, Task *task)
     }
     k->at = NULL;
     return NOTED(k, note_step_end(k, task));
-}
-
-/* ---- how a poll ends */
-
-int
-k_poll_over(Kernel *k, Task *task)
-{
-    if (rule(k->current == task, "K3") < 0) {
-        return -1;
-    }
-    k->current = NULL;
-    return 0;
-}
-
-/* The poll did not end in a wait: an answer that came meanwhile answers nothing. */
-void
-k_discard_answer(Task *task)
-{
-    task->raises = task->effect = 0;
-    Py_CLEAR(task->answer);
-}
-
-int
-k_yielded(Kernel *k, Task *task)
-{
-    if (k_poll_over(k, task) < 0) {
-        return -1;
-    }
-    if (task->answer != NULL || task->effect) {
-        k_discard_answer(task);
-    }
-    task->state = LAW_STATE_READY; /* RUNNING, by K3: the table allows it */
-    task->wake = LAW_WAKE_QUEUED;
-    task->since_ns = k->now_ns;
-    return enqueue(k, task, false, 0);
-}
-
-/* The common end of the two kinds of waiting. */
-static int
-waits(Kernel *k, Task *task)
-{
-    task->since_ns = k->now_ns;
-    if (NOTED(k, note_blocked(k, task)) < 0) {
-        return -1;
-    }
-    if (law_end_poll(&task->wake)) {
-        return k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
-    }
-    return task->cancel_pending || task->cut ? k_interrupt(k, task) : 0;
-}
-
-int
-k_blocked(Kernel *k, Task *task, PyObject *wait)
-{
-    if (k_poll_over(k, task) < 0 || task_move(task, LAW_STATE_BLOCKED) < 0) {
-        return -1;
-    }
-    task->bare = 0;
-    Py_XSETREF(task->pending, Py_NewRef(wait));
-    return waits(k, task);
-}
-
-int
-k_blocked_bare(Kernel *k, Task *task, Request *operation)
-{
-    if (k_poll_over(k, task) < 0 || task_move(task, LAW_STATE_BLOCKED) < 0) {
-        return -1;
-    }
-    task->bare = 1;
-    Py_XSETREF(task->pending, Py_NewRef((PyObject *)operation));
-    return waits(k, task);
-}
-
-/* ---- becoming runnable */
-
-/* Leave the queues of whatever the task waited for. A wait that was answered has left them already. Whoever ends a wait
- * queues the task next, whatever a wait that is written in Python makes of it. */
-int
-k_end_wait(Kernel *k, Task *task)
-{
-    PyObject *wait = task->pending;
-    if (wait == NULL) {
-        return 0;
-    }
-    bool bare = task->bare;
-    int failed = 0;
-    if (bare) {
-        failed = operation_delist(k, wait, (PyObject *)task);
-        task->bare = 0;
-        task->pending = NULL;
-    }
-    else {
-        task->pending = NULL;
-        if (Py_TYPE(wait) == k->st->Entry) {
-            failed = operation_delist(k, ((Entry *)wait)->operation, wait);
-        }
-        else {
-            PyObject *none = PyObject_CallMethod(wait, "withdraw", "O", (PyObject *)k);
-            failed = none == NULL ? -1 : 0;
-            Py_XDECREF(none);
-        }
-    }
-    Py_DECREF(wait);
-    return failed < 0 ? k_doom(k) : 0;
-}
-
-int
-k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect, LawNotice *notice)
-{
-    bool waits_now = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
-    *notice = law_notify(&task->wake, task->generation, generation, waits_now);
-    if (NOTED(k, note_woken(k, task, generation, *notice)) < 0) {
-        return -1;
-    }
-    switch (*notice) {
-    case LAW_NOTICE_ENQUEUE:
-    case LAW_NOTICE_NOTED:
-        task->raises = error != NULL;
-        task->effect = effect;
-        Py_XSETREF(task->answer, Py_XNewRef(error ? error : value == Py_None ? NULL : value));
-        if (*notice == LAW_NOTICE_ENQUEUE) {
-            return k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
-        }
-        return 0;
-    case LAW_NOTICE_MERGED:
-        return k_count(k, "wakes_merged");
-    case LAW_NOTICE_STALE:
-    default:
-        return k_count(k, "stale_wake");
-    }
-}
-
-int
-k_answer(Kernel *k, PyObject *who, PyObject *value)
-{
-    LawNotice notice;
-    if (is_task(who)) {
-        return k_wake(k, (Task *)who, ((Task *)who)->generation, value, NULL, true, &notice);
-    }
-    if (Py_TYPE(who) == k->st->Entry) {
-        return k_wake(k, ((Wait *)who)->task, ((Wait *)who)->generation, value, NULL, true, &notice);
-    }
-    PyObject *none = PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, value ? value : Py_None);
-    Py_XDECREF(none);
-    return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
-}
-
-int
-k_refuse(Kernel *k, PyObject *who, PyObject *error)
-{
-    LawNotice notice;
-    if (is_task(who)) {
-        return k_wake(k, (Task *)who, ((Task *)who)->generation, NULL, error, false, &notice);
-    }
-    PyObject *none = PyObject_CallMethod(who, "refuse", "OO", (PyObject *)k, error);
-    Py_XDECREF(none);
-    return none == NULL ? k_doom(k) : 0;
-}
-
-/* Wake a BLOCKED task whose wait may be interrupted; tell the wait if it may not. */
-static int
-interrupt_wait(Kernel *k, Task *task)
-{
-    LawNotice notice;
-    if (task->bare || Py_TYPE(task->pending) == k->st->Entry) {
-        return k_wake(k, task, task->generation, NULL, NULL, false, &notice);
-    }
-    PyObject *wait = Py_NewRef(task->pending), *may = PyObject_GetAttrString(wait, "interruptible");
-    int yes = may == NULL ? -1 : PyObject_IsTrue(may), failed = yes;
-    Py_XDECREF(may);
-    if (yes > 0) {
-        failed = k_wake(k, task, task->generation, NULL, NULL, false, &notice);
-    }
-    else if (yes == 0) {
-        PyObject *none = PyObject_CallMethod(wait, "interrupted", "O", (PyObject *)k);
-        failed = none == NULL ? -1 : 0;
-        Py_XDECREF(none);
-    }
-    Py_DECREF(wait);
-    return failed < 0 ? -1 : 0;
-}
-
-int
-k_unqueue(Kernel *k, Task *task)
-{
-    unqueue(k, task);
-    return NOTED(k, note_task(k, NOTE_DEQUEUED, task));
-}
-
-int
-k_unpause(Kernel *k, Task *task)
-{
-    bool woken = law_end_poll(&task->wake);
-    return !woken ? 0 : k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
-}
-
-/* Admission hears that a task which had to ask it is to stop as a whole. 1: only a block of it is, and it stands still. */
-static int
-stop_permit(Kernel *k, Task *task)
-{
-    if (!task->cut && cancel_deliverable(k->st, task) != (PyObject *)task) {
-        return task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
-    }
-    PyObject *permit = Py_NewRef(task->more->permit); /* R3 */
-    PyObject *none = PyObject_CallMethod(permit, "stopped", "O", (PyObject *)k);
-    Py_XDECREF(none);
-    Py_DECREF(permit);
-    return none == NULL ? -1 : 0;
-}
-
-int
-k_interrupt(Kernel *k, Task *task)
-{
-    int stands = task->more != NULL && task->more->permit != NULL ? stop_permit(k, task) : 0;
-    if (stands != 0) {
-        return stands < 0 ? -1 : 0;
-    }
-    switch (task->state) {
-    case LAW_STATE_BLOCKED:
-        if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */
-            return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
-        }
-        return interrupt_wait(k, task);
-    case LAW_STATE_EXHAUSTED:
-    case LAW_STATE_PENDING:
-    case LAW_STATE_PAUSED:
-        if (task->nursery->exhausted != NULL) {
-            PyObject *id = PyLong_FromUnsignedLongLong(task->id);
-            if (id == NULL || (PyDict_Contains(task->nursery->exhausted, id) > 0
-                               && PyDict_DelItem(task->nursery->exhausted, id) < 0)) {
-                Py_XDECREF(id);
-                return -1;
-            }
-            Py_DECREF(id);
-        }
-        if (task->raises) {
-            k_discard_answer(task);
-        }
-        return k_ready(k, task, false, 0);
-    case LAW_STATE_READY:
-        if (task->lane == LAW_LANE_CANCEL) {
-            return 0;
-        }
-        return k_unqueue(k, task) < 0 ? -1 : enqueue(k, task, false, 0);
-    default:
-        return 0;
-    }
 }
