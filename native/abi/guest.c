@@ -160,13 +160,13 @@ spawn(const Visit *visit, Guest *guest, TaskOptions *options)
     return nursery_spawn(nursery, load_u32(&nursery->head.generation, RELAXED), NULL, options, &guest->child);
 }
 
-int
+intptr_t
 bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, const char *name, size_t stack_bytes,
-                   const janus_budget *budget, Guest **out)
+                   const janus_budget *budget)
 {
+    static const LawBudget plenty = {{LAW_UNITS_MAX, LAW_UNITS_MAX, LAW_UNITS_MAX, LAW_UNITS_MAX, LAW_UNITS_MAX}};
     size_t name_bytes = strlen(name) + 1;
-    LawBudget law = budget_in(budget);
-    *out = NULL;
+    LawBudget law = budget != NULL ? budget_in(budget) : plenty;
     if (!budget_valid(budget) || law_budget_stated(&law) != LAW_COMPONENTS) {
         return JANUS_INVALID;
     }
@@ -193,14 +193,13 @@ bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, 
     Visit visit = visit_begin_or_start();
     int error = spawn(&visit, guest, &options);
     visit_end(&visit);
-    if (error != ENGINE_OK) {
-        lock_take(&mailbox->lock);
-        mailbox->guests -= 1;
-        lock_give(&mailbox->lock);
-        free(guest);
-    } else {
-        *out = guest; /* if it has not ended already, and even then: its letter cannot have been taken yet */
+    if (error == ENGINE_OK) {
+        return (intptr_t)guest; /* if it has not ended already, and even then: its letter cannot have been taken yet */
     }
+    lock_take(&mailbox->lock);
+    mailbox->guests -= 1;
+    lock_give(&mailbox->lock);
+    free(guest);
     return error;
 }
 

@@ -44,11 +44,11 @@ JANUS_API size_t bursar_mailbox_take(Mailbox *mailbox, BursarLetter *letters, si
 JANUS_API int bursar_mailbox_close(Mailbox *mailbox);
 
 /* Run `fn(arg)`. The runtime is started if it is not up. `name` is copied; `budget` states all five components, and is
- * the first portion. JANUS_OK; JANUS_NO_MEMORY; JANUS_INVALID; JANUS_CLOSED if the runtime is a deterministic one, which
- * runs nothing by itself; JANUS_STOPPING. `*guest` is good until its last letter is taken, which is not before this
- * returns if both are done on one thread. */
-JANUS_API int bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, const char *name,
-                                 size_t stack_bytes, const janus_budget *budget, Guest **guest);
+ * the first portion; NULL: as much as can be counted. Answers the guest, as an address, which is good until its last letter
+ * is taken, and that is not before this returns if both are done on one thread. Less than 0: JANUS_NO_MEMORY; JANUS_INVALID;
+ * JANUS_CLOSED if the runtime is a deterministic one, which runs nothing by itself; JANUS_STOPPING. */
+JANUS_API intptr_t bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, const char *name,
+                                      size_t stack_bytes, const janus_budget *budget);
 
 /* Ask it to stop. */
 JANUS_API void bursar_guest_cancel(Guest *guest);

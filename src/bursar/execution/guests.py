@@ -1,8 +1,9 @@
 """Guests: the functions that one run has on the native workers, and how it hears of them.
 
 The engine writes letters into a mailbox: a guest has ended, or lacks money. When there are some it rings, by eight
-bytes into a file that the host watches; a host that watches no files is told by a thread that sleeps on it. Each letter
-then enters by `Pump.post`, under the label of the task that waits for it, at the beginning of a batch. Nobody polls.
+bytes into a file that the host watches; a host that watches no files is told by a thread that sleeps on it. All that
+has come then enters by one `Pump.post`, at the beginning of a batch, each letter under the label of the task that waits
+for it. Nobody polls.
 
 G1  what a guest was given to work on is kept alive until the letter of its end is here, also when its run is long over
 G2  a run that is torn down asks its guests to stop and does not wait for them: they are strays, which the process keeps
@@ -21,39 +22,62 @@ import ctypes
 import functools
 import os
 import select
+import struct
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bursar.execution import library
+from bursar.execution.loan import Portion
 from bursar.hosts.pump import Pump
 
-LETTERS_N: Final = 64  # taken at once: as many as enter in one batch
+LETTERS_N: Final = 256  # taken at once: as many as enter in one batch
 EXIT_S_MAX: Final = 2.0  # G3: what a stray may take to reach a point where it can stop
 SHORT, LOST = 16, 17  # beside the kinds of endings: it lacks money; it was in the process that this one was forked from
 
-Portion = tuple[int, ...]  # of money, by component
-Letter = tuple[int, int, int, Portion]  # kind, how it panicked, code, amounts
+
+class Letter(NamedTuple):
+    """What came from the engine: `BursarLetter` of `native/abi/guest.h`."""
+
+    key: int
+    kind: int
+    panic: int
+    code: int
+    ops: int
+    memory: int
+    spawns: int
+    channel_ops: int
+    syscalls: int
+
+    @property
+    def amounts(self) -> Portion:
+        """What it has spent; SHORT: what it lacks."""
+        return self[4:]
+
+    @classmethod
+    def read(cls, text: str) -> Letter:
+        return cls(0, *map(int, text.split()))
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self[1:]))
+
+
+_LETTER: Final = struct.Struct("=Qiiq5q")
 
 
 class Guest:
-    """One function on the native workers."""
+    """One function on the native workers, as this file sees it."""
 
-    __slots__ = ("address", "deliver", "keep", "label", "letter")
+    __slots__ = ()
+    keep: object  # G1
+    address: int | None  # Invariant: set exactly while letters may come
 
-    def __init__(self, keep: object) -> None:
-        self.keep = keep  # G1
-        self.address: int | None = None  # Invariant: set exactly while letters may come
-        self.label = ""  # under which the next letter enters,
-        self.deliver: Callable[[], None] | None = None  # and who takes it
-        self.letter: Letter | None = None  # what came and was not delivered yet
-
-    def tell(self, letter: Letter) -> None:
-        if self.letter is not None and letter[0] == SHORT:  # it lacks this as well
-            letter = (*letter[:3], tuple(map(max, letter[3], self.letter[3])))
-        self.letter = letter
+    def hear(self, letter: Letter) -> None:
+        """In the loop, at the beginning of a batch: this came."""
+        raise NotImplementedError
 
 
 class _Process:
@@ -70,7 +94,12 @@ class Guests:
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._library = library.library()
-        self._letters = (library.Letter * LETTERS_N)()
+        self._letters = bytearray(LETTERS_N * _LETTER.size)
+        self._page: Any = (ctypes.c_char * len(self._letters)).from_buffer(self._letters)
+        self._arrived: deque[tuple[Guest, Letter]] = deque()  # letters that the loop has not taken in
+        self._told = False  # that there are such
+        self.permit: object = None  # the last capability that was found to allow native functions,
+        self.open_pools: object = None  # and the last pools that were found to have no limit
         self._living: dict[int, Guest] = {}  # by key
         self._keys = 0
         self._watched = False
@@ -95,36 +124,35 @@ class Guests:
     # ---- telling the engine
 
     def spawn(
-        self, guest: Guest, function: int, argument: int | None, name: bytes, stack: int, portion: Portion
+        self, guest: Guest, function: int, argument: int | None, name: bytes, stack: int, portion: Portion | None
     ) -> int:
         """Run a function. 0, or the code of the library that says why not."""
         library.library()  # E1: not in a child
-        address = ctypes.c_void_p()
+        budget = _budget(portion) if portion is not None else None
         with self._lock:  # it may end at once, but nobody hears of it before this is over
-            self._keys += 1
-            error: int = self._library.bursar_guest_spawn(
-                self._mailbox, self._keys, function, argument, name, stack, _budget(portion), ctypes.byref(address)
-            )
-            if error:
-                return error
-            guest.address = address.value
-            self._living[self._keys] = guest
-        self._listen()
+            self._keys = key = self._keys + 1
+            address: int = self._library.bursar_guest_spawn(self._mailbox, key, function, argument, name, stack, budget)
+            if address < 0:
+                return address
+            guest.address = address
+            self._living[key] = guest
+        if not self._watched:
+            self._listen()
         return 0
 
     def cancel(self, guest: Guest) -> None:
-        self._tell(guest, self._library.bursar_guest_cancel)
+        self._ask(guest, self._library.bursar_guest_cancel)
 
     def fill(self, guest: Guest, portion: Portion) -> None:
         """Another portion. Where the runtime itself was started with too little for that, it gets none."""
-        if self._tell(guest, self._library.bursar_guest_fill, _budget(portion)):
+        if self._ask(guest, self._library.bursar_guest_fill, _budget(portion)):
             self.refuse(guest)
 
     def refuse(self, guest: Guest) -> None:
         """Nothing more of what it lacks."""
-        self._tell(guest, self._library.bursar_guest_refuse)
+        self._ask(guest, self._library.bursar_guest_refuse)
 
-    def _tell(self, guest: Guest, call: Callable[..., int | None], *args: object) -> int | None:
+    def _ask(self, guest: Guest, call: Callable[..., int | None], *args: object) -> int | None:
         """One that has ended needs no telling: its letter is here, or will be."""
         if guest.address is None:
             return None
@@ -169,27 +197,45 @@ class Guests:
         """Read all letters there are, and hand them on."""
         if library.is_forked():
             return  # they are the parent's
-        for guest in self._read():
-            if guest.deliver is not None and not _Process.ends:  # else whoever is about to wait will look
-                self._pump.post(guest.label, guest.deliver)
-
-    def _read(self) -> list[Guest]:
-        told: list[Guest] = []
         with self._lock:
             if self._mailbox is None:
-                return told
+                return
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._bell)
-            n = LETTERS_N
-            while n == LETTERS_N:
-                n = self._library.bursar_mailbox_take(self._mailbox, self._letters, LETTERS_N)
-                for letter in self._letters[:n]:
-                    guest = self._living[letter.key]
-                    guest.tell((letter.kind, letter.panic, letter.code, tuple(letter.amounts)))
-                    if letter.kind != SHORT:
-                        self._gone(letter.key)
-                    told.append(guest)
-        return told
+            while self._read() == LETTERS_N:
+                pass
+        self._tell()
+
+    def _read(self) -> int:
+        """As many as there is room for. How many that were. Under the lock."""
+        n: int = self._library.bursar_mailbox_take(self._mailbox, self._page, LETTERS_N)
+        for letter in map(Letter._make, _LETTER.iter_unpack(memoryview(self._letters)[: n * _LETTER.size])):
+            self._arrived.append((self._living[letter.key], letter))
+            if letter.kind != SHORT:
+                self._gone(letter.key)
+        return n
+
+    def tell(self, guest: Guest, letter: Letter) -> None:
+        """Have a guest hear this, at the beginning of a batch."""
+        self._arrived.append((guest, letter))
+        self._tell()
+
+    def _tell(self) -> None:
+        """One message is about all that has come before the loop looks."""
+        if self._arrived and not self._told and not _Process.ends:
+            self._told = True
+            self._pump.post("", self._take_in)
+
+    def _take_in(self) -> int:
+        """The letters, as many as a batch lets in. Returns how many."""
+        pump, arrived = self._pump, self._arrived
+        self._told = False  # first: who comes after this tells by himself
+        n = len(arrived) if pump.over else min(len(arrived), pump.room)
+        for _ in range(n):
+            guest, letter = arrived.popleft()
+            guest.hear(letter)
+        self._tell()
+        return n
 
     def _gone(self, key: int) -> None:
         guest = self._living.pop(key)
@@ -233,10 +279,10 @@ class Guests:
     def lose(self) -> None:
         """This is the child of a fork, and they are in the parent."""
         for key, guest in list(self._living.items()):
-            guest.letter = (LOST, 0, 0, (0,) * library.COMPONENTS_N)
             self._gone(key)
-            if guest.deliver is not None and not self._pump.over:
-                self._pump.post(guest.label, guest.deliver)
+            self._arrived.append((guest, Letter(key, LOST, 0, 0, 0, 0, 0, 0, 0)))
+        if self._arrived and not self._pump.over:
+            self._pump.post("", self._take_in)
 
     @property
     def bell(self) -> int | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -32,25 +32,13 @@ class Budget(ctypes.Structure):
     _fields_ = (("amounts", c_int64 * COMPONENTS_N),)
 
 
-class Letter(ctypes.Structure):
-    """`BursarLetter`."""
-
-    _fields_ = (
-        ("key", c_uint64),
-        ("kind", c_int32),
-        ("panic", c_int32),
-        ("code", c_int64),
-        ("amounts", c_int64 * COMPONENTS_N),
-    )
-
-
 _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "bursar_mailbox_open": (c_void_p, [c_int]),
-    "bursar_mailbox_take": (c_size_t, [c_void_p, POINTER(Letter), c_size_t]),
+    "bursar_mailbox_take": (c_size_t, [c_void_p, c_void_p, c_size_t]),
     "bursar_mailbox_close": (c_int, [c_void_p]),
     "bursar_guest_spawn": (
-        c_int,
-        [c_void_p, c_uint64, c_void_p, c_void_p, c_char_p, c_size_t, POINTER(Budget), POINTER(c_void_p)],
+        c_int64,
+        [c_void_p, c_uint64, c_void_p, c_void_p, c_char_p, c_size_t, POINTER(Budget)],
     ),
     "bursar_guest_cancel": (None, [c_void_p]),
     "bursar_guest_fill": (c_int, [c_void_p, POINTER(Budget)]),

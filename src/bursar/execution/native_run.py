@@ -1,0 +1,350 @@
+"""One run of one native function: the request that its task awaits, and the wait for what the engine says about it.
+
+The request hands the function to the engine (`execution.guests`) and blocks the task until the function has really
+left. What comes meanwhile are letters: it has ended, or it lacks money. The usual one is that it came to a value, and
+then that is the answer; nothing else is made of it, and no words while nobody records.
+
+V1  while its run goes on, a task ends only when its function has left; unless it is cut off while that holds for money
+V2  spent here + held there = charged to the task, and at its end nothing is held there
+V3  in a replay nothing native runs: what it came to is an answer of the host
+
+Rejected: killing a function that does not stop. It may hold a lock, or be half way through somebody's data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from bursar.errors import (
+    BudgetExceeded,
+    Cancelled,
+    CapabilityDenied,
+    NativeFailed,
+    NativePanic,
+    NativeUnavailable,
+)
+from bursar.execution.guests import Guest, Guests, Letter
+from bursar.execution.loan import Loan, Portion
+from bursar.execution.pointers import argument_at
+from bursar.kernel import Kernel, Task, Wait
+from bursar.law.budget import FREE, SYSCALL, Cost
+from bursar.law.capability import CapExecutor, require
+from bursar.law.dispatch import Dispatch
+from bursar.request import SUSPENDED, Request
+
+if TYPE_CHECKING:
+    from bursar.execution.native import NativeFunction
+    from bursar.hosts.pump import Pump
+
+BACKEND: Final = "native"
+DONE, CANCELLED, SHORT = 0, 2, 16  # kinds of letters; the others are in `Run.value`
+PAY, REFUSED = 18, 19  # and two of our own
+TO_PAY: Final = Letter(0, PAY, 0, 0, 0, 0, 0, 0, 0)
+PANICS: Final = {1: "it panicked with code {code}", 2: "it ran out of stack", 3: "it ran over its stack"}
+REFUSALS: Final = {
+    -5: "the engine refused it: is the stack that it asks for too large?",
+    -6: "the native runtime was started as a deterministic one, which runs nothing by itself, or shuts down",
+    -7: "there is no memory, stack or thread for it",
+    -10: "the native runtime is being shut down",
+}
+
+
+class Program:
+    """What runs: a function, as `native()` was told."""
+
+    __slots__ = ("address", "keep", "name", "stack", "symbol")
+
+    def __init__(self, address: int, name: str, stack: int, keep: object) -> None:
+        self.address = address
+        self.name = name
+        self.symbol = as_symbol(name)
+        self.stack = stack
+        self.keep = keep  # the library that it is in
+
+
+def as_symbol(name: str) -> bytes:
+    """A name, for the engine."""
+    return name.encode("utf-8", "replace").replace(b"\0", b"?")
+
+
+class Run(Guest, Request[Any]):
+    """One run. Awaited: pays, lets the function run on, and answers with its value, or the next letter about it."""
+
+    __slots__ = (
+        "_argument",
+        "_guests",
+        "_lacks",
+        "_loan",
+        "_portion",
+        "_pump",
+        "address",
+        "asked",
+        "keep",
+        "kernel",
+        "letter",
+        "lives",
+        "program",
+        "stopping",
+        "wait",
+    )
+
+    def __init__(self, program: Program, argument: Any) -> None:
+        self.program = program
+        self.lives = False  # it has begun, and the letter of its end has not been delivered
+        self.stopping = False  # there is nothing more to give: only its end is awaited
+        self.asked = False  # to stop
+        self.wait: NativeWait | None = None
+        self.address: int | None = None
+        self.letter: Letter | None = None  # what came while nobody waited
+        self._argument, self.keep = argument_at(argument)
+        self._pump: Pump | None = None  # None: it was not awaited yet
+        self._guests: Guests | None = None  # None also in a replay (V3)
+        self._loan: Loan | None = None  # None: nothing is limited
+        self._lacks: Portion | None = None
+        self._portion: Portion | None = None  # None: as much as can be counted
+
+    kernel: Kernel  # set with its pump
+
+    # ---- as a request
+
+    def bill(self) -> Cost:
+        if self.stopping:
+            return FREE  # what cannot be paid must not keep a task from ending
+        if self._loan is None:
+            self._portion = self._lacks
+            return SYSCALL
+        self._portion = self._loan.portion(self._lacks)
+        return self._loan.cost(self._portion)
+
+    def perform(self, kernel: Kernel, task: Task) -> Any:
+        pump: Pump = kernel.driver.pump
+        if self._pump is None:
+            self._guests = guests = Guests.of(pump) if pump.live else None
+            self._require_allowed(kernel, task, guests)
+            self._pump, self.kernel = pump, kernel
+            if not self._is_free(task, guests):
+                self._loan = Loan(task, kernel.driver.driver.meter is not None)
+                return TO_PAY  # now that it is known from whom: await again
+        if self.lives:
+            self._go_on()
+        else:
+            self._begin(task)
+        self.wait = wait = NativeWait(task)
+        wait.run = self
+        kernel.blocked(task, wait)
+        pump.sources += 1
+        if not pump.live:
+            pump.expected[wait.label] = wait.deliver
+        elif self.letter is not None and self._guests is not None:
+            letter, self.letter = self.letter, None
+            self._guests.tell(self, letter)
+        return SUSPENDED
+
+    def _require_allowed(self, kernel: Kernel, task: Task, guests: Guests | None) -> None:
+        """Most tasks of a run have the same capability: looked at once, it need not be looked at again."""
+        held = task.capabilities.get(CapExecutor)
+        if guests is not None and held is not None and held is guests.permit and not kernel.registry.revoked_serials:
+            return
+        permit = require(task, task.capabilities, CapExecutor, "run a native function")
+        if BACKEND not in permit.backends:
+            allowed = ", ".join(sorted(permit.backends)) or "nothing"
+            raise CapabilityDenied(
+                f"task {task.name!r} may not run a native function: its CapExecutor allows {allowed}; "
+                f"grant it CapExecutor(frozenset({{{BACKEND!r}}}))"
+            )
+        if guests is not None:
+            guests.permit = permit
+
+    def _is_free(self, task: Task, guests: Guests | None) -> bool:
+        """Whether nothing that the task has is limited. A pool that is open stays so."""
+        pools = task.pools
+        if guests is not None and pools is guests.open_pools:
+            return True
+        free = all(pool.left is None for pool in pools)
+        if free and guests is not None:
+            guests.open_pools = pools
+        return free
+
+    def _begin(self, task: Task) -> None:
+        """A function that cannot be started has ended at once: so what was paid for it comes back in the usual way."""
+        guests, program = self._guests, self.program
+        if guests is not None:
+            symbol = program.symbol if task.name == program.name else as_symbol(task.name)
+            error = guests.spawn(self, program.address, self._argument, symbol, program.stack, self._portion)
+            if error:
+                self.letter = Letter(0, REFUSED, 0, error, 0, 0, 0, 0, 0)
+        self.lives = True
+        self._handed()
+
+    def _go_on(self) -> None:
+        if not self.stopping:
+            self._handed()
+        if self._guests is None:
+            return
+        if self.stopping or self._portion is None:
+            self._guests.refuse(self)
+        else:
+            self._guests.fill(self, self._portion)
+
+    def _handed(self) -> None:
+        if self._loan is not None and self._portion is not None:
+            self._loan.handed(self._portion)
+
+    # ---- from outside
+
+    def cancel(self) -> None:
+        self.asked = True
+        if self._guests is not None:
+            self._guests.cancel(self)
+
+    def stop(self, told: BaseException) -> None:
+        """It holds for want of money, and gets none: it is to end, and the task waits for that."""
+        self.stopping = True
+        if isinstance(told, Cancelled):
+            self.cancel()
+
+    def hear(self, letter: Letter) -> None:
+        """A letter, at the beginning of a batch."""
+        if self.letter is not None and letter.kind == SHORT:  # it lacks this as well
+            lacks = map(max, letter.amounts, self.letter.amounts)
+            letter = Letter(letter.key, SHORT, 0, 0, *lacks)
+        self.letter = letter
+        pump, wait = self._pump, self.wait
+        assert pump is not None, "it has begun"
+        if wait is None or pump.over:
+            return
+        if pump.kernel.observer is not None:
+            pump.kernel.observer("outside", None, wait.label)
+        wait.deliver()
+
+    def take(self, kernel: Kernel, task: Task) -> Letter:
+        """What came, on record if there is one; in a replay what came then (V3)."""
+        pump, letter = self._pump, self.letter
+        assert pump is not None, "it has begun"
+        if letter is None or kernel.observer is not None:
+            letter = Letter.read(pump.ask(task, "native", self._told))
+        self.letter = None
+        return letter
+
+    def _told(self) -> str:
+        assert self.letter is not None, "a delivery is about something"
+        return str(self.letter)
+
+    def ended(self, kernel: Kernel, task: Task, letter: Letter) -> None:
+        self.lives = False
+        amounts = letter.amounts
+        if self._loan is not None:
+            kernel.settle(task, self._loan.difference(amounts))
+        elif any(amounts):
+            kernel.settle(task, amounts)
+
+    def lacks(self, letter: Letter) -> None:
+        self._lacks = letter.amounts
+
+    def withdrawn(self, wait: NativeWait) -> None:
+        """Nobody waits any more."""
+        pump = self._pump
+        if self.wait is wait and pump is not None:
+            self.wait = None
+            pump.sources -= 1
+            if not pump.live:
+                del pump.expected[wait.label]
+
+    # ---- what came of it
+
+    async def to_its_end(self, letter: Letter) -> int:
+        """From a letter that is no value to the end."""
+        told: BaseException | None = None
+        while letter.kind in (SHORT, PAY):
+            try:
+                answer = await self
+                letter = Letter(0, DONE, 0, answer, 0, 0, 0, 0, 0) if type(answer) is int else answer
+            except (Cancelled, BudgetExceeded) as error:
+                if not self.lives:
+                    raise
+                told = error
+                self.stop(error)
+        if told is not None:
+            raise told
+        return self.value(letter)
+
+    def value(self, letter: Letter) -> int:
+        """What the function came to: its value, or the error that stands for how it ended."""
+        name, code = self.program.name, letter.code
+        match letter.kind:
+            case 0:
+                return code
+            case 1:
+                told = f"native function {name} returned {code}, which means that it failed"
+                raise NativeFailed(told, task=name, code=code)
+            case 2:
+                told = f"native function {name} was stopped by somebody else: the native runtime was shut down"
+                raise NativeFailed(told, task=name, code=-1)
+            case 3:
+                how = PANICS.get(letter.panic, "for an unknown reason").format(code=code)
+                more = f"; give it more: native(f, stack={2 * self.program.stack})" if letter.panic > 1 else ""
+                raise NativePanic(f"native function {name} is gone: {how}{more}", task=name, code=code)
+            case 4:
+                raise BudgetExceeded(f"native function {name} needed more than it was granted", task=name)
+            case 19:
+                why = REFUSALS.get(code, f"the engine answered {code}")
+                raise NativeUnavailable(f"native function {name} was not started: {why}")
+            case _:
+                raise NativeUnavailable(f"native function {name} runs in the process that this one was forked from")
+
+
+class NativeWait(Wait):
+    """A task whose native function runs, until that has left or lacks money (V1)."""
+
+    __slots__ = ("run",)
+    interruptible = False
+    run: Run
+
+    @property
+    def label(self) -> str:
+        """The task and its poll, as they are named in the evidence."""
+        return f"native {self.task.id} {self.generation}"
+
+    @property
+    def reason(self) -> str:
+        asked = ", was asked to stop and has not left yet" if self.run.asked else ""
+        return f"runs {self.run.program.name} on the native workers{asked}"
+
+    def interrupted(self, kernel: Dispatch) -> None:
+        """A request to stop reaches the function where it next could wait."""
+        self.run.cancel()
+
+    def withdraw(self, kernel: Dispatch) -> None:
+        self.run.withdrawn(self)
+
+    def deliver(self) -> None:
+        """A letter is here, at the beginning of a batch."""
+        run, task = self.run, self.task
+        kernel = run.kernel
+        letter = run.take(kernel, task)
+        kind = letter.kind
+        if kind == SHORT:
+            run.lacks(letter)
+            self.answer(kernel, letter)
+            return
+        run.ended(kernel, task, letter)
+        if kind == CANCELLED and task.cancel_pending:
+            kernel.wake(task, self.generation)  # and is told `Cancelled`
+        else:
+            self.answer(kernel, letter.code if kind == DONE else letter)
+
+
+def as_async_function(program: Program) -> NativeFunction:
+    async def call(argument: Any = None, /) -> int:
+        run = Run(program, argument)
+        try:
+            answer = await run
+            return answer if type(answer) is int else await run.to_its_end(answer)
+        finally:
+            if run.lives:  # the task is cut off, or the run torn down
+                run.cancel()
+
+    made = cast("Any", call)
+    made.__name__ = made.__qualname__ = made.name = program.name
+    made.address, made.stack = program.address, program.stack
+    return made
