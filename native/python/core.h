@@ -300,6 +300,7 @@ struct Kernel {
     PyObject *counters;      /* Counter */
     Nursery *root;
     PyObject *driver;
+    PyObject *gate;          /* who admits those whose nursery has no gate, and who have to ask; or NULL */
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
     Terms *spawn_terms;      /* the terms under which it was found; owned */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
@@ -326,10 +327,10 @@ typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
         *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
-        *Pen, *Shelf;
+        *Pen, *Shelf, *Permit, *Flow, *Turnstile;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
-    PyObject *cancel_kinds[8];
+    PyObject *cancel_kinds[8], *permit_states[7];
     PyObject *bill_paid, *bill_suspended, *bill_cut;
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */

@@ -1,6 +1,7 @@
 /* The end of a task, and the passing of time. After law/kernel.py. */
 
 #include "family.h"
+#include "gate.h"
 #include "notes.h"
 
 static inline bool
@@ -175,18 +176,6 @@ answer_waiters(Kernel *k, Task *task)
     return failed;
 }
 
-/* Admission hears of the end of a task that had to ask it. */
-static int
-tell_permit(Kernel *k, Task *task)
-{
-    PyObject *permit = Py_NewRef(task->more->permit), *outcome = task_outcome(k->st, task); /* R3 */
-    PyObject *none = outcome == NULL ? NULL : PyObject_CallMethod(permit, "ended", "OO", (PyObject *)k, outcome);
-    Py_XDECREF(none);
-    Py_XDECREF(outcome);
-    Py_DECREF(permit);
-    return none == NULL ? -1 : 0;
-}
-
 /* The permit that counted the task is free for another. */
 static int
 release_permit(Kernel *k, Task *task)
@@ -268,7 +257,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     k->live -= 1;
     k->done[kind] += 1;
     NOTED(k, note_done(k, task));
-    if (task->more != NULL && task->more->permit != NULL && tell_permit(k, task) < 0) {
+    if (task->more != NULL && task->more->permit != NULL && gate_ended(k, task) < 0) {
         k_doom(k);
     }
     if (tell_parent(k, task) < 0) {

@@ -2,18 +2,12 @@
  *
  * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
  * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
- * `spawn` of a plain `async def` function without keywords is done here; anything else by the Python method `_spawn`.
+ * `spawn` of a plain `async def` function is done here and in ask.c; anything else by the Python method `_spawn`.
  */
 
 #include "context.h"
-#include "core.h"
+#include "gate.h"
 #include "handle.h"
-
-typedef struct Handle {
-    PyObject_HEAD
-    Kernel *kernel;
-    PyObject *record; /* a Task or a Nursery */
-} Handle;
 
 static int
 handle_traverse(Handle *self, visitproc visit, void *arg)
@@ -155,11 +149,11 @@ static PyGetSetDef task_handle_getset[] = {
 
 /* Whether this call is one of those that are done here. */
 static bool
-is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+is_plain(Handle *self, PyObject *const *args, Py_ssize_t n)
 {
     Kernel *k = self->kernel;
-    if (k == NULL || n < 1 || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0) || !PyFunction_Check(args[0])
-        || k->current == NULL || k->thread != PyThread_get_thread_ident() || ((Nursery *)self->record)->gate != NULL) {
+    if (k == NULL || n < 1 || !PyFunction_Check(args[0]) || k->current == NULL
+        || k->thread != PyThread_get_thread_ident()) {
         return false;
     }
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
@@ -193,6 +187,14 @@ give_work(Task *task, PyObject *const *args, Py_ssize_t n)
     return 0;
 }
 
+void
+handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
+{
+    if (context_at_spawn(k, task) < 0 || give_work(task, args, n) < 0) {
+        PyErr_Clear();
+    }
+}
+
 /* A spawn was refused: for want of a capability, that is on record. */
 static PyObject *
 spawn_refused(Kernel *k)
@@ -209,27 +211,39 @@ spawn_refused(Kernel *k)
     return NULL;
 }
 
+/* The shortest way: nobody has to ask for anything. */
+static PyObject *
+spawn_at_once(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
+    PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
+    Task *task = handle == NULL ? NULL : k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
+    if (task == NULL) {
+        Py_XDECREF(handle);
+        return NULL;
+    }
+    ((Handle *)handle)->record = (PyObject *)task;
+    handle_give_work(k, task, args, n);
+    return handle;
+}
+
 static PyObject *
 nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
-    if (!is_plain(self, args, n, keywords)) {
+    PyObject *handle = NULL;
+    if (is_plain(self, args, n)) {
+        Nursery *nursery = (Nursery *)self->record;
+        bool asks = nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
+        handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords)
+                      : spawn_at_once(self->kernel, nursery, args, n);
+        if (handle == NULL && PyErr_Occurred()) {
+            return spawn_refused(self->kernel);
+        }
+    }
+    if (handle == NULL) {
         PyObject *slow = PyObject_GetAttrString((PyObject *)self, "_spawn");
-        PyObject *result = slow == NULL ? NULL : PyObject_Vectorcall(slow, args, (size_t)n, keywords);
+        handle = slow == NULL ? NULL : PyObject_Vectorcall(slow, args, (size_t)n, keywords);
         Py_XDECREF(slow);
-        return result;
-    }
-    Kernel *k = self->kernel;
-    PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
-    PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
-    Task *task = handle == NULL ? NULL
-                                : k_spawn(k, (Nursery *)self->record, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
-    if (task == NULL) {
-        Py_XDECREF(handle);
-        return spawn_refused(k);
-    }
-    ((Handle *)handle)->record = (PyObject *)task;
-    if (context_at_spawn(k, task) < 0 || give_work(task, args, n) < 0) {
-        PyErr_Clear(); /* no memory: the task has no work, and fails by that when it begins */
     }
     return handle;
 }

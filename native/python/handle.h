@@ -7,9 +7,18 @@
 
 enum { NAME_MAX_LENGTH = 400 }; /* of a name that is repeated as it is: `TEXT_MAX` of errors.py */
 
+/* What a user holds in the hand. */
+typedef struct Handle {
+    PyObject_HEAD
+    Kernel *kernel;
+    PyObject *record; /* a Task or a Nursery */
+} Handle;
+
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
 extern PyType_Spec nursery_block_spec, leaving_spec; /* block.c */
 PyObject *nursery_handle_new(Kernel *k, Nursery *nursery); /* a `bursar.Nursery`: new reference */
 PyObject *task_handle_new(Kernel *k, Task *task); /* a `bursar.Task`: new reference */
+/* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins. */
+void handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n);
 
 #endif

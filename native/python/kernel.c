@@ -5,6 +5,7 @@
  */
 
 #include "family.h"
+#include "gate.h"
 #include "handle.h"
 #include "context.h"
 #include "notes.h"
@@ -108,6 +109,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->counters);
     Py_VISIT(k->root);
     Py_VISIT(k->driver);
+    Py_VISIT(k->gate);
     Py_VISIT(k->spawn_permit);
     Py_VISIT(k->snapshot);
     Py_VISIT(k->spawn_terms);
@@ -148,6 +150,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->pen);
     Py_CLEAR(k->counters);
     Py_CLEAR(k->driver);
+    Py_CLEAR(k->gate);
     Py_CLEAR(k->spawn_permit);
     Py_CLEAR(k->snapshot);
     Py_CLEAR(k->spawn_terms);
@@ -339,7 +342,6 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
 static PyObject *
 kernel_admit(Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
-    enum { ADMIT = 6 }; /* in the place of a lane in the chain */
     Task *task = n == 3 ? as_task(args[0]) : NULL;
     if (task == NULL) {
         if (!PyErr_Occurred()) {
@@ -347,14 +349,8 @@ kernel_admit(Kernel *k, PyObject *const *args, Py_ssize_t n)
         }
         return NULL;
     }
-    if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
-        return NULL;
-    }
-    k->chain = law_link(k->chain, task->id, task->nursery->id, ADMIT, 0, 0, 0, task->generation);
-    if (NOTED(k, NOTE(k, "task_admitted", task, PyTuple_Pack(2, args[1], args[2]))) < 0) {
-        return NULL;
-    }
-    return none_or_error(k_ready(k, task, false, 0));
+    long long priority = PyLong_AsLongLong(args[1]), effective = PyErr_Occurred() ? -1 : PyLong_AsLongLong(args[2]);
+    return PyErr_Occurred() ? NULL : none_or_error(k_admit(k, task, priority, effective));
 }
 
 /* kernel.start(task, fn, args): give a task its function, whose coroutine is made when it begins. For what is certain to
@@ -527,6 +523,7 @@ static PyMemberDef kernel_members[] = {
     {"counters", T_OBJECT, offsetof(Kernel, counters), READONLY, NULL},
     {"root", T_OBJECT, offsetof(Kernel, root), READONLY, NULL},
     {"driver", T_OBJECT, offsetof(Kernel, driver), 0, NULL},
+    {"gate", T_OBJECT, offsetof(Kernel, gate), 0, NULL},
     {"inherit", T_BOOL, offsetof(Kernel, inherit), 0, NULL},
     {"default_spawns", T_OBJECT, offsetof(Kernel, default_spawns), 0, NULL},
     {"thread", T_ULONG, offsetof(Kernel, thread), 0, NULL},

@@ -9,6 +9,7 @@
 #include "channel.h"
 #include "context.h"
 #include "core.h"
+#include "gate.h"
 #include "meter.h"
 #include "handle.h"
 #include "ops.h"
@@ -248,6 +249,11 @@ adopt(PyObject *module, PyObject *law)
         || PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
         return NULL;
     }
+    /* told later, by a module that is built on the kernel */
+    if (PyDict_GetItemString(law, "PermitState") != NULL
+        && adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0) {
+        return NULL;
+    }
     st->adopted = true;
     Py_RETURN_NONE;
 }
@@ -326,6 +332,9 @@ static const struct {
     {TYPE(Next), &next_spec, TYPE(Receive)},
     {TYPE(Pen), &pen_spec, NO_BASE},
     {TYPE(Shelf), &shelf_spec, TYPE(Pen)},
+    {TYPE(Permit), &permit_spec, NO_BASE},
+    {TYPE(Flow), &flow_spec, NO_BASE},
+    {TYPE(Turnstile), &turnstile_spec, NO_BASE},
 };
 
 static PyTypeObject **
@@ -410,7 +419,7 @@ static const struct {
 } HELD[] = {
 #define MEMBERS(field) {offsetof(State, field), sizeof(((State *)0)->field) / sizeof(PyObject *)}
     MEMBERS(states), MEMBERS(kinds), MEMBERS(wakes), MEMBERS(notices), MEMBERS(lanes), MEMBERS(phases),
-    MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(bill_paid), MEMBERS(bill_suspended),
+    MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
     MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(checkpoint),

@@ -18,6 +18,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from bursar.admission import permit
+from bursar.admission.permit import PermitState
 from bursar.law import budget as money
 from bursar.law import cancel, lanes, nursery, state, steal, wake
 from bursar.law.budget import COMPONENTS, UNITS_MAX, UNSTATED, Budget, root_pools
@@ -60,6 +62,7 @@ SIGNATURES = {
     "decide": (c_int, [c_bool] * 4 + [c_uint32] * 3),
     "streaks_after": (None, [c_int, POINTER(c_uint32), POINTER(c_uint32)]),
     "nursery_may_move": (c_bool, [c_uint, c_uint]),
+    "permit_may_move": (c_bool, [c_uint, c_uint]),
     "nursery_terminal": (c_bool, [c_uint]),
     "nursery_notes": (c_bool, [c_int, c_bool]),
     "nursery_result": (c_int, [c_int, c_bool]),
@@ -230,6 +233,11 @@ def test_streaks(c):
 
 
 # ---- nursery, cancel
+
+
+def test_permits(c):
+    for a, b in product(range(9), repeat=2):
+        assert c.permit_may_move(a, b) == (a < len(PermitState) and b in permit.TRANSITIONS[PermitState(a)])
 
 
 def test_nurseries(c):

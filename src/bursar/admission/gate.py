@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from bursar.admission import graph
@@ -28,6 +27,7 @@ from bursar.admission.queues import Queues
 from bursar.admission.resources import Demand, Needs, Resources
 from bursar.clock import to_ns
 from bursar.errors import PauseTimeout
+from bursar.kernel import native
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.state import Outcome, State
 from bursar.law.timers import TimerKind
@@ -40,39 +40,60 @@ if TYPE_CHECKING:
 _WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 
-@dataclass(slots=True)
-class Totals:
+@native
+class Flow:
+    """How many asked, and how many were let in."""
+
+    __slots__ = ("admitted", "entered")
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self.admitted = 0
+
+
+class Totals(Flow):
     """What all gates of a runtime have done."""
 
-    entered: int = 0
-    admitted: int = 0
-    dropped: dict[str, int] = field(default_factory=lambda: {"queue": 0, "wait": 0, "explicit": 0})
-    retried: int = 0
-    paused: int = 0
-    passed_over: int = 0  # times that one which came first did not fit
-    wait_ns: int = 0
-    wait_max_ns: int = 0
-    starved: int = 0  # tasks that were overtaken before they were admitted
-    starved_ns: int = 0
-    starved_max_ns: int = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = {"queue": 0, "wait": 0, "explicit": 0}
+        self.retried = 0
+        self.paused = 0
+        self.passed_over = 0  # times that one which came first did not fit
+        self.wait_ns = 0
+        self.wait_max_ns = 0
+        self.starved = 0  # tasks that were overtaken before they were admitted
+        self.starved_ns = 0
+        self.starved_max_ns = 0
 
 
-class Gate:
-    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""
+@native
+class Turnstile:
+    """What every task changes that asks, is let in and ends: all that C must know of a gate to do the same."""
 
-    def __init__(self, number: int, authority: Authority, totals: Totals | None = None) -> None:
-        self.number = number
-        self.authority = authority
-        self.totals = totals or Totals()
-        self.resources = Resources(authority.max_concurrent, authority.limits)
-        self.queues = Queues(authority.interval_ns, authority.boost)
-        self.thread_needs: Needs = {}  # of a plain function that does not say
-        if "cpu" in self.resources.numbers:
-            self.thread_needs = self.resources.remember({"cpu": 1})
+    __slots__ = ("held", "queues", "reserved", "resources", "returning", "totals", "waiting")
+
+    def __init__(self, totals: Totals, queues: Queues, resources: Resources) -> None:
+        self.totals = totals
+        self.queues = queues
+        self.resources = resources
         self.held: dict[Permit, None] = {}  # who takes something, oldest first
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
         self.waiting = 0  # in state WAITS or STOPS
         self.reserved: Permit | None = None  # who holds the reservation, when it was looked last
+
+
+class Gate(Turnstile):
+    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""
+
+    def __init__(self, number: int, authority: Authority, totals: Totals | None = None) -> None:
+        resources = Resources(authority.max_concurrent, authority.limits)
+        super().__init__(totals or Totals(), Queues(authority.interval_ns, authority.boost), resources)
+        self.number = number
+        self.authority = authority
+        self.thread_needs: Needs = {}  # of a plain function that does not say
+        if "cpu" in resources.numbers:
+            self.thread_needs = resources.remember({"cpu": 1})
         self._reserve_after_ns = authority.reserve_after_ns
         self._max_queue = authority.max_queue
         self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")

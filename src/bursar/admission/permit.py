@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bursar.admission.resources import NOTHING
 from bursar.errors import IllegalTransition, PauseTimeout
+from bursar.kernel import grafted, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,8 +97,15 @@ class Short(NamedTuple):
         return Past(self.since_ns / 1e9, f"is short of {what or 'permission'}")
 
 
+tell(PermitState=PermitState, NOTHING=NOTHING)
+
+
+@grafted("Permit")
 class Permit:
-    """See the module's first paragraph. What few permits need has its default in the class and costs others nothing."""
+    """See the module's first paragraph. What few permits need has its default in the class and costs others nothing.
+
+    In C the fields that every permit uses are C; one that has none of the others is *plain*, and C may act on it.
+    """
 
     excused = False  # another attempt follows its failure
     # dependencies

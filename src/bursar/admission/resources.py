@@ -105,7 +105,7 @@ class Resources:
         self.peak = [0] * len(self.limits)
         self.kept = [0] * len(self.limits)  # of what is taken: by those who stand still
         self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
-        self._base: Demand = () if slots is None else ((0, 1),)
+        self.least: Demand = () if slots is None else ((0, 1),)  # what a task takes that needs nothing
 
     def name(self, number: int) -> str:
         return self.limits[number].name
@@ -119,11 +119,11 @@ class Resources:
         """What a task that needs this takes of what is limited, and the whole of its needs in numbers. Raises
         `InfeasibleDemand` for what can never be."""
         if not needs:
-            return self._base, NOTHING
+            return self.least, NOTHING
         known = self._known.get(id(needs))
         if known is not None:
             return known
-        amounts, told = dict(self._base), dict[str, int]()
+        amounts, told = dict(self.least), dict[str, int]()
         for name, value in needs.items():
             number = self.numbers.get(name)
             if number is None or name == SLOT:

@@ -19,6 +19,8 @@ from collections import Counter
 import pytest
 
 import bursar
+from bursar.admission.gate import Gate
+from bursar.admission.permit import Permit
 from bursar.errors import Cancelled
 from bursar.execution.coroutine import start
 from bursar.kernel import NATIVE
@@ -236,9 +238,13 @@ def torn_down():
         run(main)
 
 
-def fails(life):
+def fails_as(main, *args):
     with pytest.raises(BaseExceptionGroup):
-        run(many, life)
+        run(main, *args)
+
+
+def fails(life):
+    fails_as(many, life)
 
 
 ENDING = [ok, returns_itself_in_a_ring]
@@ -258,7 +264,30 @@ WAITING = [
     in_reserve,
 ]
 
+
+async def waits_in_a_graph():
+    """At the end of `half_run` some of these run, some wait for a slot and some for those whom they follow."""
+    async with bursar.nursery(admission=bursar.Authority(max_concurrent=3)) as nursery:
+        tasks = [nursery.spawn(in_sleep)]
+        for _ in range(BATCH // 2):
+            tasks.append(nursery.spawn(in_sleep, after=tasks[-2:]))
+            nursery.spawn(in_sleep)
+        await bursar.sleep(5)
+
+
+async def in_a_graph():
+    """Some follow others, some wait for a slot, one fails and ends those who follow it."""
+    async with bursar.nursery(
+        admission=bursar.Authority(max_concurrent=BATCH // 2), cancel_on_failure=False
+    ) as nursery:
+        tasks = [nursery.spawn(ok), nursery.spawn(failed)]
+        for _ in range(BATCH):
+            tasks.append(nursery.spawn(ok, after=[tasks[-2]]))
+
+
 KINDS = {life.__name__: lambda life=life: run(many, life) for life in ENDING}
+KINDS["in a graph"] = lambda: fails_as(in_a_graph)
+KINDS["a graph that is dropped in the middle"] = lambda: half_run(waits_in_a_graph)
 KINDS |= {life.__name__: lambda life=life: fails(life) for life in FAILING}
 KINDS |= {f"cancelled {life.__name__}": lambda life=life: run(cancelled, life) for life in WAITING}
 KINDS |= {
@@ -361,7 +390,8 @@ def a_task(kernel):
 def ring_kernel(mark):
     kernel = a_kernel()
     mark.holds = kernel
-    return {"observer": lambda: kernel.observe(lambda *_: mark), "driver": lambda: setattr(kernel, "driver", mark)}
+    fields = {name: lambda name=name: setattr(kernel, name, mark) for name in ("driver", "gate")}
+    return {"observer": lambda: kernel.observe(lambda *_: mark)} | fields
 
 
 def ring_task(mark):
@@ -503,6 +533,31 @@ def ring_pool(mark):
     return {"parent": lambda: kernel.observe(lambda *_: mark)}
 
 
+def ring_permit(mark):
+    gate = Gate(1, bursar.Authority())
+    permit = Permit(gate, 50, ())
+    mark.holds = permit
+    fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "timer")}
+    return fields | {
+        "demand": lambda: setattr(permit, "demand", (mark,)),
+        "successors": lambda: setattr(permit, "successors", [mark]),
+        "gate": lambda: setattr(gate, "authority", mark),
+    }
+
+
+def ring_gate(mark):
+    gate = Gate(1, bursar.Authority())
+    mark.holds = gate
+    fields = {name: lambda name=name: setattr(getattr(gate, name), "mark", mark) for name in ("totals", "queues")}
+    return fields | {
+        "held": lambda: gate.held.update({mark: None}),
+        "returning": lambda: gate.returning.update({mark: None}),
+        "resources": lambda: setattr(gate.resources, "mark", mark),
+        "taken": lambda: gate.resources.taken.append(mark),
+        "reserved": lambda: setattr(gate, "reserved", mark),
+    }
+
+
 def ring_driver(mark):
     runtime = bursar.Runtime(clock="virtual")
     driver = runtime.driver
@@ -535,9 +590,9 @@ def test_no_type_was_forgotten():
     in_rings = (
         "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Kernel Nursery Operation Pool Receive "
     )
-    in_rings += "ReceiveCore Request Send SendCore Task Terms Timer Timers View Wait WaitList Worker"
+    in_rings += "Permit ReceiveCore Request Send SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"
     in_lives = "Leaving Next NurseryBlock NurseryBase TaskBase _Ended _Join"
-    without_references = "Calls Checkpoint MemoryAccount MemoryBook Pen Resume Shelf _Sleep"
+    without_references = "Calls Checkpoint Flow MemoryAccount MemoryBook Pen Resume Shelf _Sleep"
     known = set(f"{in_rings} {in_lives} {without_references}".split())
     assert {kind.__name__ for kind in TYPES} <= known
 

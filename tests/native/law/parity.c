@@ -12,6 +12,7 @@
 #include "law/decide.h"
 #include "law/lanes.h"
 #include "law/nursery.h"
+#include "law/permit.h"
 #include "law/state.h"
 #include "law/steal.h"
 #include "law/timers.h"
@@ -135,6 +136,12 @@ EXPORT void
 parity_streaks_after(int lane, uint32_t *cancel_streak, uint32_t *timed_streak)
 {
     law_streaks_after((LawLane)lane, cancel_streak, timed_streak);
+}
+
+EXPORT bool
+parity_permit_may_move(unsigned from, unsigned to)
+{
+    return law_permit_may_move(from, to);
 }
 
 EXPORT bool

@@ -1,0 +1,281 @@
+/* The gate: asking, being let in, ending. After admission/gate.py and admission/graph.py.
+ *
+ * What nearly every task does is here: it asks, counts down those whom it follows, is let in because it fits and nobody
+ * waits, ends well, and counts down those who follow it. Everything else is the methods of `Gate`: whoever has to queue,
+ * and the choice among those; a task that is not plain (see permit.c), that failed, that was asked to stop; an observer who
+ * is to hear what a task asked for. So there is one account of it, and C hands over before it has changed anything.
+ */
+
+#include "gate.h"
+#include "notes.h"
+
+/* Call a method of the gate with the kernel and perhaps one thing more, for its effect. */
+static int
+in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
+{
+    PyObject *name = PyUnicode_InternFromString(method);
+    PyObject *args[] = {(PyObject *)gate, (PyObject *)k, with};
+    PyObject *none = name == NULL ? NULL : PyObject_VectorcallMethod(name, args, with != NULL ? 3 : 2, NULL);
+    Py_XDECREF(name);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+/* Whether anybody waits for permission, for the first time or again. -1: error. */
+static int
+somebody_waits(const Turnstile *gate)
+{
+    return PyDict_GET_SIZE(gate->returning) > 0 ? 1 : PyObject_IsTrue(gate->queues);
+}
+
+static int
+settle(Kernel *k, Turnstile *gate)
+{
+    int waits = somebody_waits(gate);
+    return waits > 0 ? in_python(gate, "settle", k, NULL) : waits;
+}
+
+/* ---- resources: what fits, and what is taken (admission/resources.py) */
+
+/* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */
+static int
+read_pair(const Turnstile *gate, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, int64_t *amount, int64_t *taken)
+{
+    PyObject *pair = PyTuple_GET_ITEM(demand, i);
+    *number = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 0));
+    *amount = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
+    *taken = PyErr_Occurred() ? -1 : PyLong_AsLongLong(PyList_GET_ITEM(gate->taken, *number));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Whether a demand could be taken now (A5, A6). 1, 0, or -1 with an exception set. */
+static int
+fits(const Turnstile *gate, PyObject *demand)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
+        Py_ssize_t number;
+        int64_t amount, taken;
+        if (read_pair(gate, demand, i, &number, &amount, &taken) < 0) {
+            return -1;
+        }
+        PyObject *limit = PyTuple_GET_ITEM(gate->limits, number); /* (name, amount, soft) */
+        int64_t most = PyLong_AsLongLong(PyTuple_GET_ITEM(limit, 1));
+        if (most == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+        bool alone = PyTuple_GET_ITEM(limit, 2) == Py_True && taken == 0;
+        if (taken + amount > most && !alone) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Take a demand (1), or give it back (-1). 0, or -1 with an exception set. */
+static int
+take(Turnstile *gate, PyObject *demand, int64_t sign)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
+        Py_ssize_t number;
+        int64_t amount, taken;
+        if (read_pair(gate, demand, i, &number, &amount, &taken) < 0) {
+            return -1;
+        }
+        taken += sign * amount;
+        if (rule(taken >= 0, "A5") < 0) {
+            return -1;
+        }
+        int64_t peak = PyLong_AsLongLong(PyList_GET_ITEM(gate->peak, number));
+        PyObject *sum = PyLong_FromLongLong(taken);
+        if (sum == NULL || (taken > peak && PyList_SetItem(gate->peak, number, Py_NewRef(sum)) < 0)
+            || PyList_SetItem(gate->taken, number, sum) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- asking */
+
+int
+k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
+{
+    enum { ADMIT = 6 }; /* in the place of a lane in the chain */
+    if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
+        return -1;
+    }
+    k->chain = law_link(k->chain, task->id, task->nursery->id, ADMIT, 0, 0, 0, task->generation);
+    if (NOTED(k, NOTE(k, "task_admitted", task, Py_BuildValue("LL", (long long)priority, (long long)effective))) < 0) {
+        return -1;
+    }
+    return k_ready(k, task, false, 0);
+}
+
+/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next. */
+static int
+ready(Kernel *k, Permit *permit)
+{
+    Turnstile *gate = permit->gate;
+    int waits = somebody_waits(gate), room = waits != 0 ? 0 : fits(gate, permit->demand);
+    if (waits < 0 || room < 0) {
+        return -1;
+    }
+    if (room == 0) {
+        return in_python(gate, "_ready", k, (PyObject *)permit);
+    }
+    if (PyDict_SetItem(gate->held, (PyObject *)permit, Py_None) < 0 || take(gate, permit->demand, 1) < 0) {
+        return -1;
+    }
+    gate->waiting -= 1;
+    gate->totals->admitted += 1;
+    permit->ready_ns = k->now_ns;
+    law_permit_move(&permit->state, LAW_PERMIT_HELD);
+    return k_admit(k, (Task *)permit->task, permit->priority, permit->priority);
+}
+
+/* Enter the edge from `other` to `permit`, unless there is nothing to wait for. 0, or -1 with an exception set. */
+static int
+follow(Permit *permit, Permit *other)
+{
+    if (other->state == LAW_PERMIT_OVER) {
+        return 0;
+    }
+    if (other->successors == NULL && (other->successors = PyList_New(0)) == NULL) {
+        return -1;
+    }
+    if (PyList_Append(other->successors, (PyObject *)permit) < 0) {
+        return -1;
+    }
+    permit->unmet += 1;
+    return 0;
+}
+
+/* The same by the method, which tells the observer. */
+static int
+enter_observed(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+{
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)after[i]));
+    }
+    PyObject *none = list == NULL ? NULL : PyObject_CallMethod((PyObject *)permit->gate, "enter", "OOO", k, permit, list);
+    Py_XDECREF(list);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+int
+gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+{
+    if (k->observer != NULL) {
+        return enter_observed(k, permit, after, n);
+    }
+    Turnstile *gate = permit->gate;
+    gate->totals->entered += 1;
+    gate->waiting += 1;
+    permit->entered_ns = k->now_ns;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (follow(permit, after[i]) < 0) {
+            return -1;
+        }
+    }
+    permit->followed = permit->unmet;
+    if (permit->unmet > 0) {
+        return 0;
+    }
+    return ready(k, permit) < 0 ? -1 : settle(k, gate);
+}
+
+/* ---- ends */
+
+/* Whether C can let these in that are free now: all plain, all of this gate, and of one priority, so that their order is
+ * that of the list. *free: how many they are. */
+static bool
+usual(State *st, const Turnstile *gate, PyObject *successors, Py_ssize_t *free)
+{
+    const Permit *first = NULL;
+    bool all = true;
+    *free = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(successors); i++) {
+        const Permit *one = (Permit *)PyList_GET_ITEM(successors, i);
+        if (one->unmet == 0 && one->state == LAW_PERMIT_WAITS) {
+            first = first != NULL ? first : one;
+            *free += 1;
+            all = all && one->rare == NULL && one->gate == gate && one->priority == first->priority && one->task != NULL
+                  && Py_TYPE(one->task) == st->Task;
+        }
+    }
+    return all;
+}
+
+/* They have nothing left to wait for but permission, all at once. */
+static int
+let_free(Kernel *k, Turnstile *gate, PyObject *successors)
+{
+    Py_ssize_t n, failed = 0;
+    bool plain = usual(k->st, gate, successors, &n);
+    PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
+    if (!plain && n > 0 && list == NULL) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; n > 0 && failed == 0 && i < PyList_GET_SIZE(successors); i++) {
+        Permit *one = (Permit *)PyList_GET_ITEM(successors, i);
+        if (one->unmet != 0 || one->state != LAW_PERMIT_WAITS) {
+            continue;
+        }
+        if (list != NULL) {
+            failed = PyList_Append(list, (PyObject *)one);
+        }
+        else if (((Task *)one->task)->state == LAW_STATE_PENDING) { /* else it stands still */
+            failed = ready(k, one);
+        }
+    }
+    if (list != NULL && failed == 0) {
+        failed = in_python(gate, "_free", k, list);
+    }
+    Py_XDECREF(list);
+    return failed < 0 ? -1 : 0;
+}
+
+/* A plain task that was held has succeeded. */
+static int
+ended_well(Kernel *k, Turnstile *gate, Permit *permit)
+{
+    if (take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
+        return -1;
+    }
+    PyObject *successors = permit->successors, *task = permit->task;
+    permit->successors = permit->task = NULL; /* its task is over and holds it; it need not hold the task */
+    law_permit_move(&permit->state, LAW_PERMIT_OVER);
+    Py_DECREF(task); /* not the last one: it ends right now */
+    for (Py_ssize_t i = 0; successors != NULL && i < PyList_GET_SIZE(successors); i++) {
+        ((Permit *)PyList_GET_ITEM(successors, i))->unmet -= 1;
+    }
+    int failed = successors != NULL ? let_free(k, gate, successors) : 0;
+    Py_XDECREF(successors);
+    return failed < 0 ? -1 : settle(k, gate);
+}
+
+int
+gate_ended(Kernel *k, Task *task)
+{
+    Permit *permit = plain_permit(k->st, task);
+    Turnstile *gate = permit == NULL ? NULL : as_turnstile(k->st, (PyObject *)permit->gate);
+    PyObject *held = Py_NewRef(task->more->permit); /* R3 */
+    int failed;
+    if (gate != NULL && task->kind == LAW_OUTCOME_OK && permit->state == LAW_PERMIT_HELD && permit->task == (PyObject *)task
+        && gate->reserved != (PyObject *)permit) {
+        Py_INCREF(gate);
+        failed = ended_well(k, gate, permit);
+        Py_DECREF(gate);
+    }
+    else {
+        PyObject *outcome = task_outcome(k->st, task);
+        PyObject *none = outcome == NULL ? NULL : PyObject_CallMethod(held, "ended", "OO", (PyObject *)k, outcome);
+        failed = none == NULL ? -1 : 0;
+        Py_XDECREF(none);
+        Py_XDECREF(outcome);
+    }
+    Py_DECREF(held);
+    return failed;
+}

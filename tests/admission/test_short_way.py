@@ -1,0 +1,226 @@
+"""The short way through a gate, which C takes where nobody listens, comes to the same as the long way.
+
+Each program is run twice, once with an observer who does nothing, and must take the same decisions; what is unobserved
+is checked after every poll as well. On the kernel in Python the two are one.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.drive import checked
+
+import bursar
+from bursar import Aging, Authority, BadDependency, Priority, Runtime, Strict, TaskDropped
+from bursar.admission import invariants
+from bursar.law.state import State
+
+GATES = [
+    None,
+    Authority(),
+    Authority(resources={"cpu": 2}),
+    Authority(max_concurrent=1),
+    Authority(max_concurrent=3, order=Aging(0.25, 7)),
+    Authority(max_concurrent=2, max_queue=9, order=Strict()),
+    Authority(max_concurrent=2, max_wait=3.0, resources={"ram": 4}),
+]
+TASKS = 60
+
+
+async def plain(i, random, log):
+    log.append(i)
+    what = random.random()
+    if what < 0.3:
+        await bursar.sleep(random.randrange(4) / 4)
+    elif what < 0.5:
+        await bursar.checkpoint()
+    elif what < 0.55:
+        raise ValueError(i)
+    return i
+
+
+async def owner(i, random, log):
+    async with bursar.nursery(cancel_on_failure=False) as n:
+        inner = [n.spawn(plain, i, random, log) for _ in range(2)]
+        n.spawn(plain, i, random, log, after=inner)
+
+
+def meddle(random, tasks):
+    task = random.choice(tasks)
+    match random.randrange(8):
+        case 0:
+            task.cancel("on a whim")
+        case 1 if task.state in (State.PENDING, State.READY, State.BLOCKED):
+            task.pause()
+        case 2:
+            task.resume()
+        case _:
+            pass
+
+
+async def program(random, gate, log):
+    async with bursar.nursery(admission=gate, cancel_on_failure=False) as n:
+        tasks = []
+        for i in range(TASKS):
+            keywords = {}
+            if random.random() < 0.7:
+                keywords["after"] = random.sample(tasks, min(len(tasks), random.randrange(4)))
+            if random.random() < 0.3:
+                keywords["priority"] = random.choice([*Priority, 50, 57, -3])
+            if random.random() < 0.2:
+                keywords["name"] = f"t{i}"
+            if random.random() < 0.1:
+                keywords["retry"] = bursar.Retry(1)
+            tasks.append(n.spawn(owner if random.random() < 0.1 else plain, i, random, log, **keywords))
+            if random.random() < 0.3:
+                meddle(random, tasks)
+            if random.random() < 0.3:
+                await bursar.sleep(random.randrange(3) / 8)
+        while any(task.outcome is None for task in tasks):
+            await bursar.sleep(1)
+            for task in tasks:
+                task.resume()
+    return [task.outcome.kind for task in tasks]
+
+
+def run(number, observed):
+    random, log = Random(number), []
+    gate = GATES[number % len(GATES)]
+    runtime = checked(Runtime(clock="virtual", seed=number, admission=gate if number % 2 else None))
+    if observed:
+        runtime.kernel.observe(lambda *_: None)
+    poll = runtime.driver.poll
+
+    def and_check(task):
+        poll(task)
+        invariants.check(runtime.kernel)
+
+    runtime.driver.poll = and_check
+    try:
+        ended = runtime.run(program, random, gate, log)
+    except BaseExceptionGroup as group:
+        ended = group.split(AssertionError)[0]
+        assert ended is None, ended
+    totals = runtime.kernel.gate.totals
+    told = (totals.entered, totals.admitted, totals.dropped, totals.wait_ns, totals.starved_ns)
+    return ended, log, runtime.fingerprint, told, runtime.kernel.gate.resources.peak
+
+
+@pytest.mark.parametrize("number", range(42))
+def test_it_comes_to_the_same(number):
+    assert run(number, False) == run(number, True)
+
+
+def test_chains_fans_and_layers_in_their_order():
+    async def note(i, log):
+        log.append(i)
+
+    async def main(gate):
+        log = []
+        async with bursar.nursery(admission=gate) as n:
+            first = n.spawn(note, 0, log)
+            many = [n.spawn(note, i, log, after=[first]) for i in range(1, 20)]
+            last = n.spawn(note, 20, log, after=many)
+            n.spawn(note, 21, log, after=(last, first))
+        return log
+
+    for gate in GATES[:4]:
+        assert Runtime(clock="virtual").run(main, gate) == list(range(22))
+
+
+def test_those_who_are_free_at_once_go_by_priority():
+    async def note(i, log):
+        log.append(i)
+
+    async def main():
+        log = []
+        async with bursar.nursery(admission=Authority()) as n:
+            first = n.spawn(note, "first", log)
+            for priority in (10, 57, 100, 57):
+                n.spawn(note, priority, log, after=[first], priority=priority)
+        return log
+
+    assert Runtime(clock="virtual").run(main) == ["first", 100, 57, 57, 10]
+
+
+def test_what_is_refused_is_refused_on_the_short_way_too():
+    async def nothing():
+        """Nothing."""
+
+    async def main():
+        async with bursar.nursery(admission=Authority()) as n:
+            task = n.spawn(nothing)
+            for wrong in ([task, task], [nothing], [await bursar.current_task()]):
+                with pytest.raises(BadDependency):
+                    n.spawn(nothing, after=wrong)
+            with pytest.raises(TypeError):
+                n.spawn(nothing, after=task)
+            with pytest.raises(TypeError):
+                n.spawn(nothing, priority=True)
+            with pytest.raises(ValueError, match="between"):
+                n.spawn(nothing, priority=10**10)
+            with pytest.raises(TypeError, match="unexpected"):
+                n.spawn(nothing, colour="red")
+            assert n.inside()[1].spawned == 1
+        with pytest.raises(bursar.NurseryClosed):
+            n.spawn(nothing, after=[task])
+
+    Runtime(clock="virtual").run(main)
+
+
+def test_who_follows_a_task_that_has_ended_well_waits_for_nothing_and_one_that_failed_ends_it():
+    async def well():
+        """Nothing."""
+
+    async def badly():
+        raise ValueError("no")
+
+    async def main():
+        async with bursar.nursery(admission=Authority(), cancel_on_failure=False) as n:
+            good, bad = n.spawn(well), n.spawn(badly)
+            await bursar.sleep(1)
+            after_good, after_bad = n.spawn(well, after=[good]), n.spawn(well, after=[good, bad])
+            await bursar.sleep(1)
+            assert after_good.outcome.kind.name == "OK"
+            assert "'no'" in str(after_bad.outcome.reason)
+
+    with pytest.raises(BaseExceptionGroup):
+        Runtime(clock="virtual").run(main)
+
+
+def test_the_words_for_what_a_task_waits_for_and_waited_for_are_the_same():
+    async def nap():
+        await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery(admission=Authority(max_concurrent=1)) as n:
+            first = n.spawn(nap)
+            second = n.spawn(nap, name="second", after=[first])
+            third = n.spawn(nap, priority=Priority.LOW)
+            told = [str(task.explain()) for task in (first, second, third)]
+        return told, [[str(past) for past in task.history] for task in (first, second, third)]
+
+    def told(observed):
+        runtime = Runtime(clock="virtual")
+        if observed:
+            runtime.kernel.observe(lambda *_: None)
+        return runtime.run(main)
+
+    assert told(False) == told(True)
+    assert "waits for 1 that it follows: 'test_" in told(False)[0][1]
+
+
+def test_a_dropped_task_is_told_apart():
+    async def nap():
+        await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1)) as n:
+            tasks = [n.spawn(nap) for _ in range(4)]
+        for task in tasks[2:]:
+            with pytest.raises(TaskDropped):
+                _ = task.result
+        return [task.outcome.kind.name for task in tasks]
+
+    assert Runtime(clock="virtual").run(main) == ["OK", "OK", "DROPPED", "DROPPED"]
