@@ -1,6 +1,6 @@
 /* Asking: how a spawn that needs permission reaches its gate. After admission/ask.py.
  *
- * Here: an `async def` function that needs nothing, is tried once, and follows a few tasks that had to ask themselves.
+ * Here: a function that needs what is usual, is tried once, and follows a few tasks that had to ask themselves.
  * Anything else, and whatever is to be refused, goes by the Python way, which finds out again and says so; until the task
  * is spawned nothing is changed here.
  */
@@ -18,6 +18,7 @@ typedef struct Asked {
     bool by_priority;         /* it was stated */
     Permit *permits[AFTER_MAX];
     Py_ssize_t n;
+    PyObject *demand, *needs; /* needs: NULL for none */
 } Asked;
 
 /* Whether a name can be taken as it is. */
@@ -116,47 +117,74 @@ no_cycle(const Asked *asked, const Nursery *nursery)
     return true;
 }
 
-/* A task with a permit, which then enters the gate. NULL with an exception set: it was refused. New reference. */
+/* A task with a permit, if there is a gate, which it then enters. `work`: its coroutine function and the arguments of that.
+ * NULL with an exception set: it was refused. New reference. */
 static PyObject *
-spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n)
+spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *work, Py_ssize_t n)
 {
-    PyObject *name = asked->name != NULL ? asked->name : ((PyFunctionObject *)args[0])->func_qualname;
     PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
-    Permit *permit = handle == NULL || gate == NULL ? NULL : permit_new(k->st, gate, asked->priority);
-    Task *task = PyErr_Occurred() ? NULL : k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, (PyObject *)permit);
+    Permit *permit = handle == NULL || gate == NULL
+                         ? NULL
+                         : permit_new(k->st, gate, asked->priority, asked->demand, asked->needs);
+    PyObject *permission = (PyObject *)permit;
+    Task *task = PyErr_Occurred() ? NULL
+                                  : k_spawn(k, nursery, asked->name, k->st->UNSTATED, NULL, 0, NULL, permission);
     if (task == NULL) {
-        Py_XDECREF((PyObject *)permit);
+        Py_XDECREF(permission);
         Py_XDECREF(handle);
         return NULL;
     }
     ((Handle *)handle)->record = (PyObject *)task;
-    handle_give_work(k, task, args, n);
+    handle_give_work(k, task, work, n);
     if (permit != NULL) {
         permit->task = Py_NewRef((PyObject *)task);
         if (gate_enter(k, permit, asked->permits, asked->n) < 0) {
             k_doom(k); /* it is there, and half of it is known to the gate */
         }
-        Py_DECREF((PyObject *)permit);
+        Py_DECREF(permission);
     }
     return handle;
 }
 
+/* The same for a plain function: its task is the coroutine that has a thread call it. */
+static PyObject *
+spawn_on_thread(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *work[] = {law_told(k->st->law, "on_thread"), args[0], PyTuple_New(n - 1)};
+    if (work[0] == NULL || work[2] == NULL) {
+        Py_XDECREF(work[2]);
+        return NULL;
+    }
+    for (Py_ssize_t i = 1; i < n; i++) {
+        PyTuple_SET_ITEM(work[2], i - 1, Py_NewRef(args[i]));
+    }
+    asked->demand = PyTuple_GET_ITEM(gate->thread, 0);
+    asked->needs = PyTuple_GET_ITEM(gate->thread, 1);
+    PyObject *handle = spawn(k, nursery, gate, asked, work, 3);
+    Py_DECREF(work[2]);
+    return handle;
+}
+
 PyObject *
-ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine)
 {
     Asked asked = {.priority = LAW_PRIORITY_NORMAL};
     if (!read_keywords(&asked, args + n, keywords) || !read_after(&asked, k) || !no_cycle(&asked, nursery)) {
         return NULL;
     }
-    PyObject *by = nursery->gate != NULL ? nursery->gate : asked.n > 0 ? k->gate : NULL; /* else nobody has to ask */
+    bool asks = asked.n > 0 || !coroutine; /* else it does only where it must */
+    PyObject *by = nursery->gate != NULL ? nursery->gate : asks ? k->gate : NULL;
     Turnstile *gate = as_turnstile(k->st, by);
-    if ((by != NULL && gate == NULL) || (nursery->gate == NULL && asked.by_priority)) {
-        return NULL;
+    if ((gate == NULL && (by != NULL || asks)) || (nursery->gate == NULL && asked.by_priority)) {
+        return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
     }
     for (Py_ssize_t i = 0; i < asked.n; i++) {
         Py_INCREF((PyObject *)asked.permits[i]); /* R3 */
     }
-    PyObject *handle = spawn(k, nursery, gate, &asked, args, n);
+    asked.name = asked.name != NULL ? asked.name : ((PyFunctionObject *)args[0])->func_qualname;
+    asked.demand = gate != NULL ? gate->least : NULL;
+    PyObject *handle = coroutine ? spawn(k, nursery, gate, &asked, args, n)
+                                 : spawn_on_thread(k, nursery, gate, &asked, args, n);
     for (Py_ssize_t i = 0; i < asked.n; i++) {
         Py_DECREF((PyObject *)asked.permits[i]);
     }

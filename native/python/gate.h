@@ -23,8 +23,9 @@ typedef struct Turnstile {
     PyObject *resources; /* Resources, */
     PyObject *limits;    /* of which these are the tuple of limits, */
     PyObject *taken;     /* the lists of what is taken */
-    PyObject *peak;      /* and most of what ever was, */
-    PyObject *least;     /* and the demand of a task that needs nothing */
+    PyObject *peak;      /* and the most that ever was, */
+    PyObject *least;     /* the demand of a task that needs nothing, */
+    PyObject *thread;    /* and that of a plain function which does not say: (demand, needs) */
     PyObject *reserved;  /* a Permit, or None or NULL: nobody holds a reservation */
     int64_t waiting;     /* in state WAITS or STOPS */
 } Turnstile;
@@ -66,14 +67,16 @@ plain_permit(State *st, const Task *task)
     return plain ? (Permit *)permit : NULL;
 }
 
-Permit *permit_new(State *st, Turnstile *gate, int64_t priority); /* of a task that needs nothing; new reference */
+/* A permit of this demand; `needs` may be NULL. New reference. */
+Permit *permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObject *needs);
 
 /* gate.c. 0, or -1 with an exception set. */
 int gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n); /* Gate.enter of a plain permit */
 int gate_ended(Kernel *k, Task *task);    /* the task, which has a permit, is DONE: its gate hears of it */
 int k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective); /* Permission.admit */
 
-/* ask.c: a spawn by the gate, if it is of the usual kind. NULL without an exception: it is not, and nothing was done. */
-PyObject *ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
+/* ask.c: a spawn by the gate, if it is of the usual kind. NULL without an exception: it is not, and nothing was done.
+ * `coroutine`: the function is an `async def`; else it is for a thread. */
+PyObject *ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
  * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
- * `spawn` of a plain `async def` function is done here and in ask.c; anything else by the Python method `_spawn`.
+ * `spawn` of a function that asks for nothing but its turn is done here and in ask.c; anything else by the Python method `_spawn`.
  */
 
 #include "context.h"
@@ -147,9 +147,16 @@ static PyGetSetDef task_handle_getset[] = {
 
 /* ---- spawn */
 
-/* Whether this call is one of those that are done here. */
+/* Whether a plain function may find tasks in here, besides a task itself. */
 static bool
-is_plain(Handle *self, PyObject *const *args, Py_ssize_t n)
+may_contain(PyObject *arg)
+{
+    return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
+}
+
+/* Whether this call is one of those that are done here or in ask.c. *coroutine: the function is an `async def`. */
+static bool
+is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine)
 {
     Kernel *k = self->kernel;
     if (k == NULL || n < 1 || !PyFunction_Check(args[0]) || k->current == NULL
@@ -157,12 +164,15 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n)
         return false;
     }
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
-    if ((((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) == 0
-        || PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
+    *coroutine = (((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) != 0;
+    if (!*coroutine && fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) {
+        return false; /* it may wrap an `async def`, and say so there */
+    }
+    if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
         return false;
     }
     for (Py_ssize_t i = 1; i < n; i++) { /* a task among the arguments is a dependency */
-        if (PyObject_TypeCheck(args[i], k->st->TaskHandle)) {
+        if (PyObject_TypeCheck(args[i], k->st->TaskHandle) || (!*coroutine && may_contain(args[i]))) {
             return false;
         }
     }
@@ -231,10 +241,11 @@ static PyObject *
 nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     PyObject *handle = NULL;
-    if (is_plain(self, args, n)) {
+    bool coroutine;
+    if (is_plain(self, args, n, &coroutine)) {
         Nursery *nursery = (Nursery *)self->record;
-        bool asks = nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
-        handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords)
+        bool asks = !coroutine || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
+        handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords, coroutine)
                       : spawn_at_once(self->kernel, nursery, args, n);
         if (handle == NULL && PyErr_Occurred()) {
             return spawn_refused(self->kernel);

@@ -10,7 +10,7 @@
 /* ---- permits */
 
 Permit *
-permit_new(State *st, Turnstile *gate, int64_t priority)
+permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObject *needs)
 {
     Permit *self = PyObject_GC_New(Permit, st->Permit);
     if (self == NULL) {
@@ -18,7 +18,8 @@ permit_new(State *st, Turnstile *gate, int64_t priority)
     }
     memset((char *)self + sizeof(PyObject), 0, sizeof(Permit) - sizeof(PyObject));
     self->gate = (Turnstile *)Py_NewRef((PyObject *)gate);
-    self->demand = Py_NewRef(gate->least);
+    self->demand = Py_NewRef(demand);
+    self->needs = Py_XNewRef(needs);
     self->priority = priority;
     PyObject_GC_Track((PyObject *)self);
     return self;
@@ -247,7 +248,12 @@ turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     if (take_over(resources, "limits", &PyTuple_Type, &self->limits) < 0
         || take_over(resources, "taken", &PyList_Type, &self->taken) < 0
         || take_over(resources, "peak", &PyList_Type, &self->peak) < 0
-        || take_over(resources, "least", &PyTuple_Type, &self->least) < 0) {
+        || take_over(resources, "least", &PyTuple_Type, &self->least) < 0
+        || take_over(resources, "thread_demand", &PyTuple_Type, &self->thread) < 0) {
+        return -1;
+    }
+    if (PyTuple_GET_SIZE(self->thread) != 2 || !PyTuple_CheckExact(PyTuple_GET_ITEM(self->thread, 0))) {
+        PyErr_SetString(PyExc_TypeError, "thread_demand of the resources is not a demand and needs");
         return -1;
     }
     Py_XSETREF(self->totals, (Flow *)Py_NewRef(totals));
@@ -271,6 +277,7 @@ turnstile_traverse(Turnstile *self, visitproc visit, void *arg)
     Py_VISIT(self->taken);
     Py_VISIT(self->peak);
     Py_VISIT(self->least);
+    Py_VISIT(self->thread);
     Py_VISIT(self->reserved);
     return 0;
 }
@@ -287,6 +294,7 @@ turnstile_clear(Turnstile *self)
     Py_CLEAR(self->taken);
     Py_CLEAR(self->peak);
     Py_CLEAR(self->least);
+    Py_CLEAR(self->thread);
     Py_CLEAR(self->reserved);
     return 0;
 }

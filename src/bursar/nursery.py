@@ -44,7 +44,7 @@ def why_join(record: Record) -> str:
     return f"waits for {counted(len(record.children), 'task')} of {record.name}"
 
 
-tell(why_join=why_join)
+tell(why_join=why_join, on_thread=on_thread)
 
 
 @native
@@ -210,7 +210,7 @@ class Nursery:
             given: tuple[Any, ...] = args
             if plain:
                 run, given = (on_thread_with_values if tasks else on_thread), (fn, args)
-                needs = asked.thread_needs if needs is None else needs
+                needs = asked.resources.thread_needs if needs is None else needs
             elif tasks:
                 run, given = with_values, (fn, args)
             record = ask(

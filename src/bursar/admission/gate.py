@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bursar.admission import graph
 from bursar.admission.permit import Permit, PermitState, Short, move
 from bursar.admission.queues import Queues
-from bursar.admission.resources import Demand, Needs, Resources
+from bursar.admission.resources import Demand, Resources
 from bursar.clock import to_ns
 from bursar.errors import PauseTimeout
 from bursar.kernel import native
@@ -91,9 +91,6 @@ class Gate(Turnstile):
         super().__init__(totals or Totals(), Queues(authority.interval_ns, authority.boost), resources)
         self.number = number
         self.authority = authority
-        self.thread_needs: Needs = {}  # of a plain function that does not say
-        if "cpu" in resources.numbers:
-            self.thread_needs = resources.remember({"cpu": 1})
         self._reserve_after_ns = authority.reserve_after_ns
         self._max_queue = authority.max_queue
         self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")

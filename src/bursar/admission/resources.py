@@ -106,6 +106,8 @@ class Resources:
         self.kept = [0] * len(self.limits)  # of what is taken: by those who stand still
         self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
         self.least: Demand = () if slots is None else ((0, 1),)  # what a task takes that needs nothing
+        self.thread_needs: Needs = self.remember({"cpu": 1} if "cpu" in self.numbers else {})  # if it does not say
+        self.thread_demand = self.demand(self.thread_needs, "")
 
     def name(self, number: int) -> str:
         return self.limits[number].name
