@@ -241,21 +241,19 @@ class Machine(RuleBasedStateMachine):
     def nobody_works_that_was_not_let_in_or_is_over(self) -> None:
         if not hasattr(self, "hands"):
             return
-        admitted = {id for what, id in self.hands.judge.log if what == "admitted"}
         for task in self.hands.tasks():
             call = self.hands.call_of(task)
-            assert call is None or task.id in admitted
+            assert call is None or task.id in self.hands.judge.let_in
             assert call is None or not call.inside or task.outcome is None, f"{task} is over, and its function runs on"
 
     @invariant()
     def the_limits_are_kept_and_used(self) -> None:
-        """By a count of our own, of who is inside of its function: nobody too many, and not the first one too few."""
+        """By a count of our own, of who was let in and is not over: nobody too many, and not the first one too few."""
         if not hasattr(self, "hands"):
             return
         taken, takers = Counter(), Counter()
-        for task in self.hands.tasks():
-            call = self.hands.call_of(task)
-            if call is not None and call.inside:
+        for task in self.hands.live():
+            if task.id in self.hands.judge.let_in:
                 needs = self.wants(task)
                 if task.state is State.PAUSED:
                     needs["cpu"] = needs["slot"] = 0

@@ -99,6 +99,7 @@ class Coroutine:
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
         self.calls: list[Call] = []
+        self.on_cancel: Callable[[], object] | None = None
         self._word = bursar.Event()
         self._fails = False
 
@@ -108,6 +109,10 @@ class Coroutine:
         try:
             self._word = bursar.Event()
             await self._word.wait()
+        except Cancelled:
+            if self.on_cancel is not None:
+                self.on_cancel()
+            raise
         finally:
             call.inside = False
         if self._fails:
@@ -124,13 +129,16 @@ class Puppet:
 
     plain = True
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, hands: Hands, fate: str = "") -> None:
         self._hands = hands
         self.calls: list[Call] = []
+        self._fate = fate
         self._words: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def work(self, checkpoint: Checkpoint) -> str:
         call = Call()
+        if self._fate:
+            self.tell(call, self._fate)
         self.calls.append(call)
         try:
             return self._obey(call, checkpoint)
@@ -197,9 +205,9 @@ class Hands:
 
     # ---- moves
 
-    def spawn(self, name: str | None = None, plain: bool = False, **keywords) -> bursar.Task:
-        """Or raises what the spawn was refused with."""
-        body = Puppet(self) if plain else Coroutine(self)
+    def spawn(self, name: str | None = None, plain: bool = False, fate: str = "", **keywords) -> bursar.Task:
+        """Or raises what the spawn was refused with. `fate`: the word that a plain function is told beforehand."""
+        body = Puppet(self, fate) if plain else Coroutine(self)
         found: list = []
 
         def ask() -> None:
@@ -273,9 +281,11 @@ class Hands:
         return [str(task) for task in self.live() if self.bodies[task].plain and not self._rests(task)]
 
     def _rests(self, task: bursar.Task) -> bool:
-        if task.state in (State.PENDING, State.PAUSED):
-            return True
         call = self.call_of(task)
+        if task.state is State.PENDING or (task.state is State.PAUSED and call is None):
+            return True
+        if task.state is State.PAUSED:
+            return "was asked to stop" not in task.explain().reason  # else it is about to leave
         return call is not None and call.inside and call.done == call.told
 
     # ---- looking

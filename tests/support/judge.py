@@ -55,6 +55,7 @@ class Judge:
         match kind:
             case "task_submitted":
                 self.asked += 1
+                self.log.append(("submitted", task.id))
                 self.live.add(task.id)
             case "task_admitted":
                 self.admitted(task)
@@ -68,7 +69,12 @@ class Judge:
             case "task_done":
                 if task.id in self.live:
                     self.live.remove(task.id)
+                    self.log.append(("over", task.id))
                     self.over[detail.kind.name] += 1
+
+    @property
+    def let_in(self) -> set[int]:
+        return {id for what, id in self.log if what == "admitted"}
 
     def look_after_every_poll(self, runtime: Runtime) -> None:
         poll = runtime.driver.poll
