@@ -407,10 +407,9 @@ def toy_drains(tasks: int, kind: type[Toy] = Toy) -> None:
 def ours_fans_out(tasks: int) -> None:
     async def main():
         async with bursar.nursery(admission=Authority()) as n:
-            root = n.spawn(bursar.Event().wait)
+            root = n.spawn(nothing)
             for _ in range(tasks):
                 n.spawn(nothing, after=[root])
-            root.cancel()
 
     bursar.run(main, clock="virtual")
 

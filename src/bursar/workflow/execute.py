@@ -162,8 +162,8 @@ class Execution:
                     retry=step.retry,
                 )
             except BursarError as error:  # none of them has begun
-                told = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run: {error}"
-                self._refused = WorkflowError(told)
+                told = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run"
+                self._refused = WorkflowError(f"{told}: {error}")
                 self._refused.__cause__ = error
                 into.cancel("the workflow was refused")
                 return
