@@ -176,4 +176,5 @@ def wait_graph(kernel: Kernel) -> str:
             named = ", ".join(repr(name) for name in blockers)
             line += f"  ← {named}{' and more' if more else ''}"
         lines.append(line)
-    return "\n".join(lines)
+    remedies = itertools.islice(admission.remedies(kernel.tasks.values()), NAMED_MAX)
+    return "\n".join([*lines, *(f"  remedy: {told}" for told in remedies)])

@@ -4,7 +4,7 @@ import pytest
 from support.gated import fails, nap, run
 
 import bursar
-from bursar import Aging, Authority, Retry
+from bursar import Aging, Authority, Deadlock, Hard, Retry, Soft
 
 
 def one(**rules):
@@ -218,3 +218,63 @@ def test_how_long_it_waited_in_vain(kind):
         return task.explain().admission.waited
 
     assert run(main) == 2.0
+
+
+# ---- a parent that keeps what its children need
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+@pytest.mark.parametrize(("limit", "kept", "needed"), [(Soft(10), 8, 4), (Hard(10), 8, 4), (Soft(10), 3, 15)])
+def test_a_parent_that_keeps_what_its_child_needs_is_named_and_so_is_the_remedy(limit, kept, needed, awaits):
+    """Also if the parent only waits at the end of its block: its slot is lent to the child, its memory is in use."""
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(waits_for_a_child, awaits, name="parent", needs={"ram": kept})
+
+    async def waits_for_a_child(awaits):
+        async with bursar.nursery() as n:
+            child = n.spawn(nap, name="child", needs={"ram": needed})
+            if awaits:
+                await child
+
+    def attempt(limit):
+        run(main, admission=Authority(max_concurrent=2, resources={"ram": limit}))
+
+    with pytest.raises(Deadlock) as raised:
+        attempt(limit)
+    told = str(raised.value)
+    assert f"remedy: task 'parent' keeps {kept} of ram while it waits for task 'child', which needs {needed}" in told
+    assert f"Authority(resources={{'ram': {kept + needed}}})" in told
+    attempt(type(limit)(kept + needed))  # which is enough
+
+
+def test_a_parent_that_awaits_a_child_which_has_no_slot():
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(parent, name="parent")
+
+    async def parent():
+        async with bursar.nursery() as n:
+            await n.spawn(nap, name="child")
+
+    with pytest.raises(Deadlock, match=r"remedy: task 'parent' has one of the slots .*max_concurrent=2"):
+        run(main, admission=Authority(max_concurrent=1))
+    run(main, admission=Authority(max_concurrent=2))
+
+
+def test_who_is_held_up_by_strangers_gets_no_such_advice():
+    """It waits for a slot, and who has that waits for nothing that could have it."""
+
+    async def main():
+        async with bursar.nursery(admission=Authority(max_concurrent=1)) as n:
+            n.spawn(stuck)
+            n.spawn(nap, name="behind")
+
+    async def stuck():
+        await bursar.Event().wait()
+
+    with pytest.raises(Deadlock) as raised:
+        run(main)
+    assert "'behind'" in str(raised.value)
+    assert "remedy" not in str(raised.value)

@@ -17,6 +17,7 @@ from support import programs
 from support.forge import Change, Forgery, Record
 from support.incidents import INCIDENTS
 
+import bursar
 from bursar import TraceError
 from bursar.evidence.events import REPORTS
 from bursar.evidence.trace import DIGEST_BYTES, Trace
@@ -143,7 +144,6 @@ ACTS = {
     "obligation_made",
     "obligation_settled",
     "cancel_requested",
-    "permit_asked",
     "timer_armed",
 }
 
@@ -174,7 +174,7 @@ EXCUSES = (
     Excuse("text", "task_blocked", "reason", _always),
     Excuse("text", "capability_denied", "error", _always),
     Excuse("text", "outside", "label", _always),
-    Excuse("text", "task_dropped", "detail", _by_hand),
+    Excuse("text", "task_dropped", "detail", _by_hand),  # see `test_the_words_of_a_drop_are_the_program_s`
     Excuse("text", "host_answer", "answer", _always),
     Excuse("text", "task_done", "error_class", _still_an_error),
     Excuse("text", "cancel_requested", "detail", _told_before),
@@ -190,7 +190,7 @@ EXCUSES = (
     Excuse("number", "scope_opened", "shielded", _nothing_to_shield),
     Excuse("number", "task_blocked", "interruptible", _nobody_interrupts),
     Excuse("number", "timer_armed", "deadline_ns", _disarmed),
-    Excuse("number", "task_submitted", "priority", _never_admitted),
+    Excuse("number", "task_submitted", "priority", _never_admitted),  # see `test_a_priority_that_never_counted`
     # choices of the program that are no affair of the law
     Excuse("number", "obligation_settled", "settled", _one_of("settled", COMMITTED_OR_ABORTED)),
     Excuse("number", "task_done", "outcome", _one_of("outcome", RETURNED_OR_CANCELLED, FAILED_OR_PANICKED)),
@@ -286,6 +286,57 @@ def test_many_more_changes_are_caught(which, tmp_path):
     record(tmp_path / "run.trace", which)
     passed, _ = escapes(Forgery(tmp_path / "run.trace"), CHANGES_SLOW, Random(f"{which} again"))
     assert not passed
+
+
+# ---- two of the excuses, in full: what is forged is, to the byte, what another run leaves behind
+
+
+def dropped(path: Path, priority: int, words: str) -> list[Record]:
+    """The records of a run in which one waits, of this priority, and is dropped with these words."""
+
+    async def main():
+        async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
+            n.spawn(nap)
+            n.spawn(nap, priority=priority).drop(words)
+
+    async def nap():
+        await bursar.sleep(1)
+
+    bursar.run(main, clock="virtual", record=path)
+    return Forgery(path).records
+
+
+@pytest.mark.parametrize("priority", [-5, 10, 51, 10**6])
+def test_a_priority_that_never_counted(tmp_path, priority):
+    """Who was let in has its priority in that record as well, and there the two must agree. Who never was has been
+    compared with others, or not; where the law would have decided otherwise the change is caught. What is left is what
+    a program that gives another priority leaves behind, and no verifier can tell the two apart."""
+    forged = dropped(tmp_path / "a.trace", 50, "enough")
+    places = [at for at, record in enumerate(forged) if record.name == "task_submitted"]
+    forged[places[-1]] = forged[places[-1]].with_number(2, priority)
+    assert forged == dropped(tmp_path / "b.trace", priority, "enough")
+
+
+def test_the_words_of_a_drop_are_the_program_s(tmp_path):
+    """Those of a drop that the law decides are made up by the law, and are checked."""
+    forged = dropped(tmp_path / "a.trace", 50, "enough")
+    (at,) = [at for at, record in enumerate(forged) if record.name == "task_dropped"]
+    forged[at] = forged[at]._replace(text=b"too much")
+    assert forged == dropped(tmp_path / "b.trace", 50, "too much")
+
+
+def test_a_place_is_asked_for_when_the_children_are_behind(tmp_path):
+    """Not a moment earlier: the two records cannot change places."""
+    record(tmp_path / "run.trace", "lent")
+    forgery = Forgery(tmp_path / "run.trace")
+    found = [at for at, asked in enumerate(forgery.records) if asked.name == "permit_asked"]
+    assert found
+    for at in found:
+        records = list(forgery.records)
+        assert records[at - 1].name == "nursery_closed"
+        records[at - 1 : at + 1] = records[at], records[at - 1]
+        with pytest.raises(TraceError, match="asks for its place before nursery"):
+            forgery.verify(records)
 
 
 @pytest.mark.parametrize("which", ["real_time", "interrupted", "in_asyncio"])

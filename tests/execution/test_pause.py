@@ -175,6 +175,30 @@ def test_no_checkpoint_in_time_cancels_it_and_says_so(pool):
     assert pool(main) is OutcomeKind.CANCELLED
 
 
+def test_three_threads_at_one_task(pool):
+    """They pause, resume and at last cancel it, at once and in any order: it ends, and so does everything."""
+    counter = Counter()
+
+    def hammer(p, what):
+        for _ in range(100):
+            p.call(what)
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(counter)
+            await begun(counter)
+            async with nursery() as hands:
+                with bursar.portal(hands) as p:
+                    hammers = [hands.spawn(hammer, p, what) for what in (task.pause, task.resume, task.pause)]
+                    for one in hammers:
+                        await one
+            task.cancel()
+        return task.outcome.kind
+
+    assert pool(main) is OutcomeKind.CANCELLED
+    assert counter.told is not None
+
+
 def test_cancelling_it_ends_it_where_it_stands(go):
     counter = Counter()
 

@@ -72,7 +72,7 @@ def conserved(kernel):
         assert held == original + minted, f"component {component}: {held} left and spent of {original} + {minted}"
 
 
-def over(runtime: Runtime) -> None:
+def over(runtime: Runtime, dropped: int = 0) -> None:
     """What holds when a run has ended: nobody lives, nothing is lent, queued, armed or draining."""
     kernel = runtime.kernel
     check(kernel)
@@ -87,7 +87,7 @@ def over(runtime: Runtime) -> None:
         assert pool.lent == 0
     assert kernel.root.state.terminal
     assert kernel.spawned == sum(kernel.done.values())
-    assert kernel.done[OutcomeKind.DROPPED] == 0
+    assert kernel.done[OutcomeKind.DROPPED] == dropped
 
 
 class Watch:

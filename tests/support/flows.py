@@ -6,16 +6,14 @@ checked after every poll: the law, the gates, and by an observer each decision a
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from random import Random
 
 import bursar
 from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, Strict
-from bursar.admission import invariants
-from bursar.admission.permit import PermitState
 from bursar.law.state import State
 from support.drive import checked
+from support.judge import Judge
 
 FIRST_MAX = 12
 SIZE_MAX = 20
@@ -225,62 +223,6 @@ class Flow:
             await self.body(body, n)
 
 
-class Judge:
-    """Hears every decision of the gates, and checks each against a look at everybody."""
-
-    def __init__(self, runtime: Runtime, flow: Flow | None = None) -> None:
-        self.kernel = runtime.kernel
-        self.flow = flow
-        self.kinds: Counter[str] = Counter()
-        self.asked = 0
-        self.live: set[int] = set()  # of those who asked
-        self.over: Counter[str] = Counter()
-        self.doomed: set[int] = set()  # were asked to stop before they began
-        self.log: list[tuple] = []
-        self.kernel.observe(self)
-
-    def __call__(self, kind, task, detail) -> None:
-        self.kinds[kind] += 1
-        match kind:
-            case "task_submitted":
-                self.asked += 1
-                self.live.add(task.id)
-            case "task_admitted":
-                self.admitted(task)
-            case "task_dropped":
-                self.log.append(("dropped", task.id))
-            case "cancel_requested":
-                if task.permit is not None and task.permit.state in (PermitState.WAITS, PermitState.QUEUED):
-                    self.doomed.add(task.id)
-            case "scheduler_step_decision":
-                assert task.state is State.RUNNING
-            case "task_done":
-                if task.id in self.live:
-                    self.live.remove(task.id)
-                    self.over[detail.kind.name] += 1
-
-    def admitted(self, task) -> None:
-        permit = task.permit
-        gate = permit.gate
-        self.log.append(("admitted", task.id))
-        assert not permit.unmet
-        assert task.id not in self.doomed
-        held = [other for other in gate.held if other is not permit]
-        best = invariants.choose(gate, list(gate.returning), [permit, *gate.queues], held, self.kernel.now_ns)
-        assert best is permit, f"{permit} was let in, and it was the turn of {best}"
-
-    def check(self) -> None:
-        invariants.check(self.kernel)
-        if self.flow is not None:
-            begun = self.doomed & self.flow.begun
-            assert not begun, f"{begun} were asked to stop, and began"
-        assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "A3: entered"
-        gates = invariants.gates_of(self.kernel)
-        known = sum(gate.waiting + len(gate.queues) for gate in gates)
-        known += sum(permit.task.id in self.live for gate in gates for permit in gate.held)
-        assert known == len(self.live), "A3: somebody who asked stands nowhere"
-
-
 def runtime_for(number: int, **keywords) -> Runtime:
     random = Random(number)
     everywhere = authority(random) if number % 3 == 0 else None
@@ -318,14 +260,8 @@ def _unless_broken(error) -> None:
 def run_checked(number: int, **keywords) -> tuple[str, Runtime, Judge]:
     runtime = checked(runtime_for(number, **keywords))
     judge = Judge(runtime)
-    poll = runtime.driver.poll
-
-    def watched(task):
-        poll(task)
-        judge.check()
-
-    runtime.driver.poll = watched
+    judge.look_after_every_poll(runtime)
     ending, flow = run(runtime, number)
-    judge.flow = flow
+    judge.begun = flow.begun
     judge.check()
     return ending, runtime, judge

@@ -12,6 +12,7 @@ from support.journals import rows
 import bursar
 from bursar import Checkpoint, Retry
 from bursar.errors import JournalError, WorkflowError
+from bursar.evidence.trace import Trace
 from bursar.workflow import Workflow
 from bursar.workflow.execute import Execution
 from bursar.workflow.journal import Journal
@@ -431,6 +432,35 @@ def test_a_refused_workflow_leaves_no_journal(w, path):
     with pytest.raises(WorkflowError):
         w.run(journal=path)
     assert not path.exists()
+
+
+def test_if_a_step_cannot_be_spawned_none_is_run(w, heard):
+    """Those before it were spawned already: they are cancelled."""
+    ran = []
+    for name in "abcd":
+        w.task(name, ran.append, args=[name])
+    run = Execution(w, listener=heard, budget=bursar.Budget(spawns=5))
+    with pytest.raises(WorkflowError, match=r"task '[bcd]' of workflow 'w' was refused, .*spawn"):
+        run.run()
+    assert ran == []
+    assert heard.kinds("a") == ["cancelled"]
+    assert run.runtime.live == 0
+
+
+@pytest.mark.parametrize("scenes", [0, 1, 5])
+def test_a_film_is_a_script_some_scenes_and_a_cut(tmp_path, heard, scenes):
+    """Each is submitted once, and the run can be found again: by its journal, and by its trace."""
+    w = Workflow("film", resources={"cpu": 4})
+    script = w.task("script", list, args=["abc"])
+    images = [w.task(f"image-{n}", len, args=[script]) for n in range(scenes)]
+    w.task("cut", max, args=[3, *images, 0])
+    report = w.run(journal=tmp_path / "film.db", listener=heard, record=tmp_path / "film.trace")
+    assert report.ok
+    assert report.results["cut"] == 3
+    assert report.journal == tmp_path / "film.db"
+    assert len([event for event in heard.events if event.kind == "started"]) == 1 + scenes + 1
+    submitted = [record for record in Trace(tmp_path / "film.trace").records() if record.name == "task_submitted"]
+    assert len(submitted) == 1 + scenes + 1
 
 
 def test_arguments_that_no_journal_can_hold(w, path):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bursar.law.task import Task
 
 NAMED_MAX: Final = 8
+LOOKED_AT_MAX: Final = 1000  # of those whom one task waits for: a report is read by people
 
 What = Literal["task", "slot", "resource", "reservation", "order", "pause", "time"]
 
@@ -126,6 +127,53 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
     reserved = gate.reserved
     if not short and reserved is not None and reserved is not permit:
         yield Blocker("reservation", "must leave what it needs to", (reserved.task.name,))
+
+
+def remedies(tasks: Iterable[Task]) -> Iterator[str]:
+    """When nobody can go on: who keeps what those need that it waits for, and what can be done about it."""
+    for task in tasks:
+        permit = task.permit
+        if isinstance(permit, Permit) and permit.state in (PermitState.QUEUED, PermitState.RETURNS):
+            for blocker in _short(permit.gate, permit):
+                yield from _kept_from(permit, blocker)
+
+
+def _kept_from(permit: Permit, short: Blocker) -> Iterator[str]:
+    resources, task = permit.gate.resources, permit.task
+    number = resources.numbers.get(short.resource)
+    if number is None:
+        return  # it is kept from what is reserved, not from what is taken
+    above = set(_outward(task))
+    for holder in permit.gate.held:
+        keeps = dict(holder.kept()).get(number)
+        if not keeps or (holder.task not in above and above.isdisjoint(_awaited(holder.task))):
+            continue
+        yield _advice(holder.task.name, keeps, task.name, short, resources.taken[number] + short.needed)
+
+
+def _advice(holder: str, keeps: int, task: str, short: Blocker, enough: int) -> str:
+    if short.what == "slot":
+        return (
+            f"task {holder!r} has one of the slots while it waits for task {task!r}, which needs one: wait for it at "
+            f"the end of a nursery's block, where a place is lent, or state Authority(max_concurrent={enough})"
+        )
+    return (
+        f"task {holder!r} keeps {keeps:,} of {short.resource} while it waits for task {task!r}, which needs "
+        f"{short.needed:,}: let {holder!r} need less and a child of its own the rest, give its children a gate of "
+        f"their own, or state more, Authority(resources={{{short.resource!r}: {enough}}})"
+    )
+
+
+def _outward(task: Task) -> Iterator[Task]:
+    """It, and whoever waits for it by the nurseries that it is in."""
+    owner: Task | None = task
+    while owner is not None:
+        yield owner
+        owner = owner.nursery.owner
+
+
+def _awaited(task: Task) -> Iterable[Task]:
+    return itertools.islice(task.wait.blockers(), LOOKED_AT_MAX) if task.wait is not None else ()
 
 
 def _precedes(task: Task, permit: Permit) -> bool:

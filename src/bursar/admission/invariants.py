@@ -127,7 +127,7 @@ def choose(
     gate: Gate, returning: list[Permit], queued: list[Permit], held: Iterable[Permit], now_ns: int
 ) -> Permit | None:
     """The rules of `admission.gate` and `admission.queues`, with a score for every task that waits."""
-    authority, resources = gate.authority, gate.resources
+    resources = gate.resources
     taken = _sums(permit.kept() for permit in held)
     kept = _sums(permit.kept() for permit in held if permit.state is PermitState.ASIDE)
     reserved: Demand | None = None
@@ -136,18 +136,32 @@ def choose(
         if _fits(resources, lent, taken):
             return permit
         reserved = lent
-
-    def score(permit: Permit) -> tuple[int, int]:
-        intervals = (now_ns - permit.ready_ns) // authority.interval_ns
-        return -(permit.priority + intervals * authority.boost), permit.place
-
-    for permit in sorted(queued, key=score):
+    for permit in sorted(queued, key=lambda permit: score(gate, permit, now_ns)):
         if _fits(resources, permit.demand, taken):
             if reserved is None or not _spoils(resources, permit.demand, dict(reserved), taken):
                 return permit
-        elif reserved is None and now_ns - permit.ready_ns >= authority.reserve_after_ns:
+        elif reserved is None and now_ns - permit.ready_ns >= gate.authority.reserve_after_ns:
             reserved = permit.demand if _fits(resources, permit.demand, kept) else None
     return None
+
+
+def first(gate: Gate, now_ns: int) -> Permit | None:
+    """Who comes first of all that wait; None: nobody waits, or somebody who was admitted before asks again."""
+    if gate.returning or not gate.queues:
+        return None
+    return min(gate.queues, key=lambda permit: score(gate, permit, now_ns))
+
+
+def may_reserve(gate: Gate, permit: Permit, now_ns: int) -> bool:
+    """Whether it has waited so long that nobody may make it wait longer."""
+    kept = _sums(other.kept() for other in gate.held if other.state is PermitState.ASIDE)
+    return now_ns - permit.ready_ns >= gate.authority.reserve_after_ns and _fits(gate.resources, permit.demand, kept)
+
+
+def score(gate: Gate, permit: Permit, now_ns: int) -> tuple[int, int]:
+    """Smaller goes first."""
+    intervals = (now_ns - permit.ready_ns) // gate.authority.interval_ns
+    return -(permit.priority + intervals * gate.authority.boost), permit.place
 
 
 def _sums(demands: Iterable[Demand]) -> Counter[int]:

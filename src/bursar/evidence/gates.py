@@ -48,6 +48,7 @@ class Gates(Acts):
     def __init__(self, header: dict[str, Any], records: Records) -> None:
         super().__init__(header, records)
         self.gate = Gate(0, Authority.read(header["admission"]))
+        self._lent_to: dict[int, Nursery] = {}  # task -> whose children have its place
         if header["admits_all"]:
             self.root.gate = self.gate
 
@@ -153,12 +154,17 @@ class Gates(Acts):
         nursery = next((n for n in (task.owned or {}).values() if (n.gate or self.gate) is gate and n.children), None)
         if nursery is None or pause.give_way(self, task, nursery) is None:
             raise self.records.wrong(f"task {id} has no place that its children could use")
+        self._lent_to[id] = nursery
 
     def on_permit_asked(self, id: int) -> None:
         task = self._acting(id)
         permit = self._permit(task)
         if not permit.joins:
             raise self.records.wrong(f"task {id} has lent nothing")
+        nursery = self._lent_to.pop(id)
+        in_order = task.inner is nursery.scope and not task.cut  # else the block cannot end, and says so
+        if in_order and not nursery.state.terminal:
+            raise self.records.wrong(f"task {id} asks for its place before {nursery.name} is closed")
         pause.ask(self, permit)
         if permit.state is PermitState.RETURNS:
             permit.regain = _Wakes(self, task)

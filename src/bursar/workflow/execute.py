@@ -11,7 +11,8 @@ So the journal is written by whoever knows, in the one thread of the run, before
     command             in a process group; SIGTERM, then SIGKILL after its grace
 
 W1  a step is told to the journal before the listener, and before anything that depends on it may start
-W2  when the nursery is over, every step is `ok`, `failed`, `cancelled` or `dropped`
+W2  when the nursery is over, every step is `ok`, `failed`, `cancelled` or `dropped`; unless one could not be spawned:
+    then none is run, and that is raised
 W3  a journal that cannot be written stops the run: nothing runs that is not on record
 
 Rejected: retries and dependencies of our own on top of the gate's. There would be two accounts of why a task waits.
@@ -31,7 +32,7 @@ from typing import Any, Final
 
 from bursar.clock import now as clock
 from bursar.clock import sleep
-from bursar.errors import Cancelled, JournalError, WorkflowError, brief
+from bursar.errors import BursarError, Cancelled, JournalError, WorkflowError, brief
 from bursar.execution.thread import on_thread
 from bursar.law.state import OutcomeKind
 from bursar.nursery import Nursery, nursery
@@ -77,6 +78,7 @@ class Execution:
         self._calls = workflow.load()
         self._listener = listener
         self._broken: JournalError | None = None
+        self._refused: WorkflowError | None = None  # why not even the first step was run
         self.steps = {name: StepRun(step) for name, step in workflow.steps.items()}
         self.results: dict[str, Any] = {}
         self._key = ""
@@ -107,6 +109,8 @@ class Execution:
             self._end()
         if self._broken is not None:
             raise self._broken
+        if self._refused is not None:
+            raise self._refused
         return self.report()
 
     def _take_up(self, plan: Plan) -> None:
@@ -147,15 +151,22 @@ class Execution:
                 continue
             step = run.step
             after = [task for other in step.after if (task := self.steps[other].task) is not None]
-            run.task = into.spawn(
-                self._perform,
-                run,
-                name=name,
-                priority=step.priority,
-                after=after,
-                needs=self.workflow.needs(step, self._calls.get(name)),
-                retry=step.retry,
-            )
+            try:
+                run.task = into.spawn(
+                    self._perform,
+                    run,
+                    name=name,
+                    priority=step.priority,
+                    after=after,
+                    needs=self.workflow.needs(step, self._calls.get(name)),
+                    retry=step.retry,
+                )
+            except BursarError as error:  # none of them has begun
+                told = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run"
+                self._refused = WorkflowError(f"{told}: {error}")
+                self._refused.__cause__ = error
+                into.cancel("the workflow was refused")
+                return
 
     async def _drain_on(self, number: signal.Signals, steps: Nursery) -> None:
         await wait_signal(number)

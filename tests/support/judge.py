@@ -1,0 +1,130 @@
+"""Hears every decision of the gates, and checks each against a look at everybody.
+
+    order        whoever is let in is whom a score for every task that waits names (`admission.invariants.choose`)
+    starvation   a task that comes first waits for three intervals and for the longest of what runs then, at most
+    conservation who asked waits, is queued, holds, or is over
+    cancelled    who was asked to stop before it began does not begin
+
+The bound is checked without a clock as well, and so for every task, however long the others take: from the moment when
+a task comes first and has waited for three intervals, it is let in at the latest when those that ran at that moment
+have left. What stands still, or asks to go on, has its own rights; then the look begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bursar import Runtime
+from bursar.admission import invariants
+from bursar.admission.gate import Gate
+from bursar.admission.permit import Permit, PermitState
+from bursar.law.state import State
+
+
+class First:
+    """A task that comes first and does not fit, since when; and once it has waited for long enough: who ran then."""
+
+    def __init__(self, permit: Permit, since_ns: int, standing: frozenset[tuple[Permit, PermitState]]) -> None:
+        self.permit = permit
+        self.since_ns = since_ns
+        self.standing = standing
+        self.before: set[Permit] | None = None
+
+
+class Judge:
+    """An observer of one run. `begun`: the ids of tasks whose code has been called."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.kernel = runtime.kernel
+        self.begun: set[int] = set()
+        self.kinds: Counter[str] = Counter()
+        self.asked = 0
+        self.live: set[int] = set()  # of those who asked
+        self.over: Counter[str] = Counter()
+        self.doomed: set[int] = set()  # were asked to stop before they began
+        self.log: list[tuple] = []
+        self.firsts: dict[Gate, First] = {}
+        self.waited_first_ns: list[int] = []  # of each that came first and stayed so until it was let in
+        self._other = self.kernel.observer  # who else listens
+        self.kernel.observe(self)
+
+    def __call__(self, kind, task, detail) -> None:
+        if self._other is not None:
+            self._other(kind, task, detail)
+        self.kinds[kind] += 1
+        match kind:
+            case "task_submitted":
+                self.asked += 1
+                self.log.append(("submitted", task.id))
+                self.live.add(task.id)
+            case "task_admitted":
+                self.admitted(task)
+            case "task_dropped":
+                self.log.append(("dropped", task.id))
+            case "cancel_requested":
+                if task.permit is not None and task.permit.state in (PermitState.WAITS, PermitState.QUEUED):
+                    self.doomed.add(task.id)
+            case "scheduler_step_decision":
+                assert task.state is State.RUNNING
+            case "task_done":
+                if task.id in self.live:
+                    self.live.remove(task.id)
+                    self.log.append(("over", task.id))
+                    self.over[detail.kind.name] += 1
+
+    @property
+    def let_in(self) -> set[int]:
+        return {id for what, id in self.log if what == "admitted"}
+
+    def look_after_every_poll(self, runtime: Runtime) -> None:
+        poll = runtime.driver.poll
+
+        def and_look(task) -> None:
+            poll(task)
+            self.check()
+
+        runtime.driver.poll = and_look
+
+    def admitted(self, task) -> None:
+        permit = task.permit
+        gate = permit.gate
+        self.log.append(("admitted", task.id))
+        assert not permit.unmet
+        assert task.id not in self.doomed
+        held = [other for other in gate.held if other is not permit]
+        best = invariants.choose(gate, list(gate.returning), [permit, *gate.queues], held, self.kernel.now_ns)
+        assert best is permit, f"{permit} was let in, and it was the turn of {best}"
+        first, now_ns = self.firsts.get(gate), self.kernel.now_ns
+        if first is not None and first.permit is permit:
+            self.waited_first_ns.append(now_ns - first.since_ns)
+        if first is not None and invariants.score(gate, permit, now_ns) <= invariants.score(gate, first.permit, now_ns):
+            del self.firsts[gate]  # it was let in, or another one came before it
+
+    def check(self) -> None:
+        invariants.check(self.kernel)
+        begun = self.doomed & self.begun
+        assert not begun, f"{begun} were asked to stop, and began"
+        assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "A3: entered"
+        gates = invariants.gates_of(self.kernel)
+        known = sum(gate.waiting + len(gate.queues) for gate in gates)
+        known += sum(permit.task.id in self.live for gate in gates for permit in gate.held)
+        assert known == len(self.live), "A3: somebody who asked stands nowhere"
+        for gate in gates:
+            self._starves(gate)
+
+    def _starves(self, gate: Gate) -> None:
+        permit, now_ns = invariants.first(gate, gate.settled_ns), gate.settled_ns
+        standing = frozenset((other, other.state) for other in gate.held if other.state is not PermitState.HELD)
+        first = self.firsts.get(gate)
+        if permit is None:
+            self.firsts.pop(gate, None)
+            return
+        if first is None or first.permit is not permit or first.standing != standing:
+            first = self.firsts[gate] = First(permit, self.kernel.now_ns, standing)
+        if not invariants.may_reserve(gate, permit, now_ns):
+            first.before = None
+        elif first.before is None:
+            first.before = {other for other in gate.held if other.state is PermitState.HELD}
+        else:
+            left = first.before & gate.held.keys()
+            assert left, f"{permit} starves: all that ran when it had waited long enough have left"
