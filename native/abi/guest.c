@@ -7,6 +7,7 @@
 
 #include "abi/abi.h"
 #include "engine/lender.h"
+#include "engine/pause.h"
 
 struct Mailbox {
     Lock lock;      /* the last one to be taken: nothing else is, under it */
@@ -25,7 +26,12 @@ struct Guest {
     /* under the mailbox's lock */
     LawLink link; /* in `news` */
     bool ended;
+    bool lacking; /* there is a letter to write about `lacks`, */
+    bool stands;  /* and one about this */
+    bool holds;   /* it is the guest itself that lacks something */
     int32_t panic;
+    int64_t pause; /* the number of the last one, */
+    int64_t stood; /* and of the one of which it said that it stands */
     Ending ending;
     int64_t lacks[LAW_COMPONENTS];
     char name[];
@@ -58,16 +64,33 @@ post(Mailbox *mailbox, Guest *guest)
     }
 }
 
+/* One letter about a guest that lives; if there is more to say, it stays in the list. Under the lock. */
+static void
+tell_news(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
+{
+    if (guest->stands) {
+        guest->stands = false;
+        *letter = (BursarLetter){.key = guest->key, .kind = GUEST_STANDS, .code = guest->stood};
+        if (guest->lacking) {
+            law_queue_append(&mailbox->news, &guest->link);
+        }
+        return;
+    }
+    *letter = (BursarLetter){.key = guest->key, .kind = GUEST_SHORT, .code = guest->holds};
+    memcpy(letter->amounts, guest->lacks, sizeof letter->amounts);
+    memset(guest->lacks, 0, sizeof guest->lacks);
+    guest->lacking = guest->holds = false;
+}
+
 /* One letter about a guest, who is freed if it is the last one (O1). Under the lock. */
 static void
 tell(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
 {
-    *letter = (BursarLetter){.key = guest->key, .kind = GUEST_SHORT};
     if (!guest->ended) {
-        memcpy(letter->amounts, guest->lacks, sizeof letter->amounts);
-        memset(guest->lacks, 0, sizeof guest->lacks);
+        tell_news(mailbox, guest, letter);
         return;
     }
+    *letter = (BursarLetter){.key = guest->key};
     letter->kind = (int32_t)guest->ending.kind;
     letter->panic = guest->panic;
     letter->code = guest->ending.code;
@@ -105,12 +128,27 @@ bursar_mailbox_close(Mailbox *mailbox)
 /* ---- on workers */
 
 static void
-guest_asks(Lender *lender, unsigned component, int64_t amount)
+guest_asks(Lender *lender, const Task *holder, unsigned component, int64_t amount)
 {
     Guest *guest = LAW_RECORD(lender, Guest, lender);
     lock_take(&guest->mailbox->lock);
     guest->lacks[component] = amount;
+    guest->lacking = true;
+    guest->holds |= holder->head.index == (uint32_t)guest->child;
     post(guest->mailbox, guest);
+    lock_give(&guest->mailbox->lock);
+}
+
+static void
+guest_stands(Lender *lender, const Task *task)
+{
+    Guest *guest = LAW_RECORD(lender, Guest, lender);
+    lock_take(&guest->mailbox->lock);
+    if (task_paused(task) && guest->stood != guest->pause) { /* O4; once for each */
+        guest->stands = true;
+        guest->stood = guest->pause;
+        post(guest->mailbox, guest);
+    }
     lock_give(&guest->mailbox->lock);
 }
 
@@ -176,7 +214,7 @@ bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, 
     }
     *guest = (Guest){.mailbox = mailbox, .key = key};
     memcpy(guest->name, name, name_bytes);
-    lender_init(&guest->lender, guest_asks);
+    lender_init(&guest->lender, guest_asks, guest_stands);
     TaskOptions options = {
         .entry = fn,
         .arg = arg,
@@ -203,6 +241,12 @@ bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task_fn fn, void *arg, 
     return error;
 }
 
+static uint32_t
+generation_of(const Guest *guest)
+{
+    return (uint32_t)(guest->child >> 32);
+}
+
 /* Whether the guest's task may live: then the runtime that is up is its own, and stays up while it is visited. */
 static bool
 may_live(const Visit *visit, Guest *guest)
@@ -213,16 +257,50 @@ may_live(const Visit *visit, Guest *guest)
     return lives && visit->runtime != NULL;
 }
 
+/* The guest's task, or NULL if that has ended. */
+static Task *
+task_of(const Visit *visit, Guest *guest)
+{
+    uint32_t now;
+    Task *task = may_live(visit, guest) ? slab_peek(guest->tasks, (uint32_t)guest->child, &now) : NULL;
+    return task != NULL && now == generation_of(guest) ? task : NULL;
+}
+
 void
 bursar_guest_cancel(Guest *guest)
 {
     Visit visit = visit_begin();
-    if (may_live(&visit, guest)) {
-        uint32_t now, generation = (uint32_t)(guest->child >> 32);
-        Task *task = slab_peek(guest->tasks, (uint32_t)guest->child, &now);
-        if (now == generation) { /* else it has just ended */
-            task_ask(&visit.runtime->scheduler, NULL, task, generation);
+    Task *task = task_of(&visit, guest);
+    if (task != NULL) {
+        task_ask(&visit.runtime->scheduler, NULL, task, generation_of(guest));
+    }
+    visit_end(&visit);
+}
+
+void
+bursar_guest_pause(Guest *guest, int64_t number)
+{
+    Visit visit = visit_begin();
+    Task *task = task_of(&visit, guest);
+    if (task != NULL) {
+        lock_take(&guest->mailbox->lock); /* O4 */
+        guest->pause = number;
+        bool noted = task_note_request(task, generation_of(guest), generation_of(guest) + 1);
+        lock_give(&guest->mailbox->lock);
+        if (noted) {
+            (void)task_pause(&visit.runtime->scheduler, NULL, task, generation_of(guest)); /* and wakes it */
         }
+    }
+    visit_end(&visit);
+}
+
+void
+bursar_guest_resume(Guest *guest)
+{
+    Visit visit = visit_begin();
+    Task *task = task_of(&visit, guest);
+    if (task != NULL) {
+        (void)task_resume(&visit.runtime->scheduler, NULL, task, generation_of(guest));
     }
     visit_end(&visit);
 }

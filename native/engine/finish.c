@@ -74,6 +74,7 @@ detach(Scheduler *scheduler, Task *task)
 {
     Nursery *nursery = task->nursery;
     bool own_purse = task->marks.own_purse;
+    Lender *lender = lender_of(task);
     lock_take(&nursery->lock);
     if (task->marks.linked) {
         law_queue_remove(&nursery->waiting, &task->family);
@@ -81,9 +82,8 @@ detach(Scheduler *scheduler, Task *task)
     task->marks.linked = task->marks.own_purse = false; /* nobody recharges it any more */
     lock_give(&nursery->lock);
     if (own_purse) {
-        Pool *ops = &task->purse->own[LAW_OPS];
-        if (task->purse->of[LAW_OPS] == ops && ops->lender != NULL) {
-            lender_close(ops->lender); /* U3 */
+        if (lender != NULL) {
+            lender_close(lender); /* U3 */
         }
         purse_close(&scheduler->books, task->purse);
     }

@@ -23,6 +23,7 @@
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
 static bool
@@ -51,6 +52,9 @@ run_above(Nursery *nursery, Task *self, Task *child)
     nursery->ended += task_end_above(worker, child, state);
     if (__builtin_expect(load_u32(&self->covered, RELAXED) != 0, 0)) {
         task_uncover(self);
+        worker = task_worker(self);
+        worker->current = self;
+        task_stand_still(self); /* it may have said so while it was covered */
         worker = task_worker(self);
     }
     worker->current = self;

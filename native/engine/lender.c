@@ -9,9 +9,10 @@ typedef struct {
 } Holder;
 
 void
-lender_init(Lender *lender, void (*ask)(Lender *lender, unsigned component, int64_t amount))
+lender_init(Lender *lender, void (*ask)(Lender *lender, const Task *holder, unsigned component, int64_t amount),
+            void (*stands)(Lender *lender, const Task *task))
 {
-    *lender = (Lender){.ask = ask};
+    *lender = (Lender){.ask = ask, .stands = stands};
     lock_init(&lender->lock);
     law_queue_init(&lender->holders);
 }
@@ -55,7 +56,7 @@ lender_hold(Lender *lender, Task *self, unsigned component, int64_t amount)
         return !refused;
     }
     if (first) {
-        lender->ask(lender, component, amount);
+        lender->ask(lender, self, component, amount);
     }
     task_rest(self, REST_HELD);
     lock_take(&lender->lock);

@@ -3,7 +3,7 @@
  * A task of another scheduler has a budget in books of its own, on its own thread. When it has a function run here, the task
  * here pays from a purse that is filled from there: its lender. Whoever pays from such a pool and finds it short, the task
  * itself or one far below it, asks the lender and holds until he has given more or said no. What was spent he is told at
- * the end, exactly.
+ * the end, exactly. He may also ask the task to stand still (pause.h), and is told when it does.
  *
  * U1  of all who find a component short one asks, and nobody asks again before he has answered
  * U2  whoever holds is in the lender's list, and is woken by every answer; a wake is a hint (E3)
@@ -26,10 +26,21 @@ typedef struct Lender {
     uint32_t asked;       /* components, as bits, that he was asked for and has not answered */
     uint32_t refused;     /* and those that he will not give more of */
     int64_t spent[LAW_COMPONENTS]; /* U3 */
-    void (*ask)(struct Lender *lender, unsigned component, int64_t amount); /* on a worker; must be short, must not wait */
+    /* Called on a worker, by the task; both must be short, and must not wait. */
+    void (*ask)(struct Lender *lender, const Task *holder, unsigned component, int64_t amount);
+    void (*stands)(struct Lender *lender, const Task *task);
 } Lender;
 
-void lender_init(Lender *lender, void (*ask)(Lender *lender, unsigned component, int64_t amount));
+/* The lender of this very task's own purse, or NULL. */
+static inline Lender *
+lender_of(const Task *task)
+{
+    return task->marks.own_purse && task->purse->of[LAW_OPS] == &task->purse->own[LAW_OPS] ? task->purse->own[LAW_OPS].lender
+                                                                                             : NULL;
+}
+
+void lender_init(Lender *lender, void (*ask)(Lender *lender, const Task *holder, unsigned component, int64_t amount),
+                 void (*stands)(Lender *lender, const Task *task));
 
 /* The purse, all of whose pools are its own, is filled by this lender from here on. */
 void lender_open(Lender *lender, Purse *purse);

@@ -4,6 +4,7 @@
  * that it has called on this very stack (R2 of native/fiber). A task that gives way takes the next one itself and
  * switches to it; only if that one has not run yet, or there is none, does the loop begin anew.
  */
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
 #define SEARCH_EAGER 32u       /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
@@ -106,6 +107,7 @@ serve_covered(Worker *worker, Task *task)
     if (told) {
         task_tell(task);
     }
+    (void)task_stands_waiting(task); /* if it is to stand still it will, before it goes on: see help.c */
     rest_on(worker, task, LAW_STATE_BLOCKED, told);
 }
 

@@ -1,6 +1,7 @@
 /* Nurseries: opening, cancelling, awaiting. Spawning is in spawn.c; what they promise is in nursery.h. */
 #include "engine/nursery.h"
 
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
 void
@@ -361,14 +362,18 @@ task_tell(Task *task)
 static void
 wait_inside(Nursery *nursery, Task *caller, Task *next)
 {
-    bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL);
-    while (!alone && load_u32(&nursery->drained, ACQUIRE) == 0) {
+    bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL), stands = false;
+    for (bool again = false; !alone && load_u32(&nursery->drained, ACQUIRE) == 0; again = true) {
         bool told = task_must_stop(caller);
         if (told) {
             task_tell(caller);
         }
+        stands |= again && task_stands_waiting(caller);
         task_rest_for(caller, told ? REST_DEAF : REST_BLOCKED, next);
         next = NULL;
+    }
+    if (__builtin_expect(stands, 0)) {
+        task_stand_still(caller);
     }
     if (next != NULL) {
         task_yield_to(caller, next);

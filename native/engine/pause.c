@@ -1,6 +1,7 @@
 /* Requests to one task: see pause.h. */
 #include "engine/pause.h"
 
+#include "engine/lender.h"
 #include "engine/scheduler.h"
 
 bool
@@ -22,9 +23,10 @@ task_note_request(Task *task, uint32_t generation, uint32_t request)
 }
 
 int
-task_pause(Task *task, uint32_t generation)
+task_pause(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
 {
     if (task_note_request(task, generation, generation + 1)) {
+        worker_wake(scheduler, worker, task, TO_READY, false);
         return ENGINE_OK;
     }
     return load_u32(&task->cancel, RELAXED) == generation ? ENGINE_CANCELLED : ENGINE_INVALID;
@@ -41,11 +43,32 @@ task_resume(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generatio
     return ENGINE_OK;
 }
 
+/* Say so each time: between two rests it may have been resumed and paused again. */
+static void
+say_that_it_stands(Task *self)
+{
+    Lender *lender = lender_of(self);
+    if (lender != NULL) {
+        lender->stands(lender, self);
+    }
+}
+
 void
 task_stand_still(Task *self)
 {
     task_need_stack(self);
     while (task_paused(self) && !task_must_stop(self)) {
+        say_that_it_stands(self);
         task_rest(self, REST_PAUSED);
     }
+}
+
+bool
+task_stands_waiting(Task *self)
+{
+    bool stands = task_paused(self);
+    if (stands) {
+        say_that_it_stands(self);
+    }
+    return stands;
 }

@@ -1,6 +1,7 @@
 /* Waiting: see wait.h. */
 #include "engine/wait.h"
 
+#include "engine/pause.h"
 #include "engine/scheduler.h"
 
 void
@@ -84,14 +85,19 @@ waiter_wait(Waiter *waiter, int64_t deadline_ns)
         return wait_outside(waiter, deadline_ns);
     }
     Rest rest = REST_BLOCKED;
-    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
+    bool stands = false;
+    for (bool again = false; load_u32(&waiter->state, ACQUIRE) != WAIT_DONE; again = true) {
         if (rest == REST_BLOCKED && task_must_stop(task)) {
             if (withdraw(waiter)) {
                 return ENGINE_CANCELLED;
             }
             rest = REST_DEAF; /* V2 */
         }
+        stands |= again && task_stands_waiting(task);
         task_rest(task, rest);
+    }
+    if (__builtin_expect(stands, 0)) {
+        task_stand_still(task);
     }
     return ENGINE_OK;
 }

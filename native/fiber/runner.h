@@ -179,6 +179,9 @@ runner_call(struct runner **at, struct fiber *fiber)
     void *panicked = context_call(&stack->recover, runner_body, fiber);
     if (__builtin_expect(panicked != NULL, 0)) {
         SANITIZE(sanitize_dropped(&stack->here, stack->limit, stack->recover);)
+        if (fiber->panic == FIBER_PANIC_OVERFLOW) {
+            stack_shed(stack);
+        }
     } else {
         fiber->state = FIBER_DONE;
     }
@@ -210,6 +213,9 @@ runner_call_above(struct fiber *self, struct fiber *fiber)
     void *panicked = context_call(&stack->recover, runner_body, fiber);
     if (__builtin_expect(panicked != NULL, 0)) {
         SANITIZE(sanitize_dropped(&stack->here, stack->limit, stack->recover);)
+        if (fiber->panic == FIBER_PANIC_OVERFLOW) {
+            stack_shed(stack);
+        }
     } else {
         fiber->state = FIBER_DONE;
     }

@@ -15,12 +15,13 @@
  * A *cache* belongs to one thread at a time. It holds at most two *magazines* per class, lists of free stacks,
  * newest first; full and empty magazines are exchanged with the pool's depot under the pool's lock, so most
  * operations touch nothing shared. Free stacks keep their memory and their guard: the first touch of a page
- * costs a thousand times what a switch does. `stack_pool_trim` gives memory back when somebody asks.
+ * costs a thousand times what a switch does. `stack_pool_trim` gives memory back when somebody asks; and a stack that was
+ * used to its very end, by a fiber that overflowed, sheds what others rarely need (`stack_shed`).
  *
  * Rejected: mapping per stack (8.6 µs each time); a lock-free shared list (every take would write a shared
  * line); one list per cache (giving half of it back means walking it).
  *
- * The contracts are S1–S9 in INVARIANTS.md. */
+ * The contracts are S1–S10 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_STACK_H
 #define BURSAR_FIBER_STACK_H
@@ -76,6 +77,9 @@ struct stack_pool;
 #else
 #  define STACK_SWITCH_BYTES ((size_t)512)
 #endif
+
+/* What is kept under the frame of whoever sheds: the calls that do it stand there. */
+#define STACK_SHED_KEEPS_BYTES (4 * STACK_SWITCH_BYTES)
 
 /* How an overflow is noticed; the ladder goes down in this order. */
 enum stack_guard {
@@ -235,6 +239,10 @@ stack_cache_put(struct stack_cache *cache, struct stack *stack)
 
 /* Takes a stack that is not to be used again: its canary was hit. The same rule as for put. */
 void stack_cache_retire(struct stack_cache *cache, struct stack *stack);
+
+/* The caller stands on this stack, and all under its frame is over: a fiber has overflowed. Gives the memory down there back.
+ * A refusal is counted, and costs memory only. */
+void stack_shed(struct stack *stack);
 
 /* Whether the canary of a stack without a guard is whole; true for all others. */
 bool stack_canary_whole(const struct stack *stack);

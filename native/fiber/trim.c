@@ -1,4 +1,4 @@
-/* Giving memory back: trimming a pool, and closing it. See stack.h.
+/* Giving memory back: trimming a pool, and closing it; and what one stack sheds. See stack.h.
  *
  * Trimming is a rare event (the load has gone, or memory is short), so it takes the pool's lock for as long as it
  * lasts and walks every pooled stack. Two things can be given back: the memory of a free stack, whose addresses
@@ -12,6 +12,8 @@
 #endif
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "arena.h"
 #include "guard.h"
@@ -164,6 +166,19 @@ stack_pool_trim(struct stack_pool *pool)
     }
     pthread_mutex_unlock(&pool->lock);
     return first_error;
+}
+
+__attribute__((noinline)) void
+stack_shed(struct stack *stack)
+{
+    struct stack_pool *pool = stack->arena->pool;
+    const struct stack_system *system = pool->options.system;
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t kept = ((uintptr_t)__builtin_frame_address(0) - STACK_SHED_KEEPS_BYTES) / page_bytes * page_bytes;
+    uintptr_t limit = (uintptr_t)stack->limit;
+    if (kept > limit && system->advise(system->context, stack->limit, kept - limit, MADV_DONTNEED) != 0) {
+        atomic_fetch_add(&pool->failures, 1);
+    }
 }
 
 /* With nothing in use every arena is idle: closing is trimming and a look at what is left. */

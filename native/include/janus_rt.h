@@ -246,8 +246,8 @@ JANUS_API int janus_nursery_state(void *nursery);
 
 /* Asks one task to stop. JANUS_INVALID if it has ended. */
 JANUS_API int janus_task_cancel(janus_task task);
-/* Asks one task to stand still at its next call that could wait, until it is resumed or is to stop. JANUS_OK; JANUS_CANCELLED
- * if it is to stop already; JANUS_INVALID if it has ended, or is not to be resumed. */
+/* Asks one task to stand still where it waits, or at its next call that could, until it is resumed or is to stop. JANUS_OK;
+ * JANUS_CANCELLED if it is to stop already; JANUS_INVALID if it has ended, or is not to be resumed. */
 JANUS_API int janus_task_pause(janus_task task);
 JANUS_API int janus_task_resume(janus_task task);
 /* Whether the running task is to stop; false outside tasks. And why: a janus_reason. */

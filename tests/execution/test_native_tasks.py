@@ -213,24 +213,6 @@ def test_it_is_admitted_like_any_other(lib):
     assert real(main) == (5, 6)
 
 
-def test_a_paused_task_takes_the_result_when_it_is_resumed(lib):
-    async def main():
-        with meeting() as (there, reader):
-            async with nursery() as n:
-                task = n.spawn(native(lib.deaf), there)
-                await bursar.wait_readable(reader)
-                assert await task.pause()
-                there.go = 1
-                while there.ended == 0:
-                    await bursar.checkpoint()
-                await settled()
-                state = task.state
-                task.resume()
-            return state, task.result
-
-    assert real(main) == (State.PAUSED, 5)
-
-
 # ---- how it ends
 
 

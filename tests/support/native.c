@@ -212,3 +212,25 @@ name(void *arg)
     strncpy(out, janus_task_name(), 63);
     return (int64_t)strlen(out);
 }
+
+/* How a test and a function that goes round meet. */
+typedef struct {
+    _Atomic int64_t rounds;
+    _Atomic int32_t end; /* waited for */
+    int32_t by_yields;
+} Rounds;
+
+int64_t
+rounds(void *arg)
+{
+    Rounds *mine = arg;
+    janus_ticks *ticks = janus_ticks_get();
+    while (mine->end == 0) {
+        int told = mine->by_yields ? janus_yield() : janus_tick(ticks);
+        if (told != JANUS_OK) {
+            return told;
+        }
+        mine->rounds += 1;
+    }
+    return 7;
+}

@@ -1,9 +1,9 @@
 """Guests: the functions that one run has on the native workers, and how it hears of them.
 
-The engine writes letters into a mailbox: a guest has ended, or lacks money. When there are some it rings, by eight
-bytes into a file that the host watches; a host that watches no files is told by a thread that sleeps on it. All that
-has come then enters by one `Pump.post`, at the beginning of a batch, each letter under the label of the task that waits
-for it. Nobody polls.
+The engine writes letters into a mailbox: a guest has ended, lacks money, or stands still. When there are some it rings,
+by eight bytes into a file that the host watches; a host that watches no files is told by a thread that sleeps on it.
+All that has come then enters by one `Pump.post`, at the beginning of a batch, each letter under the label of the task
+that waits for it. Nobody polls.
 
 G1  what a guest was given to work on is kept alive until the letter of its end is here, also when its run is long over
 G2  a run that is torn down asks its guests to stop and does not wait for them: they are strays, which the process keeps
@@ -36,7 +36,8 @@ from bursar.hosts.pump import Pump
 
 LETTERS_N: Final = 256  # taken at once: as many as enter in one batch
 EXIT_S_MAX: Final = 2.0  # G3: what a stray may take to reach a point where it can stop
-SHORT, LOST = 16, 17  # beside the kinds of endings: it lacks money; it was in the process that this one was forked from
+SHORT, STANDS = 16, 20  # beside the kinds of endings: it lacks money; it stands still
+LOST: Final = 17  # an ending of our own: it was in the process that this one was forked from
 
 
 class Letter(NamedTuple):
@@ -143,6 +144,13 @@ class Guests:
     def cancel(self, guest: Guest) -> None:
         self._ask(guest, self._library.bursar_guest_cancel)
 
+    def pause(self, guest: Guest, number: int) -> None:
+        """Have it stand still; a letter with that number says when it does."""
+        self._ask(guest, self._library.bursar_guest_pause, number)
+
+    def resume(self, guest: Guest) -> None:
+        self._ask(guest, self._library.bursar_guest_resume)
+
     def fill(self, guest: Guest, portion: Portion) -> None:
         """Another portion. Where the runtime itself was started with too little for that, it gets none."""
         if self._ask(guest, self._library.bursar_guest_fill, _budget(portion)):
@@ -211,7 +219,7 @@ class Guests:
         n: int = self._library.bursar_mailbox_take(self._mailbox, self._page, LETTERS_N)
         for letter in map(Letter._make, _LETTER.iter_unpack(memoryview(self._letters)[: n * _LETTER.size])):
             self._arrived.append((self._living[letter.key], letter))
-            if letter.kind != SHORT:
+            if letter.kind not in (SHORT, STANDS):
                 self._gone(letter.key)
         return n
 

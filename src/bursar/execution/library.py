@@ -41,6 +41,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
         [c_void_p, c_uint64, c_void_p, c_void_p, c_char_p, c_size_t, POINTER(Budget)],
     ),
     "bursar_guest_cancel": (None, [c_void_p]),
+    "bursar_guest_pause": (None, [c_void_p, c_int64]),
+    "bursar_guest_resume": (None, [c_void_p]),
     "bursar_guest_fill": (c_int, [c_void_p, POINTER(Budget)]),
     "bursar_guest_refuse": (None, [c_void_p]),
     "janus_rt_is_running": (ctypes.c_bool, []),

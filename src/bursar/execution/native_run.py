@@ -1,30 +1,30 @@
 """One run of one native function: the request that its task awaits, and the wait for what the engine says about it.
 
 The request hands the function to the engine (`execution.guests`) and blocks the task until the function has really
-left. What comes meanwhile are letters: it has ended, or it lacks money. The usual one is that it came to a value, and
-then that is the answer; nothing else is made of it, and no words while nobody records.
+left. What comes meanwhile are letters: it has ended, it lacks money, or it stands still. The usual one is that it came
+to a value, and then that is the answer; nothing else is made of it, and no words while nobody records.
+
+A task that is paused has its function stand where that next could wait, or waits already; until then it runs, and so
+the task does. One that ends first, or holds for money, has come to a point where its task can stand.
 
 V1  while its run goes on, a task ends only when its function has left; unless it is cut off while that holds for money
 V2  spent here + held there = charged to the task, and at its end nothing is held there
 V3  in a replay nothing native runs: what it came to is an answer of the host
+V4  a task that waits for its function is PAUSED only while the function stands, and then it is no source of the pump
 
 Rejected: killing a function that does not stop. It may hold a lock, or be half way through somebody's data.
 """
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bursar.errors import (
-    BudgetExceeded,
-    Cancelled,
-    CapabilityDenied,
-    NativeFailed,
-    NativePanic,
-    NativeUnavailable,
-)
-from bursar.execution.guests import Guest, Guests, Letter
+from bursar.admission.pause import reached
+from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied
+from bursar.execution.guests import SHORT, STANDS, Guest, Guests, Letter
 from bursar.execution.loan import Loan, Portion
+from bursar.execution.native_end import CANCELLED, DONE, REFUSED, Program, as_symbol, came_to
 from bursar.execution.pointers import argument_at
 from bursar.kernel import Kernel, Task, Wait
 from bursar.law.budget import FREE, SYSCALL, Cost
@@ -33,38 +33,13 @@ from bursar.law.dispatch import Dispatch
 from bursar.request import SUSPENDED, Request
 
 if TYPE_CHECKING:
+    from bursar.admission.permit import Permit
     from bursar.execution.native import NativeFunction
     from bursar.hosts.pump import Pump
 
 BACKEND: Final = "native"
-DONE, CANCELLED, SHORT = 0, 2, 16  # kinds of letters; the others are in `Run.value`
-PAY, REFUSED = 18, 19  # and two of our own
+PAY: Final = 18  # a kind of letter of our own
 TO_PAY: Final = Letter(0, PAY, 0, 0, 0, 0, 0, 0, 0)
-PANICS: Final = {1: "it panicked with code {code}", 2: "it ran out of stack", 3: "it ran over its stack"}
-REFUSALS: Final = {
-    -5: "the engine refused it: is the stack that it asks for too large?",
-    -6: "the native runtime was started as a deterministic one, which runs nothing by itself, or shuts down",
-    -7: "there is no memory, stack or thread for it",
-    -10: "the native runtime is being shut down",
-}
-
-
-class Program:
-    """What runs: a function, as `native()` was told."""
-
-    __slots__ = ("address", "keep", "name", "stack", "symbol")
-
-    def __init__(self, address: int, name: str, stack: int, keep: object) -> None:
-        self.address = address
-        self.name = name
-        self.symbol = as_symbol(name)
-        self.stack = stack
-        self.keep = keep  # the library that it is in
-
-
-def as_symbol(name: str) -> bytes:
-    """A name, for the engine."""
-    return name.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
 class Run(Guest, Request[Any]):
@@ -72,17 +47,21 @@ class Run(Guest, Request[Any]):
 
     __slots__ = (
         "_argument",
+        "_counted",
         "_guests",
         "_lacks",
         "_loan",
         "_portion",
         "_pump",
+        "_stood",
         "address",
         "asked",
+        "held",
         "keep",
         "kernel",
         "letter",
         "lives",
+        "pauses",
         "program",
         "stopping",
         "wait",
@@ -93,6 +72,10 @@ class Run(Guest, Request[Any]):
         self.lives = False  # it has begun, and the letter of its end has not been delivered
         self.stopping = False  # there is nothing more to give: only its end is awaited
         self.asked = False  # to stop
+        self.held = False  # it was asked to stand still, and not resumed
+        self.pauses = 0  # how often it was
+        self._stood = 0  # the last one of which it said so while nobody waited
+        self._counted = False  # as a source of the pump (V4)
         self.wait: NativeWait | None = None
         self.address: int | None = None
         self.letter: Letter | None = None  # what came while nobody waited
@@ -126,18 +109,18 @@ class Run(Guest, Request[Any]):
                 self._loan = Loan(task, kernel.driver.driver.meter is not None)
                 return TO_PAY  # now that it is known from whom: await again
         if self.lives:
-            self._go_on()
+            self._go_on(task)
         else:
             self._begin(task)
         self.wait = wait = NativeWait(task)
         wait.run = self
         kernel.blocked(task, wait)
         pump.sources += 1
+        self._counted = True
         if not pump.live:
             pump.expected[wait.label] = wait.deliver
-        elif self.letter is not None and self._guests is not None:
-            letter, self.letter = self.letter, None
-            self._guests.tell(self, letter)
+        elif (self.letter is not None or self._stood) and self._guests is not None:
+            self._remind(self._guests)
         return SUSPENDED
 
     def _require_allowed(self, kernel: Kernel, task: Task, guests: Guests | None) -> None:
@@ -176,9 +159,11 @@ class Run(Guest, Request[Any]):
         self.lives = True
         self._handed()
 
-    def _go_on(self) -> None:
+    def _go_on(self, task: Task) -> None:
         if not self.stopping:
             self._handed()
+        if self.held and not is_pausing(task):  # it was resumed while it did not wait here
+            self.resume()
         if self._guests is None:
             return
         if self.stopping or self._portion is None:
@@ -190,12 +175,42 @@ class Run(Guest, Request[Any]):
         if self._loan is not None and self._portion is not None:
             self._loan.handed(self._portion)
 
+    def _remind(self, guests: Guests) -> None:
+        """What came while nobody waited comes again."""
+        letter, stood, self.letter, self._stood = self.letter, self._stood, None, 0
+        if stood:
+            guests.tell(self, Letter(0, STANDS, 0, stood, 0, 0, 0, 0, 0))
+        if letter is not None:
+            guests.tell(self, letter)
+
     # ---- from outside
 
     def cancel(self) -> None:
         self.asked = True
+        self._count(True)
         if self._guests is not None:
             self._guests.cancel(self)
+
+    def pause(self) -> None:
+        self.held = True
+        self.pauses += 1
+        if self._guests is not None:
+            self._guests.pause(self, self.pauses)
+
+    def resume(self) -> None:
+        self.held = False
+        self._count(True)
+        if self._guests is not None:
+            self._guests.resume(self)
+
+    def stands(self) -> None:
+        self._count(False)
+
+    def _count(self, works: bool) -> None:
+        """V4."""
+        if self.wait is not None and self._pump is not None and works is not self._counted:
+            self._counted = works
+            self._pump.sources += 1 if works else -1
 
     def stop(self, told: BaseException) -> None:
         """It holds for want of money, and gets none: it is to end, and the task waits for that."""
@@ -205,11 +220,14 @@ class Run(Guest, Request[Any]):
 
     def hear(self, letter: Letter) -> None:
         """A letter, at the beginning of a batch."""
+        pump, wait = self._pump, self.wait
+        if wait is None and letter.kind == STANDS:
+            self._stood = letter.code
+            return
         if self.letter is not None and letter.kind == SHORT:  # it lacks this as well
             lacks = map(max, letter.amounts, self.letter.amounts)
-            letter = Letter(letter.key, SHORT, 0, 0, *lacks)
+            letter = Letter(letter.key, SHORT, 0, letter.code | self.letter.code, *lacks)
         self.letter = letter
-        pump, wait = self._pump, self.wait
         assert pump is not None, "it has begun"
         if wait is None or pump.over:
             return
@@ -245,8 +263,8 @@ class Run(Guest, Request[Any]):
         """Nobody waits any more."""
         pump = self._pump
         if self.wait is wait and pump is not None:
+            self._count(False)
             self.wait = None
-            pump.sources -= 1
             if not pump.live:
                 del pump.expected[wait.label]
 
@@ -266,31 +284,7 @@ class Run(Guest, Request[Any]):
                 self.stop(error)
         if told is not None:
             raise told
-        return self.value(letter)
-
-    def value(self, letter: Letter) -> int:
-        """What the function came to: its value, or the error that stands for how it ended."""
-        name, code = self.program.name, letter.code
-        match letter.kind:
-            case 0:
-                return code
-            case 1:
-                told = f"native function {name} returned {code}, which means that it failed"
-                raise NativeFailed(told, task=name, code=code)
-            case 2:
-                told = f"native function {name} was stopped by somebody else: the native runtime was shut down"
-                raise NativeFailed(told, task=name, code=-1)
-            case 3:
-                how = PANICS.get(letter.panic, "for an unknown reason").format(code=code)
-                more = f"; give it more: native(f, stack={2 * self.program.stack})" if letter.panic > 1 else ""
-                raise NativePanic(f"native function {name} is gone: {how}{more}", task=name, code=code)
-            case 4:
-                raise BudgetExceeded(f"native function {name} needed more than it was granted", task=name)
-            case 19:
-                why = REFUSALS.get(code, f"the engine answered {code}")
-                raise NativeUnavailable(f"native function {name} was not started: {why}")
-            case _:
-                raise NativeUnavailable(f"native function {name} runs in the process that this one was forked from")
+        return came_to(self.program, letter)
 
 
 class NativeWait(Wait):
@@ -307,12 +301,23 @@ class NativeWait(Wait):
 
     @property
     def reason(self) -> str:
-        asked = ", was asked to stop and has not left yet" if self.run.asked else ""
-        return f"runs {self.run.program.name} on the native workers{asked}"
+        run, asked = self.run, ""
+        if run.asked:
+            asked = ", was asked to stop and has not left yet"
+        elif run.held:
+            asked = ", was asked to stand still and has not reached a point where it could: no tick, no yield, no wait"
+        return f"runs {run.program.name} on the native workers{asked}"
 
     def interrupted(self, kernel: Dispatch) -> None:
         """A request to stop reaches the function where it next could wait."""
         self.run.cancel()
+
+    def ask_pause(self, kernel: Dispatch) -> None:
+        """Stand where the function next could wait."""
+        self.run.pause()
+
+    def ask_resume(self, kernel: Dispatch) -> None:
+        self.run.resume()
 
     def withdraw(self, kernel: Dispatch) -> None:
         self.run.withdrawn(self)
@@ -323,15 +328,35 @@ class NativeWait(Wait):
         kernel = run.kernel
         letter = run.take(kernel, task)
         kind = letter.kind
+        if kind == STANDS:
+            if letter.code == run.pauses and is_pausing(task):  # else it was resumed meanwhile
+                run.stands()
+                reached(kernel, task)
+            return
         if kind == SHORT:
             run.lacks(letter)
             self.answer(kernel, letter)
-            return
-        run.ended(kernel, task, letter)
-        if kind == CANCELLED and task.cancel_pending:
-            kernel.wake(task, self.generation)  # and is told `Cancelled`
+            stands = bool(letter.code)  # it holds itself: else one of its own tasks does
         else:
-            self.answer(kernel, letter.code if kind == DONE else letter)
+            run.ended(kernel, task, letter)
+            if kind == CANCELLED and task.cancel_pending:
+                kernel.wake(task, self.generation)  # and is told `Cancelled`
+            else:
+                self.answer(kernel, letter.code if kind == DONE else letter)
+            stands = not is_whole(task)  # else it ends
+        if run.held and stands and is_pausing(task):
+            reached(kernel, task)
+
+
+def is_pausing(task: Task) -> bool:
+    """Whether it was asked to pause, and does not stand yet."""
+    permit = cast("Permit | None", task.permit)
+    return permit is not None and permit.pausing is not None
+
+
+def is_whole(task: Task) -> bool:
+    """Whether the native function is all that the task does."""
+    return getattr(task.work, "cr_code", None) is CODE
 
 
 def as_async_function(program: Program) -> NativeFunction:
@@ -348,3 +373,8 @@ def as_async_function(program: Program) -> NativeFunction:
     made.__name__ = made.__qualname__ = made.name = program.name
     made.address, made.stack = program.address, program.stack
     return made
+
+
+CODE: Final = next(
+    const for const in as_async_function.__code__.co_consts if isinstance(const, CodeType)
+)  # of all those

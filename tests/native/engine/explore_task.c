@@ -249,7 +249,7 @@ body(unsigned thread)
         set(0, true);
         break;
     case 'P':
-        if (task_pause(&task, GENERATION) == ENGINE_OK) {
+        if (task_pause(&scheduler, NULL, &task, GENERATION) == ENGINE_OK) {
             (void)task_resume(&scheduler, NULL, &task, GENERATION);
         }
         break;

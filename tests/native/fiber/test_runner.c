@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 static struct world world;
 static struct runner runner;
@@ -190,7 +191,17 @@ goes_to_the_end(void *arg)
     return parks_at_the_end(0);
 }
 
-/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is whole. */
+/* Whether the end of the stack under the loop has memory behind it. */
+static bool
+end_is_resident(const struct runner *at)
+{
+    unsigned char in_memory[1] = {0};
+    CHECK_EQUAL(mincore(at->stack->limit, 1, in_memory), 0);
+    return (in_memory[0] & 1) != 0;
+}
+
+/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is whole. Whoever was at the end of the
+ * stack has left no memory there. */
 static void
 loop_of_disasters(struct runner *at)
 {
@@ -206,6 +217,7 @@ loop_of_disasters(struct runner *at)
         CHECK_EQUAL(runner_call(&at, &script.a), FIBER_PANICKED);
         CHECK(script.a.panic == FIBER_PANIC_OVERFLOW && mine == 0x5eed);
         CHECK(strcmp(script.a.name, "glutton") == 0);
+        CHECK(!end_is_resident(at));
         fiber_init(&script.a, "late parker", goes_to_the_end, NULL, 0);
         CHECK_EQUAL(runner_call(&at, &script.a), FIBER_PANICKED);
         CHECK(script.a.panic == FIBER_PANIC_OVERFLOW && mine == 0x5eed);
@@ -214,6 +226,7 @@ loop_of_disasters(struct runner *at)
     fiber_init(&script.b, "late glutton", parks_then_overflows, &script.b, 0);
     CHECK_EQUAL(runner_call(&at, &script.b), FIBER_PANICKED);
     CHECK(script.b.panic == FIBER_PANIC_OVERFLOW && mine == 0x5eed);
+    CHECK(!end_is_resident(at));
     fiber_init(&script.a, "good", returns_at_once, NULL, 0);
     CHECK_EQUAL(runner_call(&at, &script.a), FIBER_DONE);
     runner_leave(at);

@@ -2,6 +2,7 @@
 #include "rt.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "abi/guest.h"
@@ -162,6 +163,209 @@ cancelled(void)
     CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
 }
 
+/* ---- O4: standing still */
+
+typedef struct {
+    atomic_int rounds, end;
+    void *channel;
+} Place;
+
+static int64_t
+rounds_by_ticks(void *arg)
+{
+    Place *place = arg;
+    janus_ticks *mine = janus_ticks_get();
+    while (atomic_load(&place->end) == 0) {
+        int told = janus_tick(mine);
+        if (told != JANUS_OK) {
+            return told;
+        }
+        atomic_fetch_add(&place->rounds, 1);
+    }
+    return 7;
+}
+
+static int64_t
+rounds_by_yields(void *arg)
+{
+    Place *place = arg;
+    while (atomic_load(&place->end) == 0) {
+        int told = janus_yield();
+        if (told != JANUS_OK) {
+            return told;
+        }
+        atomic_fetch_add(&place->rounds, 1);
+    }
+    return 7;
+}
+
+/* Waits in a channel, which the test closes. */
+static int64_t
+receives(void *arg)
+{
+    Place *place = arg;
+    int64_t item;
+    int told = janus_channel_receive(place->channel, &item);
+    atomic_fetch_add(&place->rounds, 1);
+    return told == JANUS_CLOSED ? 7 : told;
+}
+
+static int64_t
+selects(void *arg)
+{
+    Place *place = arg;
+    void *select = janus_select_create();
+    (void)janus_select_add_recv(select, place->channel);
+    int which = janus_select_wait(select);
+    janus_select_destroy(select);
+    atomic_fetch_add(&place->rounds, 1);
+    return which == JANUS_CLOSED ? 7 : which;
+}
+
+static int64_t
+awaits(void *arg)
+{
+    Place *place = arg;
+    void *nursery = janus_nursery_create();
+    MUST(nursery != NULL && janus_nursery_spawn(receives, place) == 0);
+    int64_t came_to = janus_nursery_await_all();
+    atomic_fetch_add(&place->rounds, 1);
+    return came_to == 0 || came_to == 7 ? 7 : came_to;
+}
+
+static void
+has_begun(const Place *place)
+{
+    while (atomic_load(&place->rounds) == 0) {
+        sched_yield();
+    }
+}
+
+/* It makes no round from the letter to its resumption, and does afterwards; again and again. */
+static void
+stands(janus_task_fn fn)
+{
+    Place place = {0};
+    Guest *guest = spawn(3, fn, &place, &plenty);
+    has_begun(&place);
+    for (int64_t number = 1; number <= 50; number++) {
+        bursar_guest_pause(guest, number);
+        BursarLetter letter = next();
+        CHECK(letter.kind == GUEST_STANDS && letter.key == 3);
+        CHECK_EQUAL(letter.code, number);
+        int before = atomic_load(&place.rounds);
+        CHECK_EQUAL(rt_run(echo, NULL), JANUS_OK); /* others go on */
+        CHECK_EQUAL(atomic_load(&place.rounds), before);
+        bursar_guest_resume(guest);
+        while (atomic_load(&place.rounds) == before) {
+            sched_yield();
+        }
+    }
+    atomic_store(&place.end, 1);
+    BursarLetter letter = next();
+    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(letter.code, 7);
+}
+
+/* One that waits stands where it does, and takes what came meanwhile when it may go on. */
+static void
+stands_waiting(janus_task_fn fn)
+{
+    Place place = {.channel = janus_channel_create(sizeof(int64_t), 0)};
+    Guest *guest = spawn(4, fn, &place, &plenty);
+    for (int64_t number = 1; number <= 20; number++) {
+        bursar_guest_pause(guest, number);
+        CHECK_EQUAL(next().code, number);
+        bursar_guest_resume(guest);
+    }
+    bursar_guest_pause(guest, 21);
+    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    CHECK_EQUAL(janus_channel_close(place.channel), JANUS_OK);
+    while (atomic_load(&place.rounds) == 0 && fn == awaits) { /* its child was not asked */
+        sched_yield();
+    }
+    BursarLetter letter;
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQUAL(rt_run(echo, NULL), JANUS_OK);
+        CHECK(atomic_load(&place.rounds) == (fn == awaits) && bursar_mailbox_take(mailbox, &letter, 1) == 0);
+    }
+    bursar_guest_resume(guest);
+    letter = next();
+    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(letter.code, 7);
+    CHECK_EQUAL(janus_channel_destroy(place.channel), JANUS_OK);
+}
+
+/* A request to stop ends it where it stands; and whoever is asked to stop is not asked to stand any more. */
+static void
+stands_and_is_cancelled(void)
+{
+    Place place = {0};
+    Guest *guest = spawn(5, rounds_by_ticks, &place, &plenty);
+    has_begun(&place);
+    bursar_guest_pause(guest, 1);
+    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    int before = atomic_load(&place.rounds);
+    bursar_guest_cancel(guest);
+    bursar_guest_pause(guest, 2);
+    CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
+    CHECK_EQUAL(atomic_load(&place.rounds), before);
+    guest = spawn(5, parks, NULL, &plenty);
+    bursar_guest_pause(guest, 1);
+    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    bursar_guest_cancel(guest);
+    CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
+}
+
+/* Paused and resumed before it could stand, by a function that ends: the letters are about pauses that were, and then its end. */
+static void
+stands_or_ends(void)
+{
+    for (uint64_t i = 0; i < 200; i++) {
+        Guest *guest = spawn(i, ticks, (void *)2000, &plenty);
+        for (int64_t number = 1; number <= 3; number++) {
+            bursar_guest_pause(guest, number);
+            bursar_guest_resume(guest);
+        }
+        BursarLetter letter = next();
+        for (int64_t last = 0; letter.kind == GUEST_STANDS; letter = next()) {
+            CHECK(letter.code > last && letter.code <= 3);
+            last = letter.code;
+        }
+        CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
+        CHECK_EQUAL(letter.amounts[0], 2000);
+    }
+}
+
+/* It lacks money as well: two letters, and it goes on when it has both. */
+static void
+stands_and_lacks(void)
+{
+    const janus_budget little = {100, 0, 0, 0, 0}, enough = {2000, 0, 0, 0, 0};
+    Guest *guest = spawn(6, ticks, (void *)1000, &little);
+    BursarLetter letter = next();
+    CHECK(letter.kind == GUEST_SHORT && letter.code == 1);
+    bursar_guest_pause(guest, 1);
+    CHECK_EQUAL(bursar_guest_fill(guest, &enough), JANUS_OK);
+    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    bursar_guest_resume(guest);
+    letter = next();
+    CHECK(letter.kind == JANUS_KIND_OK && letter.amounts[0] == 1000);
+}
+
+static void
+standing(void)
+{
+    stands(rounds_by_ticks);
+    stands(rounds_by_yields);
+    stands_waiting(receives);
+    stands_waiting(selects);
+    stands_waiting(awaits);
+    stands_and_is_cancelled();
+    stands_or_ends();
+    stands_and_lacks();
+}
+
 static void
 many(void)
 {
@@ -224,6 +428,7 @@ main(void)
     refused();
     families();
     cancelled();
+    standing();
     many();
     shut_down();
     mistakes();

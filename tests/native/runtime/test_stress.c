@@ -10,7 +10,7 @@
 
 #define SHORT_MS 400          /* what `make test` affords */
 #define GROWTH_PERCENT 10     /* allocators and stacks settle where the largest round has put them */
-#define GROWTH_BYTES (24 << 20) /* a stack that was overrun keeps its pages, 28 KiB: it takes a while until each was */
+#define GROWTH_BYTES (8 << 20) /* and what a count of kilobytes may be wrong by */
 #define ROUND_TASKS 200
 
 static int64_t
