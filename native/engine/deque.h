@@ -19,6 +19,8 @@
  * Q6  a buffer that was outgrown is not written again and not freed before the deque: a thief that still reads it finds
  *     the same items at the same indices. Capacities double, so all the old ones together are smaller than the last
  * Q7  a push that gets no memory says so and changes nothing
+ * Q8  a deque is lone if its thieves, if it has any, never run at the same time as its owner: nobody can come between a look
+ *     and what is done about it, so neither Q3 nor Q4 needs to be asked for. Others may still read its length
  *
  * Each order is argued where it stands; docs/internals/deque.md has the whole argument. Rejected: a fixed capacity (a
  * full deque loses a task or blocks a worker), epochs or hazard pointers for old buffers (Q6 is free), a thief that moves
@@ -51,6 +53,7 @@ typedef struct {
     atomic_ptr buffer;
     int64_t top_seen; /* the owner's: a value that top had once, so never more than it has */
     const EngineMemory *memory;
+    bool lone; /* Q8 */
 } Deque;
 
 typedef enum {
@@ -63,6 +66,13 @@ typedef enum {
  * comes from `memory`, which must outlive it. False, and nothing to destroy, if there is none or `capacity` is out of
  * range. */
 bool deque_init(Deque *deque, size_t capacity, const EngineMemory *memory);
+
+/* The deque is lone from here on (Q8). Before anybody uses it. */
+static inline void
+deque_set_lone(Deque *deque)
+{
+    deque->lone = true;
+}
 
 /* Give the memory back. Nobody may use the deque any more; items that are still in it are the caller's loss. */
 void deque_destroy(Deque *deque);
@@ -134,6 +144,9 @@ deque_take(Deque *deque)
     }
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
     store_i64(&deque->bottom, bottom, RELEASE); /* as the push did: a thief may learn of older items from this store */
+    if (deque->lone) {
+        return load_ptr(deque_slot(buffer, bottom), RELAXED); /* Q8 */
+    }
     fence_seq_cst();                            /* the owner's fence of Q3 */
     int64_t top = load_i64(&deque->top, RELAXED);
     void *item = NULL;
@@ -160,6 +173,10 @@ deque_take_oldest(Deque *deque)
     while (top < bottom) {
         DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
         void *item = load_ptr(deque_slot(buffer, top), RELAXED); /* own store (Q2) */
+        if (deque->lone) {
+            store_i64(&deque->top, top + 1, RELEASE); /* Q8 */
+            return item;
+        }
         if (cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {
             return item;
         }

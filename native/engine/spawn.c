@@ -193,8 +193,10 @@ queue_fresh(Scheduler *scheduler, Task *caller, Task *task)
     count_one(&worker->statistics.spawned);
     if (__builtin_expect(!deque_push(&worker->fresh, task), 0)) {
         inject_push(&scheduler->injector, &task->inject); /* W2 */
+        scheduler_notify(scheduler);
+    } else if (!worker->fresh.lone) { /* else nobody could come for it */
+        scheduler_notify(scheduler);
     }
-    scheduler_notify(scheduler);
 }
 
 /* By the owner, without a lock. */

@@ -5,6 +5,8 @@
 # The owner does not see the thief that does not see the owner: both take the last item but one.
 engine_mutant(take_without_fence deque deque.h
   "    fence_seq_cst();                            /* the owner's fence of Q3 */\n" "")
+engine_mutant(lone_in_company deque deque.c
+  "    deque->lone = false;\n" "    deque->lone = true;\n")
 engine_mutant(steal_without_fence deque deque.c
   "    fence_seq_cst(); /* the thief's fence of Q3 */\n" "")
 engine_mutant(batch_without_fence deque deque.c
