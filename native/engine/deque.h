@@ -116,22 +116,25 @@ deque_slot(DequeBuffer *buffer, int64_t index)
     return &buffer->slots[index & (buffer->capacity - 1)];
 }
 
-/* The owner: put an item, which is not NULL, at the bottom. False if the deque is full and there is no memory to grow:
- * then nothing has changed and the item is still the caller's. */
+/* The owner: put an item, which is not NULL, at the bottom, if it is known that there is room. False: nothing has changed. */
 static inline bool
-deque_push(Deque *deque, void *item)
+deque_push_within(Deque *deque, void *item)
 {
     int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (Q2) */
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (Q2) */
-    if (bottom - deque->top_seen >= buffer->capacity) {
-        if (deque_reserve(deque, 1) == 0) {
-            return false;
-        }
-        buffer = load_ptr(&deque->buffer, RELAXED);
+    if (__builtin_expect(bottom - deque->top_seen >= buffer->capacity, 0)) {
+        return false;
     }
     store_ptr(deque_slot(buffer, bottom), item, RELAXED); /* seen by nobody before bottom says so */
     store_i64(&deque->bottom, bottom + 1, RELEASE);       /* publishes the slot, and all that the item points at */
     return true;
+}
+
+/* The same. False if the deque is full and there is no memory to grow: then the item is still the caller's. */
+static inline bool
+deque_push(Deque *deque, void *item)
+{
+    return deque_push_within(deque, item) || (deque_reserve(deque, 1) != 0 && deque_push_within(deque, item));
 }
 
 /* The owner: take the newest item, or NULL if there is none. An empty deque costs two loads. */

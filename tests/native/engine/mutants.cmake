@@ -42,7 +42,7 @@ engine_mutant(grow_loses_one deque deque.c
   "for (int64_t i = top; i < bottom; i++)" "for (int64_t i = top + 1; i < bottom; i++)")
 # A growth without memory is not noticed.
 engine_mutant(push_ignores_refusal deque deque.h
-  "if (deque_reserve(deque, 1) == 0)" "if (deque_reserve(deque, 1) == 7)")
+  "(deque_reserve(deque, 1) != 0 && deque_push_within(deque, item))" "(deque_reserve(deque, 1) != 7)")
 
 # ---- injector
 
