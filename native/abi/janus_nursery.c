@@ -72,7 +72,7 @@ through_noarg_i32(void *task)
 }
 
 /* Into the current nursery: 0, or -1. */
-static int
+static __attribute__((noinline)) int
 spawn_current(janus_task_fn fn, void *arg, int64_t (*through)(void *task))
 {
     Visit visit = visit_begin();

@@ -48,6 +48,7 @@ deque_init(Deque *deque, size_t capacity, const EngineMemory *memory)
     init_ptr(&deque->buffer, buffer);
     deque->top_seen = 0;
     deque->memory = memory;
+    deque->lone = false;
     return true;
 }
 

@@ -19,6 +19,8 @@
  * Q6  a buffer that was outgrown is not written again and not freed before the deque: a thief that still reads it finds
  *     the same items at the same indices. Capacities double, so all the old ones together are smaller than the last
  * Q7  a push that gets no memory says so and changes nothing
+ * Q8  a deque is lone if its thieves, if it has any, never run at the same time as its owner: nobody can come between a look
+ *     and what is done about it, so neither Q3 nor Q4 needs to be asked for. Others may still read its length
  *
  * Each order is argued where it stands; docs/internals/deque.md has the whole argument. Rejected: a fixed capacity (a
  * full deque loses a task or blocks a worker), epochs or hazard pointers for old buffers (Q6 is free), a thief that moves
@@ -51,6 +53,7 @@ typedef struct {
     atomic_ptr buffer;
     int64_t top_seen; /* the owner's: a value that top had once, so never more than it has */
     const EngineMemory *memory;
+    bool lone; /* Q8 */
 } Deque;
 
 typedef enum {
@@ -63,6 +66,13 @@ typedef enum {
  * comes from `memory`, which must outlive it. False, and nothing to destroy, if there is none or `capacity` is out of
  * range. */
 bool deque_init(Deque *deque, size_t capacity, const EngineMemory *memory);
+
+/* The deque is lone from here on (Q8). Before anybody uses it. */
+static inline void
+deque_set_lone(Deque *deque)
+{
+    deque->lone = true;
+}
 
 /* Give the memory back. Nobody may use the deque any more; items that are still in it are the caller's loss. */
 void deque_destroy(Deque *deque);
@@ -106,22 +116,25 @@ deque_slot(DequeBuffer *buffer, int64_t index)
     return &buffer->slots[index & (buffer->capacity - 1)];
 }
 
-/* The owner: put an item, which is not NULL, at the bottom. False if the deque is full and there is no memory to grow:
- * then nothing has changed and the item is still the caller's. */
+/* The owner: put an item, which is not NULL, at the bottom, if it is known that there is room. False: nothing has changed. */
 static inline bool
-deque_push(Deque *deque, void *item)
+deque_push_within(Deque *deque, void *item)
 {
     int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (Q2) */
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (Q2) */
-    if (bottom - deque->top_seen >= buffer->capacity) {
-        if (deque_reserve(deque, 1) == 0) {
-            return false;
-        }
-        buffer = load_ptr(&deque->buffer, RELAXED);
+    if (__builtin_expect(bottom - deque->top_seen >= buffer->capacity, 0)) {
+        return false;
     }
     store_ptr(deque_slot(buffer, bottom), item, RELAXED); /* seen by nobody before bottom says so */
     store_i64(&deque->bottom, bottom + 1, RELEASE);       /* publishes the slot, and all that the item points at */
     return true;
+}
+
+/* The same. False if the deque is full and there is no memory to grow: then the item is still the caller's. */
+static inline bool
+deque_push(Deque *deque, void *item)
+{
+    return deque_push_within(deque, item) || (deque_reserve(deque, 1) != 0 && deque_push_within(deque, item));
 }
 
 /* The owner: take the newest item, or NULL if there is none. An empty deque costs two loads. */
@@ -134,6 +147,9 @@ deque_take(Deque *deque)
     }
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
     store_i64(&deque->bottom, bottom, RELEASE); /* as the push did: a thief may learn of older items from this store */
+    if (deque->lone) {
+        return load_ptr(deque_slot(buffer, bottom), RELAXED); /* Q8 */
+    }
     fence_seq_cst();                            /* the owner's fence of Q3 */
     int64_t top = load_i64(&deque->top, RELAXED);
     void *item = NULL;
@@ -160,6 +176,10 @@ deque_take_oldest(Deque *deque)
     while (top < bottom) {
         DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
         void *item = load_ptr(deque_slot(buffer, top), RELAXED); /* own store (Q2) */
+        if (deque->lone) {
+            store_i64(&deque->top, top + 1, RELEASE); /* Q8 */
+            return item;
+        }
         if (cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {
             return item;
         }

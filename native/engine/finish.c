@@ -113,60 +113,83 @@ announce(Worker *worker, Task *task)
     }
 }
 
-/* Note how it ended. Nothing is written about those of which there is nothing to say: then the marks are still 0. */
-static inline void
-note_kind(Task *task, enum fiber_state state)
+/* The usual end: it has returned, holds nothing, and there is nothing to say about it, and nobody to say it to. */
+static SANITIZE_INLINE bool
+is_plain(const Task *task, enum fiber_state state)
 {
-    if (__builtin_expect(task->marks.all != 0 || state != FIBER_DONE || task->fiber.result < 0, 0)) {
-        task->marks.kind = (uint8_t)kind_of(task, state);
-    }
+    uint64_t holds = (uint64_t)(uintptr_t)task->opened | (uint64_t)task->ticks_left;
+    return (holds | task->marks.all) == 0 && state == FIBER_DONE && task->fiber.result >= 0;
+}
+
+/* It is a record without a task from here on. */
+static SANITIZE_INLINE void
+let_go(Worker *worker, Task *task, LawOutcome outcome)
+{
+    task_word_end(task, outcome);
+    count_one(&worker->statistics.finished);
+    slab_cache_give(&worker->host->tasks, task);
 }
 
 /* End one task, all but telling its nursery. False: somebody else will go on with it (N6). */
-static SANITIZE_INLINE bool
+static __attribute__((noinline)) bool
 end_one(Worker *worker, Task *task)
 {
-    Scheduler *scheduler = worker->scheduler;
     if (task->ticks_left != 0) {
         pool_return(task->purse->of[LAW_OPS], task->ticks_left);
     }
-    if (__builtin_expect(task->opened != NULL, 0)) {
+    if (task->opened != NULL) {
         credit_settle(worker); /* it may be of a purse that is closed now, here and below */
         if (!drain_opened(worker, task)) {
             return false;
         }
     }
-    if (__builtin_expect(task->marks.all != 0, 0)) { /* it waited, failed, or somebody wants to know */
+    if (task->marks.all != 0) { /* it waited, failed, or somebody wants to know */
         if (task->marks.own_purse) {
             credit_settle(worker);
         }
         if (task->marks.linked || task->marks.own_purse) {
-            detach(scheduler, task);
+            detach(worker->scheduler, task);
         }
         announce(worker, task);
     }
-    task_word_end(task, ending_outcome((EndKind)task->marks.kind));
-    slab_cache_give(&worker->host->tasks, task);
-    count_one(&worker->statistics.finished);
+    let_go(worker, task, ending_outcome((EndKind)task->marks.kind));
+    return true;
+}
+
+/* The same for a task that has just stopped, all of it. */
+static __attribute__((noinline)) bool
+end_slowly(Worker *worker, Task *task, enum fiber_state state)
+{
+    worker->current = NULL; /* others are called now, and not on its behalf */
+    task->marks.kind = (uint8_t)kind_of(task, state);
+    return end_one(worker, task);
+}
+
+static SANITIZE_INLINE bool
+end_first(Worker *worker, Task *task, enum fiber_state state)
+{
+    if (__builtin_expect(!is_plain(task, state), 0)) {
+        return end_slowly(worker, task, state);
+    }
+    let_go(worker, task, LAW_OUTCOME_OK);
     return true;
 }
 
 void
 task_end(Worker *worker, Task *task, enum fiber_state state)
 {
-    worker->current = NULL;
-    note_kind(task, state);
     credit_settle(worker);
-    while (task != NULL) {
-        Nursery *nursery = task->nursery;
-        task = end_one(worker, task) ? nursery_left(worker, nursery) : NULL; /* another one whose end goes on */
+    Nursery *nursery = task->nursery;
+    bool ended = end_first(worker, task, state);
+    worker->current = NULL;
+    while (ended && (task = nursery_left(worker, nursery)) != NULL) { /* another one whose end goes on */
+        nursery = task->nursery;
+        ended = end_one(worker, task);
     }
 }
 
 bool
 task_end_above(Worker *worker, Task *task, enum fiber_state state)
 {
-    worker->current = NULL;
-    note_kind(task, state);
-    return end_one(worker, task);
+    return end_first(worker, task, state);
 }

@@ -13,8 +13,10 @@
  * A request to stop goes from owner to owner (nursery.h), and an owner that lies beneath a child cannot pass it on. So
  * somebody else does:
  *
- * T1  while the child runs or is in a queue, the child: it looks at a counter of all requests at every call at which it could
- *     be told to stop, and if that has moved, it asks for all beneath it (task_must_stop)
+ * T1  while the child runs or is in a queue, the child: as every task it looks at a counter of all requests at every call at
+ *     which it could be told to stop, and if that has moved, it asks for itself and for all beneath it (task_must_stop). A
+ *     request is counted after it can be seen. When a task begins, what was asked until then has been looked at for it and
+ *     for those beneath it; one that is to stop takes no count as seen, and so looks every time
  * T2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into a queue,
  *     and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
  * T3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on; else it is
@@ -26,29 +28,28 @@
 #include "engine/pause.h"
 #include "engine/scheduler.h"
 
-static bool
-can_run(const Nursery *nursery, Task *self, const Task *task)
+/* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written here. */
+typedef struct {
+    struct runner_perch perch;
+    Nursery *nursery;
+    Task *self;
+    Task *next; /* what came next and was not for us */
+} Helping;
+
+/* Ops that are drawn go on to the other one, if there are any. */
+static SANITIZE_INLINE void
+lend_ticks(Task *from, Task *to)
 {
-    return task_is(task, FIBER_FRESH) && task->nursery == nursery &&
-           stack_headroom(self->fiber.stack) >= STACK_BYTES_MIN << task->fiber.class;
+    if (__builtin_expect(from->ticks_left != 0 || from->purse != to->purse, 0)) {
+        task_pass_ticks(from, to);
+    }
 }
 
-static void
-run_above(Nursery *nursery, Task *self, Task *child)
+/* The child has ended, or was not even begun (FIBER_NO_STACK); the owner is the running task again. */
+static SANITIZE_INLINE void
+ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 {
     Worker *worker = task_worker(self);
-    enum fiber_state state = FIBER_NO_STACK;
-    task_begin(worker, child);
-    if (__builtin_expect(task_cancelled(child), 0)) {
-        child->marks.kind = END_CANCELLED;
-    } else {
-        child->above = true;
-        child->requests_seen = self->above ? self->requests_seen : load_u32(&worker->scheduler->requests, ACQUIRE) - 1;
-        task_pass_ticks(self, child);
-        state = runner_call_above(&self->fiber, &child->fiber);
-        task_pass_ticks(child, self);
-        worker = task_worker(self);
-    }
     nursery->ended += task_end_above(worker, child, state);
     if (__builtin_expect(load_u32(&self->covered, RELAXED) != 0, 0)) {
         task_uncover(self);
@@ -60,26 +61,62 @@ run_above(Nursery *nursery, Task *self, Task *child)
     worker->current = self;
 }
 
+static SANITIZE_INLINE void
+run_above(const struct runner_perch *perch, Nursery *nursery, Task *self, Task *child)
+{
+    enum fiber_state state = FIBER_NO_STACK;
+    task_begin(task_worker(self), child);
+    if (__builtin_expect(task_cancelled(child), 0)) {
+        child->marks.kind = END_CANCELLED;
+    } else {
+        child->above = true;
+        child->requests_seen = self->requests_seen; /* T1: the owner has just looked, and here is the rest */
+        lend_ticks(self, child);
+        state = runner_call_above(perch, &self->fiber, &child->fiber);
+        lend_ticks(child, self);
+    }
+    ended_above(nursery, self, child, state);
+}
+
+/* Child after child, all from one perch. */
+static void
+help(void *arg)
+{
+    Helping *helping = arg;
+    Nursery *nursery = helping->nursery;
+    Task *self = helping->self;
+    size_t room = stack_headroom(self->fiber.stack);
+    while (nursery->spawned != nursery->ended && !task_must_stop(self)) {
+        Task *task = worker_next(task_worker(self));
+        bool ours = task != NULL && task->nursery == nursery && task_is(task, FIBER_FRESH);
+        if (__builtin_expect(!ours || room >> task->fiber.class < STACK_BYTES_MIN, 0)) {
+            helping->next = task;
+            return;
+        }
+        run_above(&helping->perch, nursery, self, task);
+    }
+}
+
 Task *
 nursery_help(Nursery *nursery, Task *self)
 {
-    if (task_worker(self)->scheduler->options.deterministic) {
+    if (nursery->spawned == nursery->ended || nursery->scheduler->options.deterministic) {
         return NULL;
     }
-    while (nursery->spawned != nursery->ended && !task_must_stop(self)) {
-        Task *task = worker_next(task_worker(self));
-        if (task == NULL || !can_run(nursery, self, task)) {
-            return task;
-        }
-        run_above(nursery, self, task);
+    Helping helping = {.nursery = nursery, .self = self};
+    struct fiber *panicked;
+    while ((panicked = runner_perch_on(&helping.perch, &self->fiber, help, &helping)) != NULL) {
+        Task *child = LAW_RECORD(panicked, Task, fiber);
+        lend_ticks(child, self);
+        ended_above(nursery, self, child, FIBER_PANICKED);
     }
-    return NULL;
+    return helping.next;
 }
 
-void
-task_pass_on(Task *self)
+/* What was asked of those beneath a task is passed on in their place. */
+static void
+pass_on(Task *self)
 {
-    uint32_t requests = load_u32(&self->nursery->scheduler->requests, ACQUIRE);
     Task *asked = NULL;
     for (Task *task = self; task->above;) {
         task = task->nursery->owner;
@@ -92,5 +129,14 @@ task_pass_on(Task *self)
         task = task->nursery->owner;
         task_tell(task);
     }
-    self->requests_seen = requests;
+}
+
+bool
+task_look_for_requests(Task *self)
+{
+    uint32_t requests = load_u32(&task_worker(self)->scheduler->requests, ACQUIRE); /* receives what was asked */
+    pass_on(self);
+    bool stop = task_cancelled(self);
+    self->requests_seen = stop ? requests - 1 : requests;
+    return stop;
 }

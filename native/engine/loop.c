@@ -146,6 +146,7 @@ worker_loop(struct runner *runner)
             continue;
         }
         task_begin(worker, task);
+        task->requests_seen = load_u32(&worker->scheduler->requests, ACQUIRE); /* T1 */
         if (__builtin_expect(task_cancelled(task), 0)) {
             task_end_unstarted(worker, task, END_CANCELLED, 0);
             continue;

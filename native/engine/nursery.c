@@ -63,7 +63,6 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
         slab_give(&scheduler->nurseries, nursery);
         return NULL;
     }
-    nursery->free_spawns = pool_open(nursery->purse->of[LAW_OPS]) && pool_open(nursery->purse->of[LAW_SPAWNS]);
     store_i64(&nursery->live, NURSERY_BIAS, RELAXED);
     store_u32(&nursery->state, LAW_NURSERY_OPEN, RELAXED);
     store_u32(&nursery->drained, 0, RELAXED);

@@ -57,7 +57,7 @@ typedef struct Nursery {
     uint64_t ended;   /* above the owner: only it writes this */
     uint64_t handed;  /* by others, under the lock */
     Lock lock;
-    bool own_purse, free_spawns, keep_going, hold;
+    bool own_purse, keep_going, hold;
     bool failed;         /* under the lock, as the rest */
     uint8_t cancel_kind; /* LawCancelKind, once CANCELLING */
     uint8_t awaits;      /* AwaitKind: written before the bias goes */
@@ -130,8 +130,8 @@ Task *nursery_help(Nursery *nursery, Task *self);
 /* A task learns that it is to stop: it passes that on to what it has opened. */
 void task_tell(Task *task);
 
-/* For task_must_stop. */
-void task_pass_on(Task *self);
+/* For task_must_stop: whether the running task is to stop. */
+bool task_look_for_requests(Task *self);
 
 /* The owner: take no more children. */
 void nursery_shut(Nursery *nursery);

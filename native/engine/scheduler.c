@@ -89,6 +89,10 @@ worker_init(Scheduler *scheduler, uint32_t id)
         deque_destroy(&worker->fresh);
         return false;
     }
+    if (scheduler->options.deterministic || scheduler->options.no_stealing || scheduler->worker_count == 1) {
+        deque_set_lone(&worker->fresh);
+        deque_set_lone(&worker->started);
+    }
     slab_cache_init(&worker->tasks, &scheduler->tasks);
     slab_cache_init(&worker->nurseries, &scheduler->nurseries);
     stack_cache_init(&worker->stacks, &scheduler->stacks);

@@ -83,7 +83,7 @@ typedef struct Scheduler {
     Injector cancel_lane, timed_lane, injector;
     IdleSet idle;
     alignas(CACHE_LINE) atomic_u32 phase; /* from here on read by everybody, written rarely */
-    atomic_u32 requests; /* to stop, counted: tells those who stand above others to look (help.c) */
+    atomic_u32 requests; /* to stop, counted once they can be seen: tells who runs to look (task_must_stop) */
     atomic_u32 dormant; /* workers that have no thread yet and may get one */
     uint32_t worker_count;
     Worker *workers;
@@ -149,16 +149,12 @@ void scheduler_grow_again(Scheduler *scheduler);
 /* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
 void scheduler_check_quiet(Scheduler *scheduler);
 
-/* Whether the running task is to stop. One that stands above others on their stack also asks for them: what was asked of them
- * they cannot pass on themselves. */
+/* Whether the running task is to stop. It looks closer only if there were requests, to whomever, since it last did. */
 static inline bool
 task_must_stop(Task *self)
 {
-    if (__builtin_expect(self->above, 0) &&
-        load_u32(&self->nursery->scheduler->requests, RELAXED) != self->requests_seen) {
-        task_pass_on(self);
-    }
-    return task_cancelled(self);
+    uint32_t requests = load_u32(&task_worker(self)->scheduler->requests, RELAXED);
+    return __builtin_expect(requests != self->requests_seen, 0) && task_look_for_requests(self);
 }
 
 /* There is a new task in a queue that anybody may take (W3). */

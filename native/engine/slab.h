@@ -88,6 +88,17 @@ slab_turn(SlabHead *head)
     store_u32(&head->generation, load_u32(&head->generation, RELAXED) + 1, RELEASE);
 }
 
+/* As slab_take, from a cache that has some. */
+static inline void *
+slab_cache_pop(SlabCache *cache)
+{
+    SlabHead *head = cache->free;
+    cache->free = head->next;
+    cache->count -= 1;
+    slab_turn(head);
+    return head;
+}
+
 /* As slab_take, from the cache. */
 static inline void *
 slab_cache_take(SlabCache *cache)
@@ -95,11 +106,7 @@ slab_cache_take(SlabCache *cache)
     if (__builtin_expect(cache->free == NULL, 0) && !slab_cache_refill(cache)) {
         return NULL;
     }
-    SlabHead *head = cache->free;
-    cache->free = head->next;
-    cache->count -= 1;
-    slab_turn(head);
-    return head;
+    return slab_cache_pop(cache);
 }
 
 /* As slab_give, to the cache. */

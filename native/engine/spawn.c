@@ -16,20 +16,21 @@ may_borrow(Nursery *nursery, Task *owner)
     return lender != NULL && !task_cancelled(owner) && lender_hold(lender, owner, LAW_OPS, 1);
 }
 
-/* Pay for several spawns at once, or else for one. What the caller has drawn goes back first: it may be all that there is. The
- * worker keeps the rest, if the nursery's purse is one that the caller has settled before it can be closed: the caller's own,
- * or that of a nursery of the caller's own (`mine`). */
+/* Pay for several spawns at once, or else for one. The worker keeps the rest, if the nursery's purse is one that the caller has
+ * settled before it can be closed: the caller's own, or that of a nursery of the caller's own (`mine`); and if a spawn is all
+ * that a child needs: a sovereign scheduler asks for more. */
 static __attribute__((noinline)) bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
     static const LawCost many = {{PREPAID_SPAWNS, PREPAID_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
     Books *books = &nursery->scheduler->books;
     if (caller != NULL) {
-        task_settle(caller);
-        if ((mine || caller->purse == nursery->purse) && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
-            credit_for(task_worker(caller), nursery->purse)->spawns = PREPAID_SPAWNS - 1;
+        bool may_keep = (mine || caller->purse == nursery->purse) && !nursery->scheduler->options.sovereign;
+        if (may_keep && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
+            credit_for(task_worker(caller), nursery->purse)->spawns += PREPAID_SPAWNS - 1;
             return true;
         }
+        task_settle(caller); /* what it has drawn may be all that there is */
     }
     int short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
     while (short_of == LAW_OPS && mine && may_borrow(nursery, caller)) { /* others hold the lock, and cannot wait */
@@ -38,26 +39,22 @@ pay_spawns(Nursery *nursery, Task *caller, bool mine)
     return short_of == LAW_PAID;
 }
 
+/* Whether the worker has a spawn for that nursery already. */
+static SANITIZE_INLINE bool
+is_prepaid(const Nursery *nursery, const Credit *credit)
+{
+    return credit->spawns > 0 && credit->purse == nursery->purse;
+}
+
 static SANITIZE_INLINE bool
 pay_spawn(Nursery *nursery, Task *caller, bool mine)
 {
-    if (nursery->free_spawns) {
-        return true;
-    }
     Credit *credit = caller != NULL ? &task_worker(caller)->credit : NULL;
-    if (credit != NULL && credit->purse == nursery->purse && credit->spawns > 0) {
+    if (credit != NULL && is_prepaid(nursery, credit)) {
         credit->spawns -= 1;
         return true;
     }
     return pay_spawns(nursery, caller, mine);
-}
-
-static void
-refund_spawn(Nursery *nursery)
-{
-    if (!nursery->free_spawns) {
-        purse_refund(nursery->purse, &LAW_SPAWN);
-    }
 }
 
 /* The purse of a child: ENGINE_OK, or why there is none. `grant` is what it may mint, taken from the caller's own. */
@@ -160,7 +157,7 @@ make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int 
         if (task != NULL) {
             slab_give(&scheduler->tasks, task);
         }
-        refund_spawn(nursery);
+        purse_refund(nursery->purse, &LAW_SPAWN);
         return NULL;
     }
     task_fill(task, nursery, options, class);
@@ -185,16 +182,27 @@ make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOp
     return task;
 }
 
-/* The child is what comes next on the caller's worker. */
-static inline void
-queue_fresh(Scheduler *scheduler, Task *caller, Task *task)
+/* The same when the queue must be made larger, or cannot be. */
+static __attribute__((noinline)) void
+queue_full(Worker *worker, Task *task)
 {
-    Worker *worker = task_worker(caller);
-    count_one(&worker->statistics.spawned);
-    if (__builtin_expect(!deque_push(&worker->fresh, task), 0)) {
+    Scheduler *scheduler = worker->scheduler;
+    if (!deque_push(&worker->fresh, task)) {
         inject_push(&scheduler->injector, &task->inject); /* W2 */
     }
     scheduler_notify(scheduler);
+}
+
+/* The child is what comes next on the caller's worker. */
+static SANITIZE_INLINE void
+queue_fresh(Worker *worker, Task *task)
+{
+    count_one(&worker->statistics.spawned);
+    if (__builtin_expect(!deque_push_within(&worker->fresh, task), 0)) {
+        queue_full(worker, task);
+    } else if (!worker->fresh.lone) { /* else nobody could come for it */
+        scheduler_notify(worker->scheduler);
+    }
 }
 
 /* By the owner, without a lock. */
@@ -214,15 +222,44 @@ spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *
     if (child != NULL) {
         *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
     }
-    queue_fresh(nursery->scheduler, caller, task);
+    queue_fresh(task_worker(caller), task);
     return ENGINE_OK;
 }
 
+/* A plain child when something is out of the ordinary. */
+static __attribute__((noinline)) int
+spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
+{
+    const TaskOptions options = {.entry = entry, .arg = arg};
+    return spawn_own(nursery, caller, &options, NULL);
+}
+
+/* Whether nothing stands in the way of a plain child of the caller's own nursery: nobody is to stop, it is paid for, and there
+ * is a record for it. */
+static SANITIZE_INLINE bool
+is_usual(const Nursery *nursery, const Task *caller, const Worker *worker)
+{
+    return load_u32(&worker->scheduler->requests, RELAXED) == caller->requests_seen &&
+           nursery_state(nursery) == LAW_NURSERY_OPEN && is_prepaid(nursery, &worker->credit) &&
+           worker->host->tasks.free != NULL;
+}
+
+/* The usual case by itself: everything is looked at before anything changes, and then nothing can fail. */
 int
 nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
     const TaskOptions options = {.entry = entry, .arg = arg};
-    return spawn_own(nursery, caller, &options, NULL);
+    Worker *worker = task_worker(caller);
+    if (__builtin_expect(entry == NULL || !is_usual(nursery, caller, worker), 0)) {
+        return spawn_plain(nursery, caller, entry, arg);
+    }
+    worker->credit.spawns -= 1;
+    Task *task = slab_cache_pop(&worker->host->tasks);
+    task->purse = nursery->purse;
+    task_fill(task, nursery, &options, 0);
+    task->number = (uint32_t)(2 * nursery->spawned++ + 1); /* N5 */
+    queue_fresh(worker, task);
+    return ENGINE_OK;
 }
 
 int
@@ -244,7 +281,7 @@ nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOpt
         *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
     }
     if (caller != NULL) {
-        queue_fresh(scheduler, caller, task);
+        queue_fresh(task_worker(caller), task);
     } else {
         add_u64(&scheduler->outside_spawned, 1, RELAXED);
         inject_push(&scheduler->injector, &task->inject);

@@ -104,8 +104,8 @@ typedef struct Task {
     struct fiber fiber;
     atomic_u64 word;
     struct Nursery *nursery; /* whose child it is */
-    struct Nursery *opened;  /* the innermost nursery that it has opened */
     struct Purse *purse;     /* what it pays from: its own, or its nursery's */
+    struct Nursery *opened;  /* the innermost nursery that it has opened */
     int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
     TaskMarks marks;
     union {
@@ -117,7 +117,7 @@ typedef struct Task {
     bool has_awaited;
     atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
     atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
-    uint32_t requests_seen; /* of those who stand above others: as far as requests to stop were looked at */
+    uint32_t requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (T1) */
     uint32_t cleanup_left;  /* once it was refused something */
     LawLink family;     /* in its nursery's list, from its first wait to its end */
     int64_t *value_out; /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
@@ -222,7 +222,9 @@ static inline void
 task_word_end(Task *task, LawOutcome outcome)
 {
     uint64_t word = load_u64(&task->word, RELAXED);
-    LAW_RULE(law_may_end(task_word_state(word), outcome), "E1");
+    LawState state = task_word_state(word);
+    bool may_end = state == LAW_STATE_RUNNING ? law_may_end(LAW_STATE_RUNNING, outcome) : law_may_end(state, outcome);
+    LAW_RULE(may_end, "E1"); /* as most are: the compiler knows the answer */
     store_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_DONE, LAW_WAKE_DONE), RELEASE); /* a note is of no use any more */
 }
 

@@ -11,7 +11,8 @@
  *
  * W1  a task is in at most one queue; whoever takes it out dispatches it
  * W2  a push that finds no memory goes to the injector instead, which needs none: no task is ever lost
- * W3  whoever made a task visible in a queue calls scheduler_notify afterwards
+ * W3  whoever made a task visible in a queue that others take from calls scheduler_notify afterwards; own queues are not such
+ *     if they are lone (Q8)
  * W4  statistics are written by their worker alone, and may be read by anybody
  * W5  a worker outlives its tasks: a panic or an overflow ends the task, is counted, and the loop goes on
  *

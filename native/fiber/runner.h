@@ -19,7 +19,7 @@
  * Rejected: a stack per fiber from the start (two switches for each, and as many stacks as fibers); a scheduler
  * stack per worker that all fibers return to (two switches per yield instead of one).
  *
- * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are R1–R7 in
+ * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are R1–R9 in
  * INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_RUNNER_H
@@ -196,37 +196,67 @@ runner_call(struct runner **at, struct fiber *fiber)
     return (enum fiber_state)fiber->state;
 }
 
-/* Called by a running fiber about itself: calls a FRESH fiber on its own stack, above its own frames, and returns when that
- * one has ended: FIBER_DONE or FIBER_PANICKED. If the fiber parks, both are parked: so this is for a fiber that cannot go on
- * before that end anyway, and has made sure that there is as much room as the class of the fiber guarantees. `self` is
- * afterwards in the service of the runner that the fiber ended under (R8). */
+/* A place in the frames of a running fiber from where it calls others above itself (R9). One for many of them: what makes a
+ * panic possible costs more than a call. */
+struct runner_perch {
+    void *landing; /* a context in runner_perch_on: where control goes on if one of the others panics */
+    void *recover; /* that of the stack while `self` itself runs */
+};
+
+/* For the two functions below: a fiber above has ended, and the one beneath has the stack to itself again. */
 static SANITIZE_INLINE enum fiber_state
-runner_call_above(struct fiber *self, struct fiber *fiber)
+runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
     struct stack *stack = self->stack;
-    void *recover = stack->recover;
-    assert(fiber->state == FIBER_FRESH && "R8");
-    fiber->stack = stack;
-    fiber->runner = self->runner;
-    fiber->state = FIBER_RUNNING;
-    stack->owner = fiber;
-    void *panicked = context_call(&stack->recover, runner_body, fiber);
-    if (__builtin_expect(panicked != NULL, 0)) {
-        SANITIZE(sanitize_dropped(&stack->here, stack->limit, stack->recover);)
-        if (fiber->panic == FIBER_PANIC_OVERFLOW) {
-            stack_shed(stack);
-        }
-    } else {
-        fiber->state = FIBER_DONE;
-    }
     if (__builtin_expect(!stack_sound(stack), 0)) {
         fiber_condemn(stack);
     }
     stack->owner = self;
-    stack->recover = recover;
+    stack->recover = perch->recover;
     fiber->stack = NULL;
-    self->runner = fiber->runner;
+    if (__builtin_expect(self->runner != fiber->runner, 0)) {
+        self->runner = fiber->runner;
+    }
     return (enum fiber_state)fiber->state;
+}
+
+/* Called by a running fiber about itself: calls `body(arg)`, which may call any number of fibers by runner_call_above. NULL
+ * when it has returned. If one of them panics, the frames of `body` are dropped, and that fiber is the answer. */
+static SANITIZE_INLINE struct fiber *
+runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(void *arg), void *arg)
+{
+    struct stack *stack = self->stack;
+    perch->recover = stack->recover;
+    if (__builtin_expect(context_call(&perch->landing, body, arg) == NULL, 1)) {
+        return NULL;
+    }
+    SANITIZE(sanitize_dropped(&stack->here, stack->limit, perch->landing);)
+    struct fiber *fiber = stack->owner;
+    if (fiber->panic == FIBER_PANIC_OVERFLOW) {
+        stack_shed(stack);
+    }
+    runner_ended_above(perch, self, fiber);
+    return fiber;
+}
+
+/* Called in the body of the perch: runs a FRESH fiber on the stack of the one beneath, above its frames, and returns when it
+ * has ended: FIBER_DONE, or FIBER_PANICKED if it has spoilt its canary; a panic leads elsewhere, see above. If the fiber
+ * parks, both are parked: so this is for a fiber that cannot go on before that end anyway, and has made sure that there is as
+ * much room as the class of the fiber guarantees. `self` is afterwards in the service of the runner that the fiber ended
+ * under (R8). */
+static SANITIZE_INLINE enum fiber_state
+runner_call_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
+{
+    struct stack *stack = self->stack;
+    assert(fiber->state == FIBER_FRESH && "R8");
+    fiber->stack = stack;
+    fiber->runner = self->runner;
+    fiber->state = FIBER_RUNNING;
+    stack->recover = perch->landing;
+    stack->owner = fiber;
+    fiber->result = fiber->entry(fiber->arg);
+    fiber->state = FIBER_DONE;
+    return runner_ended_above(perch, self, fiber);
 }
 
 /* Called by a running fiber about itself: it keeps its stack, and the worker's loop begins anew on the spare one.

@@ -92,9 +92,9 @@ enum stack_guard {
 struct stack {
     struct stack *next;     /* in a list of free stacks */
     struct stack *magazine; /* the first of a magazine: the next magazine in the depot */
+    void *recover;          /* context that goes on when what runs here ends out of turn (F3) */
     char *top;              /* where the first frame begins; 16-byte aligned (S2) */
     char *limit;            /* lowest usable byte; the guard ends here */
-    void *recover;          /* context that goes on when what runs here ends out of turn (F3) */
     struct fiber *owner;    /* who runs or is parked here; NULL: nobody that could be ended (G2) */
     struct arena *arena;
     uint16_t loaded; /* the first of a magazine: how many it has */

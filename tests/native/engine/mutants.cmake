@@ -5,6 +5,8 @@
 # The owner does not see the thief that does not see the owner: both take the last item but one.
 engine_mutant(take_without_fence deque deque.h
   "    fence_seq_cst();                            /* the owner's fence of Q3 */\n" "")
+engine_mutant(lone_in_company deque deque.c
+  "    deque->lone = false;\n" "    deque->lone = true;\n")
 engine_mutant(steal_without_fence deque deque.c
   "    fence_seq_cst(); /* the thief's fence of Q3 */\n" "")
 engine_mutant(batch_without_fence deque deque.c
@@ -40,7 +42,7 @@ engine_mutant(grow_loses_one deque deque.c
   "for (int64_t i = top; i < bottom; i++)" "for (int64_t i = top + 1; i < bottom; i++)")
 # A growth without memory is not noticed.
 engine_mutant(push_ignores_refusal deque deque.h
-  "if (deque_reserve(deque, 1) == 0)" "if (deque_reserve(deque, 1) == 7)")
+  "(deque_reserve(deque, 1) != 0 && deque_push_within(deque, item))" "(deque_reserve(deque, 1) != 7)")
 
 # ---- injector
 

@@ -17,13 +17,26 @@ stolen(Deque *deque)
     return deque_steal(deque, &got) == STEAL_DONE ? (uintptr_t)got : 0;
 }
 
+/* A deque, lone if it is to be one: on one thread both are the same (Q8). */
+static bool
+made(Deque *deque, size_t capacity, bool lone)
+{
+    if (!deque_init(deque, capacity, &engine_memory_libc)) {
+        return false;
+    }
+    if (lone) {
+        deque_set_lone(deque);
+    }
+    return true;
+}
+
 /* DQ-1, DQ-2, DQ-3, DQ-6. */
 static void
-test_order(void)
+test_order(bool lone)
 {
     Deque deque;
     void *got = item(99);
-    CHECK(deque_init(&deque, 8, &engine_memory_libc));
+    CHECK(made(&deque, 8, lone));
     CHECK(deque_length(&deque) == 0);
     CHECK(deque_take(&deque) == NULL);
     CHECK(deque_steal(&deque, &got) == STEAL_EMPTY);
@@ -83,7 +96,7 @@ test_capacity(void)
 
 /* A million items, with the ends moving, through every growth. */
 static void
-test_growth(void)
+test_growth(bool lone)
 {
     enum { COUNT = 1000000 };
     Deque deque;
@@ -91,6 +104,9 @@ test_growth(void)
     EngineMemory memory = {faulty_allocate, faulty_release, &faulty};
     uintptr_t pushed = 0, oldest = 1, wrong = 0;
     CHECK(deque_init(&deque, 1, &memory));
+    if (lone) {
+        deque_set_lone(&deque);
+    }
     while (pushed < COUNT) {
         wrong += !deque_push(&deque, item(++pushed));
         if (pushed % 3 == 0) {
@@ -110,11 +126,11 @@ test_growth(void)
 
 /* Q5: far beyond 32 bits nothing changes. */
 static void
-test_indices(void)
+test_indices(bool lone)
 {
     Deque deque;
     const int64_t start = (INT64_C(1) << 40) - 3;
-    CHECK(deque_init(&deque, 4, &engine_memory_libc));
+    CHECK(made(&deque, 4, lone));
     init_i64(&deque.top, start);
     init_i64(&deque.bottom, start);
     deque.top_seen = start;
@@ -128,13 +144,13 @@ test_indices(void)
 }
 
 static void
-test_batches(void)
+test_batches(bool lone)
 {
     Deque victim, thief;
     void *items[100], *got;
     size_t count;
-    CHECK(deque_init(&victim, 4, &engine_memory_libc));
-    CHECK(deque_init(&thief, 4, &engine_memory_libc));
+    CHECK(made(&victim, 4, lone));
+    CHECK(made(&thief, 4, lone));
     CHECK(deque_steal_batch(&victim, items, 100, &count) == STEAL_EMPTY && count == 0);
     CHECK(deque_steal_into(&victim, &thief, &got, &count) == STEAL_EMPTY && count == 0);
     for (uintptr_t i = 1; i <= 200; i++) {
@@ -217,11 +233,15 @@ test_faults(void)
 int
 main(void)
 {
-    test_order();
+    test_order(false);
+    test_order(true);
     test_capacity();
-    test_growth();
-    test_indices();
-    test_batches();
+    test_growth(false);
+    test_growth(true);
+    test_indices(false);
+    test_indices(true);
+    test_batches(false);
+    test_batches(true);
     test_faults();
     return finish();
 }

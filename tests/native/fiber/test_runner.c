@@ -388,19 +388,38 @@ looks_around(void *arg)
     return 3;
 }
 
-/* R8: one fiber calls others above its own frames; they end, or panic, and it goes on. */
+static struct runner_perch perch;
+
+static void
+two_above(void *arg)
+{
+    int *calls = arg;
+    *calls += 1;
+    fiber_init(&script.b, "above", looks_around, NULL, 0);
+    CHECK_EQUAL(runner_call_above(&perch, &script.a, &script.b), FIBER_DONE);
+    CHECK_EQUAL(script.b.result, 3);
+    CHECK(fiber_self() == &script.a && script.a.stack->recover == perch.recover && script.b.stack == NULL);
+    if (*calls == 1) {
+        fiber_init(&script.b, "above", panics_above, NULL, 0);
+        (void)runner_call_above(&perch, &script.a, &script.b);
+        CHECK(false); /* that one does not return here */
+    }
+}
+
+/* R8: one fiber calls others above its own frames, several from one place; they end, or panic, and it goes on. */
 static int64_t
 calls_above(void *arg)
 {
     struct fiber *self = arg;
     void *recover = self->stack->recover;
-    fiber_init(&script.b, "above", looks_around, NULL, 0);
-    CHECK_EQUAL(runner_call_above(self, &script.b), FIBER_DONE);
-    CHECK_EQUAL(script.b.result, 3);
-    fiber_init(&script.b, "above", panics_above, NULL, 0);
-    CHECK_EQUAL(runner_call_above(self, &script.b), FIBER_PANICKED);
+    int calls = 0;
+    CHECK(runner_perch_on(&perch, self, two_above, &calls) == &script.b);
+    CHECK_EQUAL(script.b.state, FIBER_PANICKED);
     CHECK_EQUAL(script.b.code, 11);
     CHECK(fiber_self() == self && self->stack->recover == recover && script.b.stack == NULL);
+    CHECK(runner_perch_on(&perch, self, two_above, &calls) == NULL);
+    CHECK(fiber_self() == self && self->stack->recover == recover);
+    CHECK_EQUAL(calls, 2);
     return 4;
 }
 

@@ -134,10 +134,87 @@ panic_above(void)
     CHECK_EQUAL(ends_as(panics_later, sends_later, true), JANUS_PANICKED);
 }
 
+#define MANY 40
+
+static atomic_int ended_well;
+
+/* Every third child panics, every fifth gives way first, and so moves the owner to whichever worker. */
+static int64_t
+one_of_many(void *number)
+{
+    intptr_t i = (intptr_t)number;
+    if (i % 5 == 0) {
+        MUST(janus_yield() == 0);
+    }
+    if (i % 3 == 0) {
+        janus_panic((int32_t)i);
+    }
+    atomic_fetch_add(&ended_well, 1);
+    return 0;
+}
+
+static int64_t
+has_many(void *arg)
+{
+    volatile int64_t mine[8] = {0, 1, 2, 3, 4, 5, 6, 7}; /* what lies beneath the children */
+    janus_nursery_options options = {.size = sizeof options, .keep_going = true};
+    (void)arg;
+    for (int round = 0; round < 3; round++) {
+        void *nursery = janus_nursery_open(&options);
+        MUST(nursery != NULL);
+        for (intptr_t i = 1; i <= MANY; i++) {
+            MUST(janus_nursery_spawn(one_of_many, (void *)i) == 0);
+        }
+        MUST(janus_nursery_await(nursery) == JANUS_PANICKED);
+        MUST(janus_nursery_destroy(nursery) == JANUS_OK);
+        MUST(mine[0] == 0 && mine[7] == 7);
+    }
+    return 0;
+}
+
+/* R9: all are called from one perch, which is made anew after each panic; nobody is left out or counted twice. */
+static void
+panics_among_many(void)
+{
+    atomic_store(&ended_well, 0);
+    void *outer = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_in(outer, has_many, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(outer), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_destroy(outer), JANUS_OK);
+    CHECK_EQUAL(atomic_load(&ended_well), 3 * (MANY - MANY / 3));
+}
+
+/* One that is to stop is told again and again, whatever else is asked of whomever meanwhile (T1). */
+static int64_t
+asks_again(void *channel)
+{
+    (void)channel;
+    while (!janus_cancelled()) {
+        (void)janus_yield();
+    }
+    for (int i = 0; i < 3; i++) {
+        MUST(janus_yield() == JANUS_CANCELLED && janus_cancelled());
+        MUST(janus_nursery_create() != NULL);
+        janus_nursery_cancel(); /* another request, for nobody */
+        MUST(janus_nursery_await_all() == JANUS_CANCELLED && janus_cancelled());
+    }
+    return JANUS_CANCELLED;
+}
+
+static void
+stays_told(void)
+{
+    atomic_store(&owners_told, 0);
+    CHECK_EQUAL(ends_as(asks_again, cancels_later, false), JANUS_CANCELLED);
+    CHECK_EQUAL(atomic_load(&owners_told), LEVELS);
+}
+
 int
 main(void)
 {
-    void (*const tests[])(void) = {cancelled_while_covered, cancelled_while_the_child_runs, goes_on_after_a_wait, panic_above};
+    void (*const tests[])(void) = {
+        cancelled_while_covered, cancelled_while_the_child_runs, goes_on_after_a_wait, panic_above, panics_among_many, stays_told,
+    };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }
