@@ -2,7 +2,7 @@
 
 Two hundred generated programs run with one worker and with four in three processes that share nothing but the source;
 all fingerprints must agree. Twenty of them are written down in golden.json, so that a change of the law is noticed even
-when it is consistent with itself. After a change on purpose: python tests/support/programs.py --golden
+when it is consistent with itself. After a change on purpose, in tests/: python -m support.programs --golden
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support import programs
 import bursar
 from bursar import Runtime
 
-SCRIPT = Path(programs.__file__)
+TESTS = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden.json"
 HASH_SEEDS = ("0", "1", "4242")
 
@@ -28,8 +28,9 @@ HASH_SEEDS = ("0", "1", "4242")
 def elsewhere(hash_seed: str, last: int) -> subprocess.Popen:
     """Start another process that runs programs 0..last with 1 and 4 workers."""
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, str(SCRIPT), "0", str(last), "1,4"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", programs.__name__, "0", str(last), "1,4"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=TESTS, env=environment, stdout=pipe, stderr=pipe, text=True)
 
 
 def agree(last: int) -> dict[str, list]:

@@ -48,59 +48,57 @@ async def paused(n, counter):
     return task
 
 
-def test_it_stands_and_goes_on(go):
+def play(go, moves, **keywords):
+    """Let the function count, make the moves, and let it end: it does so well. Returns what the moves returned."""
     counter = Counter()
 
     async def main():
         async with nursery() as n:
-            task = await paused(n, counter)
-            assert task.state is State.PAUSED
-            stood = counter.n
-            await settled()
-            assert counter.n == stood
-            task.resume()
-            while counter.n == stood:
-                await bursar.checkpoint()
-            assert task.state is not State.PAUSED
+            task = n.spawn(counter)
+            await begun(counter)
+            value = await moves(task, counter)
             counter.end = True
-        return task.result
+            task.resume()
+        assert task.result == "done"
+        return value
 
-    assert go(main) == "done"
+    return go(main, **keywords)
+
+
+def test_it_stands_and_goes_on(go):
+    async def moves(task, counter):
+        assert await task.pause() is True
+        assert task.state is State.PAUSED
+        stood = counter.n
+        await settled()
+        assert counter.n == stood
+        task.resume()
+        while counter.n == stood:
+            await bursar.checkpoint()
+        assert task.state is not State.PAUSED
+
+    play(go, moves)
 
 
 def test_again_and_again(go):
-    counter = Counter()
+    async def moves(task, counter):
+        for _ in range(20):
+            assert await task.pause() is True
+            task.resume()
 
-    async def main():
-        async with nursery() as n:
-            task = n.spawn(counter)
-            await begun(counter)
-            for _ in range(20):
-                assert await task.pause() is True
-                task.resume()
-            counter.end = True
-        return task.result
-
-    assert go(main) == "done"
+    play(go, moves)
 
 
 def test_paused_and_resumed_before_it_stood(go):
-    counter = Counter()
+    async def moves(task, counter):
+        for _ in range(20):
+            task.pause()
+            task.resume()
+        stood = counter.n
+        while counter.n <= stood:
+            await bursar.checkpoint()
 
-    async def main():
-        async with nursery() as n:
-            task = n.spawn(counter)
-            await begun(counter)
-            for _ in range(20):
-                task.pause()
-                task.resume()
-            stood = counter.n
-            while counter.n <= stood:
-                await bursar.checkpoint()
-            counter.end = True
-        return task.result
-
-    assert go(main) == "done"
+    play(go, moves)
 
 
 def test_its_slot_is_for_others_meanwhile(go):
@@ -215,64 +213,45 @@ def test_cancelling_it_ends_it_where_it_stands(go):
     assert counter.told == "user: enough"
 
 
-def test_the_end_of_a_nursery_does_not_let_it_go_on(go):
+def left_standing(go, error, leave=lambda: None):
+    """The run ends in `error` while it stands: it does not go on, and it is told why. Returns what it is told."""
     counter = Counter()
 
     async def main():
         async with nursery() as n:
             main.task = await paused(n, counter)
             main.stood = counter.n
-            raise KeyError("lost")
+            leave()
 
-    with pytest.raises(ExceptionGroup):
+    with pytest.raises(error):
         go(main)
     assert counter.n == main.stood
     assert main.task.outcome.kind is OutcomeKind.CANCELLED
-    assert "KeyError" in counter.told
+    return counter.told
+
+
+def test_the_end_of_a_nursery_does_not_let_it_go_on(go):
+    def leave():
+        raise KeyError("lost")
+
+    assert "KeyError" in left_standing(go, ExceptionGroup, leave)
 
 
 def test_nor_does_the_end_of_the_run(go):
-    counter = Counter()
-
-    async def main():
-        async with nursery() as n:
-            main.task = await paused(n, counter)
-            main.stood = counter.n
-            go.runtime.cancel("shut down")
-
-    with pytest.raises(bursar.TaskCancelled):
-        go(main)
-    assert counter.n == main.stood
-    assert main.task.outcome.kind is OutcomeKind.CANCELLED
-    assert counter.told is not None
+    assert left_standing(go, bursar.TaskCancelled, lambda: go.runtime.cancel("shut down")) is not None
 
 
 def test_if_nobody_will_resume_it_that_is_a_deadlock(go):
-    counter = Counter()
-
-    async def main():
-        async with nursery() as n:
-            main.task = await paused(n, counter)
-            main.stood = counter.n
-
-    with pytest.raises(Deadlock):
-        go(main)
-    assert counter.n == main.stood
-    assert main.task.outcome.kind is OutcomeKind.CANCELLED
+    assert left_standing(go, Deadlock) is not None
 
 
 def test_virtual_time_passes_while_it_stands(go):
-    counter = Counter()
-
-    async def main():
-        async with nursery() as n:
-            task = await paused(n, counter)
-            await bursar.sleep(10)
-            counter.end = True
-            task.resume()
+    async def moves(task, counter):
+        assert await task.pause() is True
+        await bursar.sleep(10)
         return await bursar.now()
 
-    assert go(main, clock="virtual") == 10
+    assert play(go, moves, clock="virtual") == 10
 
 
 def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):

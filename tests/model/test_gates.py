@@ -15,7 +15,6 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support import flows
@@ -23,6 +22,7 @@ from support.drive import checked
 from support.gated import nap
 from support.hands import Hands
 from support.judge import Judge
+from support.machines import cases
 
 import bursar
 from bursar import Aging, Authority, Hard, Retry, Soft, Strict
@@ -296,22 +296,4 @@ def at_gate(task: bursar.Task):
     return admission
 
 
-QUICK = settings(
-    max_examples=60,
-    stateful_step_count=50,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-
-TestGate = Machine.TestCase
-TestGate.settings = QUICK
-
-
-class SlowMachine(Machine):
-    """The same, many times as often and not the same every time."""
-
-
-TestGateForLong = SlowMachine.TestCase
-TestGateForLong.settings = settings(QUICK, max_examples=1500, derandomize=False)
-TestGateForLong.pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+TestGate, TestGateForLong = cases(Machine, examples=60, steps=50, examples_slow=1500)

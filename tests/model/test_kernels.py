@@ -13,7 +13,6 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -23,6 +22,7 @@ if NativeKernel is None:
     pytest.skip("the native kernel was not built", allow_module_level=True)
 
 from model.kernels import Pair, Permit, Side
+from support.machines import cases
 
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, FREE, OP, OPS, SPAWNS, SYSCALL, UNITS_MAX, UNSTATED, Budget, allocation
@@ -595,22 +595,4 @@ def test_long_histories_are_the_same_and_go_everywhere():
     assert events >= REACHED, REACHED - events
 
 
-QUICK = settings(
-    max_examples=40,
-    stateful_step_count=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-
-TestMachine = Machine.TestCase
-TestMachine.settings = QUICK
-
-
-class SlowMachine(Machine):
-    """The same, often, and not the same every time."""
-
-
-TestMachineForLong = SlowMachine.TestCase
-TestMachineForLong.settings = settings(QUICK, max_examples=3000, derandomize=False)
-TestMachineForLong.pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+TestMachine, TestMachineForLong = cases(Machine, examples=40, steps=60, examples_slow=3000)

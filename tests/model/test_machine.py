@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from contextlib import suppress
 
-import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from support.drive import LIMIT_MAX, Watch, conserved, over, paid
+from support.machines import cases
 
 import bursar
 from bursar import Budget
@@ -631,23 +630,4 @@ def family(record):
     return found
 
 
-QUICK = settings(
-    max_examples=100,
-    stateful_step_count=80,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-SLOW = settings(QUICK, max_examples=2000, derandomize=False)
-
-TestMachine = Machine.TestCase
-TestMachine.settings = QUICK
-
-
-class SlowMachine(Machine):
-    """The same, twenty times as often and not the same every time."""
-
-
-TestMachineForLong = SlowMachine.TestCase
-TestMachineForLong.settings = SLOW
-TestMachineForLong.pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+TestMachine, TestMachineForLong = cases(Machine, examples=100, steps=80, examples_slow=2000)

@@ -119,7 +119,8 @@ def record(case: str, path: Path) -> None:
         stage.begin()
         stage.play(script["script"])
     elif case.startswith(EXAMPLE):
-        command("run", f"--record={path}", *arguments_of(case))
+        failed = command("run", f"--record={path}", *arguments_of(case))
+        assert not failed, failed  # else the trace is one of something else than the example
     else:
         runtime, main = prepare(case)
         recorder = Recorder(runtime.kernel, path, runtime.header())

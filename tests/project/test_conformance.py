@@ -202,7 +202,7 @@ def defined(path: Path) -> set[str]:
             inside = (n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
             names.update(f"{node.name}::{n.name}" for n in inside)
         if isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            names.update(name.id for to in node.targets for name in ast.walk(to) if isinstance(name, ast.Name))
     return names
 
 

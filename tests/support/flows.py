@@ -13,11 +13,11 @@ import bursar
 from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, Strict
 from bursar.law.state import State
 from support.drive import checked
+from support.grammar import Grammar
 from support.judge import Judge
 
 FIRST_MAX = 12
 SIZE_MAX = 20
-DEPTH_MAX = 4
 ROUNDS = 12  # of resuming whoever was left standing
 
 PLAIN = {
@@ -35,6 +35,7 @@ PLAIN = {
     "charge": 1,
 }
 NESTED = {"spawn": 14, "nursery": 3, "timeout": 2, "shield": 1, "try": 2}
+GRAMMAR = Grammar(PLAIN, NESTED, frozenset(), length=(1, 6), depth_max=4)
 
 
 class Boom(Exception):
@@ -69,22 +70,7 @@ def authority(random: Random) -> Authority:
 
 def make(random: Random) -> list:
     """The bodies of the first tasks."""
-    return [_body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(3, FIRST_MAX))]
-
-
-def _body(random: Random, left: list[int], depth: int) -> list:
-    statements = []
-    for _ in range(random.randint(1, 6)):
-        if left[0] <= 0:
-            break
-        left[0] -= 1
-        table = {**PLAIN, **NESTED} if depth < DEPTH_MAX else PLAIN
-        name = random.choices(list(table), weights=list(table.values()))[0]
-        statement = [name, random.randrange(1000), random.randrange(1000)]
-        if name in NESTED:
-            statement.append(_body(random, left, depth + 1))
-        statements.append(statement)
-    return statements
+    return [GRAMMAR.body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(3, FIRST_MAX))]
 
 
 class Flow:

@@ -6,10 +6,10 @@ select, locks, events, timeouts, shields, cancellation of tasks and nurseries, f
 cleanups that swallow, async generators that are forgotten half way. A program may fail, deadlock or run out of budget;
 all that is asked of it is that it ends, that the law holds, and that it does so in the same way every time.
 
-As a script it prints the fingerprints of a range of programs as JSON:
+As a script, in tests/, it prints the fingerprints of a range of programs as JSON:
 
-    python tests/support/programs.py 0 200 1,4         for the tests of determinism
-    python tests/support/programs.py --golden          the golden file, after the law was changed on purpose
+    python -m support.programs 0 200 1,4         for the tests of determinism
+    python -m support.programs --golden          the golden file, after the law was changed on purpose
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from random import Random
 import bursar
 from bursar import Budget, Runtime
 from bursar.hosts import Host
+from support.grammar import Grammar
 
 CHANNELS = 3
 LOCKS = 2
 EVENTS = 2
 FIRST_MAX = 12  # tasks that a program starts with
 SIZE_MAX = 30  # statements in the whole of each
-DEPTH_MAX = 6
 GOLDEN_COUNT = 20
 POLICIES = ("random", "round_robin", "least_loaded")
 BUFFERS = (0, 1, 3)
@@ -92,31 +92,12 @@ class Crash(BaseException):
     """What a program panics with."""
 
 
+GRAMMAR = Grammar(PLAIN, NESTED, frozenset({"finally"}), length=(2, 7), depth_max=6)
+
+
 def make(random: Random) -> list:
-    """A program: the bodies of its first tasks. A body is a list of statements, a statement [name, numbers, bodies]."""
-    return [_body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(2, FIRST_MAX))]
-
-
-def _body(random: Random, left: list[int], depth: int) -> list:
-    statements = []
-    for _ in range(random.randint(2, 7)):
-        if left[0] <= 0:
-            break
-        left[0] -= 1
-        statements.append(_statement(random, left, depth))
-    return statements
-
-
-def _statement(random: Random, left: list[int], depth: int) -> list:
-    table = {**PLAIN, **NESTED} if depth < DEPTH_MAX else PLAIN
-    name = random.choices(list(table), weights=list(table.values()))[0]
-    a, b = random.randrange(1000), random.randrange(1000)
-    if name not in NESTED:
-        return [name, a, b]
-    statement = [name, a, b, _body(random, left, depth + 1)]
-    if name == "finally":
-        statement.append(_body(random, left, depth + 1))
-    return statement
+    """A program: the bodies of its first tasks."""
+    return [GRAMMAR.body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(2, FIRST_MAX))]
 
 
 def budget_of(a: int) -> Budget | None:
