@@ -7,7 +7,20 @@ from itertools import chain
 from math import inf
 from typing import Final
 
-from bursar.bench import buffered, cancel, deep, fan_in, parked, ping_pong, skynet, spawn_join, submit, timers, yields
+from bursar.bench import (
+    buffered,
+    cancel,
+    deep,
+    fan_in,
+    native,
+    parked,
+    ping_pong,
+    skynet,
+    spawn_join,
+    submit,
+    timers,
+    yields,
+)
 from bursar.bench.harness import Case, Row, measure
 
 WORKLOADS: Final[Mapping[str, Sequence[Case]]] = {
@@ -20,6 +33,7 @@ WORKLOADS: Final[Mapping[str, Sequence[Case]]] = {
     "timers": timers.CASES,
     "skynet": skynet.CASES,
     "submit": submit.CASES,
+    "native": native.CASES,
 }
 
 

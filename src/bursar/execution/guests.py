@@ -128,7 +128,8 @@ class Guests:
         self, guest: Guest, function: int, argument: int | None, name: bytes, stack: int, portion: Portion | None
     ) -> int:
         """Run a function. 0, or the code of the library that says why not."""
-        library.library()  # E1: not in a child
+        if library.is_forked():
+            library.library()  # E1: refuses
         budget = _budget(portion) if portion is not None else None
         with self._lock:  # it may end at once, but nobody hears of it before this is over
             self._keys = key = self._keys + 1

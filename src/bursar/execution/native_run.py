@@ -250,10 +250,9 @@ class Run(Guest, Request[Any]):
 
     def ended(self, kernel: Kernel, task: Task, letter: Letter) -> None:
         self.lives = False
-        amounts = letter.amounts
         if self._loan is not None:
-            kernel.settle(task, self._loan.difference(amounts))
-        elif any(amounts):
+            kernel.settle(task, self._loan.difference(letter.amounts))
+        elif any(amounts := letter[4:]):
             kernel.settle(task, amounts)
 
     def lacks(self, letter: Letter) -> None:
@@ -263,7 +262,7 @@ class Run(Guest, Request[Any]):
         """Nobody waits any more."""
         pump = self._pump
         if self.wait is wait and pump is not None:
-            self._count(False)
+            pump.sources -= self._counted
             self.wait = None
             if not pump.live:
                 del pump.expected[wait.label]
@@ -336,15 +335,13 @@ class NativeWait(Wait):
         if kind == SHORT:
             run.lacks(letter)
             self.answer(kernel, letter)
-            stands = bool(letter.code)  # it holds itself: else one of its own tasks does
         else:
             run.ended(kernel, task, letter)
             if kind == CANCELLED and task.cancel_pending:
                 kernel.wake(task, self.generation)  # and is told `Cancelled`
             else:
                 self.answer(kernel, letter.code if kind == DONE else letter)
-            stands = not is_whole(task)  # else it ends
-        if run.held and stands and is_pausing(task):
+        if run.held and is_pausing(task) and can_stand(task, letter):
             reached(kernel, task)
 
 
@@ -354,9 +351,11 @@ def is_pausing(task: Task) -> bool:
     return permit is not None and permit.pausing is not None
 
 
-def is_whole(task: Task) -> bool:
-    """Whether the native function is all that the task does."""
-    return getattr(task.work, "cr_code", None) is CODE
+def can_stand(task: Task, letter: Letter) -> bool:
+    """Whether a task whose wait is over by this letter stands: its function holds itself, and not one of its own tasks;
+    or it has ended, and is not all that the task does.
+    """
+    return bool(letter.code) if letter.kind == SHORT else getattr(task.work, "cr_code", None) is not CODE
 
 
 def as_async_function(program: Program) -> NativeFunction:
