@@ -9,16 +9,17 @@
 #include "gate.h"
 #include "notes.h"
 
-/* Call a method of the gate with the kernel and perhaps one thing more, for its effect. */
+/* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */
 static int
 in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
 {
     PyObject *name = PyUnicode_InternFromString(method);
     PyObject *args[] = {(PyObject *)gate, (PyObject *)k, with};
-    PyObject *none = name == NULL ? NULL : PyObject_VectorcallMethod(name, args, with != NULL ? 3 : 2, NULL);
+    PyObject *answer = name == NULL ? NULL : PyObject_VectorcallMethod(name, args, with != NULL ? 3 : 2, NULL);
+    int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
     Py_XDECREF(name);
-    Py_XDECREF(none);
-    return none == NULL ? -1 : 0;
+    Py_XDECREF(answer);
+    return yes;
 }
 
 /* Whether anybody waits for permission, for the first time or again. -1: error. */
@@ -111,7 +112,8 @@ k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
     return k_ready(k, task, false, 0);
 }
 
-/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next. */
+/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next. 1: the gate must
+ * be settled; 0: it need not be; -1: error. */
 static int
 ready(Kernel *k, Permit *permit)
 {
@@ -183,7 +185,8 @@ gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
     if (permit->unmet > 0) {
         return 0;
     }
-    return ready(k, permit) < 0 ? -1 : settle(k, gate);
+    int changes = ready(k, permit);
+    return changes > 0 ? settle(k, gate) : changes;
 }
 
 /* ---- ends */
@@ -212,7 +215,8 @@ usual(State *st, const Turnstile *gate, PyObject *successors, Py_ssize_t *free)
 static int
 let_free(Kernel *k, Turnstile *gate, PyObject *successors)
 {
-    Py_ssize_t n, failed = 0;
+    Py_ssize_t n;
+    int failed = 0;
     bool plain = usual(k->st, gate, successors, &n);
     PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
     if (!plain && n > 0 && list == NULL) {
@@ -227,14 +231,14 @@ let_free(Kernel *k, Turnstile *gate, PyObject *successors)
             failed = PyList_Append(list, (PyObject *)one);
         }
         else if (((Task *)one->task)->state == LAW_STATE_PENDING) { /* else it stands still */
-            failed = ready(k, one);
+            failed = ready(k, one) < 0 ? -1 : 0; /* all of them first; then the gate is settled */
         }
     }
     if (list != NULL && failed == 0) {
         failed = in_python(gate, "_free", k, list);
     }
     Py_XDECREF(list);
-    return failed < 0 ? -1 : 0;
+    return failed;
 }
 
 /* A plain task that was held has succeeded. */

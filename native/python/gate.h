@@ -38,6 +38,7 @@ typedef struct Permit {
     PyObject *demand;     /* tuple of pairs (resource, amount) */
     PyObject *needs;      /* mapping; NULL: none */
     PyObject *successors; /* list of Permit; NULL: nobody follows */
+    PyObject *reasons;    /* deque of what it has waited for besides; NULL or None: nothing */
     PyObject *rare;       /* dict of the fields that few permits need, whose defaults the class has; or NULL */
     int64_t priority;
     int64_t entered_ns, ready_ns, waited_ns, starved_ns;

@@ -1,8 +1,8 @@
 /* Permits, and the part of a gate that is C: after admission/permit.py, and `Flow` and `Turnstile` in admission/gate.py.
  * Attributes for Python, life and death; nothing that decides.
  *
- * A permit has the fields that every task uses which asks. Those that few need (pauses, attempts, timers, reasons) are
- * in a dict that is made when one of them is set; until then what Python reads is their default in the class.
+ * A permit has the fields that every task uses which asks. Those that few need (pauses, attempts, timers) are in a dict
+ * that is made when one of them is set; until then what Python reads is their default in the class.
  */
 
 #include "gate.h"
@@ -59,6 +59,7 @@ permit_traverse(Permit *self, visitproc visit, void *arg)
     Py_VISIT(self->demand);
     Py_VISIT(self->needs);
     Py_VISIT(self->successors);
+    Py_VISIT(self->reasons);
     Py_VISIT(self->rare);
     return 0;
 }
@@ -71,6 +72,7 @@ permit_clear(Permit *self)
     Py_CLEAR(self->demand);
     Py_CLEAR(self->needs);
     Py_CLEAR(self->successors);
+    Py_CLEAR(self->reasons);
     Py_CLEAR(self->rare);
     return 0;
 }
@@ -170,6 +172,7 @@ static PyMemberDef permit_members[] = {
     {"__dictoffset__", T_PYSSIZET, offsetof(Permit, rare), READONLY, NULL},
     {"gate", T_OBJECT, offsetof(Permit, gate), READONLY, NULL},
     {"task", T_OBJECT, offsetof(Permit, task), 0, NULL},
+    {"reasons", T_OBJECT, offsetof(Permit, reasons), 0, NULL},
     {"priority", T_LONGLONG, offsetof(Permit, priority), 0, NULL},
     {"entered_ns", T_LONGLONG, offsetof(Permit, entered_ns), 0, NULL},
     {"ready_ns", T_LONGLONG, offsetof(Permit, ready_ns), 0, NULL},

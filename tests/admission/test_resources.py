@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar import InfeasibleDemand, Soft
-from bursar.admission.resources import Resources, limits_of, to_amount
+from bursar.admission.resources import ALIKE_MAX, Resources, limits_of, to_amount
 
 
 def books(slots=None, **resources) -> Resources:
@@ -102,6 +102,14 @@ def test_what_is_short_is_what_does_not_fit():
     gate.take(demand(gate, cpu=1))
     short = gate.shortages(demand(gate, cpu=2, ram=100))
     assert [(s.resource, s.needed, s.limit, s.taken) for s in short] == [("slot", 1, 1, 1), ("cpu", 2, 2, 1)]
+
+
+def test_who_asks_for_the_same_shares_one_demand_as_long_as_they_are_few():
+    gate = books(cpu=4, ram=10**9)
+    assert demand(gate, cpu=1, ram=5) is demand(gate, cpu=1, ram="5")
+    for ram in range(2 * ALIKE_MAX):
+        assert demand(gate, ram=ram + 1) == ((2, ram + 1),)
+    assert demand(gate, ram=2 * ALIKE_MAX) is not demand(gate, ram=2 * ALIKE_MAX)
 
 
 def test_what_would_keep_a_reservation_from_being_met():

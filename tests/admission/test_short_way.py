@@ -189,6 +189,48 @@ def test_who_follows_a_task_that_has_ended_well_waits_for_nothing_and_one_that_f
         Runtime(clock="virtual").run(main)
 
 
+def test_plain_functions_ask_for_a_processor_on_the_short_way_too():
+    def plain(i, log):
+        log.append(i)
+        return i
+
+    async def main():
+        log = []
+        async with bursar.nursery(admission=Authority(resources={"cpu": 1})) as n:
+            first = n.spawn(plain, 0, log)
+            others = [n.spawn(plain, i, log, after=[first], priority=i) for i in range(1, 6)]
+            last = n.spawn(plain, 6, log, after=others, name="last")
+            asked = [task.inside(n.inside()[0]).permit for task in (first, last)]
+            told = str(last.explain())
+        return log, told, last.result, [(permit.demand, dict(permit.needs)) for permit in asked]
+
+    def run(observed):
+        runtime = Runtime(clock="virtual")
+        if observed:
+            runtime.kernel.observe(lambda *_: None)
+        return *runtime.run(main), runtime.fingerprint
+
+    log, told, result, asked, _ = run(False)
+    assert (log, result) == ([0, 5, 4, 3, 2, 1, 6], 6)
+    assert "waits for 5 that it follows" in told
+    assert asked == [(((1, 1),), {"cpu": 1})] * 2
+    assert run(False) == run(True)
+
+
+def test_who_joins_others_of_its_class_changes_nothing_for_anybody():
+    async def main():
+        async with bursar.nursery(admission=Authority(max_concurrent=1)) as n:
+            for _ in range(4):
+                n.spawn(nap)
+            totals = n.inside()[1].gate.totals
+            return totals.passed_over
+
+    async def nap():
+        await bursar.sleep(1)
+
+    assert Runtime(clock="virtual").run(main) == 1  # the second; the third and the fourth stand behind it
+
+
 def test_the_words_for_what_a_task_waits_for_and_waited_for_are_the_same():
     async def nap():
         await bursar.sleep(1)

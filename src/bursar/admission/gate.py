@@ -94,6 +94,7 @@ class Gate(Turnstile):
         self._reserve_after_ns = authority.reserve_after_ns
         self._max_queue = authority.max_queue
         self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")
+        self._drops = self._max_queue is not None or self._max_wait_ns is not None
         self._fresh: list[Permit] = []  # queued since it was settled last, if that must be timed
         self._settling = False
         self._again = False
@@ -115,21 +116,25 @@ class Gate(Turnstile):
             permit.timer = kernel.timers.arm(kernel.now_ns + delay_ns, TimerKind.PERMIT, permit.task)
         elif doom is not None:
             cast("Kernel", kernel).cancel_request(permit.task, doom)
-        elif not permit.unmet:
-            self._ready(kernel, permit)
+        elif not permit.unmet and self._ready(kernel, permit):
             self.settle(kernel)
 
-    def _ready(self, kernel: Dispatch, permit: Permit) -> None:
-        """It has everything but permission. If nobody else waits and it fits, it has that too: it would come next."""
+    def _ready(self, kernel: Dispatch, permit: Permit) -> bool:
+        """It has everything but permission. If nobody else waits and it fits, it has that too: it would come next.
+
+        Returns whether the gate must be settled. Not so if it waits behind others of its class: they were not let in
+        when it was settled last, and nothing has become free since.
+        """
         self.waiting -= 1
         permit.ready_ns = kernel.now_ns
         if self.queues or self.returning or not self.resources.fits(permit.demand):
             move(permit, _QUEUED)
-            self.queues.enter(permit)
+            first = self.queues.enter(permit)
             if self._max_wait_ns is not None:
                 self._fresh.append(permit)
-        else:
-            self._admit(kernel, permit, permit.priority)
+            return first or self._drops or self._settling or self.reserved is not None
+        self._admit(kernel, permit, permit.priority)
+        return False
 
     def _admit(self, kernel: Dispatch, permit: Permit, effective: int) -> None:
         self.totals.admitted += 1

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 Class = OrderedDict["Permit", None]
 
 
+def _strict_rank(permit: Permit) -> tuple[int, int]:
+    """`Queues.rank` without aging: the same at any time."""
+    return -permit.priority, permit.place
+
+
 class Queues:
     """All who have everything but permission."""
 
@@ -50,17 +55,20 @@ class Queues:
         """How many wait, by priority, highest first."""
         return dict(sorted(self._levels.items(), reverse=True))
 
-    def enter(self, permit: Permit) -> None:
+    def enter(self, permit: Permit) -> bool:
+        """Take it in. Whether it is the first of its class."""
         self._entered += 1
         permit.place = self._entered
         key = permit.priority, permit.demand
         members = self._classes.get(key)
+        first = members is None
         if members is None:
             members = self._classes[key] = OrderedDict()
         members[permit] = None
         self._levels[permit.priority] = self._levels.get(permit.priority, 0) + 1
         self._newest[permit.priority] = permit.place
         self._length += 1
+        return first
 
     def leave(self, permit: Permit) -> None:
         key = permit.priority, permit.demand
@@ -93,7 +101,7 @@ class Queues:
         """The first of each class, in order."""
         firsts = [next(iter(members)) for members in self._classes.values()]
         if len(firsts) > 1:
-            firsts.sort(key=lambda permit: self.rank(permit, now_ns))
+            firsts.sort(key=(lambda permit: self.rank(permit, now_ns)) if self._boost else _strict_rank)
         return firsts
 
     def last(self, now_ns: int) -> Permit:

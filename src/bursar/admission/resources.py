@@ -26,6 +26,7 @@ NOTHING: Final[Mapping[str, int]] = {}
 SOFT_BY_NAME: Final = frozenset({"ram", "vram"})
 GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a task that stands still does not use; the rest it keeps
 AMOUNT_MAX: Final = 2**62
+ALIKE_MAX: Final = 1024  # demands of which one copy is kept for all who ask for the same; more are not classes any more
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?)?b?\s*", re.IGNORECASE)
 _POWERS: Final = "kmgtp"
@@ -105,6 +106,7 @@ class Resources:
         self.peak = [0] * len(self.limits)
         self.kept = [0] * len(self.limits)  # of what is taken: by those who stand still
         self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
+        self._alike: dict[tuple[tuple[str, int], ...], tuple[Demand, Mapping[str, int]]] = {}
         self.least: Demand = () if slots is None else ((0, 1),)  # what a task takes that needs nothing
         self.thread_needs: Needs = self.remember({"cpu": 1} if "cpu" in self.numbers else {})  # if it does not say
         self.thread_demand = self.demand(self.thread_needs, "")
@@ -143,7 +145,12 @@ class Resources:
                     f"task {task!r} needs {amount:,} of {name}, and there are {limit:,} in all; it could never start"
                 )
             amounts[number] = amount
-        return tuple(sorted(amounts.items())), told
+        alike = self._alike.get(key := tuple(told.items()))
+        if alike is None:
+            alike = tuple(sorted(amounts.items())), told
+            if len(self._alike) < ALIKE_MAX:
+                self._alike[key] = alike
+        return alike
 
     def remember(self, needs: Needs) -> Needs:
         """Needs that many tasks will have: nobody changes these."""

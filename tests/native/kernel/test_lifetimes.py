@@ -537,7 +537,7 @@ def ring_permit(mark):
     gate = Gate(1, bursar.Authority())
     permit = Permit(gate, 50, ())
     mark.holds = permit
-    fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "timer")}
+    fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "reasons", "timer")}
     return fields | {
         "demand": lambda: setattr(permit, "demand", (mark,)),
         "successors": lambda: setattr(permit, "successors", [mark]),
