@@ -26,7 +26,11 @@ typedef struct {
     Slab selects, tokens, callbacks;
     Lock tokens_lock;
     Nursery *guests; /* the nursery of guest.c, once there is one; under the same lock */
+    uint32_t epoch;  /* how many there were before */
+    uint32_t mark;   /* four bits of that, shifted by four: what its handles begin with, but for the kind */
 } Runtime;
+
+extern Runtime the_runtime; /* the one global, in janus_rt.c */
 
 /* One call from outside or from a task. */
 typedef struct {
@@ -35,27 +39,66 @@ typedef struct {
     Worker *worker;
 } Visit;
 
-/* Begin and end a call. After the end nothing of the runtime may be touched. */
-Visit visit_begin(void);
-void visit_end(const Visit *visit);
-
 /* The task that runs here, or NULL on a thread outside. It needs no visit: it is waited for (Z3). */
 Task *visit_task(void);
+
+/* The slow halves of a call: on a thread outside. */
+Visit visit_enter(void);
+void visit_leave(const Visit *visit);
+
+/* Begin and end a call. After the end nothing of the runtime may be touched. */
+static inline Visit
+visit_begin(void)
+{
+    Task *task = visit_task();
+    if (__builtin_expect(task == NULL, 0)) {
+        return visit_enter();
+    }
+    return (Visit){.runtime = &the_runtime, .task = task, .worker = task_worker(task)};
+}
+
+static inline void
+visit_end(const Visit *visit)
+{
+    if (__builtin_expect(visit->task == NULL, 0)) {
+        visit_leave(visit);
+    }
+}
 
 /* The same, and starts the runtime if it is not up. */
 Visit visit_begin_or_start(void);
 
-/* A handle for a record, and back: NULL if it is null, of another kind or runtime, stale, or invented. */
-void *handle_of(HandleKind kind, const SlabHead *head);
-void *handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation);
-
-Channel *handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation);
-
-/* A handle from index | generation << 32. */
-void *handle_from(HandleKind kind, uint64_t place);
-
 /* Handles carry 24 bits of the generation; records have 32. */
 #define HANDLE_GENERATION_MASK UINT32_C(0xffffff)
+
+/* A handle for a record, or from index | generation << 32. */
+void *handle_of(HandleKind kind, const SlabHead *head);
+void *handle_from(HandleKind kind, uint64_t place);
+
+/* And back: NULL if it is null, of another kind or runtime, stale, or invented. */
+void *handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation);
+
+/* The same in a slab that is known. */
+static inline void *
+handle_find_in(const Slab *slab, uint32_t mark, HandleKind kind, const void *handle, uint32_t *generation)
+{
+    uint64_t word = (uint64_t)(uintptr_t)handle;
+    if ((word >> 56 ^ (uint64_t)kind) != mark) {
+        return NULL;
+    }
+    SlabHead *head = slab_peek(slab, (uint32_t)word, generation);
+    bool same = head != NULL && ((*generation ^ (uint32_t)(word >> 32)) & HANDLE_GENERATION_MASK) == 0;
+    return same && *generation % 2 == 1 ? head : NULL;
+}
+
+/* The same for channels, which are asked for at every message. */
+static inline Channel *
+handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation)
+{
+    Runtime *runtime = visit->runtime;
+    return runtime == NULL ? NULL
+                           : handle_find_in(&runtime->scheduler.channels, runtime->mark, HANDLE_CHANNEL, handle, generation);
+}
 
 /* The slabs of selects, tokens and callbacks, empty. */
 void abi_slabs_init(Runtime *runtime, const EngineMemory *memory);

@@ -36,26 +36,49 @@ janus_channel_close(void *handle)
     return error;
 }
 
-static int
-send(void *handle, const void *item, bool wait)
+/* One operation by a thread outside. */
+static __attribute__((noinline)) int
+operate_outside(void *handle, const void *from, void *to, bool wait)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    Channel *channel = item == NULL ? NULL : handle_find_channel(&visit, handle, &generation);
-    int error = channel == NULL ? JANUS_INVALID : channel_send(channel, generation, visit.task, item, wait);
+    Channel *channel = handle_find_channel(&visit, handle, &generation);
+    int error = JANUS_INVALID;
+    if (channel != NULL) {
+        error = from != NULL ? channel_send(channel, generation, NULL, from, wait)
+                             : channel_receive(channel, generation, NULL, to, wait);
+    }
     visit_end(&visit);
     return error;
 }
 
-static int
+/* One operation: `from` is what is sent, or NULL; `to` is where what is received goes. */
+static inline int
+operate(void *handle, const void *from, void *to, bool wait)
+{
+    Task *self = visit_task();
+    if (__builtin_expect(self == NULL, 0)) {
+        return operate_outside(handle, from, to, wait);
+    }
+    uint32_t generation;
+    Channel *channel = handle_find_in(&the_runtime.scheduler.channels, the_runtime.mark, HANDLE_CHANNEL, handle, &generation);
+    if (__builtin_expect(channel == NULL, 0)) {
+        return JANUS_INVALID;
+    }
+    return from != NULL ? channel_send(channel, generation, self, from, wait)
+                        : channel_receive(channel, generation, self, to, wait);
+}
+
+static inline int
+send(void *handle, const void *item, bool wait)
+{
+    return item != NULL ? operate(handle, item, NULL, wait) : JANUS_INVALID;
+}
+
+static inline int
 receive(void *handle, void *item, bool wait)
 {
-    Visit visit = visit_begin();
-    uint32_t generation;
-    Channel *channel = item == NULL ? NULL : handle_find_channel(&visit, handle, &generation);
-    int error = channel == NULL ? JANUS_INVALID : channel_receive(channel, generation, visit.task, item, wait);
-    visit_end(&visit);
-    return error;
+    return item != NULL ? operate(handle, NULL, item, wait) : JANUS_INVALID;
 }
 
 int

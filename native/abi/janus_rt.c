@@ -7,10 +7,9 @@
 
 /* The one global, and what guards it. `state` is changed under the lock. */
 enum { DOWN = 0, UP = 1, MOVING = 2 };
-static Runtime the_runtime;
+Runtime the_runtime;
 static Lock gate;
 static int state = DOWN;
-static uint32_t epoch; /* of the runtime that is up; handles carry four bits of it */
 
 /* What a thread has. `opened` and `awaited` are for threads outside (Z2). */
 typedef struct {
@@ -52,21 +51,16 @@ visit_task(void)
 {
     __asm__ __volatile__(""); /* Z1 */
     struct runner *runner = thread_state.runner;
-    Worker *worker = runner != NULL ? runner->worker : NULL;
-    Task *task = worker != NULL ? worker->current : NULL;
-    if (task != NULL) {
-        task_need_stack(task); /* before any lock is taken: what overflows later would keep it */
+    if (runner == NULL) {
+        return NULL;
     }
-    return task;
+    Task *task = ((Worker *)runner->worker)->current;
+    return task == NULL ? NULL : task_need_stack(task); /* before any lock is taken: what overflows later would keep it */
 }
 
 Visit
-visit_begin(void)
+visit_enter(void)
 {
-    Task *task = visit_task();
-    if (task != NULL) {
-        return (Visit){.runtime = &the_runtime, .task = task, .worker = task_worker(task)};
-    }
     Visit visit = {0};
     lock_take(&gate);
     if (state == UP && scheduler_enter(&the_runtime.scheduler)) {
@@ -77,9 +71,9 @@ visit_begin(void)
 }
 
 void
-visit_end(const Visit *visit)
+visit_leave(const Visit *visit)
 {
-    if (visit->runtime != NULL && visit->task == NULL) {
+    if (visit->runtime != NULL) {
         scheduler_leave(&visit->runtime->scheduler);
     }
 }
@@ -99,7 +93,7 @@ void *
 handle_from(HandleKind kind, uint64_t place)
 {
     uint64_t low = place & ((uint64_t)HANDLE_GENERATION_MASK << 32 | UINT32_MAX);
-    return (void *)(uintptr_t)((uint64_t)(epoch & 15) << 60 | (uint64_t)kind << 56 | low);
+    return (void *)(uintptr_t)((uint64_t)the_runtime.mark << 56 | (uint64_t)kind << 56 | low);
 }
 
 void *
@@ -125,33 +119,11 @@ slab_of(Runtime *runtime, HandleKind kind)
     }
 }
 
-static SANITIZE_INLINE void *
-find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
-{
-    uint64_t word = (uint64_t)(uintptr_t)handle;
-    if (visit->runtime == NULL || (word >> 56 & 15) != (uint64_t)kind || word >> 60 != (epoch & 15)) {
-        return NULL;
-    }
-    Slab *slab = slab_of(visit->runtime, kind);
-    uint32_t found;
-    SlabHead *head = slab_peek(slab, (uint32_t)word, &found);
-    if (head == NULL || found % 2 == 0 || (found & HANDLE_GENERATION_MASK) != (word >> 32 & HANDLE_GENERATION_MASK)) {
-        return NULL;
-    }
-    *generation = found;
-    return head;
-}
-
 void *
 handle_find(const Visit *visit, HandleKind kind, const void *handle, uint32_t *generation)
 {
-    return find(visit, kind, handle, generation);
-}
-
-Channel *
-handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation)
-{
-    return find(visit, HANDLE_CHANNEL, handle, generation); /* the same, hot */
+    Runtime *runtime = visit->runtime;
+    return runtime == NULL ? NULL : handle_find_in(slab_of(runtime, kind), runtime->mark, kind, handle, generation);
 }
 
 /* ---- the runtime */
@@ -174,7 +146,8 @@ start(const SchedulerOptions *options)
         abi_slabs_init(&the_runtime, memory);
     }
     lock_take(&gate);
-    epoch += error == ENGINE_OK;
+    the_runtime.epoch += error == ENGINE_OK;
+    the_runtime.mark = (the_runtime.epoch & 15) << 4;
     state = error == ENGINE_OK ? UP : DOWN;
     lock_give(&gate);
     return error;
@@ -250,7 +223,7 @@ void *
 janus_rt_get(void)
 {
     lock_take(&gate);
-    uint64_t handle = state != UP ? 0 : (uint64_t)(epoch & 15) << 60 | (uint64_t)HANDLE_RUNTIME << 56;
+    uint64_t handle = state != UP ? 0 : (uint64_t)the_runtime.mark << 56 | (uint64_t)HANDLE_RUNTIME << 56;
     lock_give(&gate);
     return (void *)(uintptr_t)handle;
 }
@@ -306,8 +279,8 @@ current_opened(const Visit *visit)
         return &visit->task->opened;
     }
     ThreadState *thread = this_thread();
-    if (thread->epoch != epoch) { /* of a runtime that is gone, and they with it */
-        thread->epoch = epoch;
+    if (thread->epoch != the_runtime.epoch) { /* of a runtime that is gone, and they with it */
+        thread->epoch = the_runtime.epoch;
         thread->opened = NULL;
         thread->has_awaited = false;
     }

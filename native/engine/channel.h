@@ -8,7 +8,8 @@
  * C3  after a close sends are refused, also those that wait; what is in the ring can still be received, then receives are
  *     refused too. An answer is never a value: closed is a code
  * C4  try_send on a channel without a ring succeeds only if a receiver waits
- * C5  all of it under the channel's lock; the locks of several channels are taken in the order of their addresses
+ * C5  all of it under the channel's lock, but for the wake of a task that was claimed; the locks of several channels are taken
+ *     in the order of their addresses
  *
  * A select waits on several at once: one Waiter, one ChannelPlace per case, and whoever comes first claims the waiter.
  * Among cases that are ready at once it draws, seeded, so none is starved.
@@ -47,6 +48,7 @@ typedef struct {
     void *value;     /* from or to where */
     int32_t which;   /* the number of the case */
     bool sends;
+    bool lone; /* of a task that waits here only: whoever takes it out of the queue, under the lock, has claimed it */
 } ChannelPlace;
 
 void channel_prepare(void *record);
@@ -81,6 +83,32 @@ int channel_select(struct Scheduler *scheduler, Task *caller, ChannelPlace *plac
 
 /* For select.c: do one case now, and the queue that a case waits in. Under the channel's lock. */
 int channel_do_now(ChannelPlace *place, struct Worker *worker);
-LawQueue *channel_queue_of(const ChannelPlace *place);
+
+static inline LawQueue *
+channel_queue_of(const ChannelPlace *place)
+{
+    return place->sends ? &place->channel->senders : &place->channel->receivers;
+}
+
+/* Whether the record still is what was meant. Under the lock. */
+static inline bool
+channel_is(const Channel *channel, uint32_t generation)
+{
+    return load_u32(&channel->head.generation, RELAXED) == generation;
+}
+
+/* The oldest waiter that can still be claimed, claimed; those that cannot are about to leave by themselves. Under the lock. */
+static inline ChannelPlace *
+channel_claim_oldest(LawQueue *queue)
+{
+    LawLink *link;
+    while ((link = law_queue_take_oldest(queue)) != NULL) {
+        ChannelPlace *place = LAW_RECORD(link, ChannelPlace, link);
+        if (place->lone || waiter_claim(place->waiter)) {
+            return place;
+        }
+    }
+    return NULL;
+}
 
 #endif

@@ -27,7 +27,7 @@ task_refuse(Task *self, int code)
 }
 
 int
-task_check(Task *self)
+task_check_closely(Task *self)
 {
     if (__builtin_expect(task_paused(self), 0)) {
         task_stand_still(self);
@@ -184,19 +184,6 @@ task_charge(Task *self, const LawCost *cost)
         }
         task_rest(self, REST_HELD);
     }
-}
-
-int
-task_charge_channel(Task *self)
-{
-    Credit *credit = &task_worker(self)->credit;
-    bool paid = self->ticks_left > 0 && credit->messages > 0 && credit->purse == self->purse;
-    if (__builtin_expect(!paid || self->marks.exceeded || task_paused(self) || task_must_stop(self), 0)) {
-        return task_charge(self, &LAW_CHANNEL);
-    }
-    self->ticks_left -= 1;
-    credit->messages -= 1;
-    return ENGINE_OK;
 }
 
 int

@@ -22,14 +22,11 @@ struct Credit;
 /* Charge the running task. ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. May let others run first (P2). */
 int task_charge(Task *self, const LawCost *cost);
 
-/* The same for LAW_CHANNEL, which is one op and one channel op. */
-int task_charge_channel(Task *self);
-
 /* The running task has used up its ticks: `ops` were subtracted, and there were not so many. The same answers. */
 int task_tick(Task *self, int64_t ops);
 
-/* Whether the running task may go on: ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. Charges nothing. */
-int task_check(Task *self);
+/* The slow half of task_check (scheduler.h): stands still, or is told to stop. */
+int task_check_closely(Task *self);
 
 /* The running task stops: what it has drawn and not used goes back. */
 void task_settle(Task *self);

@@ -25,6 +25,7 @@
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */
+#include "engine/next.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
 

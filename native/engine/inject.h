@@ -60,6 +60,13 @@ bool inject_push(Injector *injector, InjectLink *link);
  * none, if somebody else is taking, or if the oldest push is not finished. */
 size_t inject_take(Injector *injector, InjectLink **links, size_t links_max);
 
+/* Whether there is anything, unfinished pushes included (J3). */
+static inline bool
+inject_any(const Injector *injector)
+{
+    return load_i64(&injector->count, RELAXED) != 0;
+}
+
 /* How many links there are, unfinished pushes included. A guess while others push or take. */
 static inline size_t
 inject_length(const Injector *injector)

@@ -30,19 +30,33 @@ lock_init(Lock *lock)
     init_u32(&lock->word, 0);
 }
 
+/* Take it if it is free. */
+static inline bool
+lock_try(Lock *lock)
+{
+    uint32_t seen = 0;
+    return cas_u32(&lock->word, &seen, 1, ACQUIRE);
+}
+
 static inline void
 lock_take(Lock *lock)
 {
-    uint32_t seen = 0;
-    if (__builtin_expect(!cas_u32(&lock->word, &seen, 1, ACQUIRE), 0)) {
+    if (__builtin_expect(!lock_try(lock), 0)) {
         lock_wait(lock);
     }
+}
+
+/* Give it. True: somebody may sleep, and lock_wake is still to be called. */
+static inline bool
+lock_let_go(Lock *lock)
+{
+    return __builtin_expect(swap_u32(&lock->word, 0, RELEASE) == 2, 0);
 }
 
 static inline void
 lock_give(Lock *lock)
 {
-    if (__builtin_expect(swap_u32(&lock->word, 0, RELEASE) == 2, 0)) {
+    if (lock_let_go(lock)) {
         lock_wake(lock);
     }
 }

@@ -4,6 +4,7 @@
  * that it has called on this very stack (R2 of native/fiber). A task that gives way takes the next one itself and
  * switches to it; only if that one has not run yet, or there is none, does the loop begin anew.
  */
+#include "engine/next.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
 
@@ -86,7 +87,7 @@ rest_on(Worker *worker, Task *task, LawState state, bool deaf)
     Scheduler *scheduler = worker->scheduler;
     struct Nursery *nursery = task->nursery; /* the task may be another's in a moment */
     if (task_rests(task, state)) {
-        worker_submit(scheduler, worker, task, TO_READY);
+        worker_requeue(worker, task);
     } else if (!deaf && nursery_cancelled(nursery)) {
         worker_wake(scheduler, worker, task, TO_CANCEL, true);
     }
@@ -165,9 +166,7 @@ worker_loop(struct runner *runner)
 static void
 after_yield(void *arg)
 {
-    Task *task = arg;
-    Worker *worker = task_worker(task);
-    worker_submit(worker->scheduler, worker, task, TO_READY);
+    worker_requeue(task_worker(arg), arg);
 }
 
 static void
@@ -194,13 +193,24 @@ after_pause(void *task)
     rest(task, LAW_STATE_PAUSED, false);
 }
 
+Task *
+task_look_at_stack(Task *self, size_t headroom)
+{
+    if (!stack_sound(self->fiber.stack)) {
+        fiber_abandon(self->fiber.stack, FIBER_PANIC_CANARY, 0);
+    }
+    if (headroom < ENGINE_HEADROOM_BYTES) {
+        fiber_abandon(self->fiber.stack, FIBER_PANIC_OVERFLOW, 0);
+    }
+    return self;
+}
+
 /* Leave the running task for the next one. Inline, as all that is entered on one stack and left on another: each function
  * in between has a return that the processor guesses wrong. */
 static SANITIZE_INLINE void
-leave(Task *self, Task *next, runner_after after)
+leave(Worker *worker, Task *self, Task *next, runner_after after)
 {
-    Worker *worker = task_worker(self);
-    if (next == NULL || !task_is(next, FIBER_SUSPENDED)) {
+    if (__builtin_expect(next == NULL, 0) || __builtin_expect(!task_is(next, FIBER_SUSPENDED), 0)) {
         task_settle(self);
         worker->host->pending = next;
         runner_park(&self->fiber, after, self);
@@ -208,49 +218,47 @@ leave(Task *self, Task *next, runner_after after)
     }
     task_begin(worker, next);
     task_pass_ticks(self, next);
-    if (worker->credit.purse != next->purse) {
+    if (worker->credit.purse != next->purse && worker->credit.purse != NULL) {
         credit_settle(worker);
     }
-    runner_switch(&self->fiber, &next->fiber, after, self);
+    runner_switch_roomy(&self->fiber, &next->fiber, after, self); /* task_need_stack */
 }
 
 void
 task_yield(Task *self)
 {
-    task_need_stack(self);
     Worker *worker = task_worker(self);
-    bool logical = worker->scheduler->options.deterministic;
+    bool logical = __builtin_expect(worker->scheduler->options.deterministic, 0);
     Task *next = logical ? NULL : worker_next(worker);
     count_one(&worker->statistics.yielded);
     if (next != NULL || logical) {
-        leave(self, next, after_yield);
+        leave(worker, self, next, after_yield);
     }
 }
 
 void
 task_yield_to(Task *self, Task *next)
 {
-    leave(self, next, after_yield);
+    leave(task_worker(self), self, next, after_yield);
 }
 
 void
 task_yield_for_timers(Task *self)
 {
-    task_worker(self)->host->wants_timers = true;
-    leave(self, NULL, after_yield);
+    Worker *worker = task_worker(self);
+    worker->host->wants_timers = true;
+    leave(worker, self, NULL, after_yield);
 }
 
 /* From its first wait on a request to stop must find it. */
-static inline void
+static __attribute__((noinline)) void
 enter_family(Task *task)
 {
-    if (!task->marks.linked) {
-        struct Nursery *nursery = task->nursery;
-        lock_take(&nursery->lock);
-        law_queue_append(&nursery->waiting, &task->family);
-        lock_give(&nursery->lock);
-        task->marks.linked = true;
-    }
+    struct Nursery *nursery = task->nursery;
+    lock_take(&nursery->lock);
+    law_queue_append(&nursery->waiting, &task->family);
+    lock_give(&nursery->lock);
+    task->marks.linked = true;
 }
 
 /* Those beneath a task that is about to rest rest with it: each one that does not do so already. */
@@ -263,7 +271,9 @@ cover(Task *self)
         if (load_u32(&task->covered, RELAXED) != 0) {
             return; /* and so do those beneath it */
         }
-        enter_family(task);
+        if (!task->marks.linked) {
+            enter_family(task);
+        }
         store_u32(&task->covered, 1, RELAXED); /* published by the rest */
         rest_on(worker, task, LAW_STATE_BLOCKED, task->marks.told);
     }
@@ -287,27 +297,43 @@ task_uncover(Task *self)
         store_u32(&self->covered, 0, RELAXED); /* woken by itself, it needs no queue */
         return;
     }
-    leave(self, worker_next(task_worker(self)), after_uncover); /* it is in a queue, or being served */
+    Worker *worker = task_worker(self);
+    leave(worker, self, worker_next(worker), after_uncover); /* it is in a queue, or being served */
+}
+
+/* The running task rests, and what it leaves to do says how. `next` as for task_rest_for, or NULL: whoever comes next. */
+static SANITIZE_INLINE void
+lie_down(Task *self, Task *next, runner_after after)
+{
+    if (__builtin_expect(!self->marks.linked, 0)) {
+        enter_family(self);
+    }
+    if (self->above && load_u32(&self->nursery->owner->covered, RELAXED) == 0) {
+        cover(self);
+    }
+    Worker *worker = task_worker(self);
+    count_one(&worker->statistics.parked);
+    if (next == NULL && __builtin_expect(!worker->scheduler->options.deterministic, 1)) {
+        next = worker_next(worker);
+    }
+    leave(worker, self, next, after);
 }
 
 void
 task_rest_for(Task *self, Rest rest_as, Task *next)
 {
     static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
-    enter_family(self);
-    if (__builtin_expect(self->above, 0)) {
-        cover(self);
-    }
-    Worker *worker = task_worker(self);
-    count_one(&worker->statistics.parked);
-    if (next == NULL && !worker->scheduler->options.deterministic) {
-        next = worker_next(worker);
-    }
-    leave(self, next, after[rest_as]);
+    lie_down(self, next, after[rest_as]);
 }
 
 void
 task_rest(Task *self, Rest rest_as)
 {
     task_rest_for(self, rest_as, NULL);
+}
+
+void
+task_block(Task *self)
+{
+    lie_down(self, NULL, after_block);
 }

@@ -9,6 +9,7 @@ set(runtime_sources
   lender.c
   lock.c
   loop.c
+  message.c
   nursery.c
   pause.c
   scheduler.c

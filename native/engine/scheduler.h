@@ -157,13 +157,25 @@ task_must_stop(Task *self)
     return __builtin_expect(requests != self->requests_seen, 0) && task_look_for_requests(self);
 }
 
-/* There is a new task in a queue that anybody may take (W3). */
+/* Whether nothing was asked of the running task, for all it knows, and it is not out of money: a look before it goes on. */
+static inline bool
+task_undisturbed(const Task *self)
+{
+    return load_u32(&task_worker(self)->scheduler->requests, RELAXED) == self->requests_seen && !self->marks.exceeded &&
+           !task_paused(self);
+}
+
+/* Whether the running task may go on: ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. Charges nothing. */
+static inline int
+task_check(Task *self)
+{
+    return __builtin_expect(task_undisturbed(self), 1) ? ENGINE_OK : task_check_closely(self);
+}
+
+/* There is a new task in a queue that anybody may take (W3). A deterministic scheduler has no sleepers, and none to make. */
 static inline void
 scheduler_notify(Scheduler *scheduler)
 {
-    if (scheduler->options.deterministic) {
-        return;
-    }
     idle_notify(&scheduler->idle);
     if (__builtin_expect(load_u32(&scheduler->dormant, RELAXED) != 0, 0)) {
         scheduler_grow(scheduler);

@@ -97,7 +97,8 @@ wait_in_all(ChannelPlace **order, uint32_t count, Waiter *waiter, int64_t deadli
         law_queue_append(channel_queue_of(order[i]), &order[i]->link);
     }
     unlock_all(order, count);
-    int ended = waiter_wait(waiter, by_timer ? PARK_FOREVER : deadline_ns);
+    int ended = caller != NULL ? waiter_wait_as_task(waiter)
+                               : waiter_wait_outside(waiter, by_timer ? PARK_FOREVER : deadline_ns);
     if (by_timer) {
         timers_disarm(&scheduler->timers, &waiter->timer);
     }

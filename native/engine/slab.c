@@ -12,25 +12,6 @@ chunk_records(uint32_t chunk)
     return (uint64_t)SLAB_FIRST << chunk;
 }
 
-/* Which chunk has this index, and where in it: chunk k begins at SLAB_FIRST * (2**k - 1). */
-static uint32_t
-chunk_of(uint64_t index, uint64_t *within)
-{
-    uint64_t shifted = index / SLAB_FIRST + 1;
-    uint32_t chunk = 63u - (uint32_t)__builtin_clzll(shifted);
-    *within = index - SLAB_FIRST * ((UINT64_C(1) << chunk) - 1);
-    return chunk;
-}
-
-static SlabHead *
-record_at(const Slab *slab, uint64_t index)
-{
-    uint64_t within;
-    uint32_t chunk = chunk_of(index, &within);
-    char *base = load_ptr(&slab->chunks[chunk], ACQUIRE); /* receives the zeroed memory */
-    return (SlabHead *)(void *)(base + within * slab->record_bytes);
-}
-
 void
 slab_init(Slab *slab, size_t record_bytes, void (*prepare)(void *record), const EngineMemory *memory)
 {
@@ -92,7 +73,7 @@ take_locked(Slab *slab)
     if (slab->carved == slab->room && !grow(slab)) {
         return NULL;
     }
-    head = record_at(slab, slab->carved);
+    head = slab_record(slab, slab->carved);
     memset(head, 0, slab->record_bytes);
     head->index = (uint32_t)slab->carved;
     init_u32(&head->generation, 0);
@@ -128,20 +109,9 @@ slab_give(Slab *slab, void *record)
 }
 
 void *
-slab_peek(const Slab *slab, uint32_t index, uint32_t *generation)
-{
-    if (index >= load_u64(&slab->limit, ACQUIRE)) {
-        return NULL;
-    }
-    SlabHead *head = record_at(slab, index);
-    *generation = load_u32(&head->generation, ACQUIRE);
-    return head;
-}
-
-void *
 slab_at(const Slab *slab, uint64_t index)
 {
-    SlabHead *head = index < slab->carved ? record_at(slab, index) : NULL;
+    SlabHead *head = index < slab->carved ? slab_record(slab, index) : NULL;
     return head != NULL && load_u32(&head->generation, RELAXED) % 2 == 1 ? head : NULL;
 }
 

@@ -21,7 +21,8 @@
 #include "engine/lock.h"
 #include "engine/memory.h"
 
-#define SLAB_FIRST 64u  /* records in the first chunk */
+#define SLAB_FIRST_LOG 6u
+#define SLAB_FIRST (1u << SLAB_FIRST_LOG) /* records in the first chunk */
 #define SLAB_CHUNKS 26u /* so many doublings reach 2**32 */
 #define SLAB_BATCH 512u /* records that go to or come from the slab at once; a cache holds three such batches */
 
@@ -63,9 +64,6 @@ void *slab_take(Slab *slab);
 /* Free a record. Any thread. */
 void slab_give(Slab *slab, void *record);
 
-/* The record with this index, whatever its generation, which `*generation` becomes; NULL if there never was one. */
-void *slab_peek(const Slab *slab, uint32_t index, uint32_t *generation);
-
 /* The record with this index if it is in use, else NULL. For whoever has the slab to itself. */
 void *slab_at(const Slab *slab, uint64_t index);
 
@@ -80,6 +78,32 @@ void slab_cache_flush(SlabCache *cache);
 /* For the two functions below. */
 bool slab_cache_refill(SlabCache *cache);
 void slab_cache_spill(SlabCache *cache);
+
+/* The place of an index below `limit`. Chunk k begins with index SLAB_FIRST * (2**k - 1): so the highest bit of index +
+ * SLAB_FIRST tells the chunk, and the others the place in it. */
+static inline SlabHead *
+slab_record(const Slab *slab, uint64_t index)
+{
+    if (__builtin_expect(index < SLAB_FIRST, 1)) { /* who has few of a kind has them there */
+        return (SlabHead *)(void *)((char *)load_ptr(&slab->chunks[0], ACQUIRE) + index * slab->record_bytes);
+    }
+    uint64_t shifted = index + SLAB_FIRST;
+    uint32_t highest = 63u ^ (uint32_t)__builtin_clzll(shifted);
+    char *base = load_ptr(&slab->chunks[highest - SLAB_FIRST_LOG], ACQUIRE); /* receives the zeroed memory */
+    return (SlabHead *)(void *)(base + (shifted - (UINT64_C(1) << highest)) * slab->record_bytes);
+}
+
+/* The record with this index, whatever its generation, which `*generation` becomes; NULL if there never was one. */
+static inline void *
+slab_peek(const Slab *slab, uint32_t index, uint32_t *generation)
+{
+    if (index >= load_u64(&slab->limit, ACQUIRE)) {
+        return NULL;
+    }
+    SlabHead *head = slab_record(slab, index);
+    *generation = load_u32(&head->generation, ACQUIRE);
+    return head;
+}
 
 /* The record is in use, or free, from here on (L2). The owner alone writes it. */
 static inline void

@@ -174,6 +174,16 @@ task_word_woken(uint64_t word, uint8_t wake)
     return TASK_WORD(generation, LAW_STATE_RUNNING, wake);
 }
 
+/* What the end of a turn makes of a word, by the law. True: it was woken already. */
+static inline bool
+task_word_rests(uint64_t *word, uint8_t wake, LawState from, LawState state)
+{
+    bool woken = law_end_poll(&wake);
+    LAW_RULE(law_may_move(from, state), "E1");
+    *word = woken ? task_word_woken(*word, wake) : TASK_WORD(*word >> 16, state, wake);
+    return woken;
+}
+
 /* It runs, its registers are saved, and it is to wait in `state` (BLOCKED, EXHAUSTED or PAUSED). True: somebody has woken it
  * already, and the caller puts it into a queue. False: it is no longer the caller's. */
 static inline bool
@@ -181,13 +191,30 @@ task_rests(Task *task, LawState state)
 {
     uint64_t word = load_u64(&task->word, RELAXED);
     for (;;) {
-        uint8_t wake = (uint8_t)word;
-        bool woken = law_end_poll(&wake);
-        LAW_RULE(law_may_move(task_word_state(word), state), "E1");
-        if (cas_u64(&task->word, &word, woken ? task_word_woken(word, wake) : TASK_WORD(word >> 16, state, wake), ACQ_REL)) {
+        uint64_t to = word;
+        bool plain = (uint16_t)word == (LAW_STATE_RUNNING << 8 | LAW_WAKE_RUNNING); /* as most are: a case for the compiler */
+        bool woken = __builtin_expect(plain, 1) ? task_word_rests(&to, LAW_WAKE_RUNNING, LAW_STATE_RUNNING, state)
+                                                : task_word_rests(&to, (uint8_t)word, task_word_state(word), state);
+        if (cas_u64(&task->word, &word, to, ACQ_REL)) {
             return woken;
         }
     }
+}
+
+/* What one wake makes of a word, by the law. */
+static inline LawNotice
+task_word_notified(uint64_t *word, uint8_t wake, LawState state, bool from_hold)
+{
+    bool held = state == LAW_STATE_EXHAUSTED || state == LAW_STATE_PAUSED;
+    bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
+    LawNotice notice = law_notify(&wake, *word >> 16, *word >> 16, waits);
+    if (notice == LAW_NOTICE_ENQUEUE) {
+        LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
+        *word = task_word_woken(*word, wake);
+    } else {
+        *word = TASK_WORD(*word >> 16, state, wake);
+    }
+    return notice;
 }
 
 /* Take one wake. `from_hold` says that it also ends the wait of an EXHAUSTED or PAUSED task: a recharge, a resumption and a
@@ -198,23 +225,30 @@ task_notified(Task *task, bool from_hold)
 {
     uint64_t word = load_u64(&task->word, RELAXED);
     for (;;) {
-        uint8_t wake = (uint8_t)word;
-        LawState state = task_word_state(word);
-        bool held = state == LAW_STATE_EXHAUSTED || state == LAW_STATE_PAUSED;
-        bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
-        LawNotice notice = law_notify(&wake, word >> 16, word >> 16, waits);
+        uint64_t to = word;
+        LawNotice notice = task_word_notified(&to, (uint8_t)word, task_word_state(word), from_hold);
         if (notice == LAW_NOTICE_STALE) {
             return false;
-        }
-        uint64_t to = TASK_WORD(word >> 16, state, wake);
-        if (notice == LAW_NOTICE_ENQUEUE) {
-            LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
-            to = task_word_woken(word, wake);
         }
         if (cas_u64(&task->word, &word, to, ACQ_REL)) { /* E4: also if nothing changes */
             return notice == LAW_NOTICE_ENQUEUE;
         }
     }
+}
+
+/* The same for a task that is most likely BLOCKED: what the law makes of that the compiler has worked out. */
+static inline bool
+task_unblocked(Task *task)
+{
+    uint64_t word = load_u64(&task->word, RELAXED), to = word;
+    if (__builtin_expect((uint16_t)word == (LAW_STATE_BLOCKED << 8 | LAW_WAKE_IDLE), 1)) {
+        LawNotice notice = task_word_notified(&to, LAW_WAKE_IDLE, LAW_STATE_BLOCKED, false);
+        LAW_RULE(notice == LAW_NOTICE_ENQUEUE, "E1");
+        if (cas_u64(&task->word, &word, to, ACQ_REL)) {
+            return true;
+        }
+    }
+    return task_notified(task, false);
 }
 
 /* It has ended. */

@@ -5,19 +5,6 @@
 #include "engine/scheduler.h"
 
 void
-waiter_init(Waiter *waiter, Scheduler *scheduler, Task *task, Parker *parker)
-{
-    init_u32(&waiter->state, WAIT_PENDING);
-    waiter->which = -1;
-    waiter->result = ENGINE_OK;
-    waiter->task = task;
-    waiter->parker = parker;
-    waiter->scheduler = scheduler;
-    waiter->timer = (LawTimer){0};
-    waiter->outside = (LawLink){0};
-}
-
-void
 waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, bool timed)
 {
     Scheduler *scheduler = waiter->scheduler;
@@ -63,8 +50,8 @@ sleep_outside(Waiter *waiter, int64_t deadline_ns)
 }
 
 /* The same, where the one who stops the scheduler can find us. */
-static int
-wait_outside(Waiter *waiter, int64_t deadline_ns)
+int
+waiter_wait_outside(Waiter *waiter, int64_t deadline_ns)
 {
     Scheduler *scheduler = waiter->scheduler;
     lock_take(&scheduler->roots_lock);
@@ -77,24 +64,34 @@ wait_outside(Waiter *waiter, int64_t deadline_ns)
     return ended;
 }
 
+/* The task is to stop: it withdraws, or waits for the moment until it is answered (V2). */
+static __attribute__((noinline)) int
+stop_waiting(Waiter *waiter)
+{
+    if (withdraw(waiter)) {
+        return ENGINE_CANCELLED;
+    }
+    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
+        task_rest(waiter->task, REST_DEAF);
+    }
+    return ENGINE_OK;
+}
+
+/* It was charged a moment ago, and could go on then: a request that has come since does not let the first rest be one. */
 int
-waiter_wait(Waiter *waiter, int64_t deadline_ns)
+waiter_wait_as_task(Waiter *waiter)
 {
     Task *task = waiter->task;
-    if (task == NULL) {
-        return wait_outside(waiter, deadline_ns);
-    }
-    Rest rest = REST_BLOCKED;
     bool stands = false;
-    for (bool again = false; load_u32(&waiter->state, ACQUIRE) != WAIT_DONE; again = true) {
-        if (rest == REST_BLOCKED && task_must_stop(task)) {
-            if (withdraw(waiter)) {
-                return ENGINE_CANCELLED;
-            }
-            rest = REST_DEAF; /* V2 */
+    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
+        task_block(task);
+        if (load_u32(&waiter->state, ACQUIRE) == WAIT_DONE) {
+            break;
         }
-        stands |= again && task_stands_waiting(task);
-        task_rest(task, rest);
+        if (task_must_stop(task)) {
+            return stop_waiting(waiter);
+        }
+        stands |= task_stands_waiting(task);
     }
     if (__builtin_expect(stands, 0)) {
         task_stand_still(task);
@@ -121,7 +118,7 @@ task_sleep_until(Task *self, int64_t deadline_ns)
     if (!timers_ready(&scheduler->timers, self) || timers_arm(&scheduler->timers, &waiter.timer, deadline_ns) != ENGINE_OK) {
         return ENGINE_MEMORY;
     }
-    int ended = waiter_wait(&waiter, PARK_FOREVER);
+    int ended = waiter_wait_as_task(&waiter);
     timers_disarm(&scheduler->timers, &waiter.timer); /* also waits until the one who fired it has let go (G2) */
     return ended == ENGINE_OK ? ENGINE_OK : task_refuse(self, ENGINE_CANCELLED);
 }

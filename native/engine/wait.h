@@ -7,6 +7,9 @@
  * it has. The record is on the waiter's stack: after DONE the one who finished does not touch it any more, and the waiter
  * leaves only when it is out of every queue, each under its lock.
  *
+ * A task that waits for one channel only, without a time limit, goes from PENDING to DONE: whoever takes it out of the
+ * channel's queue, under the lock, has claimed it, and it is withdrawn under that lock too (message.c).
+ *
  * V1  a wait ends once, by one of those who could end it
  * V2  an operation that took effect is answered as such, also if the waiter was asked to stop meanwhile (X3)
  * V3  a thread outside sleeps on a futex, a task parks; a worker never sleeps on behalf of a task
@@ -43,7 +46,28 @@ struct Alarm {
 
 /* Prepare a wait of the running task, or of a thread outside that has made `parker`. With neither it is an alarm's
  * (timer.h). */
-void waiter_init(Waiter *waiter, struct Scheduler *scheduler, Task *task, Parker *parker);
+static inline void
+waiter_init(Waiter *waiter, struct Scheduler *scheduler, Task *task, Parker *parker)
+{
+    init_u32(&waiter->state, WAIT_PENDING);
+    waiter->which = -1;
+    waiter->result = ENGINE_OK;
+    waiter->task = task;
+    waiter->parker = parker;
+    waiter->scheduler = scheduler;
+    waiter->timer = (LawTimer){0};
+    waiter->outside = (LawLink){0};
+}
+
+/* The same for a task that waits for one thing only, and without a timer. */
+static inline void
+waiter_init_lone(Waiter *waiter, struct Scheduler *scheduler, Task *task)
+{
+    init_u32(&waiter->state, WAIT_PENDING);
+    waiter->task = task;
+    waiter->parker = NULL;
+    waiter->scheduler = scheduler;
+}
 
 /* Claim a wait (V1). */
 static inline bool
@@ -57,9 +81,11 @@ waiter_claim(Waiter *waiter)
  * outside. */
 void waiter_finish(Waiter *waiter, struct Worker *worker, int32_t which, int32_t result, bool timed);
 
-/* Wait. ENGINE_OK: somebody finished it. ENGINE_CANCELLED: the task is to stop, and the wait is withdrawn.
- * `deadline_ns` is for threads outside; a task has a timer. ENGINE_TIMEOUT: it passed, and the wait is withdrawn. */
-int waiter_wait(Waiter *waiter, int64_t deadline_ns);
+/* The running task waits. ENGINE_OK: somebody finished it. ENGINE_CANCELLED: the task is to stop, and the wait is withdrawn. */
+int waiter_wait_as_task(Waiter *waiter);
+
+/* A thread outside waits. ENGINE_OK; ENGINE_CANCELLED, ENGINE_STOPPING, ENGINE_TIMEOUT: the wait is withdrawn. */
+int waiter_wait_outside(Waiter *waiter, int64_t deadline_ns);
 
 /* The running task sleeps until a time. ENGINE_OK, ENGINE_CANCELLED, or ENGINE_MEMORY. */
 int task_sleep_until(Task *self, int64_t deadline_ns);

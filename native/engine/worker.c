@@ -1,6 +1,7 @@
 /* Workers: submitting, choosing and stealing. What they promise is in worker.h. */
 #include "engine/worker.h"
 
+#include "engine/next.h"
 #include "engine/scheduler.h"
 #include "law/decide.h"
 
@@ -17,6 +18,23 @@ worker_submit(Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane)
         inject_push(shared, &task->inject); /* W2 */
     }
     scheduler_notify(scheduler);
+}
+
+/* The same when the queue must be made larger, or cannot be. */
+static __attribute__((noinline)) void
+requeue_full(Worker *worker, Task *task)
+{
+    worker_submit(worker->scheduler, worker, task, TO_READY);
+}
+
+void
+worker_requeue(Worker *worker, Task *task)
+{
+    if (!deque_push_within(&worker->started, task)) {
+        requeue_full(worker, task);
+    } else if (!worker->started.lone) { /* else nobody could come for it */
+        scheduler_notify(worker->scheduler);
+    }
 }
 
 /* The task that has been longest in a lane that all share. NULL also if somebody else is taking. */
@@ -66,17 +84,8 @@ take_ready(Worker *worker)
     if (injected && worker->turns % LAW_INJECTOR_INTERVAL == 0 && (task = take_injected(worker)) != NULL) {
         return task;
     }
-    if (worker->fresh_streak < FRESH_STREAK_MAX && (task = deque_take(&worker->fresh)) != NULL) {
-        worker->fresh_streak += 1;
-        count_one(&worker->statistics.local_takes);
-        return task;
-    }
-    worker->fresh_streak = 0;
-    if ((task = deque_take_oldest(&worker->started)) != NULL || (task = deque_take(&worker->fresh)) != NULL) {
-        count_one(&worker->statistics.local_takes);
-        return task;
-    }
-    return injected ? take_injected(worker) : NULL;
+    task = worker_take_own(worker);
+    return task == NULL && injected ? take_injected(worker) : task;
 }
 
 /* The same when the other lanes have something: the law chooses. */
@@ -104,12 +113,11 @@ take_by_law(Worker *worker, bool cancel, bool due)
 }
 
 Task *
-worker_next(Worker *worker)
+worker_next_shared(Worker *worker)
 {
     Scheduler *scheduler = worker->scheduler;
     bool cancel = inject_length(&scheduler->cancel_lane) != 0, due = inject_length(&scheduler->timed_lane) != 0;
-    worker->turns += 1;
-    if (__builtin_expect(cancel || due, 0)) {
+    if (cancel || due) {
         return take_by_law(worker, cancel, due);
     }
     worker->cancel_streak = worker->timed_streak = 0;

@@ -92,17 +92,22 @@ typedef enum {
  * on a thread outside. */
 void worker_submit(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane);
 
+/* The same for TO_READY by a worker. */
+void worker_requeue(Worker *worker, Task *task);
+
 /* Wake a task (E3). `from_hold` as for task_notified. */
 static inline void
 worker_wake(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane, bool from_hold)
 {
-    if (task_notified(task, from_hold)) {
+    if (!task_notified(task, from_hold)) {
+        return;
+    }
+    if (lane == TO_READY && __builtin_expect(worker != NULL, 1)) {
+        worker_requeue(worker, task);
+    } else {
         worker_submit(scheduler, worker, task, lane);
     }
 }
-
-/* The next task of this worker without stealing, or NULL. */
-Task *worker_next(Worker *worker);
 
 /* Steal: a task to run, or NULL. Others that came with it are in the worker's own queues. */
 Task *worker_steal(Worker *worker);
@@ -116,7 +121,7 @@ bool worker_has_ready(const Worker *worker);
 /* The loop of every worker: for runner_init. */
 void worker_loop(struct runner *runner);
 
-/* The running task gives way to others. */
+/* The running task gives way to others. Whoever calls it has asked for task_need_stack, as for all that follow. */
 void task_yield(Task *self);
 
 /* How the running task rests. */
@@ -127,9 +132,11 @@ typedef enum {
     REST_PAUSED,  /* until it is resumed or to stop; see pause.h */
 } Rest;
 
-/* The running task waits until somebody wakes it, or may be woken for nothing (E3). Whoever calls it has asked for
- * task_need_stack before it changed anything. */
+/* The running task waits until somebody wakes it, or may be woken for nothing (E3). */
 void task_rest(Task *self, Rest rest);
+
+/* The same, BLOCKED: the way that every message takes. */
+void task_block(Task *self);
 
 /* The same, and `next`, which was taken out of a queue and is not NULL, runs instead. */
 void task_rest_for(Task *self, Rest rest, Task *next);
@@ -157,7 +164,7 @@ task_begin(Worker *worker, Task *task)
     task_dispatched(task);
     worker->current = task;
     task->ticks_drawn = 0;
-    store_u64(&worker->statistics.dispatched, load_u64(&worker->statistics.dispatched, RELAXED) + 1, RELAXED);
+    count_u64(&worker->statistics.dispatched);
 }
 
 /* Whether a task that was taken out of a queue can be resumed; one that is covered cannot, and its fiber is not to be looked
@@ -178,29 +185,31 @@ task_worker(const Task *self)
 static inline void
 count_one(atomic_u64 *counter)
 {
-    store_u64(counter, load_u64(counter, RELAXED) + 1, RELAXED);
+    count_u64(counter);
 }
 
 /* The running task gives way to the loop, which then makes the thread of the timers. */
 void task_yield_for_timers(Task *self);
 
-/* What an operation of the engine needs of the stack that it is called on, parking included: a task that has less ends as
- * overflown before the operation has begun, not in the middle with a lock in hand (F7, F8). */
 /* What making a thread needs: 4 KiB in the C library, and some. Less is left deep in a small task: then the loop does it. */
 #define THREAD_HEADROOM_BYTES ((size_t)6 << 10)
 
+/* What an operation of the engine needs of the stack that it is called on, parking included: a task that has less ends as
+ * overflown before the operation has begun, not in the middle with a lock in hand (F7, F8). */
 #define ENGINE_HEADROOM_BYTES (RUNNER_HEADROOM_BYTES + 2 * STACK_SWITCH_BYTES)
 
-static SANITIZE_INLINE void
+/* Ends the task if it has less than that, or has run over its canary; else answers it. */
+Task *task_look_at_stack(Task *self, size_t headroom);
+
+static SANITIZE_INLINE Task *
 task_need_stack(Task *self)
 {
-    struct stack *stack = self->fiber.stack;
-    if (__builtin_expect(!stack_sound(stack), 0)) {
-        fiber_abandon(stack, FIBER_PANIC_CANARY, 0);
+    const struct stack *stack = self->fiber.stack;
+    size_t headroom = stack_headroom(stack);
+    if (__builtin_expect(headroom < ENGINE_HEADROOM_BYTES || stack->guard == STACK_GUARD_CANARY, 0)) {
+        return task_look_at_stack(self, headroom);
     }
-    if (__builtin_expect(stack_headroom(stack) < ENGINE_HEADROOM_BYTES, 0)) {
-        fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0);
-    }
+    return self;
 }
 
 #endif

@@ -125,19 +125,24 @@ runner_settle_on(struct runner *runner, struct stack *stack)
     SANITIZE(sanitize_begin(&stack->here, stack->limit, stack->top);)
 }
 
-/* The running fiber becomes SUSPENDED. One that has run over its canary, or has too little left to stop, ends here
- * instead, before anything has changed. */
-static SANITIZE_INLINE struct runner *
-runner_set_down(struct fiber *self, runner_after after, void *arg)
+/* A running fiber that has run over its canary, or has too little left to stop, ends here, before anything has changed (F8). */
+static SANITIZE_INLINE void
+runner_need_room(struct fiber *self)
 {
-    struct runner *runner = self->runner;
-    assert(runner->stack == self->stack && "R5");
     if (__builtin_expect(!stack_sound(self->stack), 0)) {
         fiber_abandon(self->stack, FIBER_PANIC_CANARY, 0);
     }
     if (__builtin_expect(stack_headroom(self->stack) < RUNNER_HEADROOM_BYTES, 0)) {
         fiber_abandon(self->stack, FIBER_PANIC_OVERFLOW, 0);
     }
+}
+
+/* The running fiber becomes SUSPENDED. */
+static SANITIZE_INLINE struct runner *
+runner_set_down(struct fiber *self, runner_after after, void *arg)
+{
+    struct runner *runner = self->runner;
+    assert(runner->stack == self->stack && "R5");
     self->state = FIBER_SUSPENDED;
     runner->after = after;
     runner->after_arg = arg;
@@ -266,6 +271,7 @@ runner_call_above(const struct runner_perch *perch, struct fiber *self, struct f
 static SANITIZE_INLINE struct runner *
 runner_park(struct fiber *self, runner_after after, void *arg)
 {
+    runner_need_room(self);
     struct runner *runner = runner_set_down(self, after, arg);
     struct stack *stack = runner->spare;
     assert(stack != NULL && "R3");
@@ -278,9 +284,10 @@ runner_park(struct fiber *self, runner_after after, void *arg)
     return runner;
 }
 
-/* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. */
+/* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows that it
+ * has RUNNER_HEADROOM_BYTES left, and a whole canary. */
 static SANITIZE_INLINE struct runner *
-runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
+runner_switch_roomy(struct fiber *self, struct fiber *next, runner_after after, void *arg)
 {
     struct runner *runner = runner_set_down(self, after, arg);
     assert(next != self && "R5");
@@ -290,6 +297,14 @@ runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *
     SANITIZE(sanitize_arrive(&self->stack->here, NULL);)
     runner_arrive(runner);
     return runner;
+}
+
+/* The same for a fiber that does not know. */
+static SANITIZE_INLINE struct runner *
+runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
+{
+    runner_need_room(self);
+    return runner_switch_roomy(self, next, after, arg);
 }
 
 /* Called by the loop: gives up the stack under it and goes on with a SUSPENDED fiber. */

@@ -104,6 +104,12 @@ worker_submit(Scheduler *ours, Worker *worker, Task *woken, WakeLane lane)
     explore_wake(&queue);
 }
 
+void
+worker_requeue(Worker *worker, Task *woken)
+{
+    worker_submit(worker->scheduler, worker, woken, TO_READY);
+}
+
 /* A lock that is taken: the explorer's threads sleep at its own futex. */
 void
 lock_wait(Lock *lock)
@@ -177,7 +183,11 @@ set(unsigned flag, bool from_hold)
 {
     store_u32(&flags[flag], 1, RELAXED);
     if (swap_u32(&places[flag], PLACE_SET, ACQ_REL) == PLACE_WAITS) {
-        worker_wake(&scheduler, NULL, &task, TO_READY, from_hold);
+        if (from_hold) {
+            worker_wake(&scheduler, NULL, &task, TO_READY, true);
+        } else if (task_unblocked(&task)) { /* as whoever answers a message does */
+            worker_requeue(&host, &task);
+        }
     }
 }
 

@@ -107,6 +107,8 @@ engine_mutant(merged_wake_enqueues task task.h
 # What the waker wrote is not seen after a wake that changed nothing, or by the task that it woke.
 engine_mutant(wake_relaxed task task.h
   "ACQ_REL)) { /* E4: also if nothing changes */" "RELAXED)) { /* E4: also if nothing changes */")
+engine_mutant(unblock_relaxed task task.h
+  "ACQ_REL)) {\n            return true;" "RELAXED)) {\n            return true;")
 # What the task wrote before it rested is not seen by the worker that it wakes up on.
 engine_mutant(rest_relaxed task task.h
   "ACQ_REL)) {\n            return woken;" "RELAXED)) {\n            return woken;")
