@@ -2,6 +2,7 @@
 #include "abi/abi.h"
 
 #include "abi/current.h"
+#include "engine/usual.h"
 
 /* ---- opening */
 
@@ -93,7 +94,10 @@ janus_nursery_spawn(janus_task_fn fn, void *arg)
     if (self == NULL || self->opened == NULL) {
         return spawn_current(fn, arg, NULL);
     }
-    return nursery_spawn_plain(self->opened, self, fn, arg) == ENGINE_OK ? 0 : -1; /* the usual case */
+    if (spawn_usual(self->opened, self, fn, arg)) {
+        return 0;
+    }
+    return nursery_spawn_plain(self->opened, self, fn, arg) == ENGINE_OK ? 0 : -1;
 }
 
 int

@@ -7,7 +7,7 @@
  * whoever awaits learns of it. The count is the last thing that touches the nursery: whoever awaits may free it then.
  */
 #include "engine/lender.h"
-#include "engine/scheduler.h"
+#include "engine/usual.h"
 
 /* How the function ended, in the words of the outside, if there is anything to say about it. */
 static EndKind
@@ -113,25 +113,8 @@ announce(Worker *worker, Task *task)
     }
 }
 
-/* The usual end: it has returned, holds nothing, and there is nothing to say about it, and nobody to say it to. */
-static SANITIZE_INLINE bool
-is_plain(const Task *task, enum fiber_state state)
-{
-    uint64_t holds = (uint64_t)(uintptr_t)task->opened | (uint64_t)task->ticks_left;
-    return (holds | task->marks.all) == 0 && state == FIBER_DONE && task->fiber.result >= 0;
-}
-
-/* It is a record without a task from here on. */
-static SANITIZE_INLINE void
-let_go(Worker *worker, Task *task, LawOutcome outcome)
-{
-    task_word_end(task, outcome);
-    count_one(&worker->statistics.finished);
-    slab_cache_give(&worker->host->tasks, task);
-}
-
 /* End one task, all but telling its nursery. False: somebody else will go on with it (N6). */
-static __attribute__((noinline)) bool
+static bool
 end_one(Worker *worker, Task *task)
 {
     if (task->ticks_left != 0) {
@@ -152,35 +135,16 @@ end_one(Worker *worker, Task *task)
         }
         announce(worker, task);
     }
-    let_go(worker, task, ending_outcome((EndKind)task->marks.kind));
-    return true;
-}
-
-/* The same for a task that has just stopped, all of it. */
-static __attribute__((noinline)) bool
-end_slowly(Worker *worker, Task *task, enum fiber_state state)
-{
-    worker->current = NULL; /* others are called now, and not on its behalf */
-    task->marks.kind = (uint8_t)kind_of(task, state);
-    return end_one(worker, task);
-}
-
-static SANITIZE_INLINE bool
-end_first(Worker *worker, Task *task, enum fiber_state state)
-{
-    if (__builtin_expect(!is_plain(task, state), 0)) {
-        return end_slowly(worker, task, state);
-    }
-    let_go(worker, task, LAW_OUTCOME_OK);
+    task_let_go(worker, task, ending_outcome((EndKind)task->marks.kind));
     return true;
 }
 
 void
 task_end(Worker *worker, Task *task, enum fiber_state state)
 {
-    credit_settle(worker);
     Nursery *nursery = task->nursery;
-    bool ended = end_first(worker, task, state);
+    credit_settle(worker);
+    bool ended = end_usual(worker, task, state) || task_end_above(worker, task, state);
     worker->current = NULL;
     while (ended && (task = nursery_left(worker, nursery)) != NULL) { /* another one whose end goes on */
         nursery = task->nursery;
@@ -191,5 +155,7 @@ task_end(Worker *worker, Task *task, enum fiber_state state)
 bool
 task_end_above(Worker *worker, Task *task, enum fiber_state state)
 {
-    return end_first(worker, task, state);
+    worker->current = NULL; /* others are called now, and not on its behalf */
+    task->marks.kind = (uint8_t)kind_of(task, state);
+    return end_one(worker, task);
 }

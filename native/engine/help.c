@@ -27,7 +27,7 @@
  */
 #include "engine/next.h"
 #include "engine/pause.h"
-#include "engine/scheduler.h"
+#include "engine/usual.h"
 
 /* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written here. */
 typedef struct {
@@ -37,21 +37,12 @@ typedef struct {
     Task *next; /* what came next and was not for us */
 } Helping;
 
-/* Ops that are drawn go on to the other one, if there are any. */
-static SANITIZE_INLINE void
-lend_ticks(Task *from, Task *to)
-{
-    if (__builtin_expect(from->ticks_left != 0 || from->purse != to->purse, 0)) {
-        task_pass_ticks(from, to);
-    }
-}
-
 /* The child has ended, or was not even begun (FIBER_NO_STACK); the owner is the running task again. */
 static SANITIZE_INLINE void
 ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 {
     Worker *worker = task_worker(self);
-    nursery->ended += task_end_above(worker, child, state);
+    nursery->ended += end_usual(worker, child, state) || task_end_above(worker, child, state);
     if (__builtin_expect(load_u32(&self->covered, RELAXED) != 0, 0)) {
         task_uncover(self);
         worker = task_worker(self);
@@ -66,15 +57,20 @@ static SANITIZE_INLINE void
 run_above(const struct runner_perch *perch, Nursery *nursery, Task *self, Task *child)
 {
     enum fiber_state state = FIBER_NO_STACK;
+    bool own_purse = child->purse != self->purse;
     task_begin(task_worker(self), child);
-    if (__builtin_expect(task_cancelled(child), 0)) {
+    if (__builtin_expect(task_asked(child) || nursery_cancelled(nursery), 0)) {
         child->marks.kind = END_CANCELLED;
     } else {
         child->above = true;
         child->requests_seen = self->requests_seen; /* T1: the owner has just looked, and here is the rest */
-        lend_ticks(self, child);
+        if (__builtin_expect(self->ticks_left != 0 || own_purse, 0)) {
+            task_pass_ticks(self, child);
+        }
         state = runner_call_above(perch, &self->fiber, &child->fiber);
-        lend_ticks(child, self);
+        if (__builtin_expect(child->ticks_left != 0 || own_purse, 0)) {
+            task_pass_ticks(child, self);
+        }
     }
     ended_above(nursery, self, child, state);
 }
@@ -87,7 +83,11 @@ help(void *arg)
     Nursery *nursery = helping->nursery;
     Task *self = helping->self;
     size_t room = stack_headroom(self->fiber.stack);
-    while (nursery->spawned != nursery->ended && !task_must_stop(self)) {
+    const atomic_u32 *requests = &nursery->scheduler->requests;
+    while (nursery->spawned != nursery->ended) {
+        if (__builtin_expect(load_u32(requests, RELAXED) != self->requests_seen, 0) && task_look_for_requests(self)) {
+            return;
+        }
         Task *task = worker_next(task_worker(self));
         bool ours = task != NULL && task->nursery == nursery && task_is(task, FIBER_FRESH);
         if (__builtin_expect(!ours || room >> task->fiber.class < STACK_BYTES_MIN, 0)) {
@@ -108,7 +108,7 @@ nursery_help(Nursery *nursery, Task *self)
     struct fiber *panicked;
     while ((panicked = runner_perch_on(&helping.perch, &self->fiber, help, &helping)) != NULL) {
         Task *child = LAW_RECORD(panicked, Task, fiber);
-        lend_ticks(child, self);
+        task_pass_ticks(child, self);
         ended_above(nursery, self, child, FIBER_PANICKED);
     }
     return helping.next;

@@ -98,7 +98,7 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * becomes index | generation << 32: what a handle is made of. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
 
-/* The same for a plain task, by the owner. */
+/* The same for a plain task, by the owner; usual.h has the short way. */
 int nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else

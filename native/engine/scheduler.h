@@ -182,4 +182,25 @@ scheduler_notify(Scheduler *scheduler)
     }
 }
 
+/* A spawned task is what comes next on its worker. */
+static inline void
+worker_queue_fresh(Worker *worker, Task *task)
+{
+    count_one(&worker->statistics.spawned);
+    if (__builtin_expect(!deque_push_within(&worker->fresh, task), 0)) {
+        worker_queue_full(worker, task);
+    } else if (!worker->fresh.lone) { /* else nobody could come for it */
+        scheduler_notify(worker->scheduler);
+    }
+}
+
+/* The task has ended, and its record is free. */
+static inline void
+task_let_go(Worker *worker, Task *task, LawOutcome outcome)
+{
+    task_word_end(task, outcome);
+    count_one(&worker->statistics.finished);
+    slab_cache_give(&worker->host->tasks, task);
+}
+
 #endif

@@ -4,7 +4,7 @@
  * behind. The owner does it without a lock, everybody else under the nursery's.
  */
 #include "engine/lender.h"
-#include "engine/scheduler.h"
+#include "engine/usual.h"
 
 #define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one visit to the books instead of 64 */
 
@@ -39,18 +39,11 @@ pay_spawns(Nursery *nursery, Task *caller, bool mine)
     return short_of == LAW_PAID;
 }
 
-/* Whether the worker has a spawn for that nursery already. */
-static SANITIZE_INLINE bool
-is_prepaid(const Nursery *nursery, const Credit *credit)
-{
-    return credit->spawns > 0 && credit->purse == nursery->purse;
-}
-
 static SANITIZE_INLINE bool
 pay_spawn(Nursery *nursery, Task *caller, bool mine)
 {
     Credit *credit = caller != NULL ? &task_worker(caller)->credit : NULL;
-    if (credit != NULL && is_prepaid(nursery, credit)) {
+    if (credit != NULL && credit_has_spawn(credit, nursery->purse)) {
         credit->spawns -= 1;
         return true;
     }
@@ -121,21 +114,16 @@ task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned cla
         task->arg = options->arg;
     }
     bool listens = options->value_out != NULL || options->done != NULL;
-    task->nursery = nursery;
-    task->opened = NULL;
-    task->ticks_left = 0;
-    task->marks.all = 0;
+    task_renew(task, nursery);
     if (__builtin_expect(listens || task->purse != nursery->purse, 0)) {
         task->marks.own_purse = task->purse != nursery->purse;
         task->marks.listens = listens;
     }
-    task->above = task->has_awaited = false;
     if (listens) {
         task->value_out = options->value_out;
         task->done = options->done;
         task->done_arg = options->done_arg;
     }
-    task_word_begin(task);
 }
 
 /* A record, filled in and paid for, or NULL and the reason. Inline: what the options do not say costs nothing. */
@@ -182,29 +170,6 @@ make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOp
     return task;
 }
 
-/* The same when the queue must be made larger, or cannot be. */
-static __attribute__((noinline)) void
-queue_full(Worker *worker, Task *task)
-{
-    Scheduler *scheduler = worker->scheduler;
-    if (!deque_push(&worker->fresh, task)) {
-        inject_push(&scheduler->injector, &task->inject); /* W2 */
-    }
-    scheduler_notify(scheduler);
-}
-
-/* The child is what comes next on the caller's worker. */
-static SANITIZE_INLINE void
-queue_fresh(Worker *worker, Task *task)
-{
-    count_one(&worker->statistics.spawned);
-    if (__builtin_expect(!deque_push_within(&worker->fresh, task), 0)) {
-        queue_full(worker, task);
-    } else if (!worker->fresh.lone) { /* else nobody could come for it */
-        scheduler_notify(worker->scheduler);
-    }
-}
-
 /* By the owner, without a lock. */
 static SANITIZE_INLINE int
 spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *child)
@@ -218,48 +183,19 @@ spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *
         bool told = error == ENGINE_BUDGET && task_must_stop(caller); /* while it waited for a lender */
         return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
     }
-    task->number = (uint32_t)(2 * nursery->spawned++ + 1); /* N5 */
+    task->number = nursery_next_number(nursery);
     if (child != NULL) {
         *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
     }
-    queue_fresh(task_worker(caller), task);
+    worker_queue_fresh(task_worker(caller), task);
     return ENGINE_OK;
 }
 
-/* A plain child when something is out of the ordinary. */
-static __attribute__((noinline)) int
-spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
-{
-    const TaskOptions options = {.entry = entry, .arg = arg};
-    return spawn_own(nursery, caller, &options, NULL);
-}
-
-/* Whether nothing stands in the way of a plain child of the caller's own nursery: nobody is to stop, it is paid for, and there
- * is a record for it. */
-static SANITIZE_INLINE bool
-is_usual(const Nursery *nursery, const Task *caller, const Worker *worker)
-{
-    return load_u32(&worker->scheduler->requests, RELAXED) == caller->requests_seen &&
-           nursery_state(nursery) == LAW_NURSERY_OPEN && is_prepaid(nursery, &worker->credit) &&
-           worker->host->tasks.free != NULL;
-}
-
-/* The usual case by itself: everything is looked at before anything changes, and then nothing can fail. */
 int
 nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
     const TaskOptions options = {.entry = entry, .arg = arg};
-    Worker *worker = task_worker(caller);
-    if (__builtin_expect(entry == NULL || !is_usual(nursery, caller, worker), 0)) {
-        return spawn_plain(nursery, caller, entry, arg);
-    }
-    worker->credit.spawns -= 1;
-    Task *task = slab_cache_pop(&worker->host->tasks);
-    task->purse = nursery->purse;
-    task_fill(task, nursery, &options, 0);
-    task->number = (uint32_t)(2 * nursery->spawned++ + 1); /* N5 */
-    queue_fresh(worker, task);
-    return ENGINE_OK;
+    return spawn_own(nursery, caller, &options, NULL);
 }
 
 int
@@ -281,7 +217,7 @@ nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOpt
         *child = task->head.index | (uint64_t)load_u32(&task->head.generation, RELAXED) << 32;
     }
     if (caller != NULL) {
-        queue_fresh(task_worker(caller), task);
+        worker_queue_fresh(task_worker(caller), task);
     } else {
         add_u64(&scheduler->outside_spawned, 1, RELAXED);
         inject_push(&scheduler->injector, &task->inject);

@@ -37,6 +37,12 @@ worker_requeue(Worker *worker, Task *task)
     }
 }
 
+void
+worker_queue_full(Worker *worker, Task *task)
+{
+    worker_submit(worker->scheduler, worker, task, TO_JOIN);
+}
+
 /* The task that has been longest in a lane that all share. NULL also if somebody else is taking. */
 static Task *
 take_one(Injector *lane)

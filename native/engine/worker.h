@@ -56,6 +56,13 @@ typedef struct Credit {
     int32_t messages; /* channel ops */
 } Credit;
 
+/* Whether a spawn that `purse` is to pay is paid for. */
+static inline bool
+credit_has_spawn(const Credit *credit, const struct Purse *purse)
+{
+    return credit->spawns > 0 && credit->purse == purse;
+}
+
 typedef struct Worker {
     struct Scheduler *scheduler;
     struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
@@ -94,6 +101,9 @@ void worker_submit(struct Scheduler *scheduler, Worker *worker, Task *task, Wake
 
 /* The same for TO_READY by a worker. */
 void worker_requeue(Worker *worker, Task *task);
+
+/* The same for a task that is what comes next, by its worker, when the queue must be made larger: see worker_queue_fresh. */
+void worker_queue_full(Worker *worker, Task *task);
 
 /* Wake a task (E3). `from_hold` as for task_notified. */
 static inline void

@@ -62,25 +62,13 @@ struct fiber {
     uint8_t state; /* enum fiber_state */
     uint8_t panic; /* enum fiber_panic_kind */
     uint8_t class; /* of the stack that it wants */
-    uint8_t unused; /* written with the others, so that a new fiber is a few whole words */
 };
 
 /* Prepares a fiber. Takes no stack (F1). `class` is from stack_class, below STACK_CLASSES. */
 static inline void
 fiber_init(struct fiber *fiber, const char *name, fiber_entry entry, void *arg, unsigned class)
 {
-    fiber->context = NULL;
-    fiber->stack = NULL;
-    fiber->entry = entry;
-    fiber->arg = arg;
-    fiber->name = name;
-    fiber->runner = NULL;
-    fiber->result = 0;
-    fiber->code = 0;
-    fiber->state = FIBER_FRESH;
-    fiber->panic = FIBER_PANIC_NONE;
-    fiber->class = (uint8_t)class;
-    fiber->unused = 0;
+    *fiber = (struct fiber){.entry = entry, .arg = arg, .name = name, .state = FIBER_FRESH, .class = (uint8_t)class};
 }
 
 /* Ends a FRESH or SUSPENDED fiber without running it: its frames are dropped and its stack goes to `cache`. It is
