@@ -16,6 +16,7 @@ typedef struct Asked {
     PyObject *after;          /* a list or tuple; NULL: none */
     int64_t priority;
     bool by_priority;         /* it was stated */
+    bool values;              /* some arguments are tasks, in whose place it gets their values */
     Permit *permits[AFTER_MAX];
     Py_ssize_t n;
     PyObject *demand, *needs; /* needs: NULL for none */
@@ -72,29 +73,45 @@ read_keywords(Asked *asked, PyObject *const *values, PyObject *keywords)
     return true;
 }
 
-/* Find the permits of those whom it is to follow. False: one is no task, of another runtime, named twice, has no permit, or
- * there is more to it. */
+/* One more whom it is to follow. `again`: it may be among them already. False: it is no task, of another runtime, has no
+ * permit, there is more to it, or they are too many. */
 static bool
-read_after(Asked *asked, Kernel *k)
+add_task(Asked *asked, Kernel *k, PyObject *thing, bool again)
 {
-    Py_ssize_t n = asked->after == NULL ? 0 : PySequence_Fast_GET_SIZE(asked->after);
-    PyObject **items = n == 0 ? NULL : PySequence_Fast_ITEMS(asked->after);
-    if (n > AFTER_MAX) {
+    Handle *handle = (Handle *)thing;
+    Permit *permit = Py_TYPE(handle) == k->st->TaskHandle && handle->kernel == k && handle->record != NULL
+                         ? plain_permit(k->st, (Task *)handle->record)
+                         : NULL;
+    for (Py_ssize_t i = 0; permit != NULL && i < asked->n; i++) {
+        if (asked->permits[i] == permit) {
+            return again;
+        }
+    }
+    if (permit == NULL || asked->n == AFTER_MAX) {
         return false;
     }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        Handle *handle = (Handle *)items[i];
-        if (Py_TYPE(handle) != k->st->TaskHandle || handle->kernel != k || handle->record == NULL
-            || (asked->permits[i] = plain_permit(k->st, (Task *)handle->record)) == NULL) {
+    asked->permits[asked->n++] = permit;
+    return true;
+}
+
+/* Find the permits of those whom it is to follow: those that are named, and the tasks among its arguments. */
+static bool
+read_tasks(Asked *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    Py_ssize_t named = asked->after == NULL ? 0 : PySequence_Fast_GET_SIZE(asked->after);
+    for (Py_ssize_t i = 0; i < named; i++) {
+        if (!add_task(asked, k, PySequence_Fast_ITEMS(asked->after)[i], false)) {
             return false;
         }
-        for (Py_ssize_t j = 0; j < i; j++) {
-            if (asked->permits[j] == asked->permits[i]) {
+    }
+    for (Py_ssize_t i = 1; i < n; i++) {
+        if (PyObject_TypeCheck(args[i], k->st->TaskHandle)) {
+            asked->values = true;
+            if (!add_task(asked, k, args[i], true)) {
                 return false;
             }
         }
     }
-    asked->n = n;
     return true;
 }
 
@@ -146,11 +163,11 @@ spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *cons
     return handle;
 }
 
-/* The same for a plain function: its task is the coroutine that has a thread call it. */
+/* The same by a coroutine function of ours that calls the given one: on a thread, or with values in place of tasks. */
 static PyObject *
-spawn_on_thread(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n)
+spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n, const char *by)
 {
-    PyObject *work[] = {law_told(k->st->law, "on_thread"), args[0], PyTuple_New(n - 1)};
+    PyObject *work[] = {law_told(k->st->law, by), args[0], PyTuple_New(n - 1)};
     if (work[0] == NULL || work[2] == NULL) {
         Py_XDECREF(work[2]);
         return NULL;
@@ -158,8 +175,6 @@ spawn_on_thread(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyOb
     for (Py_ssize_t i = 1; i < n; i++) {
         PyTuple_SET_ITEM(work[2], i - 1, Py_NewRef(args[i]));
     }
-    asked->demand = PyTuple_GET_ITEM(gate->thread, 0);
-    asked->needs = PyTuple_GET_ITEM(gate->thread, 1);
     PyObject *handle = spawn(k, nursery, gate, asked, work, 3);
     Py_DECREF(work[2]);
     return handle;
@@ -169,7 +184,7 @@ PyObject *
 ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine)
 {
     Asked asked = {.priority = LAW_PRIORITY_NORMAL};
-    if (!read_keywords(&asked, args + n, keywords) || !read_after(&asked, k) || !no_cycle(&asked, nursery)) {
+    if (!read_keywords(&asked, args + n, keywords) || !read_tasks(&asked, k, args, n) || !no_cycle(&asked, nursery)) {
         return NULL;
     }
     bool asks = asked.n > 0 || !coroutine; /* else it does only where it must */
@@ -182,9 +197,12 @@ ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Py
         Py_INCREF((PyObject *)asked.permits[i]); /* R3 */
     }
     asked.name = asked.name != NULL ? asked.name : ((PyFunctionObject *)args[0])->func_qualname;
-    asked.demand = gate != NULL ? gate->least : NULL;
-    PyObject *handle = coroutine ? spawn(k, nursery, gate, &asked, args, n)
-                                 : spawn_on_thread(k, nursery, gate, &asked, args, n);
+    asked.demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);
+    asked.needs = coroutine ? NULL : PyTuple_GET_ITEM(gate->thread, 1);
+    const char *by_values = coroutine ? "with_values" : "on_thread_with_values";
+    PyObject *handle = coroutine && !asked.values
+                           ? spawn(k, nursery, gate, &asked, args, n)
+                           : spawn_by(k, nursery, gate, &asked, args, n, asked.values ? by_values : "on_thread");
     for (Py_ssize_t i = 0; i < asked.n; i++) {
         Py_DECREF((PyObject *)asked.permits[i]);
     }

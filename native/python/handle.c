@@ -154,9 +154,10 @@ may_contain(PyObject *arg)
     return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
 }
 
-/* Whether this call is one of those that are done here or in ask.c. *coroutine: the function is an `async def`. */
+/* Whether this call is one of those that are done here or in ask.c. *coroutine: the function is an `async def`; *tasks: some
+ * arguments are tasks, which it is to follow. */
 static bool
-is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine)
+is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, bool *tasks)
 {
     Kernel *k = self->kernel;
     if (k == NULL || n < 1 || !PyFunction_Check(args[0]) || k->current == NULL
@@ -171,8 +172,10 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine)
     if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
         return false;
     }
-    for (Py_ssize_t i = 1; i < n; i++) { /* a task among the arguments is a dependency */
-        if (PyObject_TypeCheck(args[i], k->st->TaskHandle) || (!*coroutine && may_contain(args[i]))) {
+    *tasks = false;
+    for (Py_ssize_t i = 1; i < n; i++) {
+        *tasks = *tasks || PyObject_TypeCheck(args[i], k->st->TaskHandle);
+        if (!*coroutine && may_contain(args[i])) {
             return false;
         }
     }
@@ -241,10 +244,10 @@ static PyObject *
 nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     PyObject *handle = NULL;
-    bool coroutine;
-    if (is_plain(self, args, n, &coroutine)) {
+    bool coroutine, tasks;
+    if (is_plain(self, args, n, &coroutine, &tasks)) {
         Nursery *nursery = (Nursery *)self->record;
-        bool asks = !coroutine || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
+        bool asks = !coroutine || tasks || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
         handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords, coroutine)
                       : spawn_at_once(self->kernel, nursery, args, n);
         if (handle == NULL && PyErr_Occurred()) {

@@ -44,7 +44,7 @@ def why_join(record: Record) -> str:
     return f"waits for {counted(len(record.children), 'task')} of {record.name}"
 
 
-tell(why_join=why_join, on_thread=on_thread)
+tell(why_join=why_join)
 
 
 @native
@@ -275,6 +275,9 @@ async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any
 async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
     """The same for a plain function, whose arguments may also be lists of tasks and the like: it cannot await them."""
     return await on_thread(fn, graph.with_values(args, Task, True))
+
+
+tell(on_thread=on_thread, with_values=with_values, on_thread_with_values=on_thread_with_values)
 
 
 def title_of(fn: object) -> str:

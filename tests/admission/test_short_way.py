@@ -40,6 +40,12 @@ async def plain(i, random, log):
     return i
 
 
+async def given(first, second, i, random, log):
+    assert not isinstance(first, bursar.Task)
+    log.append((first, second))
+    return await plain(i, random, log)
+
+
 async def owner(i, random, log):
     async with bursar.nursery(cancel_on_failure=False) as n:
         inner = [n.spawn(plain, i, random, log) for _ in range(2)]
@@ -72,7 +78,10 @@ async def program(random, gate, log):
                 keywords["name"] = f"t{i}"
             if random.random() < 0.1:
                 keywords["retry"] = bursar.Retry(1)
-            tasks.append(n.spawn(owner if random.random() < 0.1 else plain, i, random, log, **keywords))
+            if tasks and random.random() < 0.2:
+                tasks.append(n.spawn(given, *random.choices(tasks, k=2), i, random, log, **keywords))
+            else:
+                tasks.append(n.spawn(owner if random.random() < 0.1 else plain, i, random, log, **keywords))
             if random.random() < 0.3:
                 meddle(random, tasks)
             if random.random() < 0.3:
