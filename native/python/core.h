@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "compat.h"
+#include "free.h"
 #include "law/budget.h"
 #include "law/cancel.h"
 #include "law/chain.h"
@@ -303,6 +304,7 @@ struct Kernel {
     PyObject *gate;          /* who admits those whose nursery has no gate, and who have to ask; or NULL */
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
     Terms *spawn_terms;      /* the terms under which it was found; owned */
+    Terms *last_terms;       /* those of the child that was spawned last; owned */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
@@ -315,13 +317,6 @@ struct Kernel {
 };
 
 /* ---- module state: types, and what the law in Python calls things */
-
-#define FREE_MAX 256 /* records of one type kept for the next one */
-
-typedef struct FreeList {
-    PyObject *items[FREE_MAX];
-    int n, room; /* room: FREE_MAX; 0 once the module is taken apart, and with it perhaps the type of the records */
-} FreeList;
 
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
@@ -337,7 +332,8 @@ typedef struct State {
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
     Request *checkpoint;     /* the one request of its kind */
-    FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
+    FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
+        free_joins, free_timers, free_sends, free_receives, free_nexts;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;
@@ -392,8 +388,6 @@ rule(bool holds, const char *name)
 /* ---- module.c */
 State *state_of(PyTypeObject *type);   /* of this type or of one that it is derived from */
 State *state_left(PyTypeObject *type); /* of this very type, in a destructor; NULL, and no exception: the module is gone */
-PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
-bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
 /* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
 PyObject *frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n);
 PyObject *frozen_field(PyObject *thing, Py_ssize_t slot); /* of such an object; new reference, or NULL with an exception */

@@ -147,17 +147,25 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
     return in_python(k, "check_purse", (PyObject *)nursery, budget);
 }
 
-/* The terms of a child: those of the last one, if nothing is different. New reference. */
+static bool
+are_terms(const Terms *terms, PyObject *pools, PyObject *held, PyObject *permit)
+{
+    return terms != NULL && terms->pools == pools && terms->capabilities == held && terms->spawn_cap == permit;
+}
+
+/* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New
+ * reference. */
 static Terms *
 terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *permit)
 {
-    Terms *last = nursery->terms;
-    if (last != NULL && last->pools == pools && last->capabilities == held && last->spawn_cap == permit) {
-        return (Terms *)Py_NewRef((PyObject *)last);
+    if (are_terms(nursery->terms, pools, held, permit)) {
+        return (Terms *)Py_NewRef((PyObject *)nursery->terms);
     }
-    Terms *terms = terms_new(k->st, pools, held, permit);
+    Terms *terms = are_terms(k->last_terms, pools, held, permit) ? (Terms *)Py_NewRef((PyObject *)k->last_terms)
+                                                                 : terms_new(k->st, pools, held, permit);
     if (terms != NULL) {
         Py_XSETREF(nursery->terms, (Terms *)Py_NewRef((PyObject *)terms));
+        Py_XSETREF(k->last_terms, (Terms *)Py_NewRef((PyObject *)terms));
     }
     return terms;
 }
@@ -315,7 +323,8 @@ done:
 Nursery *
 k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
 {
-    if (k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL || task_more(owner) == NULL) {
+    bool known = owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+    if ((!known && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) || task_more(owner) == NULL) {
         return NULL;
     }
     PyObject *held = NULL, *pools = NULL, *granted = NULL, *title = NULL;

@@ -26,12 +26,17 @@ handle_clear(Handle *self)
     return 0;
 }
 
+/* `list` is NULL if somebody derived from its type, or the module is gone. */
 static void
-handle_dealloc(Handle *self)
+handle_drop(Handle *self, FreeList *list)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     handle_clear(self);
+    if (list != NULL) {
+        free_drop(list, (PyObject *)self);
+        return;
+    }
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -39,18 +44,15 @@ handle_dealloc(Handle *self)
 static void
 task_handle_dealloc(Handle *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    State *st = state_left(type);
-    if (st == NULL) { /* somebody derived from it, or the module is gone */
-        handle_dealloc(self);
-        return;
-    }
-    PyObject_GC_UnTrack(self);
-    handle_clear(self);
-    if (!free_give(&st->free_handles, (PyObject *)self)) {
-        PyObject_GC_Del(self);
-    }
-    Py_DECREF(type);
+    State *st = state_left(Py_TYPE(self));
+    handle_drop(self, st ? &st->free_handles : NULL);
+}
+
+static void
+nursery_handle_dealloc(Handle *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    handle_drop(self, st ? &st->free_nursery_handles : NULL);
 }
 
 /* (kernel, record). -1 with an exception set unless they are what they should be. */
@@ -101,8 +103,8 @@ static PyMemberDef handle_members[] = {
 PyObject *
 task_handle_new(Kernel *k, Task *task)
 {
-    Handle *self = (Handle *)free_take(&k->st->free_handles, k->st->TaskHandle);
-    if (self == NULL && (self = PyObject_GC_New(Handle, k->st->TaskHandle)) == NULL) {
+    Handle *self = (Handle *)free_make(&k->st->free_handles, k->st->TaskHandle, sizeof(Handle));
+    if (self == NULL) {
         return NULL;
     }
     self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
@@ -114,7 +116,7 @@ task_handle_new(Kernel *k, Task *task)
 PyObject *
 nursery_handle_new(Kernel *k, Nursery *nursery)
 {
-    Handle *self = PyObject_GC_New(Handle, k->st->NurseryHandle);
+    Handle *self = (Handle *)free_make(&k->st->free_nursery_handles, k->st->NurseryHandle, sizeof(Handle));
     if (self != NULL) {
         self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
         self->record = Py_NewRef((PyObject *)nursery);
@@ -307,7 +309,7 @@ static PyType_Slot nursery_handle_slots[] = {
     {Py_tp_init, nursery_handle_init},
     {Py_tp_traverse, handle_traverse},
     {Py_tp_clear, handle_clear},
-    {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_dealloc, nursery_handle_dealloc},
     {Py_tp_methods, nursery_handle_methods},
     {Py_tp_members, handle_members},
     {0, NULL},

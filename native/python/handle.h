@@ -15,7 +15,6 @@ typedef struct Handle {
 } Handle;
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
-extern PyType_Spec nursery_block_spec, leaving_spec; /* block.c */
 PyObject *nursery_handle_new(Kernel *k, Nursery *nursery); /* a `bursar.Nursery`: new reference */
 PyObject *task_handle_new(Kernel *k, Task *task); /* a `bursar.Task`: new reference */
 /* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins. */

@@ -4,6 +4,7 @@
  * errors are handed in by `adopt` (see src/bursar/kernel.py): C never imports anything.
  */
 
+#include "block.h"
 #include "calls.h"
 #include "cancel.h"
 #include "channel.h"
@@ -64,36 +65,6 @@ state_left(PyTypeObject *type)
 {
     PyObject *module = ((PyHeapTypeObject *)type)->ht_module; /* PyType_GetModule would set an exception */
     return module == NULL ? NULL : PyModule_GetState(module);
-}
-
-PyObject *
-free_take(FreeList *list, PyTypeObject *type)
-{
-#if BURSAR_FREE_LISTS
-    if (list->n > 0) {
-        PyObject *record = list->items[--list->n];
-        Py_INCREF(type);
-        _Py_NewReference(record); /* a count of one, as for a new object */
-        return record;
-    }
-#endif
-    (void)list;
-    (void)type;
-    return NULL;
-}
-
-bool
-free_give(FreeList *list, PyObject *record)
-{
-#if BURSAR_FREE_LISTS
-    if (list->n < list->room) {
-        list->items[list->n++] = record;
-        return true;
-    }
-#endif
-    (void)list;
-    (void)record;
-    return false;
 }
 
 /* What the Python side calls by this name; borrowed. NULL with an exception set: it told of none, or no memory. */
@@ -278,6 +249,16 @@ PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\nPay one op and let the others 
 PyDoc_STRVAR(sleep_doc,
 "sleep(seconds)\n--\n\nWait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`.");
 
+PyDoc_STRVAR(nursery_doc, /* that of nursery.py */
+"nursery($module, /, *, budget=None, name='', capabilities=None, on_exhausted='end', cancel_on_failure=True, "
+"admission=None)\n--\n\n"
+"`async with nursery() as n:` — a block that ends when all its tasks have.\n\n"
+"    budget           its purse, taken out of the budget of the task that opens it\n"
+"    capabilities     what its tasks get; default: what the opening task holds\n"
+"    on_exhausted     \"end\": a task that cannot pay ends with BudgetExceeded; \"hold\": it waits for a recharge\n"
+"    cancel_on_failure  whether the failure of one task cancels the others\n"
+"    admission        who decides when its tasks may start; default: the runtime's, or nobody");
+
 static PyObject *
 checkpoint(PyObject *module, PyObject *Py_UNUSED(args))
 {
@@ -363,17 +344,23 @@ add_methods(PyTypeObject *type, PyMethodDef *methods)
     return 0;
 }
 
-/* The lists of free records. */
-static const size_t LISTS[] = {
-    offsetof(State, free_tasks), offsetof(State, free_timers),
-    offsetof(State, free_handles), offsetof(State, free_sends), offsetof(State, free_receives),
-    offsetof(State, free_nexts),
+/* The lists of free records, and whose records the collector need not count: see free.c. */
+static const struct {
+    size_t at;
+    bool uncounted;
+} LISTS[] = {
+    {offsetof(State, free_tasks), true},       {offsetof(State, free_handles), true},
+    {offsetof(State, free_nurseries), false},  {offsetof(State, free_nursery_handles), false},
+    {offsetof(State, free_blocks), false},     {offsetof(State, free_scopes), false},
+    {offsetof(State, free_leavings), false},   {offsetof(State, free_joins), false},
+    {offsetof(State, free_timers), false},     {offsetof(State, free_sends), false},
+    {offsetof(State, free_receives), false},   {offsetof(State, free_nexts), false},
 };
 
 static FreeList *
 list_at(State *st, size_t i)
 {
-    return (FreeList *)(void *)((char *)st + LISTS[i]);
+    return (FreeList *)(void *)((char *)st + LISTS[i].at);
 }
 
 /* Fills a fresh module. Returns 0, or -1 with an exception set. */
@@ -381,8 +368,9 @@ static int
 module_exec(PyObject *module)
 {
     State *st = PyModule_GetState(module);
+    bool found = free_try(module);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
-        list_at(st, i)->room = FREE_MAX;
+        free_open(list_at(st, i), found && LISTS[i].uncounted);
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
         PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
@@ -446,21 +434,12 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     return 0;
 }
 
-static void
-free_all(FreeList *list)
-{
-    list->room = 0;
-    while (list->n > 0) {
-        PyObject_GC_Del(list->items[--list->n]);
-    }
-}
-
 static int
 module_clear(PyObject *module)
 {
     State *st = PyModule_GetState(module);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
-        free_all(list_at(st, i)); /* first: the types of the records are still there */
+        free_shut(list_at(st, i)); /* first: the types of the records are still there */
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
         for (size_t j = 0; j < HELD[i].n; j++) {
@@ -484,6 +463,7 @@ static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
     {"adopt", adopt, METH_O, adopt_doc},
     {"checkpoint", checkpoint, METH_NOARGS, checkpoint_doc},
+    {"nursery", (PyCFunction)(void (*)(void))nursery_opened, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
     {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -15,11 +15,10 @@ Nursery *
 nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools, PyObject *purse_of,
             PyObject *capabilities)
 {
-    Nursery *self = PyObject_GC_New(Nursery, k->st->Nursery);
+    Nursery *self = (Nursery *)free_make(&k->st->free_nurseries, k->st->Nursery, sizeof(Nursery));
     if (self == NULL) {
         return NULL;
     }
-    memset((char *)self + sizeof(PyObject), 0, sizeof(Nursery) - sizeof(PyObject));
     self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
     self->id = id;
     self->name = Py_XNewRef(name);
@@ -94,15 +93,14 @@ nursery_clear(Nursery *self)
 static void
 nursery_dealloc(Nursery *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
+    State *st = state_left(Py_TYPE(self));
     PyObject_GC_UnTrack(self);
     nursery_clear(self);
     Py_CLEAR(self->name);
     Py_CLEAR(self->pools);
     Py_CLEAR(self->purse_of);
     Py_CLEAR(self->capabilities);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    free_drop(st ? &st->free_nurseries : NULL, (PyObject *)self);
 }
 
 /* ---- questions */

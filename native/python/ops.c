@@ -333,12 +333,22 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 PyObject *
 join_new(State *st, Nursery *nursery)
 {
-    About *self = (About *)st->Join->tp_alloc(st->Join, 0);
+    About *self = (About *)free_make(&st->free_joins, st->Join, sizeof(About));
     if (self != NULL) {
         self->request.vt = &join_vt;
         self->record = Py_NewRef((PyObject *)nursery);
+        PyObject_GC_Track((PyObject *)self);
     }
     return (PyObject *)self;
+}
+
+static void
+join_dealloc(About *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    PyObject_GC_UnTrack(self);
+    about_clear(self);
+    free_drop(st ? &st->free_joins : NULL, (PyObject *)self);
 }
 
 static PyObject *
@@ -365,7 +375,7 @@ static PyType_Slot join_slots[] = {
     {Py_tp_new, join_make},
     {Py_tp_traverse, about_traverse},
     {Py_tp_clear, about_clear},
-    {Py_tp_dealloc, about_dealloc},
+    {Py_tp_dealloc, join_dealloc},
     {Py_tp_methods, join_methods},
     {0, NULL},
 };

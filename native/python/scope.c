@@ -60,19 +60,13 @@ block_new(State *st, Task *task)
     if (more == NULL) {
         return NULL;
     }
-    Block *block = PyObject_GC_New(Block, st->Block);
+    Block *block = (Block *)free_make(&st->free_scopes, st->Block, sizeof(Block));
     if (block == NULL) {
         return NULL;
     }
     block->task = (Task *)Py_NewRef((PyObject *)task);
     /* The task's reference to the block that was innermost goes over to the new one. */
     block->parent = more->inner != NULL ? (PyObject *)more->inner : Py_NewRef((PyObject *)task);
-    block->reason = NULL;
-    block->timer = NULL;
-    block->body_of = NULL;
-    block->phase = LAW_PHASE_IDLE;
-    block->shielded = false;
-    block->exiting = false;
     more->inner = (Block *)Py_NewRef((PyObject *)block);
     PyObject_GC_Track(block);
     return block;
@@ -119,12 +113,11 @@ block_dealloc(Block *self)
 {
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, block_dealloc)
-    PyTypeObject *type = Py_TYPE(self);
+    State *st = state_left(Py_TYPE(self));
     block_clear(self);
     Py_CLEAR(self->parent);
     Py_CLEAR(self->task);
-    PyObject_GC_Del(self);
-    Py_DECREF(type);
+    free_drop(st ? &st->free_scopes : NULL, (PyObject *)self);
     Py_TRASHCAN_END
 }
 

@@ -12,14 +12,10 @@
 Task *
 task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
 {
-    Task *self = (Task *)free_take(&st->free_tasks, st->Task);
+    Task *self = (Task *)free_make(&st->free_tasks, st->Task, sizeof(Task));
     if (self == NULL) {
-        self = PyObject_GC_New(Task, st->Task);
-        if (self == NULL) {
-            return NULL;
-        }
+        return NULL;
     }
-    memset((char *)self + sizeof(PyObject), 0, sizeof(Task) - sizeof(PyObject));
     self->nursery = (Nursery *)Py_NewRef((PyObject *)nursery);
     self->id = id;
     self->name = Py_NewRef(name);
@@ -142,14 +138,10 @@ task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, task_dealloc)
-    PyTypeObject *type = Py_TYPE(self);
-    State *st = state_left(type);
+    State *st = state_left(Py_TYPE(self));
     task_clear(self);
     Py_CLEAR(self->name);
-    if (st == NULL || !free_give(&st->free_tasks, (PyObject *)self)) {
-        PyObject_GC_Del(self);
-    }
-    Py_DECREF(type);
+    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
     Py_TRASHCAN_END
 }
 

@@ -480,6 +480,10 @@ def nursery(
     return block if admission is None else GatedBlock(block, admission)
 
 
+tell(nursery=nursery)
+nursery = native(nursery)  # plain blocks are made in C, all others by the function above
+
+
 class GatedBlock:
     """The `async with` part of a nursery with a gate of its own."""
 

@@ -1,0 +1,143 @@
+/* Where records come from and go to.
+ *
+ * Tasks, their handles, nurseries and what belongs to them come and go all the time. Dead ones are kept for the next, a
+ * bounded number of each type, linked through themselves; the lists are in the state of the module, so that each
+ * interpreter has its own. A free-threaded build has none.
+ *
+ * What is not on a list comes from the allocator of Python's objects, as PyObject_GC_New would take it, but without
+ * telling the collector, which runs whenever enough was made since the last time. It runs to find rings, and while
+ * our records live it need not look at them (R4 in core.h): a crowd of tasks would have it go over all that is young
+ * again and again, and over everything now and then, for nothing. Only the place of the collector's two words is
+ * relied on, which is private to CPython: it is tried out when the module is loaded, and where they are not found the
+ * memory is PyObject_GC_New's.
+ *
+ * Rejected: slabs of many records. A block that large is billed to the task that happens to need it, where memory is
+ * metered, and is not given back while one record in it lives.
+ */
+
+#include "free.h"
+
+#include <string.h>
+
+/* What the collector has in front of an object: all zero while it does not track it. */
+typedef struct {
+    uintptr_t next, previous;
+} Head;
+
+static Head *
+head_of(PyObject *record)
+{
+    return (Head *)(void *)record - 1;
+}
+
+/* The next one on a list: in the word behind the object's head, which every record has. */
+static PyObject **
+next_of(PyObject *record)
+{
+    return (PyObject **)(void *)((char *)record + sizeof(PyObject));
+}
+
+bool
+free_try(PyObject *tracked)
+{
+#if BURSAR_FREE_LISTS
+    Head *head = head_of(tracked), before = *head;
+    PyObject_GC_UnTrack(tracked);
+    bool found = before.next != 0 && before.previous != 0 && head->next == 0 && head->previous == 0;
+    PyObject_GC_Track(tracked);
+    return found && head->next != 0 && head->previous != 0;
+#else
+    (void)tracked;
+    return false;
+#endif
+}
+
+void
+free_open(FreeList *list, bool uncounted)
+{
+    *list = (FreeList){.room = BURSAR_FREE_LISTS ? FREE_MAX : 0, .uncounted = uncounted};
+}
+
+PyObject *
+free_take(FreeList *list, PyTypeObject *type)
+{
+    PyObject *record = list->first;
+    if (record != NULL) {
+        list->first = *next_of(record);
+        list->n -= 1;
+        Py_INCREF(type);
+        _Py_NewReference(record); /* a count of one, as for a new object */
+    }
+    return record;
+}
+
+bool
+free_give(FreeList *list, PyObject *record)
+{
+    if (list->n >= list->room) {
+        return false;
+    }
+    *next_of(record) = list->first;
+    list->first = record;
+    list->n += 1;
+    return true;
+}
+
+/* A new record, tracked by nobody. NULL with MemoryError set. */
+static PyObject *
+make(const FreeList *list, PyTypeObject *type, size_t size)
+{
+    if (!list->uncounted) {
+        return PyObject_GC_New(PyObject, type);
+    }
+    Head *head = PyObject_Malloc(sizeof(Head) + size);
+    if (head == NULL) {
+        return PyErr_NoMemory();
+    }
+    *head = (Head){0, 0};
+    return PyObject_Init((PyObject *)(void *)(head + 1), type);
+}
+
+static void
+give_back(const FreeList *list, PyObject *record)
+{
+    if (list != NULL && list->uncounted) {
+        PyObject_Free(head_of(record));
+    }
+    else {
+        PyObject_GC_Del(record); /* also if nobody knows where it came from: the memory is the same */
+    }
+}
+
+PyObject *
+free_make(FreeList *list, PyTypeObject *type, size_t size)
+{
+    PyObject *record = free_take(list, type);
+    if (record == NULL && (record = make(list, type, size)) == NULL) {
+        return NULL;
+    }
+    memset((char *)record + sizeof(PyObject), 0, size - sizeof(PyObject));
+    return record;
+}
+
+void
+free_drop(FreeList *list, PyObject *record)
+{
+    PyTypeObject *type = Py_TYPE(record);
+    if (list == NULL || !free_give(list, record)) {
+        give_back(list, record);
+    }
+    Py_DECREF(type);
+}
+
+void
+free_shut(FreeList *list)
+{
+    list->room = 0;
+    while (list->first != NULL) {
+        PyObject *record = list->first;
+        list->first = *next_of(record);
+        give_back(list, record);
+    }
+    list->n = 0;
+}
