@@ -374,14 +374,13 @@ pool_of(PyObject *pools, int component)
     return (Pool *)PyTuple_GET_ITEM(pools, component);
 }
 
+SELDOM int rule_broken(const char *name); /* always -1, with AssertionError set */
+
 /* A rule that a program can break by tearing a run down in the middle: an error that stops the run, as in Python. */
 static inline int
 rule(bool holds, const char *name)
 {
-    if (!holds) {
-        PyErr_SetString(PyExc_AssertionError, name);
-    }
-    return holds ? 0 : -1;
+    return USUALLY(holds) ? 0 : rule_broken(name);
 }
 
 /* Tell the observer, if there is one. `detail` is a new reference that is given away, or NULL with an exception set
@@ -480,7 +479,8 @@ int k_count(Kernel *k, const char *counter);
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
  * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
 int k_doom(Kernel *k);
-int k_doomed(Kernel *k);                                /* -1, with the exception set again, if so */
+SELDOM int k_doom_again(const Kernel *k);               /* always -1, with the exception set again */
+static inline int k_doomed(const Kernel *k) { return USUALLY(k->doom == NULL) ? 0 : k_doom_again(k); } /* -1 if so */
 
 /* ---- dispatch.c: the same */
 int k_step(Kernel *k, Task **task);                     /* *task: borrowed from `current`; NULL: nothing is runnable */

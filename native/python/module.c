@@ -278,9 +278,14 @@ PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\nPay one op and let the others 
 PyDoc_STRVAR(sleep_doc,
 "sleep(seconds)\n--\n\nWait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`.");
 
+/* By METH_FASTCALL, for which the interpreter has a way that is shorter than the one for METH_NOARGS. */
 static PyObject *
-checkpoint(PyObject *module, PyObject *Py_UNUSED(args))
+checkpoint(PyObject *module, PyObject *const *Py_UNUSED(args), Py_ssize_t n)
 {
+    if (n != 0) {
+        PyErr_Format(PyExc_TypeError, "checkpoint() takes no arguments (%zd given)", n);
+        return NULL;
+    }
     return Py_NewRef(((State *)PyModule_GetState(module))->checkpoint);
 }
 
@@ -483,7 +488,7 @@ module_free(void *module)
 static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
     {"adopt", adopt, METH_O, adopt_doc},
-    {"checkpoint", checkpoint, METH_NOARGS, checkpoint_doc},
+    {"checkpoint", (PyCFunction)(void (*)(void))checkpoint, METH_FASTCALL, checkpoint_doc},
     {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
     {NULL, NULL, 0, NULL},
 };
