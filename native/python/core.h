@@ -127,7 +127,7 @@ struct Task {
     uint16_t bare : 1;       /* it waits by itself, without an entry: `pending` is the operation */
     uint16_t timed : 1;      /* bare, with a timer */
     uint16_t by_hand : 1;    /* what it waits for was yielded by a generator: that gets the plain result */
-    uint16_t borrows : 1;    /* its context is shared with others that have not begun */
+    uint16_t borrows : 1;    /* its context is shared with others: see context.c */
     uint16_t queue : 2;      /* LawTake: which of the ready queues it is in, if in the ready lane */
 };
 
@@ -305,6 +305,8 @@ struct Kernel {
     Terms *spawn_terms;      /* the terms under which it was found; owned */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
+    PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
+    Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
     PyObject *revoked;       /* the registry's set of revoked serials */

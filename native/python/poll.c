@@ -231,12 +231,13 @@ static inline PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     PySendResult status;
-    if ((task->borrows && context_of_its_own(task) < 0) || PyContext_Enter(task->context) < 0) {
+    PyObject *context = context_enter(self->kernel, task), *work = Py_NewRef(task->work);
+    if (context == NULL) {
+        Py_DECREF(work);
         Py_XDECREF(value);
         Py_XDECREF(error);
         return fallen(result);
     }
-    PyObject *context = Py_NewRef(task->context), *work = Py_NewRef(task->work);
     if (error != NULL) {
         Py_XDECREF(value);
         status = throw(self, work, error, result);
@@ -249,7 +250,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         }
     }
     Py_DECREF(work);
-    if (PyContext_Exit(context) < 0) {
+    if (context_exit(self->kernel, task, context) < 0) {
         if (status == PYGEN_ERROR) {
             PyErr_Clear(); /* what it raised matters more */
         }
@@ -258,7 +259,6 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
             status = fallen(result);
         }
     }
-    Py_DECREF(context);
     return status;
 }
 
