@@ -306,6 +306,7 @@ struct Kernel {
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
+    PyObject *cancel_args;   /* the tuple with the reason of the last Cancelled that was made; or NULL */
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
@@ -338,6 +339,7 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
+    PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_timers, free_handles, free_sends, free_receives, free_nexts;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */

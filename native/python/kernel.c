@@ -113,6 +113,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->spawn_permit);
     Py_VISIT(k->snapshot);
     Py_VISIT(k->stage);
+    Py_VISIT(k->cancel_args);
     Py_VISIT(k->spawn_terms);
     Py_VISIT(k->timer_permit);
     Py_VISIT(k->revoked);
@@ -155,6 +156,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->spawn_permit);
     Py_CLEAR(k->snapshot);
     Py_CLEAR(k->stage);
+    Py_CLEAR(k->cancel_args);
     Py_CLEAR(k->spawn_terms);
     Py_CLEAR(k->timer_permit);
     Py_CLEAR(k->revoked);

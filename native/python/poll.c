@@ -181,7 +181,10 @@ fallen(PyObject **error)
 APART static PySendResult
 throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
 {
-    *result = PyObject_CallMethodOneArg(work, self->kernel->st->str_throw, error);
+    State *st = self->kernel->st;
+    PyObject *args[] = {work, error};
+    *result = PyCoro_CheckExact(work) ? PyObject_Vectorcall(st->coroutine_throw, args, 2, NULL)
+                                      : PyObject_CallMethodOneArg(work, st->str_throw, error);
     Py_DECREF(error);
     if (*result != NULL) {
         return PYGEN_NEXT;
