@@ -164,11 +164,31 @@ cancel_leave_all(Kernel *k, Task *task)
 
 /* ---- delivering */
 
+/* A new Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same
+ * reason, so the tuple that it is in is kept for the next one. */
+static PyObject *
+cancelled_new(Kernel *k, PyObject *reason)
+{
+    PyTypeObject *type = (PyTypeObject *)k->st->Cancelled, *base = (PyTypeObject *)PyExc_BaseException;
+    if (type->tp_new != base->tp_new || type->tp_init != base->tp_init) { /* somebody has changed the class */
+        return PyObject_CallOneArg((PyObject *)type, reason);
+    }
+    if (k->cancel_args == NULL || PyTuple_GET_ITEM(k->cancel_args, 0) != reason) {
+        PyObject *args = PyTuple_Pack(1, reason);
+        if (args == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(k->cancel_args, args);
+    }
+    return type->tp_new(type, k->cancel_args, NULL); /* and its __init__ would only put the tuple there again */
+}
+
 /* The error that delivers the outermost request that the task can see, and that scope; new references. *error is NULL
  * if there is nothing to deliver. Making the error runs Python code, which may ask for more: then it is made again. */
 static int
-make_error(State *st, Task *task, PyObject **error, PyObject **scope)
+make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
 {
+    State *st = k->st;
     *error = *scope = NULL;
     PyObject *found;
     while ((found = cancel_deliverable(st, task)) != *scope) {
@@ -179,7 +199,7 @@ make_error(State *st, Task *task, PyObject **error, PyObject **scope)
             PyErr_SetString(PyExc_AssertionError, "a request has a reason");
         }
         if (reason != NULL) {
-            *error = PyObject_CallOneArg(st->Cancelled, reason);
+            *error = cancelled_new(k, reason);
             Py_DECREF(reason);
         }
         if (found != NULL && *error == NULL) {
@@ -219,7 +239,7 @@ int
 cancel_deliver(Kernel *k, Task *task, PyObject **error)
 {
     PyObject *scope;
-    if (make_error(k->st, task, error, &scope) < 0) {
+    if (make_error(k, task, error, &scope) < 0) {
         return -1;
     }
     if (scope == NULL) {

@@ -22,7 +22,9 @@ PyErr_GetRaisedException(void)
     if (type == NULL) {
         return NULL;
     }
-    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value == NULL || (PyObject *)Py_TYPE(value) != type) { /* else it is one object already: the usual case */
+        PyErr_NormalizeException(&type, &value, &traceback);
+    }
     if (traceback != NULL) {
         PyException_SetTraceback(value, traceback);
         Py_DECREF(traceback);
@@ -51,6 +53,19 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
     *result = Py_NewRef(found);
     return 1;
 }
+#endif
+
+/* For the compiler, which knows neither: what is rare, and what is not worth a place in the middle of a hot path. */
+#if defined(__GNUC__)
+#  define USUALLY(what) __builtin_expect(!!(what), 1)
+#  define APART __attribute__((noinline))
+#  define SELDOM __attribute__((noinline, cold))
+#  define FETCH(address) __builtin_prefetch(address, 1)
+#else
+#  define USUALLY(what) (what)
+#  define APART
+#  define SELDOM
+#  define FETCH(address) ((void)(address))
 #endif
 
 /* A free-threaded interpreter would share the lists of free records among threads: there every record is made anew. */

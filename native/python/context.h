@@ -7,6 +7,9 @@
 
 int context_try(bool *comparable);             /* once: whether contexts can be told apart by what they hold */
 int context_at_spawn(Kernel *k, Task *task);   /* what the task begins with, perhaps together with others (`borrows`) */
-int context_of_its_own(Task *task);            /* before it begins, if it `borrows` */
+int context_of_its_own(Task *task);            /* for one that `borrows`: somebody wants to have it */
+/* Around a poll. The context that the task runs in, new reference or NULL with an exception set; it is given back. */
+PyObject *context_enter(Kernel *k, Task *task);
+int context_exit(Kernel *k, Task *task, PyObject *context);
 
 #endif

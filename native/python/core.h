@@ -128,7 +128,7 @@ struct Task {
     uint16_t bare : 1;       /* it waits by itself, without an entry: `pending` is the operation */
     uint16_t timed : 1;      /* bare, with a timer */
     uint16_t by_hand : 1;    /* what it waits for was yielded by a generator: that gets the plain result */
-    uint16_t borrows : 1;    /* its context is shared with others that have not begun */
+    uint16_t borrows : 1;    /* its context is shared with others: see context.c */
     uint16_t queue : 2;      /* LawTake: which of the ready queues it is in, if in the ready lane */
 };
 
@@ -307,6 +307,9 @@ struct Kernel {
     Terms *last_terms;       /* those of the child that was spawned last; owned */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
+    PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
+    PyObject *cancel_args;   /* the tuple with the reason of the last Cancelled that was made; or NULL */
+    Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
     PyObject *revoked;       /* the registry's set of revoked serials */
@@ -331,6 +334,7 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *str_throw;
+    PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
         free_joins, free_timers, free_sends, free_receives, free_nexts;
@@ -370,14 +374,13 @@ pool_of(PyObject *pools, int component)
     return (Pool *)PyTuple_GET_ITEM(pools, component);
 }
 
+SELDOM int rule_broken(const char *name); /* always -1, with AssertionError set */
+
 /* A rule that a program can break by tearing a run down in the middle: an error that stops the run, as in Python. */
 static inline int
 rule(bool holds, const char *name)
 {
-    if (!holds) {
-        PyErr_SetString(PyExc_AssertionError, name);
-    }
-    return holds ? 0 : -1;
+    return USUALLY(holds) ? 0 : rule_broken(name);
 }
 
 /* Tell the observer, if there is one. `detail` is a new reference that is given away, or NULL with an exception set
@@ -474,7 +477,8 @@ int k_count(Kernel *k, const char *counter);
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
  * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
 int k_doom(Kernel *k);
-int k_doomed(Kernel *k);                                /* -1, with the exception set again, if so */
+SELDOM int k_doom_again(const Kernel *k);               /* always -1, with the exception set again */
+static inline int k_doomed(const Kernel *k) { return USUALLY(k->doom == NULL) ? 0 : k_doom_again(k); } /* -1 if so */
 
 /* ---- dispatch.c: the same */
 int k_step(Kernel *k, Task **task);                     /* *task: borrowed from `current`; NULL: nothing is runnable */

@@ -127,7 +127,7 @@ k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 /* ---- the decision */
 
 /* Workers decide once each per round, in an order that the seed shuffles anew every round. */
-static Worker *
+APART static Worker *
 next_worker(Kernel *k)
 {
     int n = k->n_workers;
@@ -145,13 +145,10 @@ next_worker(Kernel *k)
     return worker_at(k, k->order[k->place++]);
 }
 
-/* Whether regions or obligations drain. A holder that has settled everything is forgotten on the way. -1: error. */
-static int
-draining(Kernel *k)
+/* Whether a task that cleans up holds obligations. One that has settled everything is forgotten on the way. -1: error. */
+SELDOM static int
+holders_drain(Kernel *k)
 {
-    if (k->draining_regions > 0) {
-        return 1;
-    }
     while (PyDict_GET_SIZE(k->draining_holders) > 0) {
         PyObject *key = NULL, *value = NULL;
         Py_ssize_t at = 0;
@@ -167,23 +164,55 @@ draining(Kernel *k)
     return 0;
 }
 
+/* Whether regions or obligations drain. -1: error. */
+static inline int
+draining(Kernel *k)
+{
+    return k->draining_regions > 0 ? 1 : PyDict_GET_SIZE(k->draining_holders) > 0 ? holders_drain(k) : 0;
+}
+
 static size_t
 load_of(void *kernel, uint32_t worker)
 {
     return worker_at(kernel, (int)worker)->stealable.length;
 }
 
+enum { LINE_BYTES = 64, CROWD_MIN = 4096 }; /* fewer tasks stay in a near cache by themselves */
+
+static inline void
+fetch(const void *start, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE_BYTES) {
+        FETCH((const char *)start + at);
+    }
+}
+
+/* In a crowd every record comes from far away. So while one task runs, what the next one needs is on its way: the
+ * coroutine and the context of the next, whose own record was fetched a step ago, and the record of the one after. */
+static inline void
+look_ahead(const LawQueue *queue)
+{
+    if (queue->length >= CROWD_MIN) {
+        const LawLink *next = queue->ring.newer;
+        const Task *task = LAW_RECORD(next, Task, link);
+        fetch(task->work, 4 * LINE_BYTES);
+        fetch(task->context, LINE_BYTES);
+        fetch(LAW_RECORD(next->newer, Task, link), sizeof(Task));
+    }
+}
+
 static Task *
 take(Kernel *k, LawQueue *queue)
 {
     Task *task = LAW_RECORD(law_queue_take_oldest(queue), Task, link);
+    look_ahead(queue);
     k->stealable -= task->lane == LAW_LANE_READY && task->queue == LAW_TAKE_STEALABLE;
     task->lane = LAW_LANE_IDLE;
     return task;
 }
 
 /* One search. NULL when every attempt found an empty victim. */
-static Task *
+APART static Task *
 steal(Kernel *k, Worker *thief)
 {
     LawVictims victims = law_victims(k->policy, (uint32_t)thief->id, (uint32_t)k->n_workers, &thief->stream,
@@ -202,21 +231,23 @@ steal(Kernel *k, Worker *thief)
     return NULL;
 }
 
-static uint32_t
-oldest_stamp(const LawQueue *queue)
+/* Whether the oldest task of the first queue came before that of the second; both hold one. Stamps wrap around. */
+static inline bool
+came_before(const LawQueue *one, const LawQueue *other)
 {
-    LawLink *link = law_queue_oldest(queue);
-    return link == NULL ? 0 : LAW_RECORD(link, Task, link)->stamp;
+    uint32_t first = LAW_RECORD(law_queue_oldest(one), Task, link)->stamp;
+    return (first - LAW_RECORD(law_queue_oldest(other), Task, link)->stamp) >> 31 != 0;
 }
 
 /* The next ready task of a worker that has one (L2, L3). */
-static Task *
+static inline Task *
 take_ready(Kernel *k, Worker *worker)
 {
     worker->ready_turns += 1;
-    uint32_t pinned = oldest_stamp(&worker->pinned), stealable = oldest_stamp(&worker->stealable);
-    switch (law_take_ready(worker->ready_turns, !law_queue_empty(&k->injector), !law_queue_empty(&worker->pinned),
-                           !law_queue_empty(&worker->stealable), 0, (uint64_t)(pinned - stealable) >> 31 & 1u)) {
+    bool injector = !law_queue_empty(&k->injector), pinned = !law_queue_empty(&worker->pinned);
+    bool stealable = !law_queue_empty(&worker->stealable);
+    bool first = pinned && stealable && came_before(&worker->pinned, &worker->stealable);
+    switch (law_take_ready(worker->ready_turns, injector, pinned, stealable, !first, first)) {
     case LAW_TAKE_INJECTOR:
         worker->injected += 1;
         return take(k, &k->injector);
@@ -289,19 +320,10 @@ dispatch(Kernel *k, Worker *worker, bool stealable, Task **found)
     return task == NULL ? 0 : begin(k, worker, task, lane, limit);
 }
 
-int
-k_step(Kernel *k, Task **task)
+/* One decision of several workers: of the first whose turn it is and who finds a task. */
+APART static int
+step_of_many(Kernel *k, Task **task)
 {
-    *task = NULL;
-    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
-        return -1;
-    }
-    if (k->runnable == 0) {
-        return 0;
-    }
-    if (k->n_workers == 1) {
-        return dispatch(k, worker_at(k, 0), false, task);
-    }
     bool stealable = k->stealable > 0;
     for (int i = 0; i < 2 * k->n_workers - 1; i++) { /* the rest of this round and a whole one: nobody is left out */
         if (dispatch(k, next_worker(k), stealable, task) < 0) {
@@ -312,6 +334,19 @@ k_step(Kernel *k, Task **task)
         }
     }
     return 0;
+}
+
+int
+k_step(Kernel *k, Task **task)
+{
+    *task = NULL;
+    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
+        return -1;
+    }
+    if (k->runnable == 0) {
+        return 0;
+    }
+    return USUALLY(k->n_workers == 1) ? dispatch(k, worker_at(k, 0), false, task) : step_of_many(k, task);
 }
 
 int

@@ -19,12 +19,16 @@ k_doom(Kernel *k)
 }
 
 int
-k_doomed(Kernel *k)
+k_doom_again(const Kernel *k)
 {
-    if (k->doom == NULL) {
-        return 0;
-    }
     PyErr_SetRaisedException(Py_NewRef(k->doom));
+    return -1;
+}
+
+int
+rule_broken(const char *name)
+{
+    PyErr_SetString(PyExc_AssertionError, name);
     return -1;
 }
 

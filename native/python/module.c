@@ -259,9 +259,14 @@ PyDoc_STRVAR(nursery_doc, /* that of nursery.py */
 "    cancel_on_failure  whether the failure of one task cancels the others\n"
 "    admission        who decides when its tasks may start; default: the runtime's, or nobody");
 
+/* By METH_FASTCALL, for which the interpreter has a way that is shorter than the one for METH_NOARGS. */
 static PyObject *
-checkpoint(PyObject *module, PyObject *Py_UNUSED(args))
+checkpoint(PyObject *module, PyObject *const *Py_UNUSED(args), Py_ssize_t n)
 {
+    if (n != 0) {
+        PyErr_Format(PyExc_TypeError, "checkpoint() takes no arguments (%zd given)", n);
+        return NULL;
+    }
     return Py_NewRef(((State *)PyModule_GetState(module))->checkpoint);
 }
 
@@ -391,8 +396,9 @@ module_exec(PyObject *module)
         return -1;
     }
     st->str_throw = PyUnicode_InternFromString("throw");
+    st->coroutine_throw = PyObject_GetAttrString((PyObject *)&PyCoro_Type, "throw");
     st->checkpoint = checkpoint_new(st);
-    if (st->str_throw == NULL || st->checkpoint == NULL
+    if (st->str_throw == NULL || st->coroutine_throw == NULL || st->checkpoint == NULL
         || set_attribute(st->Wait, "interruptible", Py_NewRef(Py_True)) < 0
         || set_attribute(st->Operation, "reason", PyUnicode_FromString("waits")) < 0) {
         return -1;
@@ -410,7 +416,7 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(checkpoint),
+    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
 };
 
 static PyObject **
@@ -462,7 +468,7 @@ module_free(void *module)
 static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
     {"adopt", adopt, METH_O, adopt_doc},
-    {"checkpoint", checkpoint, METH_NOARGS, checkpoint_doc},
+    {"checkpoint", (PyCFunction)(void (*)(void))checkpoint, METH_FASTCALL, checkpoint_doc},
     {"nursery", (PyCFunction)(void (*)(void))nursery_opened, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
     {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
     {NULL, NULL, 0, NULL},

@@ -9,7 +9,7 @@
 
 #include "record.h"
 
-#define NOTED(k, call) ((k)->observer == NULL ? 0 : (call))
+#define NOTED(k, call) (USUALLY((k)->observer == NULL) ? 0 : (call))
 
 bool note_clock(Kernel *k, PyObject *now); /* the host's time in the middle of a batch; false: it is not written */
 int note_step_begin(Kernel *k);

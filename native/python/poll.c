@@ -23,7 +23,7 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
     return done == NULL ? -1 : 0;
 }
 
-static int
+APART static int
 returned(Driver *self, Task *task, PyObject *value)
 {
     if (task->phase == LAW_PHASE_DRAINING) {
@@ -32,11 +32,10 @@ returned(Driver *self, Task *task, PyObject *value)
     return k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL) < 0 ? -1 : 0;
 }
 
-/* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. */
-static int
-raised(Driver *self, Task *task)
+/* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
+APART static int
+raised(Driver *self, Task *task, PyObject *error)
 {
-    PyObject *error = PyErr_GetRaisedException();
     bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
     PyObject *reason = usual ? Py_XNewRef(cancelled_reason(error)) : NULL;
     int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
@@ -49,7 +48,7 @@ raised(Driver *self, Task *task)
 /* ---- requests */
 
 /* Bill a request that is written in Python. */
-static BillResult
+SELDOM static BillResult
 bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
 {
     LawCost cost;
@@ -62,12 +61,9 @@ bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
     return result;
 }
 
-static int
-is_timed(Request *request)
+SELDOM static int
+says_timed(Request *request)
 {
-    if (request->vt != NULL) {
-        return request->vt->timed;
-    }
     PyObject *timed = PyObject_GetAttrString((PyObject *)request, "timed");
     int yes = timed == NULL ? -1 : PyObject_IsTrue(timed);
     Py_XDECREF(timed);
@@ -76,7 +72,7 @@ is_timed(Request *request)
 
 /* What a request was refused with goes to the await point; a bug of ours, or worse, goes out. So does what failed when
  * the poll was over: the task waits already, and cannot be told. 0 or -1. */
-static int
+SELDOM static int
 refused(Driver *self, Task *task, PyObject **error)
 {
     Kernel *k = self->kernel;
@@ -93,7 +89,7 @@ refused(Driver *self, Task *task, PyObject **error)
 typedef enum { ASK_ERROR = -1, ASK_ANSWERED = 0, ASK_SUSPENDED = 1 } Asked;
 
 /* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
-static int
+APART static int
 look_at_clock(Driver *self)
 {
 #if defined(__linux__)
@@ -114,11 +110,11 @@ look_at_clock(Driver *self)
 }
 
 /* Perform a request that was paid for. */
-static Asked
+static inline Asked
 perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Kernel *k = self->kernel;
-    int timed = is_timed(request);
+    int timed = USUALLY(request->vt != NULL) ? request->vt->timed : says_timed(request);
     if (timed < 0) {
         return ASK_ERROR;
     }
@@ -137,46 +133,77 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     return ASK_ANSWERED;
 }
 
-/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
-static Asked
-ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+/* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
+APART static Asked
+bill(Driver *self, Task *task, Request *request, PyObject **error)
 {
-    Kernel *k = self->kernel;
-    if (request->vt != NULL && k_paid_at_once(k, task, &request->vt->cost)) {
-        return perform(self, task, request, value, error);
-    }
     Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
-    switch (request->vt != NULL ? k_bill(k, task, &request->vt->cost, NULL, error)
+    switch (request->vt != NULL ? k_bill(self->kernel, task, &request->vt->cost, NULL, error)
                                 : bill_by_method(self, task, request, error)) {
     case BILL_PAID:
+    case BILL_REFUSED:
         Py_CLEAR(task->pending);
-        break;
+        return ASK_ANSWERED;
     case BILL_SUSPENDED:
         return ASK_SUSPENDED;
     case BILL_CUT:
         return driver_call(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
-    case BILL_REFUSED:
-        Py_CLEAR(task->pending);
-        return ASK_ANSWERED;
     case BILL_ERROR:
     default:
         return ASK_ERROR;
+    }
+}
+
+/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
+static inline Asked
+ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    if (!USUALLY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
+        Asked billed = bill(self, task, request, error);
+        if (billed != ASK_ANSWERED || *error != NULL) {
+            return billed;
+        }
     }
     return perform(self, task, request, value, error);
 }
 
 /* ---- the poll */
 
-/* Give the coroutine what it asked for. `value` is given away. */
+/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
 static PySendResult
-send(Driver *self, Task *task, PyObject *work, PyObject *value, PyObject **result)
+fallen(PyObject **error)
 {
-    if (task->by_hand) {
-        task->by_hand = 0;
-        PySendResult status = PyIter_Send(work, value != NULL ? value : Py_None, result);
-        Py_XDECREF(value);
-        return status;
+    *error = PyErr_GetRaisedException();
+    return PYGEN_ERROR;
+}
+
+/* Raise `error`, which is given away, at the await point. */
+APART static PySendResult
+throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
+{
+    State *st = self->kernel->st;
+    PyObject *args[] = {work, error};
+    *result = PyCoro_CheckExact(work) ? PyObject_Vectorcall(st->coroutine_throw, args, 2, NULL)
+                                      : PyObject_CallMethodOneArg(work, st->str_throw, error);
+    Py_DECREF(error);
+    if (*result != NULL) {
+        return PYGEN_NEXT;
     }
+    PyObject *stop = PyErr_GetRaisedException();
+    if (!PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
+        *result = stop;
+        return PYGEN_ERROR;
+    }
+    PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
+    *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
+    Py_DECREF(stop);
+    return PYGEN_RETURN;
+}
+
+/* Resume a coroutine that awaits a request: that opens the box which the result is in. `value` is given away. */
+static inline PySendResult
+send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
+{
     if (Py_REFCNT(self->resume) > 1) { /* whoever drives a coroutine by hand has kept it, and may still pass it on */
         Resume *another = resume_new(self->kernel->st);
         if (another == NULL) {
@@ -189,89 +216,83 @@ send(Driver *self, Task *task, PyObject *work, PyObject *value, PyObject **resul
     return PyIter_Send(work, (PyObject *)self->resume, result);
 }
 
-/* Let the coroutine run to its next request. `value` and `error` are given away. */
-static PySendResult
+/* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away. */
+APART static PySendResult
+send_plainly(Task *task, PyObject *work, PyObject *value, PyObject **result)
+{
+    PyObject *sent = task->started && value != NULL ? value : Py_None;
+    task->started = 1;
+    task->by_hand = 0;
+    PySendResult status = PyIter_Send(work, sent, result);
+    Py_XDECREF(value);
+    return status;
+}
+
+/* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
+ * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
+static inline PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     PySendResult status;
-    if ((task->borrows && context_of_its_own(task) < 0) || PyContext_Enter(task->context) < 0) {
+    PyObject *context = context_enter(self->kernel, task), *work = Py_NewRef(task->work);
+    if (context == NULL) {
+        Py_DECREF(work);
         Py_XDECREF(value);
         Py_XDECREF(error);
-        return PYGEN_ERROR;
+        return fallen(result);
     }
-    PyObject *context = Py_NewRef(task->context), *work = Py_NewRef(task->work);
     if (error != NULL) {
-        *result = PyObject_CallMethodOneArg(work, self->kernel->st->str_throw, error);
-        status = *result != NULL ? PYGEN_NEXT : PYGEN_ERROR;
-        if (status == PYGEN_ERROR && PyErr_ExceptionMatches(PyExc_StopIteration)) {
-            PyObject *stop = PyErr_GetRaisedException();
-            if (PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
-                PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
-                *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
-                Py_DECREF(stop);
-                status = PYGEN_RETURN;
-            }
-            else { /* there was no memory to make one */
-                PyErr_SetRaisedException(stop);
-            }
-        }
-        Py_DECREF(error);
         Py_XDECREF(value);
-    }
-    else if (!task->started) {
-        task->started = 1;
-        status = PyIter_Send(work, Py_None, result);
-        Py_XDECREF(value);
+        status = throw(self, work, error, result);
     }
     else {
-        status = send(self, task, work, value, result);
+        bool boxed = task->started && !task->by_hand;
+        status = boxed ? send_boxed(self, work, value, result) : send_plainly(task, work, value, result);
+        if (status == PYGEN_ERROR) {
+            fallen(result);
+        }
     }
     Py_DECREF(work);
-    PyObject *raised_meanwhile = status == PYGEN_ERROR ? PyErr_GetRaisedException() : NULL;
-    int failed = PyContext_Exit(context);
-    Py_DECREF(context);
-    if (raised_meanwhile != NULL) {
-        PyErr_SetRaisedException(raised_meanwhile);
-    }
-    else if (failed < 0) {
-        Py_CLEAR(*result);
-        status = PYGEN_ERROR;
+    if (context_exit(self->kernel, task, context) < 0) {
+        if (status == PYGEN_ERROR) {
+            PyErr_Clear(); /* what it raised matters more */
+        }
+        else {
+            Py_CLEAR(*result);
+            status = fallen(result);
+        }
     }
     return status;
 }
 
 /* The same where memory is metered. The meter is told before and after, and may have an error raised at the await
  * point, in place of what the coroutine asks for, or in place of the error that it ended with. */
-static PySendResult
+APART static PySendResult
 resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     for (;;) {
         if (metered_enter(self, task) < 0) {
             Py_XDECREF(value);
             Py_XDECREF(error);
-            return PYGEN_ERROR;
+            return fallen(result);
         }
         PySendResult status = resume(self, task, value, error, result);
-        PyObject *ended = status == PYGEN_ERROR ? PyErr_GetRaisedException() : NULL;
+        PyObject *ended = status == PYGEN_ERROR ? *result : NULL;
         PyObject *instead = status == PYGEN_NEXT ? metered_leave(self, task) : metered_end(self, task, ended);
         if (instead == Py_None) {
             Py_DECREF(instead);
-            if (ended != NULL) {
-                PyErr_SetRaisedException(ended);
-            }
             return status;
         }
         if (status != PYGEN_ERROR) {
             Py_CLEAR(*result);
         }
-        if (instead == NULL || status != PYGEN_NEXT) {
-            if (instead != NULL) {
-                PyException_SetCause(instead, ended);
-                PyErr_SetRaisedException(instead);
-            }
-            else {
-                Py_XDECREF(ended);
-            }
+        if (instead == NULL) {
+            Py_XDECREF(ended);
+            return fallen(result);
+        }
+        if (status != PYGEN_NEXT) {
+            PyException_SetCause(instead, ended);
+            *result = instead;
             return PYGEN_ERROR;
         }
         value = NULL;
@@ -280,11 +301,11 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
 }
 
 /* What the coroutine yielded, if it is ours; else a request that refuses it. Takes the reference over. */
-static Request *
+static inline Request *
 as_request(Driver *self, PyObject *thing)
 {
     State *st = self->kernel->st;
-    if (PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
+    if (is_request(thing) || PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
         return (Request *)thing;
     }
     PyObject *args[] = {thing}, *foreign = law_call(st, "as_request", args, 1);
@@ -299,7 +320,8 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
     for (;;) {
         if (thing == NULL) {
             self->kernel->answers = self->meter == NULL;
-            PySendResult status = (self->meter == NULL ? resume : resume_metered)(self, task, value, error, &thing);
+            PySendResult status = self->meter == NULL ? resume(self, task, value, error, &thing)
+                                                      : resume_metered(self, task, value, error, &thing);
             self->kernel->answers = false;
             value = error = NULL;
             if (status == PYGEN_RETURN) {
@@ -308,7 +330,7 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
                 return failed;
             }
             if (status == PYGEN_ERROR) {
-                return raised(self, task);
+                return raised(self, task, thing);
             }
             thing = (PyObject *)as_request(self, thing);
             if (thing == NULL) {
@@ -373,7 +395,7 @@ driver_poll(Driver *self, Task *task)
         Py_XDECREF(error);
         Py_XDECREF(retry);
         PyErr_NoMemory();
-        return raised(self, task);
+        return raised(self, task, PyErr_GetRaisedException());
     }
     State *st = self->kernel->st;
     st->polls += 1;

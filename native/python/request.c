@@ -81,23 +81,36 @@ on_the_spot(const Kernel *k)
     return may ? task : NULL;
 }
 
-PySendResult
-request_send(PyObject *self, PyObject *sent, PyObject **result)
+/* The first send into a request that might be answered here and now. */
+APART static PySendResult
+first_send(Request *self, PyObject **result)
 {
-    if (sent == Py_None) {
-        const RequestVT *vt = ((Request *)self)->vt;
-        Kernel *k = vt != NULL && vt->at_hand != NULL ? vt->at_hand((Request *)self) : NULL;
-        Task *task = on_the_spot(k);
-        if (task != NULL && k_paid_at_once(k, task, &vt->cost)) {
-            *result = vt->take(k, task, (Request *)self);
-            return *result != NULL ? PYGEN_RETURN : PYGEN_ERROR;
-        }
-        ((Request *)self)->awaited = true;
-        *result = Py_NewRef(self);
-        return PYGEN_NEXT;
+    const RequestVT *vt = self->vt;
+    Kernel *k = vt->at_hand(self);
+    Task *task = on_the_spot(k);
+    if (task != NULL && k_paid_at_once(k, task, &vt->cost)) {
+        *result = vt->take(k, task, self);
+        return *result != NULL ? PYGEN_RETURN : PYGEN_ERROR;
     }
-    *result = resumed_with(sent);
-    return PYGEN_RETURN;
+    self->awaited = true;
+    *result = Py_NewRef((PyObject *)self);
+    return PYGEN_NEXT;
+}
+
+PySendResult
+request_send(PyObject *thing, PyObject *sent, PyObject **result)
+{
+    Request *self = (Request *)thing;
+    if (sent != Py_None) {
+        *result = resumed_with(sent);
+        return PYGEN_RETURN;
+    }
+    if (self->vt != NULL && self->vt->at_hand != NULL) {
+        return first_send(self, result);
+    }
+    self->awaited = true;
+    *result = Py_NewRef(thing);
+    return PYGEN_NEXT;
 }
 
 /* Raise StopIteration with a value, which is given away. */
@@ -154,7 +167,7 @@ request_py_send(PyObject *self, PyObject *sent)
 }
 
 /* From 3.12 on an `await` steps what is no coroutine by this. NULL without an exception is an end with None. */
-static PyObject *
+PyObject *
 request_next(PyObject *self)
 {
     PyObject *result = NULL;

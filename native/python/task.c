@@ -4,6 +4,7 @@
  * cancellation, obligations) is made at its first use, and what tasks that were spawned alike have in common they share.
  */
 
+#include "context.h"
 #include "core.h"
 
 /* ---- life */
@@ -269,7 +270,7 @@ GET(turn_left, PyLong_FromLong(self->turn_left))
 GET(short_of, PyLong_FromLong(self->more ? self->more->short_of : -1))
 GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
 GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
-GET(context, OR_NONE(self->context))
+GET(context, self->borrows && self->context && context_of_its_own(self) < 0 ? NULL : OR_NONE(self->context))
 GET(retry, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
 GET(phase, Py_NewRef(ST(self)->phases[self->phase]))
 GET(reason, OR_NONE(MORE(reason)))

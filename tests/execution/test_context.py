@@ -1,0 +1,136 @@
+"""Context variables while tasks take turns: each has its own, whether or not its kernel made a copy for it.
+
+The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything; what follows
+is what could go wrong with that.
+"""
+
+import contextvars
+
+import bursar
+from bursar import Event, checkpoint, nursery
+
+variable = contextvars.ContextVar("variable", default="unset")
+
+
+async def look(seen, times=4):
+    for _ in range(times):
+        seen.append(variable.get())
+        await checkpoint()
+
+
+def test_what_one_task_sets_no_other_sees():
+    async def put(value, seen):
+        for i in range(3):
+            variable.set((value, i))
+            await checkpoint()
+            seen.append(variable.get())
+
+    async def main():
+        lookers, setters = [], {value: [] for value in "abc"}
+        variable.set("outer")
+        async with nursery() as n:
+            for value, seen in setters.items():
+                n.spawn(look, lookers)
+                n.spawn(put, value, seen)
+        return lookers, setters, variable.get()
+
+    lookers, setters, outer = bursar.run(main)
+    assert lookers == ["outer"] * 12
+    assert setters == {value: [(value, i) for i in range(3)] for value in "abc"}
+    assert outer == "outer"
+
+
+def test_a_token_is_good_at_a_later_poll_even_if_nothing_was_changed():
+    async def reset_later(value):
+        token = variable.set(value)
+        for _ in range(4):
+            await checkpoint()
+        variable.reset(token)
+        return variable.get()
+
+    async def main():
+        outer = object()
+        variable.set(outer)
+        async with nursery() as n:
+            same = [n.spawn(reset_later, outer) for _ in range(3)]  # the value that it has already
+            other = [n.spawn(reset_later, "inner") for _ in range(3)]
+        return [task.result is outer for task in same + other]
+
+    assert bursar.run(main) == [True] * 6
+
+
+def test_tasks_of_different_contexts_take_turns():
+    async def main():
+        seen = {value: [] for value in range(5)}
+        async with nursery() as n:
+            for _ in range(3):
+                for value, list_of in seen.items():
+                    variable.set(value)
+                    n.spawn(look, list_of)
+        return seen
+
+    assert bursar.run(main) == {value: [value] * 12 for value in range(5)}
+
+
+def test_children_of_a_task_that_set_a_variable_have_it():
+    async def main():
+        seen = []
+
+        async def parent(value):
+            await checkpoint()
+            variable.set(value)
+            async with nursery() as n:
+                n.spawn(look, seen, 2)
+                await checkpoint()
+                variable.set("too late")
+            await look(seen, 1)
+
+        async with nursery() as n:
+            n.spawn(look, seen, 5)
+            n.spawn(parent, "given")
+        return seen
+
+    seen = bursar.run(main)
+    assert (seen.count("unset"), seen.count("given"), seen.count("too late")) == (5, 2, 1)
+
+
+def test_a_cancelled_task_finds_what_it_set_and_leaves_it_to_nobody():
+    async def wait(seen, value):
+        if value is not None:
+            variable.set(value)
+        try:
+            await Event().wait()
+        finally:
+            seen.append(variable.get())
+            variable.set("from a cleanup")
+
+    async def main():
+        seen = []
+        async with nursery() as n:
+            for value in (None, "own", None, None):
+                n.spawn(wait, seen, value)
+            await checkpoint()
+            await checkpoint()
+            n.cancel()
+        return seen, variable.get()
+
+    seen, outer = bursar.run(main)
+    assert seen == ["unset", "own", "unset", "unset"]
+    assert outer == "unset"
+
+
+def test_the_context_of_a_task_is_the_one_it_runs_in():
+    async def child(runtime):
+        variable.set("before")
+        context = runtime.kernel.current.context
+        variable.set("after")
+        await checkpoint()
+        return context[variable], runtime.kernel.current.context is context
+
+    async def main(runtime):
+        async with nursery() as n:
+            tasks = [n.spawn(child, runtime), n.spawn(look, [])]
+        return tasks[0].result
+
+    runtime = bursar.Runtime()
+    assert runtime.run(main, runtime) == ("after", True)
