@@ -21,7 +21,7 @@ from bursar.admission.pause import give_way, take_back
 from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
-from bursar.execution.coroutine import start
+from bursar.execution.coroutine import OURS, start
 from bursar.execution.thread import on_thread
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
@@ -275,6 +275,9 @@ async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any
 async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
     """The same for a plain function, whose arguments may also be lists of tasks and the like: it cannot await them."""
     return await on_thread(fn, graph.with_values(args, Task, True))
+
+
+OURS.append(on_thread_with_values.__code__)
 
 
 def title_of(fn: object) -> str:

@@ -15,6 +15,7 @@ asked to stop, and are daemons.
 W1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its end
 W2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it rests
 W3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
+W5  an end that the loop has not taken in: it was told, or a worker is on its way, or one sees to it before anything else
 W4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
 
 Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
@@ -53,6 +54,11 @@ class Job(Protocol):
     @property
     def told(self) -> str:
         """What its end is called in the evidence."""
+        ...
+
+    @property
+    def smooth(self) -> bool:
+        """Its end makes nothing happen but that its task ends well: any thread may take it in."""
         ...
 
     def deliver(self) -> None:
@@ -125,6 +131,7 @@ class Pool:
         self._queue: deque[Job] = deque()  # those that nobody has begun
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
+        self._looks = False  # a worker stands in for the loop, and looks for a job itself afterwards (W2)
         self._over = False
         self._counting = threading.Lock()
         self._ended: deque[Job] = deque()  # which the loop has not taken in
@@ -148,7 +155,8 @@ class Pool:
             self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
         self._jobs.add(job)
         self._queue.append(job)
-        self._send()
+        if not self._looks:
+            self._send()
 
     def end(self, job: Job) -> None:
         """The loop has taken in the end of a job."""
@@ -205,35 +213,61 @@ class Pool:
     # ---- in a worker's thread
 
     def post(self, job: Job) -> None:
-        """A job is over. One message is about all that end before the loop looks."""
-        if not self.pump.live:
+        """A job is over. The worker sees to that before it rests, or whoever is on the way does (W5)."""
+        if self.pump.live:
+            self._ended.append(job)
+        else:
             self.pump.post(job.told, job.deliver)  # a replay takes in each by its name
-            return
-        self._ended.append(job)
-        if not self._told:
-            self._tell()
 
     def _tell(self) -> None:
-        self._told = True
-        self.pump.post("", self._take_in)
+        """One message is about all that end before the loop looks."""
+        if not self._told:
+            self._told = True
+            self.pump.post("", self._take_in)
+
+    def _see_to_ended(self) -> None:
+        """Take in what has ended in place of the loop, if that sleeps; else it hears of it."""
+        try:
+            if not self._told and not self.pump.stand_in(self._take_in_smooth):
+                self._tell()
+        finally:
+            self._looks = False
+
+    def _take_in_smooth(self) -> None:
+        self._looks = True
+        ended = self._ended
+        for _ in range(min(len(ended), self.pump.burst_limit)):
+            if not ended[0].smooth:
+                break
+            ended.popleft().deliver()
+        if ended:
+            self._tell()
+
+    def _take(self) -> Job | None:
+        try:
+            return self._queue.popleft()
+        except IndexError:
+            return None
 
     def next_job(self) -> Job | None:
         """The next job, once there is one; None: the worker is dismissed."""
-        waiting, errand = self._queue, self._errand
+        waiting, ended = self._queue, self._ended
         while True:
-            if waiting:
-                try:
-                    return waiting.popleft()
-                except IndexError:
-                    pass  # another was faster
-            self._bell.get()
-            if self._over:
-                return None
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                job = None
-            errand.append(None)  # whoever comes from here on sends somebody else
+            job = self._take()
+            if job is None:
+                if ended:
+                    self._see_to_ended()
+                    if waiting:
+                        continue
+                self._bell.get()
+                if self._over:
+                    return None
+                job = self._take()
+                self._errand.append(None)  # whoever comes from here on sends somebody else (W2), or sees to it (W5)
+                if ended:
+                    self._see_to_ended()
+            elif ended and not waiting:
+                self._see_to_ended()  # nobody is on the way who would
             if waiting:
                 self._send()
             if job is not None:
@@ -315,6 +349,11 @@ class Alternation(Pool):
     def give_way(self, line: Line) -> None:
         self.ring(line)
         self.rest(line)
+
+    def post(self, job: Job) -> None:
+        super().post(job)
+        if self.pump.live:
+            self._tell()  # while it is the worker's turn
 
     def worked(self) -> None:
         self._back.put(None)

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
 
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.execution.checkpoint import Checkpoint, Line
+from bursar.execution.coroutine import OURS
 from bursar.execution.pool import Pool
 from bursar.execution.signature import arguments, place_of
 from bursar.kernel import Kernel, Task, Wait
@@ -45,6 +46,9 @@ BACKEND: Final = "thread"  # what a `CapExecutor` must allow
 async def on_thread(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
     """`fn(*args)`, on a thread of the pool. Returns when the thread has left it."""
     return await _OnThread(fn, args)
+
+
+OURS.append(on_thread.__code__)
 
 
 class _OnThread(Request[T]):
@@ -173,6 +177,11 @@ class Job(Wait):
         self._left(-1)
 
     # ---- in the loop
+
+    @property
+    def smooth(self) -> bool:
+        """Its end makes nothing happen but that its task ends well: any thread may take it in."""
+        return self._error is None and not self.task.cancel_pending
 
     @property
     def told(self) -> str:
