@@ -88,7 +88,7 @@ class Driver:
         because `overdue` said so, or because the task that was dispatched cannot be polled in this thread.
         """
         kernel = self.kernel
-        while (left and kernel.runnable or self.dispatched is not None) and not self.stopped:
+        while ((left and kernel.runnable) or self.dispatched is not None) and not self.stopped:
             task, self.dispatched = self.dispatched, None
             if task is None:
                 left -= 1

@@ -8,6 +8,9 @@ Waking a thread costs more than a short function. So a job wakes nobody while a 
 one. Who finds one and sees more wakes the next, and who is done looks for another before it rests: many short functions
 are run by one thread, and long ones soon have a thread each.
 
+The same goes for waking the loop. A worker that has ended a function, and finds the loop asleep, stands in for it
+(`Pump.stand_in`): it takes in what has ended, the gate lets in who is next, and the worker runs that.
+
 Workers never end before the run, and functions never outlive their tasks; so when a run ends all workers are idle, and
 are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
 asked to stop, and are daemons.
@@ -15,8 +18,8 @@ asked to stop, and are daemons.
 W1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its end
 W2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it rests
 W3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
-W5  an end that the loop has not taken in: it was told, or a worker is on its way, or one sees to it before anything else
 W4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
+W5  of an end that the loop has not taken in it was told; or a worker is on its way, or sees to it before anything else
 
 Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
 """
@@ -93,6 +96,13 @@ class Worker:
         thread = threading.Thread(target=self._live, name=f"bursar worker {self.number}", daemon=True)
         thread.start()
         return thread
+
+    def join(self) -> None:
+        """Wait until it has no thread any more: one that died may have got another in the last moment."""
+        joined = None
+        while joined is not self.thread:
+            joined = self.thread
+            joined.join()
 
     def _live(self) -> None:
         """The whole life of a thread."""
@@ -195,9 +205,9 @@ class Pool:
                 job.line.stop(TORN_DOWN)
         for _ in self._workers:
             self._bell.put(None)
-        for worker in self._workers:
-            if not self._jobs:
-                worker.thread.join()
+        if not self._jobs:
+            for worker in self._workers:
+                worker.join()
 
     # ---- in any thread
 

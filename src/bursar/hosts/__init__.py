@@ -78,7 +78,7 @@ class Lender(Host, Protocol):
     """A host for whose loop another thread may stand in while it sleeps (`hosts.turn`)."""
 
     def stand_in(self, drive: Callable[[], bool]) -> bool:
-        """In another thread: `drive()` in the loop's place. False: it could not, or that returned False: wake the loop."""
+        """In another thread: `drive()` in the loop's place. False: that did nothing, or it could not: wake the loop."""
         ...
 
 

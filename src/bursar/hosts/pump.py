@@ -45,6 +45,11 @@ from bursar.kernel import Kernel, Task
 # cannot wait for so many long ones says so with `overdue`.
 BURST_MAX: Final = 256
 
+# How long others stand in for a loop that sleeps: it is woken at least so often, because only its own thread hears of
+# signals, and Python may leave one unheard that comes while it is about to sleep. A hundredth of a second is soon for
+# whoever presses Ctrl-C, and long beside what it costs to wake a thread.
+STAND_IN_NS_MAX: Final = 10_000_000
+
 T = TypeVar("T")
 
 
@@ -138,6 +143,7 @@ class Pump:
         self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "stand_in", None)
+        self._looked_ns = 0  # when the loop last began a batch itself
         self._struck: BaseException | None = None  # what ended a batch that another thread made
         self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
 
@@ -253,7 +259,9 @@ class Pump:
         deadline_ns = kernel.timers.next_deadline_ns()
         if self.state is not PumpState.IDLE or self._inbox or self.over:
             return False
-        if kernel.runnable or (deadline_ns is not None and deadline_ns <= now_ns):
+        if kernel.runnable or now_ns - self._looked_ns >= STAND_IN_NS_MAX:
+            return False
+        if deadline_ns is not None and deadline_ns <= now_ns:
             return False
         self.state, self._pending = PumpState.RUNNING, False
         self.batch += 1
@@ -301,7 +309,7 @@ class Pump:
 
     def _take_in(self) -> bool:
         """P2. True: more came than one batch takes."""
-        now_ns = self.host.now_ns()
+        now_ns = self._looked_ns = self.host.now_ns()
         kernel = self.kernel
         if kernel.observer is not None:
             kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))
