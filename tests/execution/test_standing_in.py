@@ -27,7 +27,7 @@ class Watched(NativeHost):
 
     def asleep(self):
         """In a function: wait until the loop is, so that from here on whatever happens is up to this thread."""
-        while not self._turn._free:
+        while not self._turn.free:
             pass
         self.wakes = 0
 

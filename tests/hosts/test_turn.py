@@ -16,23 +16,27 @@ def elsewhere(call):
     return got[0]
 
 
+def taken_from(turn):
+    return lambda: turn.free and turn.take(False)
+
+
 def test_while_the_loop_is_awake_nobody_stands_in():
-    assert not elsewhere(Turn().take)
+    assert not elsewhere(taken_from(Turn()))
 
 
 def test_one_at_a_time_while_it_sleeps():
     turn = Turn()
     turn.give()
-    assert elsewhere(turn.take)
-    assert not elsewhere(turn.take)
+    assert elsewhere(taken_from(turn))
+    assert not elsewhere(taken_from(turn))
     elsewhere(turn.leave)
-    assert elsewhere(turn.take)
+    assert elsewhere(taken_from(turn))
 
 
 def test_the_loop_waits_for_who_stands_in_and_nobody_begins_meanwhile():
     turn, asked, order = Turn(), threading.Event(), []
     turn.give()
-    assert turn.take()
+    assert taken_from(turn)()
 
     def loop():
         asked.set()
@@ -42,11 +46,11 @@ def test_the_loop_waits_for_who_stands_in_and_nobody_begins_meanwhile():
     thread = threading.Thread(target=loop)
     thread.start()
     assert asked.wait(WAIT_S)
-    while turn._free:
+    while turn.free:
         pass
     order.append("stands in")
     turn.leave()
-    refused = not turn.take()
+    refused = not taken_from(turn)()
     thread.join(WAIT_S)
     assert order == ["stands in", "loop"]
     assert refused
@@ -55,7 +59,7 @@ def test_the_loop_waits_for_who_stands_in_and_nobody_begins_meanwhile():
 def test_what_was_not_given_is_not_waited_for():
     turn = Turn()
     turn.take_back()
-    assert not elsewhere(turn.take)
+    assert not elsewhere(taken_from(turn))
     turn.give()
     turn.take_back()
-    assert not elsewhere(turn.take)
+    assert not elsewhere(taken_from(turn))

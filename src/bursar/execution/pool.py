@@ -38,6 +38,7 @@ from bursar.law.cancel import CancelKind, CancelReason
 
 if TYPE_CHECKING:
     from bursar.hosts.pump import Pump
+    from bursar.kernel import Kernel
 
 TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
 
@@ -59,9 +60,8 @@ class Job(Protocol):
         """What its end is called in the evidence."""
         ...
 
-    @property
-    def smooth(self) -> bool:
-        """Its end makes nothing happen but that its task ends well: any thread may take it in."""
+    def smoothly(self, kernel: Kernel) -> bool:
+        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
         ...
 
     def deliver(self) -> None:
@@ -136,6 +136,7 @@ class Pool:
 
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
+        pump.take_in_ends = self._take_in_smooth
         self._workers: list[Worker] = []
         self._jobs: set[Job] = set()  # W1
         self._queue: deque[Job] = deque()  # those that nobody has begun
@@ -181,7 +182,11 @@ class Pool:
             job = ended.popleft()
             if pump.kernel.observer is not None:
                 pump.kernel.observer("outside", None, job.told)
-            job.deliver()
+            if job.smoothly(pump.kernel):
+                self._jobs.discard(job)
+                pump.sources -= 1
+            else:
+                job.deliver()
         if ended:
             self._tell()
         return n
@@ -238,18 +243,19 @@ class Pool:
     def _see_to_ended(self) -> None:
         """Take in what has ended in place of the loop, if that sleeps; else it hears of it."""
         try:
-            if not self._told and not self.pump.stand_in(self._take_in_smooth):
+            if not self._told and not self.pump.stand_in():
                 self._tell()
         finally:
             self._looks = False
 
     def _take_in_smooth(self) -> None:
+        """In place of the loop."""
         self._looks = True
-        ended = self._ended
-        for _ in range(min(len(ended), self.pump.burst_limit)):
-            if not ended[0].smooth:
-                break
-            ended.popleft().deliver()
+        ended, jobs, kernel, done = self._ended, self._jobs, self.pump.kernel, 0
+        while ended and done < self.pump.burst_limit and ended[0].smoothly(kernel):
+            jobs.discard(ended.popleft())
+            done += 1
+        self.pump.sources -= done
         if ended:
             self._tell()
 

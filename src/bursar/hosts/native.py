@@ -110,12 +110,13 @@ class NativeHost:
                 self._writer.send(b"\0")
 
     def stand_in(self, drive: Callable[[], bool]) -> bool:
-        if not self._turn.take():
+        turn = self._turn
+        if self._waking or not turn.free or not turn.take(False):
             return False
         try:
-            return not self._waking and drive()
+            return drive()
         finally:
-            self._turn.leave()
+            turn.leave()
 
     # ---- files
 

@@ -143,6 +143,7 @@ class Pump:
         self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "stand_in", None)
+        self.take_in_ends: Callable[[], None] = lambda: None  # of functions that ended well; the pool's
         self._looked_ns = 0  # when the loop last began a batch itself
         self._struck: BaseException | None = None  # what ended a batch that another thread made
         self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
@@ -244,24 +245,21 @@ class Pump:
 
     # ---- in a thread that stands in for the loop
 
-    def stand_in(self, take_in: Callable[[], None]) -> bool:
-        """Another thread has something for a loop that sleeps: make the batch that begins with `take_in()`.
+    def stand_in(self) -> bool:
+        """Another thread has ended functions while the loop sleeps: make the batch that begins with these ends.
 
         False: the loop must do it, because it is awake, or because there is more to do than may be done here (P4).
         """
-        lend, kernel = self._lend, self.kernel
-        if lend is None or kernel.observer is not None or self.program.driver.meter is not None or self.host.virtual:
-            return False  # evidence may be the program's own code, and memory is metered in the loop's thread
-        return lend(lambda: self._stand_in(take_in))
+        return self._lend is not None and self._lend(self._stand_in)
 
-    def _stand_in(self, take_in: Callable[[], None]) -> bool:
+    def _stand_in(self) -> bool:
         kernel, driver, now_ns = self.kernel, self.program.driver, self.host.now_ns()
-        deadline_ns = kernel.timers.next_deadline_ns()
-        if self.state is not PumpState.IDLE or self._inbox or self.over:
+        deadline_ns: int | None = kernel.timers.next_deadline_ns()
+        if self.state is not PumpState.IDLE or self._inbox or kernel.runnable or self.over or self.host.virtual:
             return False
-        if kernel.runnable or now_ns - self._looked_ns >= STAND_IN_NS_MAX:
-            return False
-        if deadline_ns is not None and deadline_ns <= now_ns:
+        if kernel.observer is not None or driver.meter is not None:
+            return False  # evidence may be the program's own code, and memory is metered in the loop's thread
+        if now_ns - self._looked_ns >= STAND_IN_NS_MAX or (deadline_ns is not None and deadline_ns <= now_ns):
             return False
         self.state, self._pending = PumpState.RUNNING, False
         self.batch += 1
@@ -269,7 +267,7 @@ class Pump:
         driver.anywhere = True
         try:
             kernel.advance(now_ns, self.burst_limit)
-            take_in()
+            self.take_in_ends()
             left, cut = driver.run(self.burst_limit, None)
             self._cut = Cut(False, left) if cut else None
         except BaseException as error:  # as if it had struck the loop
@@ -277,16 +275,14 @@ class Pump:
         finally:
             driver.anywhere = False
             self.state = PumpState.IDLE
-        if self._struck is not None or self._cut is not None or not self._rests():
+        if self._cut or self._inbox or self._pending or kernel.runnable or self._struck or self._alarm_is_wrong():
             self.host.wake()
         return True
 
-    def _rests(self) -> bool:
-        """Whether the loop may sleep on, until what it sleeps for anyway."""
-        if self.kernel.runnable or self._inbox or self._pending:
-            return False
+    def _alarm_is_wrong(self) -> bool:
+        """Whether the loop sleeps for another timer than the next one; or without any, and nothing would wake it."""
         timer = self.kernel.timers.next()
-        return self._alarm == (timer.id, timer.generation) if timer is not None else self.sources > 0
+        return self._alarm != (timer.id, timer.generation) if timer is not None else not self.sources
 
     # ---- one batch
 

@@ -21,29 +21,23 @@ import threading
 class Turn:
     """Made in the thread of the loop, which has it."""
 
-    __slots__ = ("_free", "_lock")
+    __slots__ = ("_lock", "free", "leave", "take")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
-        self._free = False  # the loop sleeps, and has not yet asked for it back
-
-    # ---- in the loop
+        self.free = False  # the loop sleeps, and has not yet asked for it back
+        # in other threads: only if it is free, and without waiting, so `turn.free and turn.take(False)`
+        self.take = self._lock.acquire
+        self.leave = self._lock.release
 
     def give(self) -> None:
-        self._free = True
+        """In the loop, which is about to sleep."""
+        self.free = True
         self._lock.release()
 
     def take_back(self) -> None:
-        """Waits for whoever stands in, and nobody new begins to. Nothing happens if it was not given."""
-        if self._free:
-            self._free = False
+        """In the loop: waits for whoever stands in, and nobody new begins to. If it was not given, nothing happens."""
+        if self.free:
+            self.free = False
             self._lock.acquire()
-
-    # ---- in other threads
-
-    def take(self) -> bool:
-        return self._free and self._lock.acquire(blocking=False)
-
-    def leave(self) -> None:
-        self._lock.release()
