@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from bursar.execution.checkpoint import Line
 from bursar.law.cancel import CancelKind, CancelReason
+from bursar.settings import SOLO
 
 if TYPE_CHECKING:
     from bursar.hosts.pump import Pump
@@ -295,6 +296,9 @@ class Pool:
     def give_way(self, line: Line) -> None:
         """The loop has a thread of its own."""
 
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        self.pump.post(label, answer)
+
     def worked(self) -> None:
         """A worker has posted the end of its job."""
 
@@ -375,4 +379,38 @@ class Alternation(Pool):
         self._back.put(None)
 
 
-KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation}
+class Solo(Pool):
+    """`simple` where there are no threads: every function runs in the loop, and to its end.
+
+    Nothing else happens meanwhile, so nobody can ask it anything then. What is asked to pause before it begins stands
+    there, and begins when it is resumed.
+    """
+
+    def __init__(self, pump: Pump) -> None:
+        super().__init__(pump)
+        self._standing: dict[Line, Job] = {}
+
+    def start(self, job: Job) -> None:
+        self.pump.post(f"thread {job.label}", partial(self._run, job))
+
+    def _run(self, job: Job) -> None:
+        line = job.line
+        if line is not None and line.pausing and not self.pump.over:
+            self._standing[line] = job
+            line.stand()
+        else:
+            job.work_here()
+
+    def ring(self, line: Line) -> None:
+        job = self._standing.pop(line, None)
+        if job is not None:
+            self.start(job)
+
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        answer()
+
+    def rest(self, line: Line) -> None:
+        raise AssertionError("what is asked in the loop is answered at once")
+
+
+KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation, SOLO: Solo}
