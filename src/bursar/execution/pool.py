@@ -85,18 +85,21 @@ class Job(Protocol):
 class Worker:
     """One worker: a thread at a time, and the job that it is at."""
 
-    __slots__ = ("_pool", "job", "number", "thread")
+    __slots__ = ("_hiring", "_pool", "job", "number", "thread")
 
     def __init__(self, pool: Pool, number: int) -> None:
         self._pool = pool
+        self._hiring = threading.Lock()
         self.number = number
         self.job: Job | None = None
-        self.thread = self._employ()
+        self.thread: threading.Thread
+        self._employ()
 
-    def _employ(self) -> threading.Thread:
+    def _employ(self) -> None:
         thread = threading.Thread(target=self._live, name=f"bursar worker {self.number}", daemon=True)
-        thread.start()
-        return thread
+        with self._hiring:  # the new one may die, and hire in its turn, before it is noted here
+            thread.start()
+            self.thread = thread
 
     def join(self) -> None:
         """Wait until it has no thread any more: one that died may have got another in the last moment."""
@@ -129,7 +132,7 @@ class Worker:
                 job.lost(error)
             self._pool.worked()
         if self._pool.lost_thread():
-            self.thread = self._employ()
+            self._employ()
 
 
 class Pool:
