@@ -40,6 +40,17 @@ PyErr_SetRaisedException(PyObject *error)
 }
 #endif
 
+/* What a coroutine runs; a new reference. 3.12 says it of itself. */
+static inline PyObject *
+coroutine_code(PyObject *coroutine)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return Py_NewRef((PyObject *)((PyCoroObject *)coroutine)->cr_code);
+#else
+    return (PyObject *)PyGen_GetCode((PyGenObject *)coroutine);
+#endif
+}
+
 /* 3.13 names the result of a look-up that may find nothing. */
 #if PY_VERSION_HEX < 0x030D0000
 static inline int

@@ -325,7 +325,7 @@ typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
         *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
-        *Pen, *Shelf, *Permit, *Flow, *Turnstile;
+        *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Job, *OnThread;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
     PyObject *cancel_kinds[8], *permit_states[7];

@@ -15,19 +15,48 @@ driver_py_poll(Driver *self, PyObject *thing)
     return driver_poll(self, (Task *)thing) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* One step: a decision, its poll, and what must be seen to afterwards. 1: done; 0: nothing was runnable; -1: error. */
-static int
+/* Whether the poll of a task that was dispatched runs no code of the program's. */
+static bool
+is_ours(const Driver *self, const Task *task)
+{
+    PyObject *code = NULL;
+    if (task_unborn(task)) {
+        code = Py_NewRef(PyFunction_GET_CODE(task->work));
+    }
+    else if (task->work != NULL && PyCoro_CheckExact(task->work)) {
+        code = coroutine_code(task->work);
+    }
+    bool found = false;
+    for (Py_ssize_t i = 0; self->ours != NULL && code != NULL && !found && i < PyList_GET_SIZE(self->ours); i++) {
+        found = PyList_GET_ITEM(self->ours, i) == code;
+    }
+    Py_XDECREF(code);
+    return found;
+}
+
+typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_ELSEWHERE = 2 } Step;
+
+/* One step: a decision, its poll, and what must be seen to afterwards. NONE: nothing was runnable. ELSEWHERE: who was
+ * dispatched is to be polled by another thread, which begins with that. */
+static Step
 step(Driver *self)
 {
     Kernel *k = self->kernel;
-    Task *task;
-    if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
-        return -1;
-    }
+    Task *task = self->dispatched;
+    self->dispatched = NULL;
     if (task == NULL) {
-        return 0;
+        if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
+            return STEP_ERROR;
+        }
+        if (task == NULL) {
+            return STEP_NONE;
+        }
+        Py_INCREF(task);
     }
-    Py_INCREF(task);
+    if (self->anywhere && !is_ours(self, task)) {
+        self->dispatched = task;
+        return STEP_ELSEWHERE;
+    }
     int failed = self->checked ? driver_call(self, "poll", (PyObject *)task, NULL) : driver_poll(self, task);
     if (failed == 0 && self->aborting) {
         PyErr_SetNone(PyExc_KeyboardInterrupt);
@@ -42,7 +71,7 @@ step(Driver *self)
         failed = k_step_over(k, task);
     }
     Py_DECREF(task);
-    return failed < 0 ? -1 : 1;
+    return failed < 0 ? STEP_ERROR : STEP_DONE;
 }
 
 /* run(left, overdue) -> (left, whether it was cut): at most `left` steps, while anything is runnable. */
@@ -59,16 +88,17 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     bool cut = false;
-    while (left > 0 && self->kernel->runnable > 0 && !cut && !self->stopped) {
-        left -= 1;
-        int went = step(self);
-        if (went < 0) {
+    while ((self->dispatched != NULL || (left > 0 && self->kernel->runnable > 0)) && !cut && !self->stopped) {
+        left -= self->dispatched == NULL;
+        Step went = step(self);
+        if (went == STEP_ERROR) {
             return NULL;
         }
-        if (went == 0) {
+        if (went == STEP_NONE) {
             break;
         }
-        if (overdue != Py_None && left > 0 && self->kernel->runnable > 0) {
+        cut = went == STEP_ELSEWHERE;
+        if (!cut && overdue != Py_None && left > 0 && self->kernel->runnable > 0) {
             PyObject *said = PyObject_CallNoArgs(overdue);
             int yes = said == NULL ? -1 : PyObject_IsTrue(said);
             Py_XDECREF(said);
@@ -109,6 +139,8 @@ driver_traverse(Driver *self, visitproc visit, void *arg)
     Py_VISIT(self->clock);
     Py_VISIT(self->meter);
     Py_VISIT(self->collected);
+    Py_VISIT(self->ours);
+    Py_VISIT(self->dispatched);
     Py_VISIT(self->resume);
     return 0;
 }
@@ -120,6 +152,8 @@ driver_clear(Driver *self)
     Py_CLEAR(self->clock);
     Py_CLEAR(self->meter);
     Py_CLEAR(self->collected);
+    Py_CLEAR(self->ours);
+    Py_CLEAR(self->dispatched);
     Py_CLEAR(self->resume);
     return 0;
 }
@@ -166,7 +200,25 @@ get_meter(Driver *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->meter ? self->meter : Py_None);
 }
 
+static int
+set_ours(Driver *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyList_CheckExact(value)) {
+        PyErr_SetString(PyExc_TypeError, "ours: a list of code");
+        return -1;
+    }
+    Py_XSETREF(self->ours, Py_NewRef(value));
+    return 0;
+}
+
+static PyObject *
+get_ours(Driver *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->ours ? self->ours : Py_None);
+}
+
 static PyGetSetDef driver_getset[] = {
+    {"ours", (getter)get_ours, (setter)set_ours, NULL, NULL},
     {"meter", (getter)get_meter, (setter)set_meter, NULL, NULL},
     {"clock", (getter)get_clock, (setter)set_clock, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -179,6 +231,8 @@ static PyMemberDef driver_members[] = {
     {"aborting", T_BOOL, offsetof(Driver, aborting), 0, NULL},
     {"stopped", T_BOOL, offsetof(Driver, stopped), 0, NULL},
     {"checked", T_BOOL, offsetof(Driver, checked), 0, NULL},
+    {"anywhere", T_BOOL, offsetof(Driver, anywhere), 0, NULL},
+    {"dispatched", T_OBJECT, offsetof(Driver, dispatched), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

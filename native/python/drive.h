@@ -13,10 +13,13 @@ typedef struct Driver {
     long long start_ns;  /* if the run's clock is the machine's, its reading when the run began; else -1 */
     PyObject *meter;     /* MemoryMeter: charges what the program's code allocates; NULL: nobody does */
     PyObject *collected; /* deque, so an object with a size, of what the collector found; NULL: nobody looks */
+    PyObject *ours;      /* list of the code of coroutines that run nothing of the program's; NULL: none */
+    Task *dispatched;    /* owned: the first to be polled, by the thread that may; NULL: nobody */
     Resume *resume;
     bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
     bool stopped;        /* no step is made any more */
     bool checked;        /* `poll` is another one, which must be called by its name */
+    bool anywhere;       /* this is not the loop's thread: only what `ours` names may be polled */
 } Driver;
 
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */

@@ -13,6 +13,7 @@
 #include "gate.h"
 #include "meter.h"
 #include "handle.h"
+#include "job.h"
 #include "ops.h"
 #include "record.h"
 #include "request.h"
@@ -294,10 +295,12 @@ static const struct {
     {TYPE(View), &view_spec, NO_BASE},
     {TYPE(Wait), &wait_spec, NO_BASE},
     {TYPE(Entry), &entry_spec, TYPE(Wait)},
+    {TYPE(Job), &job_spec, TYPE(Wait)},
     {TYPE(WaitList), &waitlist_spec, NO_BASE},
     {TYPE(Resume), &resume_spec, NO_BASE},
     {TYPE(Request), &request_spec, NO_BASE},
     {TYPE(Operation), &operation_spec, TYPE(Request)},
+    {TYPE(OnThread), &on_thread_spec, TYPE(Request)},
     {TYPE(Driver), &driver_spec, NO_BASE},
     {TYPE(Checkpoint), &checkpoint_spec, TYPE(Request)},
     {TYPE(Sleep), &sleep_spec, TYPE(Operation)},

@@ -21,7 +21,7 @@ from bursar.admission.pause import give_way, take_back
 from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
-from bursar.execution.coroutine import start
+from bursar.execution.coroutine import OURS, start
 from bursar.execution.thread import on_thread
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
@@ -278,6 +278,7 @@ async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> 
 
 
 tell(on_thread=on_thread, with_values=with_values, on_thread_with_values=on_thread_with_values)
+OURS.append(on_thread_with_values.__code__)
 
 
 def title_of(fn: object) -> str:

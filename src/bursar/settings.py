@@ -9,6 +9,8 @@
     BURSAR_AGING_BOOST     STV_SCHED_AGING_BOOST         priority per interval       1
     BURSAR_PAUSE_MS        STV_SCHED_PAUSE_TIMEOUT_MS    ms to the next checkpoint   1500
 
+In a browser there are no threads: there the scheduler is `solo`, which is `simple` without any, whatever is set.
+
 The names on the left win. What makes no sense is warned of, by name, and the default is kept: an environment is often
 somebody else's. An empty value is none.
 """
@@ -16,12 +18,15 @@ somebody else's. An empty value is none.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 SCHEDULERS: Final = ("threadpool", "simple")
+SOLO: Final = "solo"  # what those without threads have; nobody else chooses it
+THREADS: Final = sys.platform != "emscripten"
 WORKERS_MIN: Final = 2  # so that one long function does not keep all others from running
 WORKERS_MAX: Final = 8  # functions in Python share one interpreter: more threads only take turns
 WORKERS_UNKNOWN: Final = 4  # where nobody knows how many processors there are
@@ -85,6 +90,8 @@ def _scheduler(environment: Mapping[str, str]) -> str:
     name, value = _found(environment, "BURSAR_SCHEDULER")
     if value and value not in SCHEDULERS:
         _warn(f"{name}={value}: must be one of {', '.join(SCHEDULERS)}; {SCHEDULERS[0]} is used")
+    if not THREADS:
+        return SOLO
     return value if value in SCHEDULERS else SCHEDULERS[0]
 
 

@@ -12,7 +12,7 @@ import pytest
 import bursar
 from bursar import Checkpoint, Event, OutcomeKind, ThreadLost, nursery
 from bursar.execution.pool import Pool
-from bursar.execution.thread import Job, on_thread
+from bursar.execution.thread import Job, TiedJob, on_thread
 
 WAIT_S = 20  # for what must come; a test that waits so long has failed
 
@@ -123,22 +123,31 @@ def test_one_that_dies_in_a_function_fails_that_function(pool):
     assert "workers_replaced" not in pool.runtime.statistics().counters
 
 
-def break_once(monkeypatch, method):
-    """The first time that a job does this, its thread is struck."""
-    plain, struck = getattr(Job, method), []
+def break_once(monkeypatch, moment):
+    """The first job has its thread struck: before its function is called, or after."""
+    struck = []
 
-    def breaks(self, *args):
-        if not struck:
+    def broken(kind):
+        plain = kind.work
+
+        def breaks(self):
+            if struck:
+                plain(self)
+                return
             struck.append(self)
+            if moment == "after":
+                self.call()
             raise SystemExit("struck")
-        plain(self, *args)
 
-    monkeypatch.setattr(Job, method, breaks)
+        monkeypatch.setattr(kind, "work", breaks)
+
+    broken(Job)
+    broken(TiedJob)
 
 
-@pytest.mark.parametrize("method", ["_call", "_left"])
-def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, method):
-    break_once(monkeypatch, method)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, moment):
+    break_once(monkeypatch, moment)
 
     async def main():
         async with nursery(cancel_on_failure=False) as n:
@@ -157,7 +166,7 @@ def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, 
 
 def test_also_where_it_alternates_with_the_loop(monkeypatch):
     monkeypatch.setenv("BURSAR_SCHEDULER", "simple")
-    break_once(monkeypatch, "_call")
+    break_once(monkeypatch, "before")
 
     def takes(checkpoint: Checkpoint):
         checkpoint()

@@ -57,6 +57,10 @@ class Turns(Protocol):
         """In the thread: let the loop have a turn, if it needs one from here."""
         ...
 
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        """In the thread: have a question answered by the loop, and the line rung."""
+        ...
+
 
 class Line:
     """The line between one task and the function that runs for it."""
@@ -163,18 +167,22 @@ class Line:
         while planned and self.reason is None and not self.pausing:
             self._turns.rest(self)  # Y4: then, it had heard of it here
         while self.pausing and self.reason is None:
-            if self._told != self.pauses:
-                self._told = self.pauses
-                self._pump.post(f"paused {self.label} {self.number}", partial(self._stands, self.pauses))
+            self.stand()
             self._turns.rest(self)
         if self.reason is not None and (planned != "paused" or self._foretold is None):
             self.heeded = self.number if self.heeded < 0 else self.heeded
             raise Cancelled(self.reason)
 
+    def stand(self) -> None:
+        """Say that it stands: at a checkpoint, or before it has begun."""
+        if self._told != self.pauses:
+            self._told = self.pauses
+            self._pump.post(f"paused {self.label} {self.number}", partial(self._stands, self.pauses))
+
     def _ask_for(self, ops: int) -> None:
         """The slice is used up: a round trip to the law."""
         self._answered = False
-        self._pump.post(f"charge {self.label} {ops}", partial(self._grant, ops))
+        self._turns.ask(f"charge {self.label} {ops}", partial(self._grant, ops))
         while not self._answered:
             self._turns.rest(self)
         refusal, self._refusal = self._refusal, None

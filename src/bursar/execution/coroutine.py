@@ -16,7 +16,7 @@ import contextvars
 from collections.abc import Callable, Coroutine, Sized
 from functools import partial
 from inspect import CO_COROUTINE
-from types import CoroutineType, FunctionType
+from types import CodeType, CoroutineType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait, brief
@@ -31,6 +31,7 @@ from bursar.request import SUSPENDED, Request
 if TYPE_CHECKING:
     from bursar.execution.memory import MemoryMeter
 
+OURS: Final[list[CodeType]] = []  # what runs no code of the program's itself; whoever writes such a coroutine adds it
 CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
 
 
@@ -78,17 +79,27 @@ class Driver:
         self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
         self.stopped = False  # no step is made any more
         self.checked = False  # `poll` is another one, which must be called by its name
+        self.ours: list[CodeType] = []  # of coroutines that run no code of the program's: any thread may poll them
+        self.anywhere = False  # this is not the loop's thread: only what `ours` names may be polled
+        self.dispatched: Task | None = None  # which therefore was not, and is the first to be polled
 
     def run(self, left: int, overdue: Callable[[], bool] | None) -> tuple[int, bool]:
-        """At most `left` steps, while anything is runnable. How many are left, and whether `overdue` cut them short."""
+        """At most `left` steps, while anything is runnable. How many are left, and whether it was cut short:
+        because `overdue` said so, or because the task that was dispatched cannot be polled in this thread.
+        """
         kernel = self.kernel
-        while left and kernel.runnable and not self.stopped:
-            left -= 1
-            if kernel.observer is not None:
-                kernel.observer("scheduler_step_begin", None, None)
-            task = kernel.step()
+        while ((left and kernel.runnable) or self.dispatched is not None) and not self.stopped:
+            task, self.dispatched = self.dispatched, None
+            if task is None:
+                left -= 1
+                if kernel.observer is not None:
+                    kernel.observer("scheduler_step_begin", None, None)
+                task = kernel.step()
             if task is None:
                 break
+            if self.anywhere and getattr(task.work, "cr_code", None) not in self.ours:
+                self.dispatched = task
+                return left, True
             self.poll(task)
             if self.aborting:
                 raise KeyboardInterrupt
@@ -188,6 +199,7 @@ class Coroutines(Driver):
     def __init__(self, kernel: Kernel) -> None:
         if not NATIVE:
             super().__init__(kernel)
+        self.ours = OURS
         self.close_collected: Callable[[], None] | None = None
 
     def see_to_collected(self) -> None:

@@ -8,6 +8,9 @@ Waking a thread costs more than a short function. So a job wakes nobody while a 
 one. Who finds one and sees more wakes the next, and who is done looks for another before it rests: many short functions
 are run by one thread, and long ones soon have a thread each.
 
+The same goes for waking the loop. A worker that has ended a function, and finds the loop asleep, stands in for it
+(`Pump.stand_in`): it takes in what has ended, the gate lets in who is next, and the worker runs that.
+
 Workers never end before the run, and functions never outlive their tasks; so when a run ends all workers are idle, and
 are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
 asked to stop, and are daemons.
@@ -16,6 +19,7 @@ W1  jobs ≤ workers; a job counts from the moment when the loop hands it over u
 W2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it rests
 W3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
 W4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
+W5  of an end that the loop has not taken in it was told; or a worker is on its way, or sees to it before anything else
 
 Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
 """
@@ -31,9 +35,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from bursar.execution.checkpoint import Line
 from bursar.law.cancel import CancelKind, CancelReason
+from bursar.settings import SOLO
 
 if TYPE_CHECKING:
     from bursar.hosts.pump import Pump
+    from bursar.kernel import Kernel
 
 TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
 
@@ -53,6 +59,10 @@ class Job(Protocol):
     @property
     def told(self) -> str:
         """What its end is called in the evidence."""
+        ...
+
+    def smoothly(self, kernel: Kernel) -> bool:
+        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
         ...
 
     def deliver(self) -> None:
@@ -75,18 +85,28 @@ class Job(Protocol):
 class Worker:
     """One worker: a thread at a time, and the job that it is at."""
 
-    __slots__ = ("_pool", "job", "number", "thread")
+    __slots__ = ("_hiring", "_pool", "job", "number", "thread")
 
     def __init__(self, pool: Pool, number: int) -> None:
         self._pool = pool
+        self._hiring = threading.Lock()
         self.number = number
         self.job: Job | None = None
-        self.thread = self._employ()
+        self.thread: threading.Thread
+        self._employ()
 
-    def _employ(self) -> threading.Thread:
+    def _employ(self) -> None:
         thread = threading.Thread(target=self._live, name=f"bursar worker {self.number}", daemon=True)
-        thread.start()
-        return thread
+        with self._hiring:  # the new one may die, and hire in its turn, before it is noted here
+            thread.start()
+            self.thread = thread
+
+    def join(self) -> None:
+        """Wait until it has no thread any more: one that died may have got another in the last moment."""
+        joined = None
+        while joined is not self.thread:
+            joined = self.thread
+            joined.join()
 
     def _live(self) -> None:
         """The whole life of a thread."""
@@ -112,7 +132,7 @@ class Worker:
                 job.lost(error)
             self._pool.worked()
         if self._pool.lost_thread():
-            self.thread = self._employ()
+            self._employ()
 
 
 class Pool:
@@ -120,11 +140,13 @@ class Pool:
 
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
+        pump.take_in_ends = self._take_in_smooth
         self._workers: list[Worker] = []
         self._jobs: set[Job] = set()  # W1
         self._queue: deque[Job] = deque()  # those that nobody has begun
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
+        self._looks = False  # a worker stands in for the loop, and looks for a job itself afterwards (W2)
         self._over = False
         self._counting = threading.Lock()
         self._ended: deque[Job] = deque()  # which the loop has not taken in
@@ -148,7 +170,8 @@ class Pool:
             self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
         self._jobs.add(job)
         self._queue.append(job)
-        self._send()
+        if not self._looks:
+            self._send()
 
     def end(self, job: Job) -> None:
         """The loop has taken in the end of a job."""
@@ -163,7 +186,11 @@ class Pool:
             job = ended.popleft()
             if pump.kernel.observer is not None:
                 pump.kernel.observer("outside", None, job.told)
-            job.deliver()
+            if job.smoothly(pump.kernel):
+                self._jobs.discard(job)
+                pump.sources -= 1
+            else:
+                job.deliver()
         if ended:
             self._tell()
         return n
@@ -187,9 +214,9 @@ class Pool:
                 job.line.stop(TORN_DOWN)
         for _ in self._workers:
             self._bell.put(None)
-        for worker in self._workers:
-            if not self._jobs:
-                worker.thread.join()
+        if not self._jobs:
+            for worker in self._workers:
+                worker.join()
 
     # ---- in any thread
 
@@ -205,35 +232,62 @@ class Pool:
     # ---- in a worker's thread
 
     def post(self, job: Job) -> None:
-        """A job is over. One message is about all that end before the loop looks."""
-        if not self.pump.live:
+        """A job is over. The worker sees to that before it rests, or whoever is on the way does (W5)."""
+        if self.pump.live:
+            self._ended.append(job)
+        else:
             self.pump.post(job.told, job.deliver)  # a replay takes in each by its name
-            return
-        self._ended.append(job)
-        if not self._told:
-            self._tell()
 
     def _tell(self) -> None:
-        self._told = True
-        self.pump.post("", self._take_in)
+        """One message is about all that end before the loop looks."""
+        if not self._told:
+            self._told = True
+            self.pump.post("", self._take_in)
+
+    def _see_to_ended(self) -> None:
+        """Take in what has ended in place of the loop, if that sleeps; else it hears of it."""
+        try:
+            if not self._told and not self.pump.stand_in():
+                self._tell()
+        finally:
+            self._looks = False
+
+    def _take_in_smooth(self) -> None:
+        """In place of the loop."""
+        self._looks = True
+        ended, jobs, kernel, done = self._ended, self._jobs, self.pump.kernel, 0
+        while ended and done < self.pump.burst_limit and ended[0].smoothly(kernel):
+            jobs.discard(ended.popleft())
+            done += 1
+        self.pump.sources -= done
+        if ended:
+            self._tell()
+
+    def _take(self) -> Job | None:
+        try:
+            return self._queue.popleft()
+        except IndexError:
+            return None
 
     def next_job(self) -> Job | None:
         """The next job, once there is one; None: the worker is dismissed."""
-        waiting, errand = self._queue, self._errand
+        waiting, ended = self._queue, self._ended
         while True:
-            if waiting:
-                try:
-                    return waiting.popleft()
-                except IndexError:
-                    pass  # another was faster
-            self._bell.get()
-            if self._over:
-                return None
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                job = None
-            errand.append(None)  # whoever comes from here on sends somebody else
+            job = self._take()
+            if job is None:
+                if ended:
+                    self._see_to_ended()
+                    if waiting:
+                        continue
+                self._bell.get()
+                if self._over:
+                    return None
+                job = self._take()
+                self._errand.append(None)  # whoever comes from here on sends somebody else (W2), or sees to it (W5)
+                if ended:
+                    self._see_to_ended()
+            elif ended and not waiting:
+                self._see_to_ended()  # nobody is on the way who would
             if waiting:
                 self._send()
             if job is not None:
@@ -244,6 +298,9 @@ class Pool:
 
     def give_way(self, line: Line) -> None:
         """The loop has a thread of its own."""
+
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        self.pump.post(label, answer)
 
     def worked(self) -> None:
         """A worker has posted the end of its job."""
@@ -316,8 +373,47 @@ class Alternation(Pool):
         self.ring(line)
         self.rest(line)
 
+    def post(self, job: Job) -> None:
+        super().post(job)
+        if self.pump.live:
+            self._tell()  # while it is the worker's turn
+
     def worked(self) -> None:
         self._back.put(None)
 
 
-KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation}
+class Solo(Pool):
+    """`simple` where there are no threads: every function runs in the loop, and to its end.
+
+    Nothing else happens meanwhile, so nobody can ask it anything then. What is asked to pause before it begins stands
+    there, and begins when it is resumed.
+    """
+
+    def __init__(self, pump: Pump) -> None:
+        super().__init__(pump)
+        self._standing: dict[Line, Job] = {}
+
+    def start(self, job: Job) -> None:
+        self.pump.post(f"thread {job.label}", partial(self._run, job))
+
+    def _run(self, job: Job) -> None:
+        line = job.line
+        if line is not None and line.pausing and not self.pump.over:
+            self._standing[line] = job
+            line.stand()
+        else:
+            job.work_here()
+
+    def ring(self, line: Line) -> None:
+        job = self._standing.pop(line, None)
+        if job is not None:
+            self.start(job)
+
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        answer()
+
+    def rest(self, line: Line) -> None:
+        raise AssertionError("what is asked in the loop is answered at once")
+
+
+KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation, SOLO: Solo}

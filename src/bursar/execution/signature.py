@@ -35,7 +35,9 @@ _KNOWN: Final[weakref.WeakKeyDictionary[FunctionType, Place | None]] = weakref.W
 def place_of(fn: Any) -> Place | None:
     """Where `fn` wants a checkpoint; None: nowhere."""
     if type(fn) is FunctionType:
-        return _of_function(fn) if fn.__annotations__ else None
+        annotations = fn.__annotations__
+        of_parameters = annotations and (len(annotations) > 1 or "return" not in annotations)
+        return _of_function(fn) if of_parameters else None
     if type(fn) is BuiltinFunctionType or type(fn) is type:
         return None  # nobody annotates what is written in C
     if type(fn) is MethodType and type(fn.__func__) is FunctionType and _of_function(fn.__func__) is None:

@@ -13,6 +13,9 @@ T4  while a function runs it counts as a source of the pump: virtual time stands
 
 Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
 
+What every function goes through is `Job`, and C in the native kernel (`native/python/job.c`). What few need, a
+checkpoint or a replay, is `TiedJob`.
+
 Rejected: futures of `concurrent.futures` and their callbacks. A future is three locks and a condition, for what one
 message says; and its callback runs in the thread, where it may not touch the law.
 """
@@ -22,13 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from types import FunctionType
 from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
 
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.execution.checkpoint import Checkpoint, Line
+from bursar.execution.coroutine import OURS
 from bursar.execution.pool import Pool
-from bursar.execution.signature import arguments, place_of
-from bursar.kernel import Kernel, Task, Wait
+from bursar.execution.signature import Place, arguments, place_of
+from bursar.kernel import Kernel, Task, Wait, grafted
 from bursar.law import cancel
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.cancel import CancelReason
@@ -44,26 +49,40 @@ BACKEND: Final = "thread"  # what a `CapExecutor` must allow
 
 async def on_thread(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
     """`fn(*args)`, on a thread of the pool. Returns when the thread has left it."""
-    return await _OnThread(fn, args)
+    return await OnThread(fn, args)
 
 
-class _OnThread(Request[T]):
+OURS.append(on_thread.__code__)
+
+
+@grafted("OnThread")
+class OnThread(Request[T]):
     """Have a function run by the pool."""
 
-    __slots__ = ("_args", "_fn")
+    __slots__ = ("args", "fn")
     cost: ClassVar[Cost] = SYSCALL  # threads are the system's
 
     def __init__(self, fn: Callable[..., T], args: tuple[Any, ...]) -> None:
-        self._fn = fn
-        self._args = args
+        self.fn = fn
+        self.args = args
 
-    def perform(self, kernel: Kernel, task: Task) -> Any:
-        pool = Pool.of(kernel.driver.pump)
+    def hand_over(self, kernel: Kernel, task: Task) -> Any:
+        pump, fn = kernel.driver.pump, self.fn
+        pool = pump.outposts.get(Pool) or Pool.of(pump)
         permit = task.capabilities.get(CapExecutor)
         if permit is None or permit is not pool.permit or kernel.registry.revoked_serials:
             pool.permit = _require_threads(task)
-        kernel.blocked(task, Job(pool, task, self._fn, self._args))
+        place = place_of(fn) if type(fn) is not FunctionType or fn.__annotations__ else None
+        if place is None and pump.live:
+            job = Job(pool, task, fn, self.args)
+        else:
+            job = TiedJob(pool, task, fn, self.args, place)
+        pool.start(job)
+        pump.sources += 1
+        kernel.blocked(task, job)
         return SUSPENDED
+
+    perform = hand_over
 
 
 def _require_threads(task: Task) -> CapExecutor:
@@ -77,45 +96,27 @@ def _require_threads(task: Task) -> CapExecutor:
     return permit
 
 
+@grafted("Job")
 class Job(Wait):
     """One function that runs, and the wait of its task for it."""
 
-    __slots__ = (
-        "_args",
-        "_counted",
-        "_error",
-        "_fn",
-        "_heeded",
-        "_pool",
-        "_pump",
-        "_stop",
-        "_value",
-        "begun",
-        "line",
-        "posted",
-    )
+    __slots__ = ("args", "begun", "counted", "error", "fn", "heeded", "pool", "post", "posted", "stop", "value")
     interruptible = False
+    line: Line | None = None  # by which it can be asked to stop or to pause, if it can
 
     def __init__(self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
-        self._pump = pump = pool.pump
-        self._pool = pool
-        self._fn: Callable[..., Any] | None = fn
-        self._args = args
-        self._value: Any = None
-        self._error: BaseException | None = None
-        self._stop: CancelReason | None = None  # why it is to stop
-        self._counted = True  # as a source of the pump (T4)
-        self.line: Line | None = None
+        self.pool = pool
+        self.post = pool.post
+        self.fn: Callable[..., Any] | None = fn
+        self.args: tuple[Any, ...] | None = args
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.stop: CancelReason | None = None  # why it is to stop
+        self.heeded = -1  # at which checkpoint it stopped; 0: it was not called
+        self.counted = True  # as a source of the pump (T4)
         self.begun = False
-        self.posted = False
-        place = place_of(fn)
-        if place is not None:
-            self.line = Line(pump, task, self.label, pool, self._stands)
-            self._args, keywords = arguments(place, args, Checkpoint(self.line))
-            self._fn = partial(fn, **keywords) if keywords else fn
-        pool.start(self)
-        pump.sources += 1
+        self.posted = False  # it is over, and the loop will hear of it
 
     @property
     def label(self) -> str:
@@ -124,8 +125,8 @@ class Job(Wait):
 
     @property
     def reason(self) -> str:
-        if self._stop is not None:
-            return f"was asked to stop ({self._stop}) and its thread has not left yet"
+        if self.stop is not None:
+            return f"was asked to stop ({self.stop}) and its thread has not left yet"
         return "runs on a thread"
 
     @property
@@ -141,66 +142,56 @@ class Job(Wait):
 
     def work(self) -> None:
         """Call the function, unless it is too late (T3), and tell what came of it (T1)."""
-        pump = self._pump
-        if self._stop is None if pump.live else 0 not in pump.foretold(self.label):
-            self._call()
-            self._left(self.line.heeded if self.line is not None else -1)
+        if self.stop is None:
+            self.call()
         else:
-            self._error = Cancelled(self._stop)
-            self._left(0)
-
-    def _call(self) -> None:
-        fn, args, self._fn, self._args = self._fn, self._args, None, ()  # what they hold is not kept for the task
-        assert fn is not None, "it is called once"
-        try:
-            if self.line is not None:
-                self.line.begin()
-            self._value = self.task.context.run(fn, *args)
-        except BaseException as error:
-            self._error = error
-
-    def _left(self, heeded: int) -> None:
-        """The function is over. `heeded`: at which checkpoint it stopped, if it was asked to; 0: it was not called."""
-        self._heeded = heeded
+            self.error, self.heeded = Cancelled(self.stop), 0
         self.posted = True
-        self._pool.post(self)
+        self.post(self)
+
+    def call(self) -> None:
+        fn, args, self.fn, self.args = self.fn, self.args, None, None  # what they hold is not kept for the task
+        assert fn is not None, "it is called once"
+        assert args is not None, "it is called once"
+        try:
+            self.value = self.task.context.run(fn, *args)
+        except BaseException as error:
+            self.error = error
 
     def lost(self, error: BaseException) -> None:
         """Its thread died around the function."""
         told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
-        self._error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
-        self._error.__cause__ = error
-        self._left(-1)
+        self.error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
+        self.error.__cause__ = error
+        self.posted = True
+        self.post(self)
 
     # ---- in the loop
 
     @property
     def told(self) -> str:
         """What its end is called in the evidence."""
-        where = "" if self._heeded < 0 else f" stopped at {self._heeded}"
+        where = "" if self.heeded < 0 else f" stopped at {self.heeded}"
         return f"thread {self.label}{where}"
 
-    def work_here(self) -> None:
-        """The same in the loop's own thread."""
-        if self._pump.over:
-            return
-        self.begun = True
-        if self._stop is None:
-            self._call()
-            if isinstance(self._error, KeyboardInterrupt) and self._pump.kernel.driver.driver.aborting:
-                raise self._error
-        self.deliver()
+    def smoothly(self, kernel: Kernel) -> bool:
+        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
+        if self.error is not None or self.task.cancel_pending:
+            return False
+        value, self.value = self.value, None
+        self.answer(kernel, value)
+        return True
 
     def deliver(self) -> None:
         """The thread has left: the task goes on."""
-        pump, task, error = self._pump, self.task, self._error
+        pump, task, error = self.pool.pump, self.task, self.error
         if pump.over:
             return
-        self._count(False)
-        self._pool.end(self)
+        self.count(False)
+        self.pool.end(self)
         if self.line is not None:
             self.line.settle()
-        value, self._value, self._error = self._value, None, None
+        value, self.value, self.error = self.value, None, None
         if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
             self.refuse(pump.kernel, error)
         elif task.cancel_pending:
@@ -208,33 +199,87 @@ class Job(Wait):
         else:
             self.answer(pump.kernel, value)
 
+    def work_here(self) -> None:
+        """The same in the loop's own thread."""
+        pump = self.pool.pump
+        if pump.over:
+            return
+        self.begun = True
+        if self.stop is None:
+            self.call()
+            if isinstance(self.error, KeyboardInterrupt) and pump.kernel.driver.driver.aborting:
+                raise self.error
+        self.deliver()
+
     def interrupted(self, kernel: Dispatch) -> None:
         """The task was asked to stop: pass that on, and wait on."""
         scope = cancel.deliverable(self.task)
         reason = scope.reason if scope is not None else None
-        self._stop = reason or cancel.why_ended(self.task)
-        self._count(True)
+        self.stop = reason or cancel.why_ended(self.task)
+        self.count(True)
         if self.line is not None:
-            self.line.stop(self._stop)
+            self.line.stop(self.stop)
 
     def ask_pause(self, kernel: Dispatch) -> None:
         """Stand at the next checkpoint. A function without one never comes to it."""
+
+    def ask_resume(self, kernel: Dispatch) -> None:
+        """Go on."""
+
+    def count(self, works: bool) -> None:
+        """T4."""
+        if works is not self.counted:
+            self.counted = works
+            self.pool.pump.sources += 1 if works else -1
+
+
+class TiedJob(Job):
+    """A job of which more is known than that it begins and ends: it has a checkpoint, or it was recorded."""
+
+    __slots__ = ("line",)
+
+    def __init__(
+        self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...], place: Place | None
+    ) -> None:
+        super().__init__(pool, task, fn, args)
+        self.line = None
+        if place is not None:
+            self.line = Line(pool.pump, task, self.label, pool, self._stands)
+            self.args, keywords = arguments(place, args, Checkpoint(self.line))
+            self.fn = partial(fn, **keywords) if keywords else fn
+
+    def work(self) -> None:
+        pump = self.pool.pump
+        if self.stop is None if pump.live else 0 not in pump.foretold(self.label):
+            self.call()
+            self.heeded = self.line.heeded if self.line is not None else -1
+        else:
+            self.error, self.heeded = Cancelled(self.stop), 0
+        self.posted = True
+        self.post(self)
+
+    def call(self) -> None:
+        if self.line is not None:
+            self.line.begin()
+        super().call()
+
+    def smoothly(self, kernel: Kernel) -> bool:
+        if self.line is not None or not self.counted:
+            return False  # there are books to be brought up to date
+        return super().smoothly(kernel)
+
+    def ask_pause(self, kernel: Dispatch) -> None:
         if self.line is not None:
             self.line.pause()
 
     def ask_resume(self, kernel: Dispatch) -> None:
-        """Go on."""
         if self.line is not None:
-            self._count(True)
+            self.count(True)
             self.line.resume()
 
     def _stands(self) -> None:
         """The thread stands at its checkpoint."""
-        self._count(False)
-        import_module("bursar.admission.pause").reached(self._pump.kernel, self.task)  # which is built on all of this
-
-    def _count(self, works: bool) -> None:
-        """T4."""
-        if works is not self._counted:
-            self._counted = works
-            self._pump.sources += 1 if works else -1
+        self.count(False)
+        import_module("bursar.admission.pause").reached(
+            self.pool.pump.kernel, self.task
+        )  # which is built on all of this

@@ -74,6 +74,14 @@ class Loop(Host, Protocol):
         ...
 
 
+class Lender(Host, Protocol):
+    """A host for whose loop another thread may stand in while it sleeps (`hosts.turn`)."""
+
+    def stand_in(self, drive: Callable[[], bool]) -> bool:
+        """In another thread: `drive()` in the loop's place. False: that did nothing, or it could not: wake the loop."""
+        ...
+
+
 class Files(Host, Protocol):
     """A host that knows when a file or a socket can be read or written."""
 

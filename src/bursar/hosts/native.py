@@ -2,7 +2,8 @@
 
 Where no file is waited for, the loop sleeps by a bell, which costs a wake from another thread or from a signal handler
 the least. Else a selector waits for the files and sockets, and a byte through a socket pair ends that. Who wakes a loop
-that is awake only leaves a note: the loop looks for it after it has said that it is going to sleep.
+that is awake only leaves a note: the loop looks for it after it has said that it is going to sleep. While it sleeps by
+the bell, another thread may stand in for it (`hosts.turn`); the selector is its own.
 
 A file stays with the selector after it was ready, until it is unwatched or until it is ready again and nobody waits for
 it: a connection that is read, answered and read again costs the system no call for that.
@@ -25,6 +26,7 @@ from typing import Final
 
 from bursar.errors import HostMisuse
 from bursar.hosts.pump import Pump
+from bursar.hosts.turn import Turn
 
 WAIT_S_MAX: Final = 3600.0  # selectors take no arbitrary floats; the pump looks at the clock again anyway
 _MASKS: Final = (selectors.EVENT_READ, selectors.EVENT_WRITE)
@@ -65,6 +67,7 @@ class NativeHost:
         self.start_ns = time.monotonic_ns()
         self._soon = self._later = self._waking = self._asleep = False
         self._alarm_ns = None
+        self._turn = Turn()
         self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
@@ -105,6 +108,15 @@ class NativeHost:
         else:
             with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
                 self._writer.send(b"\0")
+
+    def stand_in(self, drive: Callable[[], bool]) -> bool:
+        turn = self._turn
+        if self._waking or not turn.free or not turn.take(False):
+            return False
+        try:
+            return drive()
+        finally:
+            turn.leave()
 
     # ---- files
 
@@ -180,9 +192,12 @@ class NativeHost:
 
     def _sleep(self, seconds: float | None) -> None:
         try:
+            self._turn.give()
             self._bell.get(timeout=seconds)
         except queue.Empty:
             return  # it is time
+        finally:
+            self._turn.take_back()
 
     def _tell(self, fd: int, file: _Watched, events: int) -> None:
         for write, mask in enumerate(_MASKS):

@@ -11,9 +11,14 @@ A host whose loop cannot wait for a whole batch (a page has frames to draw) says
 every step. The batch is then cut: the host gets its turn, and the next call of `drain` goes on with the same batch,
 where nothing new enters. So how fast the machine is decides when the host gets its turn, but never what a task does.
 
+A worker of the pool that has ended a function while the loop sleeps makes the next batch itself (`stand_in`): it takes
+in such ends and nothing else, and polls only what runs no code of the program's. As soon as the law's choice falls on
+anything else the batch is cut there, and the loop is woken and goes on with it.
+
 P1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
 P2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there
 P3  between two handoffs at most `burst_limit` decisions are made
+P4  code of the program, and whatever else may wait, fail or look at its thread, runs in the loop's thread only
 
 P2 is what makes a run repeatable: a batch is a function of the state before it, the time, and what came in.
 
@@ -39,6 +44,11 @@ from bursar.kernel import Kernel, Task
 # millisecond on the native kernel, and beside them what the batch itself costs is small; a host with neighbours that
 # cannot wait for so many long ones says so with `overdue`.
 BURST_MAX: Final = 256
+
+# How long others stand in for a loop that sleeps: it is woken at least so often, because only its own thread hears of
+# signals, and Python may leave one unheard that comes while it is about to sleep. A hundredth of a second is soon for
+# whoever presses Ctrl-C, and long beside what it costs to wake a thread.
+STAND_IN_NS_MAX: Final = 10_000_000
 
 T = TypeVar("T")
 
@@ -132,6 +142,10 @@ class Pump:
         self._left: int = burst_limit  # decisions that may still be made in this turn (P3)
         self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
+        self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "stand_in", None)
+        self.take_in_ends: Callable[[], None] = lambda: None  # of functions that ended well; the pool's
+        self._looked_ns = 0  # when the loop last began a batch itself
+        self._struck: BaseException | None = None  # what ended a batch that another thread made
         self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
 
     # ---- what happens outside
@@ -229,10 +243,53 @@ class Pump:
             self.state = PumpState.IDLE
             self.stop(error)
 
+    # ---- in a thread that stands in for the loop
+
+    def stand_in(self) -> bool:
+        """Another thread has ended functions while the loop sleeps: make the batch that begins with these ends.
+
+        False: the loop must do it, because it is awake, or because there is more to do than may be done here (P4).
+        """
+        return self._lend is not None and self._lend(self._stand_in)
+
+    def _stand_in(self) -> bool:
+        kernel, driver, now_ns = self.kernel, self.program.driver, self.host.now_ns()
+        deadline_ns: int | None = kernel.timers.next_deadline_ns()
+        if self.state is not PumpState.IDLE or self._inbox or kernel.runnable or self.over or self.host.virtual:
+            return False
+        if kernel.observer is not None or driver.meter is not None:
+            return False  # evidence may be the program's own code, and memory is metered in the loop's thread
+        if now_ns - self._looked_ns >= STAND_IN_NS_MAX or (deadline_ns is not None and deadline_ns <= now_ns):
+            return False
+        self.state, self._pending = PumpState.RUNNING, False
+        self.batch += 1
+        self.turn += 1
+        driver.anywhere = True
+        try:
+            kernel.advance(now_ns, self.burst_limit)
+            self.take_in_ends()
+            left, cut = driver.run(self.burst_limit, None)
+            self._cut = Cut(False, left) if cut else None
+        except BaseException as error:  # as if it had struck the loop
+            self._struck = error
+        finally:
+            driver.anywhere = False
+            self.state = PumpState.IDLE
+        if self._cut or self._inbox or self._pending or kernel.runnable or self._struck or self._alarm_is_wrong():
+            self.host.wake()
+        return True
+
+    def _alarm_is_wrong(self) -> bool:
+        """Whether the loop sleeps for another timer than the next one; or without any, and nothing would wake it."""
+        timer = self.kernel.timers.next()
+        return self._alarm != (timer.id, timer.generation) if timer is not None else not self.sources
+
     # ---- one batch
 
     def _run_batch(self) -> bool:
         """Time, then what came from outside, then steps. True: a limit was reached."""
+        if self._struck is not None:
+            raise self._struck
         program = self.program
         program.batch_begins()
         try:
@@ -248,7 +305,7 @@ class Pump:
 
     def _take_in(self) -> bool:
         """P2. True: more came than one batch takes."""
-        now_ns = self.host.now_ns()
+        now_ns = self._looked_ns = self.host.now_ns()
         kernel = self.kernel
         if kernel.observer is not None:
             kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))

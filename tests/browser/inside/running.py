@@ -180,3 +180,22 @@ async def test_a_javascript_array_survives_the_way_through_a_task():
         return sum(numbers)
 
     assert await run(main, to_js([1, 2, 3])) == 6
+
+
+def halves(n, checkpoint: bursar.Checkpoint):
+    for i in range(n):
+        checkpoint(progress=i / n)
+    return n // 2
+
+
+async def test_plain_functions_run_without_threads_also_with_a_checkpoint():
+    async def main():
+        async with bursar.nursery() as n:
+            one = n.spawn(halves, 84)
+            two = n.spawn(halves, one)
+            total = n.spawn(sum, [one, two])
+        return total.result
+
+    runtime = Runtime(host=BrowserHost.of_page())
+    assert runtime.settings.scheduler == "solo"
+    assert await guest(runtime, main) == 63

@@ -23,6 +23,7 @@ from bursar.admission.gate import Gate
 from bursar.admission.permit import Permit
 from bursar.errors import Cancelled
 from bursar.execution.coroutine import start
+from bursar.execution.thread import Job, OnThread
 from bursar.kernel import NATIVE
 from bursar.law.budget import UNSTATED
 from bursar.law.state import OutcomeKind
@@ -67,6 +68,10 @@ async def raises_a_held_traceback():
     except KeyError as error:
         held = error  # a ring: the frame holds the error, whose traceback holds the frame
         raise RuntimeError("from it") from held
+
+
+def plain():
+    return object()
 
 
 async def many(life):
@@ -293,6 +298,7 @@ KINDS |= {f"cancelled {life.__name__}": lambda life=life: run(cancelled, life) f
 KINDS |= {
     "dropped in the middle": lambda: half_run(mixture),
     "never started": never_started,
+    "on a thread": lambda: run(many, plain),
     "in a ring with its handle": in_a_ring_with_its_handle,
     "a ring through frames": ring_through_frames,
     "torn down": torn_down,
@@ -455,6 +461,23 @@ def ring_entry(mark):
     return {"operation": lambda: None, "token": lambda: setattr(entry, "token", mark)}
 
 
+def ring_job(mark):
+    kernel = a_kernel()
+    job = Job(types.SimpleNamespace(post=len), a_task(kernel), len, ())
+    mark.holds = (kernel, job)
+    names = ("fn", "args", "value", "error", "stop")
+    other = {
+        "pool": lambda: job.__init__(types.SimpleNamespace(post=len, mark=mark), job.task, len, ()),
+        "post": lambda: job.__init__(types.SimpleNamespace(post=lambda: mark), job.task, len, ()),
+    }
+    return other | {name: lambda name=name: setattr(job, name, mark) for name in names}
+
+
+def ring_on_thread(mark):
+    fields = {"fn": (lambda: mark, ()), "args": (len, (mark,))}
+    return {name: lambda given=given: setattr(mark, "holds", OnThread(*given)) for name, given in fields.items()}
+
+
 def ring_wait_list(mark):
     class Waits(_native.Wait):
         pass
@@ -566,6 +589,7 @@ def ring_driver(mark):
         "clock": lambda: setattr(driver, "clock", lambda: mark),
         "meter": lambda: setattr(driver, "meter", mark),
         "collected": lambda: setattr(driver, "collected", mark),
+        "ours": lambda: setattr(driver, "ours", [mark]),
     }
 
 
@@ -587,9 +611,8 @@ def test_the_collector_sees_every_reference(make, field):
 
 def test_no_type_was_forgotten():
     """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
-    in_rings = (
-        "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Kernel Nursery Operation Pool Receive "
-    )
+    in_rings = "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Job Kernel Nursery OnThread "
+    in_rings += "Operation Pool Receive "
     in_rings += "Permit ReceiveCore Request Send SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"
     in_lives = "Leaving Next NurseryBlock NurseryBase TaskBase _Ended _Join"
     without_references = "Calls Checkpoint Flow MemoryAccount MemoryBook Pen Resume Shelf _Sleep"

@@ -1,0 +1,305 @@
+/* Plain functions on threads: after `Job` and `OnThread` in src/bursar/execution/thread.py. What every function goes
+ * through is here: the request, the call in its thread, and an end that makes nothing happen but that its task goes on.
+ * All else (checkpoints, cancellation, failure, replays) are the Python methods, which are put on these types.
+ *
+ * J1  `work` runs in a thread of the pool, and touches nothing of the kernel but the context of its own task
+ */
+
+#include "job.h"
+#include "request.h"
+
+/* ---- the request */
+
+typedef struct OnThread {
+    Request request;
+    PyObject *fn;
+    PyObject *args;
+} OnThread;
+
+/* What it costs is known here, and what it does is Python's. */
+static PyObject *
+on_thread_perform(Kernel *k, Task *task, Request *request)
+{
+    return PyObject_CallMethod((PyObject *)request, "hand_over", "OO", (PyObject *)k, (PyObject *)task);
+}
+
+static const RequestVT on_thread_vt = {.cost = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2}, .perform = on_thread_perform};
+
+static PyObject *
+on_thread_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *fn, *given;
+    if (!PyArg_ParseTuple(args, "OO!:OnThread", &fn, &PyTuple_Type, &given)) {
+        return NULL;
+    }
+    OnThread *self = (OnThread *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->request.vt = &on_thread_vt;
+        self->fn = Py_NewRef(fn);
+        self->args = Py_NewRef(given);
+    }
+    return (PyObject *)self;
+}
+
+static int
+on_thread_traverse(OnThread *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->fn);
+    Py_VISIT(self->args);
+    return request_traverse((PyObject *)self, visit, arg);
+}
+
+static int
+on_thread_clear(OnThread *self)
+{
+    Py_CLEAR(self->fn);
+    Py_CLEAR(self->args);
+    return 0;
+}
+
+static void
+on_thread_dealloc(OnThread *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    on_thread_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef on_thread_members[] = {
+    {"fn", T_OBJECT, offsetof(OnThread, fn), READONLY, NULL},
+    {"args", T_OBJECT, offsetof(OnThread, args), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot on_thread_slots[] = {
+    {Py_am_send, request_send}, /* 3.11 does not inherit it */
+    {Py_tp_doc, "Have a function run by the pool."},
+    {Py_tp_new, on_thread_make},
+    {Py_tp_traverse, on_thread_traverse},
+    {Py_tp_clear, on_thread_clear},
+    {Py_tp_dealloc, on_thread_dealloc},
+    {Py_tp_members, on_thread_members},
+    {0, NULL},
+};
+
+PyType_Spec on_thread_spec = {
+    .name = "bursar._native.OnThread",
+    .basicsize = sizeof(OnThread),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = on_thread_slots,
+};
+
+/* ---- the job */
+
+typedef struct Job {
+    Wait wait;
+    PyObject *pool;  /* whose it is */
+    PyObject *post;  /* told of its end, with the job */
+    PyObject *fn;    /* until it is called */
+    PyObject *args;
+    PyObject *value; /* what it returned, or NULL */
+    PyObject *error; /* what it raised, or NULL */
+    PyObject *stop;  /* why it is to stop, or NULL */
+    int heeded;      /* the checkpoint where it stopped; 0: it was not called; -1: it came to its end */
+    bool counted, begun, posted;
+} Job;
+
+static int
+job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *pool, *task, *fn, *given;
+    if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:Job", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
+        return -1;
+    }
+    PyObject *post = PyObject_GetAttrString(pool, "post");
+    if (post == NULL) {
+        return -1;
+    }
+    Py_XSETREF(self->wait.task, (Task *)Py_NewRef(task));
+    self->wait.generation = self->wait.task->generation;
+    Py_XSETREF(self->post, post);
+    Py_XSETREF(self->pool, Py_NewRef(pool));
+    Py_XSETREF(self->fn, Py_NewRef(fn));
+    Py_XSETREF(self->args, Py_NewRef(given));
+    self->heeded = -1;
+    self->counted = true;
+    return 0;
+}
+
+static int
+job_traverse(Job *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->wait.task);
+    Py_VISIT(self->pool);
+    Py_VISIT(self->post);
+    Py_VISIT(self->fn);
+    Py_VISIT(self->args);
+    Py_VISIT(self->value);
+    Py_VISIT(self->error);
+    Py_VISIT(self->stop);
+    return 0;
+}
+
+static int
+job_clear(Job *self)
+{
+    Py_CLEAR(self->wait.task);
+    Py_CLEAR(self->pool);
+    Py_CLEAR(self->post);
+    Py_CLEAR(self->fn);
+    Py_CLEAR(self->args);
+    Py_CLEAR(self->value);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->stop);
+    return 0;
+}
+
+static void
+job_dealloc(Job *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    job_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* Call the function in the context of its task; what came of it is kept. 0, or -1: it cannot be called. */
+static int
+call(Job *self)
+{
+    PyObject *fn = self->fn, *args = self->args, *context = self->wait.task ? self->wait.task->context : NULL;
+    if (rule(fn != NULL && args != NULL && context != NULL, "it is called once") < 0) {
+        return -1;
+    }
+    self->fn = self->args = NULL; /* what they hold is not kept for the task */
+    Py_INCREF(context);
+    PyObject *value = NULL;
+    if (PyContext_Enter(context) == 0) {
+        value = PyObject_Call(fn, args, NULL);
+        PyObject *error = value == NULL ? PyErr_GetRaisedException() : NULL;
+        if (PyContext_Exit(context) < 0) {
+            Py_CLEAR(value);
+            Py_CLEAR(error);
+        }
+        if (error != NULL) {
+            PyErr_SetRaisedException(error);
+        }
+    }
+    Py_DECREF(context);
+    Py_DECREF(fn);
+    Py_DECREF(args);
+    Py_XSETREF(self->value, value);
+    if (value == NULL) {
+        Py_XSETREF(self->error, PyErr_GetRaisedException());
+    }
+    return 0;
+}
+
+static PyObject *
+job_py_call(Job *self, PyObject *Py_UNUSED(unused))
+{
+    return call(self) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *
+job_work(Job *self, PyObject *Py_UNUSED(unused))
+{
+    if (self->stop != NULL) { /* T3 */
+        PyObject *cancelled = PyObject_CallOneArg(state_of(Py_TYPE(self))->Cancelled, self->stop);
+        if (cancelled == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(self->error, cancelled);
+        self->heeded = 0;
+    }
+    else if (call(self) < 0) {
+        return NULL;
+    }
+    self->posted = true;
+    return PyObject_CallOneArg(self->post, (PyObject *)self);
+}
+
+/* In the loop, or in its place: take in an end that makes nothing happen but that the task goes on. True: done. */
+static PyObject *
+job_smoothly(Job *self, PyObject *kernel)
+{
+    Task *task = self->wait.task;
+    if (task == NULL || !PyObject_TypeCheck(kernel, task_kernel(task)->st->Kernel)) {
+        PyErr_SetString(PyExc_TypeError, "smoothly() takes a native kernel");
+        return NULL;
+    }
+    if (self->error != NULL || task->cancel_pending) {
+        Py_RETURN_FALSE;
+    }
+    LawNotice notice;
+    PyObject *value = self->value;
+    self->value = NULL;
+    int woken = k_wake((Kernel *)kernel, task, self->wait.generation, value, NULL, true, &notice);
+    Py_XDECREF(value);
+    return woken < 0 ? NULL : Py_NewRef(Py_True);
+}
+
+static PyMethodDef job_methods[] = {
+    {"call", (PyCFunction)job_py_call, METH_NOARGS, "Call the function."},
+    {"work", (PyCFunction)job_work, METH_NOARGS, "In the thread: call the function, and tell what came of it."},
+    {"smoothly", (PyCFunction)job_smoothly, METH_O, "Take in its end, if that makes nothing else happen."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef job_members[] = {
+    {"pool", T_OBJECT, offsetof(Job, pool), READONLY, NULL},
+    {"post", T_OBJECT, offsetof(Job, post), READONLY, NULL},
+    {"fn", T_OBJECT, offsetof(Job, fn), 0, NULL},
+    {"args", T_OBJECT, offsetof(Job, args), 0, NULL},
+    {"value", T_OBJECT, offsetof(Job, value), 0, NULL},
+    {"heeded", T_INT, offsetof(Job, heeded), 0, NULL},
+    {"counted", T_BOOL, offsetof(Job, counted), 0, NULL},
+    {"begun", T_BOOL, offsetof(Job, begun), 0, NULL},
+    {"posted", T_BOOL, offsetof(Job, posted), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* None, to Python, is nothing: these two are looked at here. */
+#define GET_SET(name)                                                                      \
+    static PyObject *get_##name(Job *self, void *Py_UNUSED(closure))                       \
+    {                                                                                      \
+        return Py_NewRef(self->name != NULL ? self->name : Py_None);                       \
+    }                                                                                      \
+    static int set_##name(Job *self, PyObject *value, void *Py_UNUSED(closure))            \
+    {                                                                                      \
+        Py_XSETREF(self->name, value == NULL || value == Py_None ? NULL : Py_NewRef(value)); \
+        return 0;                                                                          \
+    }
+
+GET_SET(error)
+GET_SET(stop)
+
+static PyGetSetDef job_getset[] = {
+    {"error", (getter)get_error, (setter)set_error, NULL, NULL},
+    {"stop", (getter)get_stop, (setter)set_stop, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot job_slots[] = {
+    {Py_tp_doc, "One function that runs on a thread, and the wait of its task for it."},
+    {Py_tp_init, job_init},
+    {Py_tp_traverse, job_traverse},
+    {Py_tp_clear, job_clear},
+    {Py_tp_dealloc, job_dealloc},
+    {Py_tp_methods, job_methods},
+    {Py_tp_members, job_members},
+    {Py_tp_getset, job_getset},
+    {0, NULL},
+};
+
+PyType_Spec job_spec = {
+    .name = "bursar._native.Job",
+    .basicsize = sizeof(Job),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = job_slots,
+};
