@@ -192,3 +192,42 @@ def test_whoever_asked_for_nothing_is_known_at_the_runtime_s_gate_when_it_is_fol
         return kinds(free, follower), await bursar.now()
 
     assert run(main) == (["ok", "ok"], 2.0)
+
+
+class Luggage:
+    """What a task was given; when it is let go it does something."""
+
+    def __init__(self, act):
+        self._act = act
+
+    def __del__(self):
+        self._act()
+
+
+@pytest.mark.parametrize("what", ["spawn", "cancel", "pause", "drop"])
+def test_what_a_dropped_task_was_given_may_call_whatever_it_likes_when_it_goes(what):
+    """It comes in the middle of a spawn; but the decision to drop is over by then, and all is on record as it was."""
+    acted = []
+
+    async def main():
+        tasks = []
+
+        def act():
+            if what == "spawn":
+                n.spawn(nap, priority=99)
+            elif tasks and tasks[-1].state is bursar.State.PENDING:
+                getattr(tasks[-1], what)()
+            acted.append(what)
+
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=2)) as n:
+            n.spawn(nap)
+            for i in range(6):
+                tasks.append(n.spawn(naps, Luggage(act), priority=10 * i))
+            await bursar.sleep(0.5)
+            n.cancel()
+
+    async def naps(luggage):
+        await nap()
+
+    run(main)
+    assert len(acted) == 6

@@ -11,6 +11,14 @@ from bursar.settings import SCHEDULERS
 WORKERS = "16"  # on any machine, as many as a test needs at once
 
 
+PATIENCE_MS = "60000"  # for who is to stand: a thread of a busy machine may not run for seconds
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    monkeypatch.setenv("BURSAR_PAUSE_MS", PATIENCE_MS)
+
+
 class Threads:
     """`go(fn, *args, **keywords)`: a checked run on the real clock, after which no thread of it is left."""
 

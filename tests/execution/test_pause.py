@@ -44,7 +44,7 @@ async def paused(n, counter):
     """A task of that function, which stands."""
     task = n.spawn(counter)
     await begun(counter)
-    assert await task.pause() is True
+    assert await task.pause(WAIT_S) is True
     return task
 
 
@@ -67,7 +67,7 @@ def play(go, moves, **keywords):
 
 def test_it_stands_and_goes_on(go):
     async def moves(task, counter):
-        assert await task.pause() is True
+        assert await task.pause(WAIT_S) is True
         assert task.state is State.PAUSED
         stood = counter.n
         await settled()
@@ -83,7 +83,7 @@ def test_it_stands_and_goes_on(go):
 def test_again_and_again(go):
     async def moves(task, counter):
         for _ in range(20):
-            assert await task.pause() is True
+            assert await task.pause(WAIT_S) is True
             task.resume()
 
     play(go, moves)
@@ -143,7 +143,7 @@ def test_pause_tells_the_truth_when_it_ended_first(pool):
             task = n.spawn(ends)
             while not begun.is_set():
                 await bursar.checkpoint()
-            pausing = task.pause()
+            pausing = task.pause(WAIT_S)
             go_on.set()
             assert await pausing is False
             return task.outcome.kind
@@ -247,7 +247,7 @@ def test_if_nobody_will_resume_it_that_is_a_deadlock(go):
 
 def test_virtual_time_passes_while_it_stands(go):
     async def moves(task, counter):
-        assert await task.pause() is True
+        assert await task.pause(WAIT_S) is True
         await bursar.sleep(10)
         return await bursar.now()
 
@@ -272,10 +272,10 @@ def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):
                 task = n.spawn(counts, p, event, counter)
                 await event.wait()
             for _ in range(3):
-                assert await task.pause() is True
+                assert await task.pause(WAIT_S) is True
                 stood.append(counter.n)
                 task.resume()
-            assert await task.pause() is True
+            assert await task.pause(WAIT_S) is True
             task.cancel()
         seen.append(stood)
 

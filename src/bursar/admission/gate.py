@@ -291,10 +291,10 @@ class Gate(Turnstile):
         self.totals.dropped[cause] += 1
         law, task = cast("Kernel", kernel), permit.task
         permit.note(kernel.now_ns, f"was dropped: {detail}")
-        executor = getattr(law.driver, "driver", None)  # who gave it code, if anybody did
-        if executor is not None:
-            executor.close(task)
+        work = task.work
         law.drop(task, CancelReason(CancelKind.DROP, detail, by))
+        if work is not None:
+            work.close()  # it has not begun; last, for what it was given goes with it, and may call whatever it likes
 
     def expired(self, kernel: Dispatch, permit: Permit) -> None:
         """Its timer has fired: the time of a retry has come; it has waited too long; it did not stand still in time."""
