@@ -5,6 +5,7 @@
  * J1  `work` runs in a thread of the pool, and touches nothing of the kernel but the context of its own task
  */
 
+#include "context.h"
 #include "job.h"
 #include "request.h"
 
@@ -113,6 +114,9 @@ job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     PyObject *pool, *task, *fn, *given;
     if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:Job", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
         return -1;
+    }
+    if (((Task *)task)->borrows && context_of_its_own((Task *)task) < 0) {
+        return -1; /* J1: a thread runs in it while others run in theirs */
     }
     PyObject *post = PyObject_GetAttrString(pool, "post");
     if (post == NULL) {

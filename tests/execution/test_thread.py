@@ -156,6 +156,25 @@ def test_what_it_sets_stays_its_own(go):
     assert go(main) == "nowhere"
 
 
+def test_functions_of_one_spawner_run_at_once_each_with_variables_of_its_own(pool):
+    """Tasks that were spawned under the same variables share a context while they are not on threads."""
+    both = threading.Barrier(2)
+
+    def sets(value):
+        both.wait(WAIT_S)
+        here.set(value)
+        both.wait(WAIT_S)
+        return here.get()
+
+    async def main():
+        async with nursery() as n:
+            tasks = [n.spawn(sets, i) for i in range(2)]
+            later = n.spawn(here.get, after=tasks)
+        return [task.result for task in tasks], later.result
+
+    assert pool(main) == ([0, 1], "nowhere")
+
+
 # ---- failures
 
 
