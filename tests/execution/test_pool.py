@@ -10,9 +10,10 @@ import threading
 import pytest
 
 import bursar
-from bursar import Checkpoint, Event, OutcomeKind, ThreadLost, nursery
+from bursar import Checkpoint, Event, OutcomeKind, State, ThreadLost, nursery
 from bursar.execution.pool import Pool
 from bursar.execution.thread import Job, TiedJob, on_thread
+from bursar.hosts.native import NativeHost
 
 WAIT_S = 20  # for what must come; a test that waits so long has failed
 
@@ -275,6 +276,32 @@ def test_a_run_that_is_torn_down_asks_its_functions_to_stop(pool):
     go_on.set()
     assert left.wait(WAIT_S)
     assert told == ["shutdown: the run was torn down"]
+
+
+def test_a_function_that_ends_after_its_run_was_torn_down_wakes_nobody(pool):
+    """Its thread would do that, in records that are not its own."""
+    begun, go_on, threads = threading.Event(), threading.Event(), []
+
+    class Leaves(NativeHost):
+        def run_until(self, over):
+            super().run_until(lambda: over() or begun.is_set())
+
+    def works():
+        threads.append(threading.current_thread())
+        begun.set()
+        assert go_on.wait(WAIT_S)
+
+    async def main():
+        async with nursery() as n:
+            main.task = n.spawn(works)
+            while True:
+                await bursar.checkpoint()
+
+    with pytest.raises(bursar.HostLost):
+        bursar.Runtime(host=Leaves()).run(main)
+    go_on.set()
+    threads[0].join(WAIT_S)
+    assert main.task.state is State.BLOCKED
 
 
 def test_the_interpreter_does_not_wait_for_a_function_of_a_run_that_was_torn_down():

@@ -181,7 +181,9 @@ class Pool:
         """The ends of jobs, each under its own name, as many as a batch lets in. Returns how many."""
         pump, ended = self.pump, self._ended
         self._told = False  # first: who comes after this tells by himself
-        n = len(ended) if pump.over else min(len(ended), pump.room)
+        if pump.over:
+            ended.clear()  # too late is also in another thread
+        n = min(len(ended), pump.room)
         for _ in range(n):
             job = ended.popleft()
             if pump.kernel.observer is not None:
