@@ -38,7 +38,7 @@ from bursar.execution.coroutine import Coroutines, start
 from bursar.execution.memory import MemoryMeter
 from bursar.hosts import Host
 from bursar.hosts.native import NativeHost
-from bursar.hosts.pump import Pump
+from bursar.hosts.pump import Pump, PumpState
 from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.interrupt import Interrupts, may_be_struck
 from bursar.kernel import Kernel, Task, kernel_in_use
@@ -334,6 +334,8 @@ class Runtime:
 
     def _ask_to_stop(self, detail: str) -> None:
         self.pump.post(f"cancel {detail}", lambda: self._cancel_now(detail))
+        if self.pump.started and not self.pump.over and self.pump.state is not PumpState.RUNNING:
+            self._host.wake()  # a signal handler is in the loop's own thread, but the loop may be asleep
 
     def _cancel_now(self, detail: str) -> None:
         if not self.pump.over:  # too late is also in another thread
@@ -347,8 +349,6 @@ class Runtime:
     def interrupted(self) -> None:
         """Ctrl-C: cancel the program; for `Interrupts`."""
         self._ask_to_stop(INTERRUPTED)
-        if self.pump.started:
-            self._host.wake()  # this is the loop's own thread, but the loop may be asleep
 
     # ---- authority
 

@@ -678,6 +678,31 @@ def test_cancel_from_another_thread_ends_a_sleep():
     assert runtime.statistics().seconds < 30
 
 
+def test_cancel_from_a_signal_handler_ends_a_sleep():
+    """It runs in the thread of the loop, which sleeps."""
+    host = bursar.hosts.native.NativeHost()
+    runtime = Runtime(host=host)
+
+    def when_asleep():
+        while not host._turn.free:
+            pass
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+    async def main():
+        thread.start()
+        await bursar.sleep(60)
+
+    thread = threading.Thread(target=when_asleep)
+    before = signal.signal(signal.SIGUSR1, lambda *_: runtime.cancel("by a signal"))
+    try:
+        with pytest.raises(bursar.TaskCancelled, match="by a signal"):
+            runtime.run(main)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    thread.join()
+    assert runtime.statistics().seconds < 30
+
+
 def test_deadlines_are_set_by_the_clock_and_not_by_the_last_look_at_it():
     """A poll may take long: what it asks for afterwards counts from then."""
 
