@@ -42,7 +42,8 @@ void
 task_settle(Task *self)
 {
     pool_return(self->purse->of[LAW_OPS], self->ticks_left);
-    self->ticks_left = self->ticks_drawn = 0;
+    self->ticks_left = 0;
+    self->has_drawn = false;
     credit_settle(task_worker(self));
 }
 
@@ -85,7 +86,7 @@ draw(Worker *worker, Pool *pool, int64_t lacking, int64_t most)
 static int
 pay_ops(Task *self, int64_t ops)
 {
-    if (self->ticks_left < ops && self->ticks_drawn != 0) {
+    if (self->ticks_left < ops && self->has_drawn) {
         task_yield(self); /* P2; settles, unless there was nobody to give way to */
     }
     if (self->ticks_left >= ops) {
@@ -103,7 +104,7 @@ pay_ops(Task *self, int64_t ops)
         return LAW_OPS;
     }
     self->ticks_left += got - ops;
-    self->ticks_drawn += got;
+    self->has_drawn = true;
     return LAW_PAID;
 }
 

@@ -46,7 +46,8 @@ task_pass_ticks(Task *self, Task *next)
         task_settle(self);
         return;
     }
-    next->ticks_left = next->ticks_drawn = self->ticks_left;
+    next->ticks_left = self->ticks_left;
+    next->has_drawn = self->ticks_left != 0;
     self->ticks_left = 0;
 }
 

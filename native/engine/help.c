@@ -21,7 +21,8 @@
  *     and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
  * T3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on; else it is
  *     in a queue or being served, and it waits for its turn as any other, after it has said that it is covered no longer
- * T4  a covered task's record is touched only by whoever made it RUNNING; `covered` by the one on its stack
+ * T4  a covered task's record is touched only by whoever made it RUNNING; `covered`, and what is drawn, by the one on its stack.
+ *     So these share no memory with what a queue or its server writes
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */

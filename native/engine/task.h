@@ -108,13 +108,11 @@ typedef struct Task {
     struct Nursery *opened;  /* the innermost nursery that it has opened */
     int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
     TaskMarks marks;
-    union {
-        int64_t ticks_drawn; /* while it runs: for this turn */
-        InjectLink inject;   /* while it is in an injector */
-    };
+    InjectLink inject; /* while it is in an injector; a covered task may be in one while its stack runs (T2 of help.c) */
     uint32_t number;  /* in its nursery: see task_id */
     bool above;       /* it was called above the frames of its nursery's owner (help.c) */
     bool has_awaited;
+    bool has_drawn; /* ops, in this turn */
     atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
     atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
     uint32_t requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (T1) */

@@ -173,7 +173,7 @@ task_begin(Worker *worker, Task *task)
 {
     task_dispatched(task);
     worker->current = task;
-    task->ticks_drawn = 0;
+    task->has_drawn = false;
     count_u64(&worker->statistics.dispatched);
 }
 

@@ -2,6 +2,8 @@
  * a request to stop gets past an owner that cannot run. T1 to T4. */
 #include "rt.h"
 
+#include <sched.h>
+
 #define LEVELS 5
 
 typedef struct {
@@ -209,6 +211,75 @@ stays_told(void)
     CHECK_EQUAL(atomic_load(&owners_told), LEVELS);
 }
 
+/* Three tasks of one worker: one whose child waits above it, another that waits, and one that keeps the worker meanwhile. */
+typedef struct {
+    void *to_child, *to_other;
+    atomic_int turn; /* 1: the one outside, 2: the one inside */
+} Outside;
+
+static int64_t
+receives_and_works(void *channel)
+{
+    static const janus_budget one = {.ops = 1};
+    int64_t ended = receives(channel);
+    MUST(janus_charge(&one) == JANUS_OK); /* draws more */
+    return ended;
+}
+
+static int64_t
+owns_one(void *arg)
+{
+    Outside *outside = arg;
+    MUST(janus_nursery_create() != NULL);
+    MUST(janus_nursery_spawn(receives_and_works, outside->to_child) == 0);
+    return janus_nursery_await_all();
+}
+
+static int64_t
+keeps_the_worker(void *arg)
+{
+    Outside *outside = arg;
+    int64_t value = 42;
+    for (int i = 0; i < 10; i++) {
+        MUST(janus_yield() == 0); /* the others go first, and wait by now */
+    }
+    atomic_store(&outside->turn, 1);
+    while (atomic_load(&outside->turn) != 2) {
+        (void)sched_yield();
+    }
+    MUST(janus_channel_send(outside->to_child, &value) == JANUS_OK); /* comes before those in the injector */
+    return janus_channel_send(outside->to_other, &value);
+}
+
+/* A covered task is in the injector, because it was woken from outside, while its child ends and hands back what it has drawn:
+ * neither the task nor whoever comes after it there is lost. */
+static void
+woken_from_outside_while_covered(void)
+{
+    Outside outside = {
+        .to_child = janus_channel_create(sizeof(int64_t), 0),
+        .to_other = janus_channel_create(sizeof(int64_t), 0),
+    };
+    janus_task covered, other;
+    void *nursery = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_with(nursery, owns_one, &outside, NULL, &covered), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_with(nursery, receives, outside.to_other, NULL, &other), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(nursery, keeps_the_worker, &outside), JANUS_OK);
+    while (atomic_load(&outside.turn) != 1) {
+        (void)sched_yield();
+    }
+    const janus_task woken[] = {covered, other};
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(janus_task_pause(woken[i]), JANUS_OK);
+        CHECK_EQUAL(janus_task_resume(woken[i]), JANUS_OK);
+    }
+    atomic_store(&outside.turn, 2);
+    CHECK_EQUAL(janus_nursery_await(nursery), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_destroy(nursery), JANUS_OK);
+    CHECK_EQUAL(janus_channel_destroy(outside.to_child), JANUS_OK);
+    CHECK_EQUAL(janus_channel_destroy(outside.to_other), JANUS_OK);
+}
+
 int
 main(void)
 {
@@ -218,5 +289,10 @@ main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }
+    rt_up(1);
+    for (int i = 0; i < 10; i++) {
+        woken_from_outside_while_covered();
+    }
+    janus_rt_shutdown();
     return finish();
 }
