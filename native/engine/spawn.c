@@ -16,9 +16,24 @@ may_borrow(Nursery *nursery, Task *owner)
     return lender != NULL && !task_cancelled(owner) && lender_hold(lender, owner, LAW_OPS, 1);
 }
 
-/* Pay for several spawns at once, or else for one. The worker keeps the rest, if the nursery's purse is one that the caller has
- * settled before it can be closed: the caller's own, or that of a nursery of the caller's own (`mine`); and if a spawn is all
- * that a child needs: a sovereign scheduler asks for more. */
+/* Whether several spawns at once are no more than a worker's share of what is left: tasks that run at the same time share a
+ * finite pool, as with all that is drawn (charge.c). */
+static bool
+is_plenty(const Nursery *nursery)
+{
+    static const unsigned components[] = {LAW_OPS, LAW_SPAWNS};
+    for (int i = 0; i < 2; i++) {
+        int64_t left = load_i64(&nursery->purse->of[components[i]]->left, RELAXED);
+        if (left != LAW_OPEN && left / nursery->scheduler->worker_count < PREPAID_SPAWNS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Pay for several spawns at once, if there is plenty, or else for one. The worker keeps the rest, if the nursery's purse is one
+ * that the caller has settled before it can be closed: the caller's own, or that of a nursery of the caller's own (`mine`); and
+ * if a spawn is all that a child needs: a sovereign scheduler asks for more. */
 static __attribute__((noinline)) bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
@@ -26,7 +41,7 @@ pay_spawns(Nursery *nursery, Task *caller, bool mine)
     Books *books = &nursery->scheduler->books;
     if (caller != NULL) {
         bool may_keep = (mine || caller->purse == nursery->purse) && !nursery->scheduler->options.sovereign;
-        if (may_keep && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
+        if (may_keep && is_plenty(nursery) && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
             credit_for(task_worker(caller), nursery->purse)->spawns += PREPAID_SPAWNS - 1;
             return true;
         }

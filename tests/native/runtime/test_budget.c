@@ -1,6 +1,8 @@
 /* Budgets: every row of the cost table, exhaustion, recharge, no amplification. Faults 11, 14, 15. */
 #include "rt.h"
 
+#include <sched.h>
+
 #include "engine/scheduler.h"
 
 static void *
@@ -292,6 +294,51 @@ refunds(void)
     CHECK_EQUAL(left.spawns, 150);
 }
 
+/* Two tasks that run at the same time share what is left: one spawns a little and goes on, the other takes all the rest. */
+static atomic_int spawned_one, spawned_all;
+
+static int64_t
+spawns_one(void *arg)
+{
+    (void)arg;
+    MUST(janus_nursery_create() != NULL && janus_nursery_spawn(nothing, NULL) == 0);
+    atomic_store(&spawned_one, 1);
+    while (atomic_load(&spawned_all) == 0) {
+        (void)sched_yield();
+    }
+    return janus_nursery_await_all();
+}
+
+static int64_t
+spawns_the_rest(void *arg)
+{
+    int64_t *count = arg;
+    while (atomic_load(&spawned_one) == 0) {
+        (void)sched_yield();
+    }
+    MUST(janus_nursery_create() != NULL);
+    while (*count < 1000 && janus_nursery_spawn(nothing, NULL) == 0) {
+        *count += 1;
+    }
+    atomic_store(&spawned_all, 1);
+    return janus_nursery_await_all();
+}
+
+static void
+shared_spawns(void)
+{
+    const janus_budget purse = {100000, 0, 100, 0, 0};
+    int64_t rest = 0;
+    rt_up(2);
+    void *n = open_with(&purse, false);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, spawns_one, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, spawns_the_rest, &rest), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
+    CHECK_EQUAL(rest, 100 - 3);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+    janus_rt_shutdown();
+}
+
 int
 main(void)
 {
@@ -299,5 +346,6 @@ main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }
+    shared_spawns();
     return finish();
 }
