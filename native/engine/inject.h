@@ -19,7 +19,7 @@
  * are, and by `limit`. Rejected: a mutex around a list (a producer that is preempted inside stops all others), a ring
  * (full or growing), and a stack that takers turn around (a million links turned by one taker while the others wait).
  *
- * The queue of yields is one worker's own and needs none of this: LawQueue of law/lanes.h.
+ * What yields needs none of this: it goes into a deque of its worker that is taken from its oldest end (worker.h).
  */
 #ifndef ENGINE_INJECT_H
 #define ENGINE_INJECT_H
