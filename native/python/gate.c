@@ -1,17 +1,18 @@
 /* The gate: asking, being let in, ending. After admission/gate.py and admission/graph.py.
  *
  * What nearly every task does is here: it asks, counts down those whom it follows, is let in because it fits and nobody
- * waits, ends well, and counts down those who follow it. Everything else is the methods of `Gate`: whoever has to queue,
- * and the choice among those; a task that is not plain (see permit.c), that failed, that was asked to stop; an observer who
- * is to hear what a task asked for. So there is one account of it, and C hands over before it has changed anything.
+ * waits, or queues, ends well, and counts down those who follow it; settle.c has the choice among those who queue.
+ * Everything else is the methods of `Gate`: a queue that is limited; a task that is not plain (see permit.c), that failed,
+ * that was asked to stop; an observer who is to hear what a task asked for. So there is one account of it, and C hands over
+ * before it has changed anything.
  */
 
 #include "gate.h"
 #include "notes.h"
 
 /* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */
-static int
-in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
+int
+gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
 {
     PyObject *name = PyUnicode_InternFromString(method);
     PyObject *args[] = {(PyObject *)gate, (PyObject *)k, with};
@@ -20,80 +21,6 @@ in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
     Py_XDECREF(name);
     Py_XDECREF(answer);
     return yes;
-}
-
-/* Whether anybody waits for permission, for the first time or again. -1: error. */
-static int
-somebody_waits(const Turnstile *gate)
-{
-    return PyDict_GET_SIZE(gate->returning) > 0 ? 1 : PyObject_IsTrue(gate->queues);
-}
-
-static int
-settle(Kernel *k, Turnstile *gate)
-{
-    int waits = somebody_waits(gate);
-    return waits > 0 ? in_python(gate, "settle", k, NULL) : waits;
-}
-
-/* ---- resources: what fits, and what is taken (admission/resources.py) */
-
-/* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */
-static int
-read_pair(const Turnstile *gate, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, int64_t *amount, int64_t *taken)
-{
-    PyObject *pair = PyTuple_GET_ITEM(demand, i);
-    *number = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 0));
-    *amount = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
-    *taken = PyErr_Occurred() ? -1 : PyLong_AsLongLong(PyList_GET_ITEM(gate->taken, *number));
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-/* Whether a demand could be taken now (A5, A6). 1, 0, or -1 with an exception set. */
-static int
-fits(const Turnstile *gate, PyObject *demand)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
-        Py_ssize_t number;
-        int64_t amount, taken;
-        if (read_pair(gate, demand, i, &number, &amount, &taken) < 0) {
-            return -1;
-        }
-        PyObject *limit = PyTuple_GET_ITEM(gate->limits, number); /* (name, amount, soft) */
-        int64_t most = PyLong_AsLongLong(PyTuple_GET_ITEM(limit, 1));
-        if (most == -1 && PyErr_Occurred()) {
-            return -1;
-        }
-        bool alone = PyTuple_GET_ITEM(limit, 2) == Py_True && taken == 0;
-        if (taken + amount > most && !alone) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* Take a demand (1), or give it back (-1). 0, or -1 with an exception set. */
-static int
-take(Turnstile *gate, PyObject *demand, int64_t sign)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
-        Py_ssize_t number;
-        int64_t amount, taken;
-        if (read_pair(gate, demand, i, &number, &amount, &taken) < 0) {
-            return -1;
-        }
-        taken += sign * amount;
-        if (rule(taken >= 0, "A5") < 0) {
-            return -1;
-        }
-        int64_t peak = PyLong_AsLongLong(PyList_GET_ITEM(gate->peak, number));
-        PyObject *sum = PyLong_FromLongLong(taken);
-        if (sum == NULL || (taken > peak && PyList_SetItem(gate->peak, number, Py_NewRef(sum)) < 0)
-            || PyList_SetItem(gate->taken, number, sum) < 0) {
-            return -1;
-        }
-    }
-    return 0;
 }
 
 /* ---- asking */
@@ -112,27 +39,35 @@ k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
     return k_ready(k, task, false, 0);
 }
 
-/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next. 1: the gate must
- * be settled; 0: it need not be; -1: error. */
+/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next; else it queues.
+ * 1: the gate must be settled; 0: it need not be; -1: error. */
 static int
 ready(Kernel *k, Permit *permit)
 {
     Turnstile *gate = permit->gate;
-    int waits = somebody_waits(gate), room = waits != 0 ? 0 : fits(gate, permit->demand);
-    if (waits < 0 || room < 0) {
+    int room = somebody_waits(gate) ? 0 : books_fit(gate, gate->taken, permit->demand);
+    if (room < 0) {
         return -1;
     }
-    if (room == 0) {
-        return in_python(gate, "_ready", k, (PyObject *)permit);
+    if (room == 0 && (gate->drops || k->observer != NULL)) {
+        return gate_in_python(gate, "_ready", k, (PyObject *)permit);
     }
-    if (PyDict_SetItem(gate->held, (PyObject *)permit, Py_None) < 0 || take(gate, permit->demand, 1) < 0) {
+    if (room == 0) {
+        int first = rows_enter(k->st, gate->queues, permit);
+        if (first < 0) {
+            return -1;
+        }
+        gate->waiting -= 1;
+        permit->ready_ns = k->now_ns;
+        law_permit_move(&permit->state, LAW_PERMIT_QUEUED);
+        return first || gate->settling || (gate->reserved != NULL && gate->reserved != Py_None);
+    }
+    if (gate_take(gate, permit) < 0) {
         return -1;
     }
     gate->waiting -= 1;
-    gate->totals->admitted += 1;
     permit->ready_ns = k->now_ns;
-    law_permit_move(&permit->state, LAW_PERMIT_HELD);
-    return k_admit(k, (Task *)permit->task, permit->priority, permit->priority);
+    return gate_admit(k, gate, permit);
 }
 
 /* Enter the edge from `other` to `permit`, unless there is nothing to wait for. 0, or -1 with an exception set. */
@@ -186,7 +121,7 @@ gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
         return 0;
     }
     int changes = ready(k, permit);
-    return changes > 0 ? settle(k, gate) : changes;
+    return changes > 0 ? gate_settle(k, gate) : changes;
 }
 
 /* ---- ends */
@@ -235,7 +170,7 @@ let_free(Kernel *k, Turnstile *gate, PyObject *successors)
         }
     }
     if (list != NULL && failed == 0) {
-        failed = in_python(gate, "_free", k, list);
+        failed = gate_in_python(gate, "_free", k, list);
     }
     Py_XDECREF(list);
     return failed;
@@ -245,7 +180,7 @@ let_free(Kernel *k, Turnstile *gate, PyObject *successors)
 static int
 ended_well(Kernel *k, Turnstile *gate, Permit *permit)
 {
-    if (take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
+    if (books_take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
         return -1;
     }
     PyObject *successors = permit->successors, *task = permit->task;
@@ -257,7 +192,7 @@ ended_well(Kernel *k, Turnstile *gate, Permit *permit)
     }
     int failed = successors != NULL ? let_free(k, gate, successors) : 0;
     Py_XDECREF(successors);
-    return failed < 0 ? -1 : settle(k, gate);
+    return failed < 0 ? -1 : gate_settle(k, gate);
 }
 
 int

@@ -4,6 +4,7 @@
 #define BURSAR_PYTHON_GATE_H
 
 #include "core.h"
+#include "law/lanes.h"
 #include "law/permit.h"
 
 /* What the gates of a runtime have let through (`Flow`). */
@@ -11,7 +12,30 @@ typedef struct Flow {
     PyObject_HEAD
     int64_t entered;
     int64_t admitted;
+    int64_t passed_over;  /* times that one which came first did not fit */
+    int64_t wait_ns, wait_max_ns;
+    int64_t starved;      /* tasks that were overtaken before they were admitted */
+    int64_t starved_ns, starved_max_ns;
 } Flow;
+
+/* Those of one class who wait, first come first served (`Row`). */
+typedef struct Row {
+    PyObject_HEAD
+    LawQueue queue;      /* of permits, each of which it owns */
+    PyObject *key;       /* (priority, demand), as `Rows.classes` has it */
+    PyObject *overtaken; /* list of pairs: up to which place, and when */
+    int64_t priority;
+} Row;
+
+/* All who have everything but permission, by their classes (`Rows`). */
+typedef struct Rows {
+    PyObject_HEAD
+    PyObject *classes;   /* dict: (priority, demand) → Row */
+    Row *recent;         /* borrowed: the one that was entered last, if it is there still; or NULL */
+    int64_t boost;       /* 0: strict */
+    int64_t entered;     /* how many ever did */
+    int64_t length;
+} Rows;
 
 /* What every task changes that asks, is let in and ends (`Turnstile`): the part of a gate that is C. */
 typedef struct Turnstile {
@@ -19,15 +43,21 @@ typedef struct Turnstile {
     Flow *totals;
     PyObject *held;      /* dict: who takes something, oldest first */
     PyObject *returning; /* dict: who was admitted, gave back, and asks again */
-    PyObject *queues;    /* Queues */
+    Rows *queues;        /* Queues */
     PyObject *resources; /* Resources, */
     PyObject *limits;    /* of which these are the tuple of limits, */
     PyObject *taken;     /* the lists of what is taken */
     PyObject *peak;      /* and the most that ever was, */
+    PyObject *kept;      /* and of what those keep who stand still, */
     PyObject *least;     /* the demand of a task that needs nothing, */
     PyObject *thread;    /* and that of a plain function which does not say: (demand, needs) */
     PyObject *reserved;  /* a Permit, or None or NULL: nobody holds a reservation */
     int64_t waiting;     /* in state WAITS or STOPS */
+    int64_t reserve_after_ns;
+    int64_t settled_ns;  /* when it was settled last */
+    char drops;          /* whoever cannot be let in may be dropped for it */
+    char settling;       /* by the method; C is not interrupted */
+    char again;          /* something has changed meanwhile */
 } Turnstile;
 
 /* What admission knows of one task (admission/permit.py). It is *plain* while it has no `rare`. */
@@ -38,8 +68,10 @@ typedef struct Permit {
     PyObject *demand;     /* tuple of pairs (resource, amount) */
     PyObject *needs;      /* mapping; NULL: none */
     PyObject *successors; /* list of Permit; NULL: nobody follows */
-    PyObject *reasons;    /* deque of what it has waited for besides; NULL or None: nothing */
+    PyObject *reasons;    /* list of what it has waited for besides; NULL or None: nothing */
     PyObject *rare;       /* dict of the fields that few permits need, whose defaults the class has; or NULL */
+    LawLink link;         /* in the queue of its row */
+    Row *row;             /* borrowed: where it waits for permission; or NULL */
     int64_t priority;
     int64_t entered_ns, ready_ns, waited_ns, starved_ns;
     int64_t place;        /* among all that ever were in a queue */
@@ -48,15 +80,22 @@ typedef struct Permit {
     uint8_t state;        /* LawPermit */
 } Permit;
 
-extern PyType_Spec permit_spec, flow_spec, turnstile_spec;
+extern PyType_Spec permit_spec, flow_spec, turnstile_spec, row_spec, rows_spec;
 
 /* The C gate of a nursery or of the kernel; NULL: it has none, or one that is not C. Borrowed. */
 static inline Turnstile *
 as_turnstile(State *st, PyObject *gate)
 {
-    return gate != NULL && PyObject_TypeCheck(gate, st->Turnstile) && ((Turnstile *)gate)->held != NULL
-               ? (Turnstile *)gate
-               : NULL;
+    Turnstile *self = (Turnstile *)gate;
+    bool whole = gate != NULL && PyObject_TypeCheck(gate, st->Turnstile) && self->held != NULL && self->queues->classes != NULL;
+    return whole ? self : NULL;
+}
+
+/* Whether anybody waits for permission, for the first time or again. */
+static inline bool
+somebody_waits(const Turnstile *gate)
+{
+    return gate->queues->length > 0 || PyDict_GET_SIZE(gate->returning) > 0;
 }
 
 /* The permit of a task, if it is plain; NULL: it has none, or there is more to it. Borrowed. */
@@ -71,7 +110,31 @@ plain_permit(State *st, const Task *task)
 /* A permit of this demand; `needs` may be NULL. New reference. */
 Permit *permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObject *needs);
 
+/* rows.c: who waits. */
+int rows_enter(State *st, Rows *rows, Permit *permit); /* 1: it is the first of its class; 0: not; -1: error */
+int rows_leave(Rows *rows, Permit *permit);            /* 0, or -1 with an exception set */
+int rows_let_in(Rows *rows, const Permit *permit, int64_t now_ns);
+int64_t rows_starved_ns(const Permit *permit, int64_t now_ns);
+
+/* The first of a row, which is never empty. Borrowed. */
+static inline Permit *
+row_first(const Row *row)
+{
+    return LAW_RECORD(law_queue_oldest(&row->queue), Permit, link);
+}
+
+/* books.c: what fits, what is taken. 1, 0, or -1 with an exception set. */
+int books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand); /* if so much were taken: Resources.fits */
+int books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved);
+int books_take(Turnstile *gate, PyObject *demand, int64_t sign); /* take it (1), or give it back (-1) */
+
+/* settle.c: deciding. 0, or -1 with an exception set. */
+int gate_settle(Kernel *k, Turnstile *gate);
+int gate_take(Turnstile *gate, Permit *permit);             /* it takes what it asked for, */
+int gate_admit(Kernel *k, Turnstile *gate, Permit *permit); /* and is let in */
+
 /* gate.c. 0, or -1 with an exception set. */
+int gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with); /* 1: it returned something true */
 int gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n); /* Gate.enter of a plain permit */
 int gate_ended(Kernel *k, Task *task);    /* the task, which has a permit, is DONE: its gate hears of it */
 int k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective); /* Permission.admit */

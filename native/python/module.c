@@ -223,7 +223,8 @@ adopt(PyObject *module, PyObject *law)
     }
     /* told later, by a module that is built on the kernel */
     if (PyDict_GetItemString(law, "PermitState") != NULL
-        && adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0) {
+        && (adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0
+            || adopt_one(law, "Short", &st->Short) < 0)) {
         return NULL;
     }
     st->adopted = true;
@@ -324,6 +325,8 @@ static const struct {
     {TYPE(Permit), &permit_spec, NO_BASE},
     {TYPE(Flow), &flow_spec, NO_BASE},
     {TYPE(Turnstile), &turnstile_spec, NO_BASE},
+    {TYPE(Row), &row_spec, NO_BASE},
+    {TYPE(Rows), &rows_spec, NO_BASE},
 };
 
 static PyTypeObject **
@@ -419,7 +422,7 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(str_throw), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
+    MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(str_throw), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
 };
 
 static PyObject **

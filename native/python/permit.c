@@ -208,11 +208,17 @@ PyType_Spec permit_spec = {
 static PyMemberDef flow_members[] = {
     {"entered", T_LONGLONG, offsetof(Flow, entered), 0, NULL},
     {"admitted", T_LONGLONG, offsetof(Flow, admitted), 0, NULL},
+    {"passed_over", T_LONGLONG, offsetof(Flow, passed_over), 0, NULL},
+    {"wait_ns", T_LONGLONG, offsetof(Flow, wait_ns), 0, NULL},
+    {"wait_max_ns", T_LONGLONG, offsetof(Flow, wait_max_ns), 0, NULL},
+    {"starved", T_LONGLONG, offsetof(Flow, starved), 0, NULL},
+    {"starved_ns", T_LONGLONG, offsetof(Flow, starved_ns), 0, NULL},
+    {"starved_max_ns", T_LONGLONG, offsetof(Flow, starved_max_ns), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot flow_slots[] = {
-    {Py_tp_doc, "How many asked, and how many were let in."},
+    {Py_tp_doc, "How many asked, how many were let in, and how long that took."},
     {Py_tp_members, flow_members},
     {0, NULL},
 };
@@ -239,18 +245,24 @@ take_over(PyObject *resources, const char *name, PyTypeObject *type, PyObject **
     return found == NULL ? -1 : 0;
 }
 
-/* Turnstile(totals, queues, resources) */
+/* Turnstile(totals, queues, resources, reserve_after_ns, drops) */
 static int
 turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     State *st = state_of(Py_TYPE(self));
     PyObject *totals, *queues, *resources;
-    if (st == NULL || !PyArg_ParseTuple(args, "O!OO:Turnstile", st->Flow, &totals, &queues, &resources)) {
+    long long reserve_after_ns;
+    int drops;
+    if (st == NULL || !PyArg_ParseTuple(args, "O!O!OLp:Turnstile", st->Flow, &totals, st->Rows, &queues, &resources,
+                                        &reserve_after_ns, &drops)) {
         return -1;
     }
+    self->reserve_after_ns = reserve_after_ns;
+    self->drops = (char)drops;
     if (take_over(resources, "limits", &PyTuple_Type, &self->limits) < 0
         || take_over(resources, "taken", &PyList_Type, &self->taken) < 0
         || take_over(resources, "peak", &PyList_Type, &self->peak) < 0
+        || take_over(resources, "kept", &PyList_Type, &self->kept) < 0
         || take_over(resources, "least", &PyTuple_Type, &self->least) < 0
         || take_over(resources, "thread_demand", &PyTuple_Type, &self->thread) < 0) {
         return -1;
@@ -260,7 +272,7 @@ turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
         return -1;
     }
     Py_XSETREF(self->totals, (Flow *)Py_NewRef(totals));
-    Py_XSETREF(self->queues, Py_NewRef(queues));
+    Py_XSETREF(self->queues, (Rows *)Py_NewRef(queues));
     Py_XSETREF(self->resources, Py_NewRef(resources));
     Py_XSETREF(self->returning, PyDict_New());
     Py_XSETREF(self->held, self->returning == NULL ? NULL : PyDict_New());
@@ -279,6 +291,7 @@ turnstile_traverse(Turnstile *self, visitproc visit, void *arg)
     Py_VISIT(self->limits);
     Py_VISIT(self->taken);
     Py_VISIT(self->peak);
+    Py_VISIT(self->kept);
     Py_VISIT(self->least);
     Py_VISIT(self->thread);
     Py_VISIT(self->reserved);
@@ -296,6 +309,7 @@ turnstile_clear(Turnstile *self)
     Py_CLEAR(self->limits);
     Py_CLEAR(self->taken);
     Py_CLEAR(self->peak);
+    Py_CLEAR(self->kept);
     Py_CLEAR(self->least);
     Py_CLEAR(self->thread);
     Py_CLEAR(self->reserved);
@@ -320,6 +334,11 @@ static PyMemberDef turnstile_members[] = {
     {"resources", T_OBJECT, offsetof(Turnstile, resources), READONLY, NULL},
     {"reserved", T_OBJECT, offsetof(Turnstile, reserved), 0, NULL},
     {"waiting", T_LONGLONG, offsetof(Turnstile, waiting), 0, NULL},
+    {"reserve_after_ns", T_LONGLONG, offsetof(Turnstile, reserve_after_ns), READONLY, NULL},
+    {"settled_ns", T_LONGLONG, offsetof(Turnstile, settled_ns), 0, NULL},
+    {"drops", T_BOOL, offsetof(Turnstile, drops), READONLY, NULL},
+    {"settling", T_BOOL, offsetof(Turnstile, settling), 0, NULL},
+    {"again", T_BOOL, offsetof(Turnstile, again), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

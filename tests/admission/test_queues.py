@@ -1,22 +1,22 @@
 """Who waits, in which order, and who has been overtaken: against a score for everybody."""
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bursar import Authority
+from bursar.admission.gate import Gate
+from bursar.admission.permit import Permit
 from bursar.admission.queues import Queues
 
 INTERVAL = 10
+GATE = Gate(1, Authority())
 
 
 def permit(priority=50, demand=(), at=0):
-    return SimpleNamespaceHashable(priority=priority, demand=demand, ready_ns=at, place=0)
-
-
-class SimpleNamespaceHashable(SimpleNamespace):
-    __hash__ = object.__hash__
+    one = Permit(GATE, priority, demand)
+    one.ready_ns = at
+    return one
 
 
 def filled(boost, *permits) -> Queues:

@@ -42,13 +42,28 @@ _WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 @native
 class Flow:
-    """How many asked, and how many were let in."""
+    """How many asked, how many were let in, and how long that took."""
 
-    __slots__ = ("admitted", "entered")
+    __slots__ = (
+        "admitted",
+        "entered",
+        "passed_over",
+        "starved",
+        "starved_max_ns",
+        "starved_ns",
+        "wait_max_ns",
+        "wait_ns",
+    )
 
     def __init__(self) -> None:
         self.entered = 0
         self.admitted = 0
+        self.passed_over = 0  # times that one which came first did not fit
+        self.wait_ns = 0
+        self.wait_max_ns = 0
+        self.starved = 0  # tasks that were overtaken before they were admitted
+        self.starved_ns = 0
+        self.starved_max_ns = 0
 
 
 class Totals(Flow):
@@ -59,21 +74,30 @@ class Totals(Flow):
         self.dropped = {"queue": 0, "wait": 0, "explicit": 0}
         self.retried = 0
         self.paused = 0
-        self.passed_over = 0  # times that one which came first did not fit
-        self.wait_ns = 0
-        self.wait_max_ns = 0
-        self.starved = 0  # tasks that were overtaken before they were admitted
-        self.starved_ns = 0
-        self.starved_max_ns = 0
 
 
 @native
 class Turnstile:
     """What every task changes that asks, is let in and ends: all that C must know of a gate to do the same."""
 
-    __slots__ = ("held", "queues", "reserved", "resources", "returning", "totals", "waiting")
+    __slots__ = (
+        "again",
+        "drops",
+        "held",
+        "queues",
+        "reserve_after_ns",
+        "reserved",
+        "resources",
+        "returning",
+        "settled_ns",
+        "settling",
+        "totals",
+        "waiting",
+    )
 
-    def __init__(self, totals: Totals, queues: Queues, resources: Resources) -> None:
+    def __init__(
+        self, totals: Totals, queues: Queues, resources: Resources, reserve_after_ns: int, drops: bool
+    ) -> None:
         self.totals = totals
         self.queues = queues
         self.resources = resources
@@ -81,6 +105,11 @@ class Turnstile:
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
         self.waiting = 0  # in state WAITS or STOPS
         self.reserved: Permit | None = None  # who holds the reservation, when it was looked last
+        self.reserve_after_ns = reserve_after_ns
+        self.drops = drops  # whoever cannot be let in may be dropped for it
+        self.settling = False
+        self.again = False  # something has changed meanwhile
+        self.settled_ns = 0  # when it was settled last
 
 
 class Gate(Turnstile):
@@ -88,17 +117,14 @@ class Gate(Turnstile):
 
     def __init__(self, number: int, authority: Authority, totals: Totals | None = None) -> None:
         resources = Resources(authority.max_concurrent, authority.limits)
-        super().__init__(totals or Totals(), Queues(authority.interval_ns, authority.boost), resources)
+        queues = Queues(authority.interval_ns, authority.boost)
+        drops = authority.max_queue is not None or authority.max_wait is not None
+        super().__init__(totals or Totals(), queues, resources, authority.reserve_after_ns, drops)
         self.number = number
         self.authority = authority
-        self._reserve_after_ns = authority.reserve_after_ns
         self._max_queue = authority.max_queue
         self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")
-        self._drops = self._max_queue is not None or self._max_wait_ns is not None
         self._fresh: list[Permit] = []  # queued since it was settled last, if that must be timed
-        self._settling = False
-        self._again = False
-        self.settled_ns = 0  # when it was settled last
 
     # ---- asking
 
@@ -125,14 +151,15 @@ class Gate(Turnstile):
         Returns whether the gate must be settled. Not so if it waits behind others of its class: they were not let in
         when it was settled last, and nothing has become free since.
         """
-        self.waiting -= 1
         permit.ready_ns = kernel.now_ns
         if self.queues or self.returning or not self.resources.fits(permit.demand):
+            first = self.queues.enter(permit)  # before all else: for want of memory it may not
+            self.waiting -= 1
             move(permit, _QUEUED)
-            first = self.queues.enter(permit)
             if self._max_wait_ns is not None:
                 self._fresh.append(permit)
-            return first or self._drops or self._settling or self.reserved is not None
+            return first or self.drops or self.settling or self.reserved is not None
+        self.waiting -= 1
         self._admit(kernel, permit, permit.priority)
         return False
 
@@ -161,20 +188,20 @@ class Gate(Turnstile):
         """Let in whoever may be let in (A2)."""
         if not self.queues and not self.returning:
             return
-        if self._settling:
-            self._again = True  # a task ended, or asked, because of what is under way
+        if self.settling:
+            self.again = True  # a task ended, or asked, because of what is under way
             return
-        self._settling = True
+        self.settling = True
         self.settled_ns = kernel.now_ns
         try:
-            self._again = True
-            while self._again:
-                self._again = False
+            self.again = True
+            while self.again:
+                self.again = False
                 while (permit := self._next(kernel.now_ns)) is not None:
                     self._let_in(kernel, permit)
                 self._limit_queue(kernel)
         finally:
-            self._settling = False
+            self.settling = False
 
     def _next(self, now_ns: int) -> Permit | None:
         """Who is let in now."""
@@ -193,7 +220,7 @@ class Gate(Turnstile):
             if resources.fits(demand):
                 if reserved is None or not resources.spoils(demand, reserved):
                     return permit
-            elif reserved is None and now_ns - permit.ready_ns >= self._reserve_after_ns and resources.drains(demand):
+            elif reserved is None and now_ns - permit.ready_ns >= self.reserve_after_ns and resources.drains(demand):
                 self.reserved, reserved = permit, demand
             self._pass_over(permit, now_ns)
         return None
@@ -225,9 +252,8 @@ class Gate(Turnstile):
         effective = queues.effective(permit, now_ns)
         permit.waited_ns = waited = now_ns - permit.ready_ns
         permit.starved_ns = starved = queues.starved_ns(permit, now_ns) if waited else 0
+        queues.let_in(permit, now_ns)
         queues.leave(permit)
-        if queues:
-            queues.let_in(permit, now_ns)
         if waited:
             totals.wait_ns += waited
             totals.wait_max_ns = max(totals.wait_max_ns, waited)

@@ -14,7 +14,6 @@ same gate); what it does not use meanwhile is given back, so it must ask for tha
 
 from __future__ import annotations
 
-from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -97,7 +96,7 @@ class Short(NamedTuple):
         return Past(self.since_ns / 1e9, f"is short of {what or 'permission'}")
 
 
-tell(PermitState=PermitState, NOTHING=NOTHING)
+tell(PermitState=PermitState, NOTHING=NOTHING, Short=Short)
 
 
 @grafted("Permit")
@@ -119,7 +118,7 @@ class Permit:
     waited_ns = 0  # until it was admitted
     starved_ns = 0
     timer: Timer | None = None  # of the state that it is in
-    reasons: deque[Past | Short] | None = None
+    reasons: list[Past | Short] | None = None
     # standing still
     paused = False  # was asked to, or does
     lent: Demand = ()  # what it gave back meanwhile
@@ -158,8 +157,10 @@ class Permit:
 
     def keep(self, past: Past | Short) -> None:
         if self.reasons is None:
-            self.reasons = deque(maxlen=HISTORY_MAX)
+            self.reasons = []
         self.reasons.append(past)
+        if len(self.reasons) > HISTORY_MAX:
+            del self.reasons[0]
 
     @property
     def history(self) -> list[Past]:

@@ -10,20 +10,101 @@ however many wait.
 "Waited longer" is a number that the gate gives to whoever enters a queue; two are never equal.
 
 A task is *starved* from the moment when one that entered with a higher priority was let in while it waited.
+
+Who waits, `Row` and `Rows`, is C in the native kernel (`native/python/rows.c`); the order is here.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from bursar.kernel import native
 
 if TYPE_CHECKING:
     from bursar.admission.permit import Permit
     from bursar.admission.resources import Demand
 
-Class = OrderedDict["Permit", None]
+
+@native
+class Row:
+    """Those of one class who wait, first come first served; never empty."""
+
+    __slots__ = ("members", "overtaken", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.overtaken: list[tuple[int, int]] = []  # up to which place, and when
+        self.members: OrderedDict[Permit, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Permit]:
+        return iter(self.members)
+
+    @property
+    def first(self) -> Permit:
+        return next(iter(self.members))
+
+    @property
+    def last(self) -> Permit:
+        return next(reversed(self.members))
+
+
+@native
+class Rows:
+    """All who have everything but permission, by their classes."""
+
+    __slots__ = ("boost", "classes", "entered", "length")
+
+    def __init__(self, boost: int) -> None:
+        self.boost = boost
+        self.classes: dict[tuple[int, Demand], Row] = {}
+        self.entered = 0  # how many ever did
+        self.length = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def enter(self, permit: Permit) -> bool:
+        """Take it in. Whether it is the first of its class."""
+        self.entered += 1
+        self.length += 1
+        permit.place = self.entered
+        key = permit.priority, permit.demand
+        row = self.classes.get(key)
+        first = row is None
+        if row is None:
+            row = self.classes[key] = Row(permit.priority)
+        row.members[permit] = None
+        return first
+
+    def leave(self, permit: Permit) -> None:
+        key = permit.priority, permit.demand
+        row = self.classes[key]
+        del row.members[permit]
+        self.length -= 1
+        if not row.members:
+            del self.classes[key]
+
+    # ---- starvation
+
+    def let_in(self, permit: Permit, now_ns: int) -> None:
+        """Somebody is let in: those of lower priority that wait have been overtaken."""
+        for row in self.classes.values():
+            if row.priority < permit.priority:
+                times = row.overtaken
+                if not times or times[-1][0] < row.last.place:  # else all who wait were overtaken before
+                    times.append((self.entered, now_ns))
+
+    def starved_ns(self, permit: Permit, now_ns: int) -> int:
+        """For how long it has been waiting since it was first overtaken."""
+        times = self.classes[permit.priority, permit.demand].overtaken
+        first = bisect_left(times, (permit.place,))
+        return now_ns - times[first][1] if first < len(times) else 0
 
 
 def _strict_rank(permit: Permit) -> tuple[int, int]:
@@ -31,67 +112,29 @@ def _strict_rank(permit: Permit) -> tuple[int, int]:
     return -permit.priority, permit.place
 
 
-class Queues:
-    """All who have everything but permission."""
+class Queues(Rows):
+    """Those who wait, in their order."""
 
     def __init__(self, interval_ns: int, boost: int) -> None:
+        super().__init__(boost)
         self._interval_ns = interval_ns
-        self._boost = boost
-        self._classes: dict[tuple[int, Demand], Class] = {}
-        self._overtaken: dict[int, list[tuple[int, int]]] = {}  # priority → up to which place, and when
-        self._newest: dict[int, int] = {}  # priority → the place of the last one that entered
-        self._levels: dict[int, int] = {}  # priority → how many wait
-        self._entered = 0
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
 
     def __iter__(self) -> Iterator[Permit]:
-        for members in self._classes.values():
-            yield from members
+        for row in self.classes.values():
+            yield from row
 
     def lengths(self) -> dict[int, int]:
         """How many wait, by priority, highest first."""
-        return dict(sorted(self._levels.items(), reverse=True))
-
-    def enter(self, permit: Permit) -> bool:
-        """Take it in. Whether it is the first of its class."""
-        self._entered += 1
-        permit.place = self._entered
-        key = permit.priority, permit.demand
-        members = self._classes.get(key)
-        first = members is None
-        if members is None:
-            members = self._classes[key] = OrderedDict()
-        members[permit] = None
-        self._levels[permit.priority] = self._levels.get(permit.priority, 0) + 1
-        self._newest[permit.priority] = permit.place
-        self._length += 1
-        return first
-
-    def leave(self, permit: Permit) -> None:
-        key = permit.priority, permit.demand
-        members = self._classes[key]
-        del members[permit]
-        if not members:
-            del self._classes[key]
-        self._length -= 1
-        level = self._levels[permit.priority] - 1
-        if level:
-            self._levels[permit.priority] = level
-        else:
-            del self._levels[permit.priority]
-            del self._newest[permit.priority]
-            self._overtaken.pop(permit.priority, None)
-
-    # ---- order
+        counts = Counter[int]()
+        for row in self.classes.values():
+            counts[row.priority] += len(row)
+        return dict(sorted(counts.items(), reverse=True))
 
     def effective(self, permit: Permit, now_ns: int) -> int:
         """The priority that counts."""
-        if not self._boost:
+        if not self.boost:
             return permit.priority
-        return permit.priority + (now_ns - permit.ready_ns) // self._interval_ns * self._boost
+        return permit.priority + (now_ns - permit.ready_ns) // self._interval_ns * self.boost
 
     def rank(self, permit: Permit, now_ns: int) -> tuple[int, int]:
         """Smaller goes first."""
@@ -99,35 +142,17 @@ class Queues:
 
     def firsts(self, now_ns: int) -> list[Permit]:
         """The first of each class, in order."""
-        firsts = [next(iter(members)) for members in self._classes.values()]
+        firsts = [row.first for row in self.classes.values()]
         if len(firsts) > 1:
-            firsts.sort(key=(lambda permit: self.rank(permit, now_ns)) if self._boost else _strict_rank)
+            firsts.sort(key=(lambda permit: self.rank(permit, now_ns)) if self.boost else _strict_rank)
         return firsts
 
     def last(self, now_ns: int) -> Permit:
         """Who would be let in after all others."""
-        return max((next(reversed(members)) for members in self._classes.values()), key=lambda p: self.rank(p, now_ns))
+        return max((row.last for row in self.classes.values()), key=lambda permit: self.rank(permit, now_ns))
 
     def ahead(self, permit: Permit, now_ns: int) -> list[Permit]:
         """Who goes before it, in order. Looks at everybody: for explanations only."""
         mine = self.rank(permit, now_ns)
         ranked = [(self.rank(other, now_ns), other) for other in self]
         return [other for rank, other in sorted(ranked, key=lambda pair: pair[0]) if rank < mine]
-
-    # ---- starvation
-
-    def let_in(self, permit: Permit, now_ns: int) -> None:
-        """Somebody was let in: those of lower priority that wait have been overtaken."""
-        for level in self._levels:
-            if level < permit.priority:
-                times = self._overtaken.setdefault(level, [])
-                if not times or times[-1][0] < self._newest[level]:  # else all who wait were overtaken before
-                    times.append((self._entered, now_ns))
-
-    def starved_ns(self, permit: Permit, now_ns: int) -> int:
-        """For how long it has been waiting since it was first overtaken."""
-        times = self._overtaken.get(permit.priority)
-        if not times:
-            return 0
-        first = bisect_left(times, (permit.place,))
-        return now_ns - times[first][1] if first < len(times) else 0

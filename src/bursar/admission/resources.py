@@ -193,11 +193,7 @@ class Resources:
 
     def drains(self, demand: Demand) -> bool:
         """Whether it would fit if nothing were taken but by those who stand still."""
-        kept = self.kept
-        return all(
-            kept[number] + amount <= self.limit(number) or (self.limits[number].soft and not kept[number])
-            for number, amount in demand
-        )
+        return self.fits(demand, self.kept)
 
     def take(self, demand: Demand) -> None:
         for number, amount in demand:

@@ -213,6 +213,16 @@ async def gated():
         second.cancel()
 
 
+async def queueing():
+    """Three classes wait for one slot, and none of them for anything else."""
+    authority = bursar.Authority(max_concurrent=1, resources={"ram": 2}, reserve_after=0.75)
+    async with bursar.nursery(admission=authority) as nursery:
+        first = nursery.spawn(naps)
+        for priority in (1, 1, 2):
+            nursery.spawn(naps, after=[first], priority=priority)
+        nursery.spawn(naps, needs={"ram": 2})
+
+
 async def naps():
     await bursar.sleep(0.5)
 
@@ -220,6 +230,7 @@ async def naps():
 SCENARIOS = [
     spawn_and_join,
     gated,
+    queueing,
     spawn_with_budgets,
     nested,
     rendezvous,

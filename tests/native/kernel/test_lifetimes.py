@@ -577,7 +577,21 @@ def ring_gate(mark):
         "returning": lambda: gate.returning.update({mark: None}),
         "resources": lambda: setattr(gate.resources, "mark", mark),
         "taken": lambda: gate.resources.taken.append(mark),
+        "kept": lambda: gate.resources.kept.append(mark),
         "reserved": lambda: setattr(gate, "reserved", mark),
+    }
+
+
+def ring_rows(mark):
+    gate = Gate(1, bursar.Authority())
+    permit = Permit(gate, 50, ())
+    gate.queues.enter(permit)
+    mark.holds = gate
+    (row,) = gate.queues.classes.values()
+    return {
+        "members": lambda: setattr(permit, "task", mark),
+        "overtaken": lambda: row.overtaken.append(mark),
+        "key": lambda: gate.queues.enter(Permit(gate, 50, (mark,))),
     }
 
 
@@ -613,7 +627,9 @@ def test_no_type_was_forgotten():
     """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
     in_rings = "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Job Kernel Nursery OnThread "
     in_rings += "Operation Pool Receive "
-    in_rings += "Permit ReceiveCore Request Send SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"
+    in_rings += (
+        "Permit ReceiveCore Request Row Rows Send SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"
+    )
     in_lives = "Leaving Next NurseryBlock NurseryBase TaskBase _Ended _Join"
     without_references = "Calls Checkpoint Flow MemoryAccount MemoryBook Pen Resume Shelf _Sleep"
     known = set(f"{in_rings} {in_lives} {without_references}".split())
