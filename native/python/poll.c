@@ -177,11 +177,26 @@ fallen(PyObject **error)
     return PYGEN_ERROR;
 }
 
+/* A StopIteration, which is given away, as it comes out of a generator or a coroutine. Thrown as it is it would end the
+ * `await`, from 3.12 on, as if all had gone well. */
+SELDOM static PyObject *
+stopped(PyObject *stop)
+{
+    PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
+    PyObject *error = PyErr_GetRaisedException();
+    PyException_SetContext(error, Py_NewRef(stop));
+    PyException_SetCause(error, stop);
+    return error;
+}
+
 /* Raise `error`, which is given away, at the await point. */
 APART static PySendResult
 throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
 {
     State *st = self->kernel->st;
+    if (PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
+        error = stopped(error);
+    }
     PyObject *args[] = {work, error};
     *result = PyCoro_CheckExact(work) ? PyObject_Vectorcall(st->coroutine_throw, args, 2, NULL)
                                       : PyObject_CallMethodOneArg(work, st->str_throw, error);

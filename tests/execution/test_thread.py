@@ -446,13 +446,17 @@ def test_a_function_is_not_called_once_its_task_was_asked_to_stop(go):
     assert called == []
 
 
-def test_between_the_request_and_the_turn_it_is_not_called_either(monkeypatch):
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_between_the_request_and_the_turn_it_is_not_called_either(monkeypatch, checkpoint):
     monkeypatch.setenv("BURSAR_SCHEDULER", "simple")
     called = []
 
+    def works(checkpoint: Checkpoint):
+        called.append("called")
+
     async def main():
         async with nursery() as n:
-            task = n.spawn(called.append, "called")
+            task = n.spawn(works) if checkpoint else n.spawn(called.append, "called")
             await bursar.checkpoint()  # it was handed over, and not begun
             assert task.state is State.BLOCKED
             task.cancel()

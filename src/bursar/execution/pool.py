@@ -330,6 +330,7 @@ class Alternation(Pool):
         super().__init__(pump)
         self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # the turn comes back to the loop
         self._due: set[Line] = set()  # whose turn is posted
+        self._resting: set[Line] = set()  # at whose end a thread waits for its turn
 
     # ---- in the loop
 
@@ -363,11 +364,14 @@ class Alternation(Pool):
 
     def _turn(self, line: Line) -> None:
         self._due.discard(line)
-        self._await_turn(partial(line.bell.put, None))
+        if line in self._resting or self.pump.over:  # else it was asked to stop before it began: nobody is there
+            self._resting.discard(line)
+            self._await_turn(partial(line.bell.put, None))
 
     # ---- in a thread
 
     def rest(self, line: Line) -> None:
+        self._resting.add(line)
         self._back.put(None)
         line.bell.get()
 
