@@ -51,7 +51,7 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
     if (due > 0) {
         amount = open || due < pool->left ? due : pool->left;
         LawCost cost = {{amount}, {LAW_MEMORY}, 1};
-        if (pools_pay(task->terms->pools, &cost) != LAW_PAID || k_book(task, &cost) < 0) {
+        if (rule(pools_pay(task->terms->pools, &cost) == LAW_PAID, "B3") < 0 || k_book(task, &cost) < 0) {
             return -1;
         }
     }

@@ -18,7 +18,8 @@ anything else the batch is cut there, and the loop is woken and goes on with it.
 P1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
 P2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there
 P3  between two handoffs at most `burst_limit` decisions are made
-P4  code of the program, and whatever else may wait, fail or look at its thread, runs in the loop's thread only
+P4  coroutines of the program, and whatever else may wait, fail or look at its thread, run in the loop's thread only;
+    not so what the interpreter calls by itself: destructors, a `__hash__`, the `__signature__` of a function
 
 P2 is what makes a run repeatable: a batch is a function of the state before it, the time, and what came in.
 
