@@ -333,8 +333,10 @@ class Runtime:
             self._ask_to_stop(brief(detail))
 
     def _ask_to_stop(self, detail: str) -> None:
-        self.pump.post(f"cancel {detail}", lambda: self._cancel_now(detail))
-        if self.pump.started and not self.pump.over and self.pump.state is not PumpState.RUNNING:
+        pump = self.pump
+        idle = pump.started and pump.state is PumpState.IDLE  # else a call is on its way, or is running
+        pump.post(f"cancel {detail}", lambda: self._cancel_now(detail))
+        if idle and not pump.over:
             self._host.wake()  # a signal handler is in the loop's own thread, but the loop may be asleep
 
     def _cancel_now(self, detail: str) -> None:
