@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from contextlib import contextmanager
 
 import pytest
-from support.native import functions
+from support.native import functions, meeting
 from support.real import real, settled
 
 import bursar
@@ -21,20 +19,6 @@ class Rounds(ctypes.Structure):
     """A function that goes round until it is told to end."""
 
     _fields_ = (("rounds", ctypes.c_int64), ("end", ctypes.c_int32), ("by_yields", ctypes.c_int32))
-
-
-class Meeting(ctypes.Structure):
-    _fields_ = (("fd", ctypes.c_int32), ("go", ctypes.c_int32), ("ended", ctypes.c_int32))
-
-
-@contextmanager
-def meeting():
-    reader, writer = os.pipe()
-    try:
-        yield Meeting(fd=writer), reader
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 @pytest.fixture

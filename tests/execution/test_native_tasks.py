@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import os
 import weakref
-from contextlib import contextmanager
 
 import pytest
 from support.forge import Forgery
-from support.native import functions
+from support.native import Meeting, functions, meeting
 from support.real import real, settled
 
 import bursar
@@ -22,22 +20,6 @@ from bursar.evidence.verify import verify
 from bursar.execution import guests, library
 from bursar.hosts import asyncio as asyncio_host
 from bursar.hosts.native import NativeHost
-
-
-class Meeting(ctypes.Structure):
-    """How a test and a function meet: it writes to a file when it runs, and may wait for `go`."""
-
-    _fields_ = (("fd", ctypes.c_int32), ("go", ctypes.c_int32), ("ended", ctypes.c_int32))
-
-
-@contextmanager
-def meeting():
-    reader, writer = os.pipe()
-    try:
-        yield Meeting(fd=writer), reader
-    finally:
-        os.close(reader)
-        os.close(writer)
 
 
 @pytest.fixture

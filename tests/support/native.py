@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,20 @@ def built() -> Path:
 @functools.cache
 def functions() -> ctypes.CDLL:
     return ctypes.CDLL(str(built()))
+
+
+class Meeting(ctypes.Structure):
+    """How a test and a function meet: it writes to a file when it runs, and may wait for `go`."""
+
+    _fields_ = (("fd", ctypes.c_int32), ("go", ctypes.c_int32), ("ended", ctypes.c_int32))
+
+
+@contextmanager
+def meeting():
+    """One, and the file to read from."""
+    reader, writer = os.pipe()
+    try:
+        yield Meeting(fd=writer), reader
+    finally:
+        os.close(reader)
+        os.close(writer)
