@@ -89,7 +89,7 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	@touch $@
 
 $(INSTALLED_BENCH): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,bench]'
+	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,bench,graphs]'
 	@touch $@
 
 $(INSTALLED_BROWSER): $(INSTALLED)
