@@ -1,7 +1,8 @@
 """`wait_signal`: a task waits for a signal of the operating system.
 
 The handler is in place only while somebody waits, and only posts; whoever was there before is put back afterwards. So
-a server waits for SIGTERM, shuts down when it comes, and a second SIGTERM ends it the hard way.
+a server waits for SIGTERM, shuts down when it comes, and a second SIGTERM ends it the hard way. Virtual time does not
+stand still for a signal: most runs end without one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Handler:
         self._before: Any = None
 
     def install(self) -> None:
-        self._pump.sources += 1
+        self._pump.listeners += 1
         self._pump.expected[self.label] = self._came
         self._pump.outposts[self] = self
         if self._pump.live:
@@ -41,7 +42,7 @@ class _Handler:
     def remove(self) -> None:
         if self._pump.outposts.pop(self, None) is None:
             return
-        self._pump.sources -= 1
+        self._pump.listeners -= 1
         del self._pump.expected[self.label]
         if self._pump.live:
             self._put_back()

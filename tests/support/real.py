@@ -38,7 +38,7 @@ class Real:
         finally:
             over(self.runtime)
             pump = self.runtime.pump
-            assert pump.sources == 0, "something outside is still waited for"
+            assert pump.sources == pump.listeners == 0, "something outside is still waited for"
             assert not pump.expected, "a wait was not taken back"
             assert open_files() == before, "a file was left open"
 

@@ -12,8 +12,10 @@ import pytest
 from support.real import real, settled
 
 import bursar
-from bursar import Budget, CapSpawn, HostMisuse, nursery, select, sleep, wait_signal
+from bursar import Budget, CapSpawn, HostMisuse, now, nursery, select, sleep, timeout, wait_signal
 from bursar.hosts.asyncio import run as run_in_asyncio
+from bursar.hosts.native import NativeHost
+from bursar.hosts.pump import PumpState
 
 
 async def wait_for(number):
@@ -74,6 +76,49 @@ def test_a_signal_can_be_a_case_of_a_select():
         return (await select(sleep(60), wait_signal(signal.SIGUSR1))).index
 
     assert real(main) == 1
+
+
+@pytest.mark.parametrize("host", [None, NativeHost])
+def test_virtual_time_does_not_stand_still_for_a_signal(host):
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with timeout(3600):
+                await wait_signal(signal.SIGUSR1)
+        async with nursery() as n:
+            n.spawn(wait_for, signal.SIGUSR1)
+            await sleep(60)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return await now()
+
+    assert real(main, clock="virtual", host=host and host()) == 3660
+
+
+@pytest.mark.parametrize("clock", ["virtual", "real"])
+def test_with_nothing_but_a_signal_to_wait_for_it_is_waited_for(clock):
+    """No deadlock, on no clock: it may come."""
+
+    over = threading.Event()
+
+    def send():
+        while real.runtime.pump.state is not PumpState.IDLE:
+            pass
+        while not over.wait(0.01):  # Python may not hear one that comes while its thread is about to sleep
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(wait_for, signal.SIGUSR1)
+            await settled()
+            sender.start()
+
+    sender = threading.Thread(target=send)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)  # for those that come when the run is over
+    try:
+        real(main, clock=clock)
+    finally:
+        over.set()
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_sleeping_loop_is_woken_by_a_signal_from_outside():

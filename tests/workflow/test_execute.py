@@ -13,6 +13,7 @@ import bursar
 from bursar import Checkpoint, Retry
 from bursar.errors import JournalError, WorkflowError
 from bursar.evidence.trace import Trace
+from bursar.hosts.native import NativeHost
 from bursar.workflow import Workflow
 from bursar.workflow.execute import Execution
 from bursar.workflow.journal import Journal
@@ -135,6 +136,36 @@ def test_a_workflow_runs_in_any_thread(w):
     thread.start()
     thread.join()
     assert reports[0].results == {"a": "x", "b": 0}
+
+
+@pytest.mark.parametrize("host", [None, NativeHost])
+def test_a_workflow_takes_no_time_on_a_virtual_clock(w, host, heard):
+    """In the main thread it waits for the signals that end it: time does not stand still for those."""
+    asked = []
+
+    async def nap():
+        await bursar.sleep(60)
+        return len(asked)
+
+    def flaky():
+        asked.append(len(asked))
+        if len(asked) < 3:
+            raise ValueError("not yet")
+
+    w.task("nap", nap, after=[w.task("flaky", flaky, retry=Retry(5, backoff=60))])
+    report = w.run(clock="virtual", host=host and host(), listener=heard)
+    assert report.ok, report.tasks
+    assert report.results["nap"] == 3
+
+
+def test_a_command_on_a_virtual_clock_is_refused(w, path):
+    """Before anything is left behind."""
+    w.task("a", int)
+    w.task("b", command=["true"])
+    for host in (None, NativeHost()):
+        with pytest.raises(WorkflowError, match=r"task 'b' is a command.*without clock='virtual', or with a function"):
+            w.run(clock="virtual", host=host, journal=path)
+    assert not path.exists()
 
 
 def test_a_workflow_runs_twice_without_a_journal(w):

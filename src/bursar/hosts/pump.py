@@ -133,6 +133,7 @@ class Pump:
         self.turn = 0  # host turns that reached the pump
         self.batch = 0
         self.sources = 0  # things outside that may yet wake a task: watched files, open portals, foreign awaits
+        self.listeners = 0  # waits for what may never come, a signal: no deadlock, but virtual time goes on without it
         self.live = True  # False: a replay; the trace answers, and the host is asked for nothing
         self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label that it will have
         self.outposts: dict[object, Outpost] = {}
@@ -283,7 +284,10 @@ class Pump:
     def _alarm_is_wrong(self) -> bool:
         """Whether the loop sleeps for another timer than the next one; or without any, and nothing would wake it."""
         timer = self.kernel.timers.next()
-        return self._alarm != (timer.id, timer.generation) if timer is not None else not self.sources
+        return self._alarm != (timer.id, timer.generation) if timer is not None else not self._may_be_woken()
+
+    def _may_be_woken(self) -> bool:
+        return self.sources > 0 or self.listeners > 0
 
     # ---- one batch
 
@@ -364,7 +368,7 @@ class Pump:
             self.nudge()
             return
         timer = self.kernel.timers.next()
-        if timer is None and not self.sources:
+        if timer is None and not self._may_be_woken():
             self.program.stuck()
             self.nudge()
             return

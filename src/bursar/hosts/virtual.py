@@ -3,7 +3,8 @@
 A wait jumps to its deadline, so a run takes no longer than its work, and the whole schedule is a function of program,
 seed, worker count and budgets. `VirtualHost` is a loop with such a clock and nothing else. `VirtualClock` puts one on
 any other host: its loop drives the pump, its files can be waited for, its time is not used. While anything outside is
-awaited (a socket, another thread) virtual time stands still: it cannot know how long that takes.
+awaited (a socket, another thread) virtual time stands still: it cannot know how long that takes. Not so for a signal,
+which may never come: whoever waits for one on a clock that jumps would else keep every timer from ringing.
 """
 
 from __future__ import annotations

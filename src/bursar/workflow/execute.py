@@ -90,6 +90,17 @@ class Execution:
         grace = max((step.grace for step in workflow.steps.values()), default=0.0)
         runtime.setdefault("cleanup", Cleanup(CLEANUP_OPS, grace + CLEANUP_S))
         self.runtime = Runtime(**runtime)
+        if self.runtime.pump.host.virtual:
+            self._refuse_commands()
+
+    def _refuse_commands(self) -> None:
+        """On a virtual clock time stands still while a process runs: its timeout, and its grace, would never come."""
+        for step in self.workflow.steps.values():
+            if isinstance(step.work, Command):
+                raise WorkflowError(
+                    f"workflow {self.workflow.name!r} cannot run on a virtual clock: task {step.name!r} is a command, "
+                    "whose time is the machine's; run it without clock='virtual', or with a function in its place"
+                )
 
     # ---- the run
 
@@ -392,9 +403,12 @@ def run_workflow(
     **runtime: Any,
 ) -> Report:
     """`Workflow.run`."""
+    again = list(again)
+    if journal is None and (resume or again):
+        raise WorkflowError("resume and again need a journal to go on with: run(journal='FILE', resume=True)")
+    execution = Execution(workflow, again=again, listener=listener, **runtime)
     if journal is None:
-        if resume or list(again):
-            raise WorkflowError("resume and again need a journal to go on with: run(journal='FILE', resume=True)")
-        return Execution(workflow, listener=listener, **runtime).run()
-    with open_journal(Path(journal), workflow, resume) as book:
-        return Execution(workflow, journal=book, again=again, listener=listener, **runtime).run()
+        return execution.run()
+    with open_journal(Path(journal), workflow, resume) as book:  # what is refused before this leaves none behind
+        execution.journal = book
+        return execution.run()
