@@ -334,6 +334,7 @@ typedef struct State {
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
     PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw;
+    PyObject *own_modules;   /* whose functions belong into the loop: execution/own.py */
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,

@@ -156,6 +156,14 @@ may_contain(PyObject *arg)
     return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
 }
 
+/* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in execution/own.py. */
+static bool
+is_own(State *st, PyFunctionObject *fn)
+{
+    bool named = st->own_modules != NULL && fn->func_module != NULL && PyUnicode_CheckExact(fn->func_module);
+    return named && PySet_Contains(st->own_modules, fn->func_module) == 1;
+}
+
 /* Whether this call is one of those that are done here or in ask.c. *coroutine: the function is an `async def`; *tasks: some
  * arguments are tasks, which it is to follow. */
 static bool
@@ -168,8 +176,8 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, boo
     }
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
     *coroutine = (((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) != 0;
-    if (!*coroutine && fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) {
-        return false; /* it may wrap an `async def`, and say so there */
+    if (!*coroutine && ((fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) || is_own(k->st, fn))) {
+        return false; /* it may wrap an `async def`, and say so there; or it asks for something */
     }
     if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
         return false;

@@ -172,6 +172,24 @@ job_dealloc(Job *self)
     Py_DECREF(type);
 }
 
+/* What the function returned, or NULL with an exception: a coroutine or a request is of no use to whoever does not await
+ * it (execution/own.py). Takes over the value. */
+static PyObject *
+returned(Job *self, PyObject *value)
+{
+    const PyAsyncMethods *methods = value == NULL ? NULL : Py_TYPE(value)->tp_as_async;
+    if (methods == NULL || methods->am_await == NULL) {
+        return value;
+    }
+    State *st = state_of(Py_TYPE(self));
+    if (PyCoro_CheckExact(value) || PyObject_TypeCheck(value, st->Request)) {
+        PyObject *told[] = {(PyObject *)self->wait.task, value};
+        Py_XDECREF(law_call(st, "refuse_awaitable", told, 2)); /* raises TypeError */
+        Py_CLEAR(value);
+    }
+    return value;
+}
+
 /* Call the function in the context of its task; what came of it is kept. 0, or -1: it cannot be called. */
 static int
 call(Job *self)
@@ -184,7 +202,7 @@ call(Job *self)
     Py_INCREF(context);
     PyObject *value = NULL;
     if (PyContext_Enter(context) == 0) {
-        value = PyObject_Call(fn, args, NULL);
+        value = returned(self, PyObject_Call(fn, args, NULL));
         PyObject *error = value == NULL ? PyErr_GetRaisedException() : NULL;
         if (PyContext_Exit(context) < 0) {
             Py_CLEAR(value);

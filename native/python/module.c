@@ -227,6 +227,9 @@ adopt(PyObject *module, PyObject *law)
             || adopt_one(law, "Short", &st->Short) < 0)) {
         return NULL;
     }
+    if (PyDict_GetItemString(law, "own_modules") != NULL && adopt_one(law, "own_modules", &st->own_modules) < 0) {
+        return NULL;
+    }
     st->adopted = true;
     Py_RETURN_NONE;
 }
@@ -422,7 +425,7 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(str_throw), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
+    MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(own_modules), MEMBERS(str_throw), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
 };
 
 static PyObject **

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType, TracebackType
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar.admission import graph
 from bursar.admission.ask import ask, records_of
@@ -22,6 +22,7 @@ from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
 from bursar.execution.coroutine import OURS, start
+from bursar.execution.own import is_own
 from bursar.execution.thread import on_thread
 from bursar.kernel import Kernel, grafted, native, tell
 from bursar.kernel import Nursery as Record
@@ -191,6 +192,8 @@ class Nursery:
     ) -> Task[T]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
         kernel, nursery, plain = self._kernel, self._record, is_plain_function(fn)
+        own = plain and is_own(fn)
+        plain = plain and not own
         passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
         title = brief(name) if name else title_of(fn)
         stated = UNSTATED if budget is None else budget
@@ -200,19 +203,19 @@ class Nursery:
         spawner = running(kernel, self.name)
         gate: Gate | None = nursery.gate
         free = gate is None and not plain and not follows and needs is None and retry is None
+        run: Callable[..., Coroutine[Any, Any, Any]] = fn
+        given: tuple[Any, ...] = args
+        if own or (tasks and not plain):
+            run, given = (asked_for if own else with_values), (fn, args)
         try:
             if free and priority is Priority.NORMAL:  # nobody has to ask for anything
                 record = kernel.spawn(nursery, name=title, budget=stated, capabilities=passed)
-                start(record, fn, args)
+                start(record, run, given)
                 return Task(kernel, record)
             asked: Gate = gate or kernel.gate
-            run: Callable[..., Coroutine[Any, Any, Any]] = fn
-            given: tuple[Any, ...] = args
             if plain:
                 run, given = (on_thread_with_values if tasks else on_thread), (fn, args)
                 needs = asked.resources.thread_needs if needs is None else needs
-            elif tasks:
-                run, given = with_values, (fn, args)
             record = ask(
                 kernel,
                 nursery,
@@ -270,6 +273,14 @@ class Nursery:
 async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...]) -> T:
     """Run a function whose arguments contain tasks, all of which have succeeded by now."""
     return await fn(*graph.with_values(args, Task, False))
+
+
+async def asked_for(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The same for a function of Bursar's own: if it describes a request, that is made."""
+    made: Any = fn(*graph.with_values(args, Task, False))
+    if isinstance(made, Request):
+        made = await cast("Request[Any]", made)
+    return made
 
 
 async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:

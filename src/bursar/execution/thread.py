@@ -7,7 +7,7 @@ work has ended which goes on.
 
 T1  a job is answered exactly once, by one message under the label of its task and poll
 T2  a task that was asked to stop ends as cancelled, whatever its function returned; an error that it raised fails it
-T3  a function is not called once its task was asked to stop
+T3  a function is not called once its task was asked to stop; one that returned something to await has failed
 T4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
     deadlock; one that stands paused does not count
 
@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.execution.checkpoint import Checkpoint, Line
 from bursar.execution.coroutine import OURS
+from bursar.execution.own import TO_AWAIT, refuse_awaitable
 from bursar.execution.pool import Pool
 from bursar.execution.signature import Place, arguments, place_of
 from bursar.kernel import Kernel, Task, Wait, grafted
@@ -154,7 +155,10 @@ class Job(Wait):
         assert fn is not None, "it is called once"
         assert args is not None, "it is called once"
         try:
-            self.value = self.task.context.run(fn, *args)
+            value = self.task.context.run(fn, *args)
+            if isinstance(value, TO_AWAIT):
+                refuse_awaitable(self.task, value)
+            self.value = value
         except BaseException as error:
             self.error = error
 
