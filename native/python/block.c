@@ -111,9 +111,12 @@ has_permit(const Task *owner)
 static PyObject *
 block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (n != 3 || self->record == NULL) {
-        PyErr_SetString(PyExc_AssertionError, "left without being entered");
+    if (n != 3) {
+        PyErr_Format(PyExc_TypeError, "__aexit__() takes 3 arguments, not %zd", n);
         return NULL;
+    }
+    if (self->record == NULL) {
+        return leave_in_python(self, args[1]); /* it was not entered: whoever awaits this is told so */
     }
     Kernel *k = self->kernel;
     Task *owner = self->record->owner;

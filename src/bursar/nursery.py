@@ -377,7 +377,8 @@ class NurseryBlock(Request["Nursery"]):
 
     def entered(self) -> Nursery:
         """The nursery of a block that was entered."""
-        assert self._nursery is not None, "left without being entered"
+        if self._nursery is None:
+            raise ScopeMisuse("this nursery was left without having been entered; write `async with nursery() as n:`")
         return self._nursery
 
     async def _leave(self, error: BaseException | None) -> bool | None:

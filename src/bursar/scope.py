@@ -58,7 +58,9 @@ class _ScopeBlock:
         return self._entered is not None and self._entered[1].phase is CancelPhase.DRAINING
 
     def _leave(self) -> Block:
-        assert self._entered is not None, "left without being entered"
+        if self._entered is None:
+            kind = type(self).__name__.lower()
+            raise ScopeMisuse(f"this {kind} was left without having been entered; write `async with {kind}(...):`")
         kernel, block = self._entered
         kernel.leave_scope(block)
         self._entered = None

@@ -360,6 +360,28 @@ def test_a_block_is_left_by_the_task_that_began_it(run):
     run(main)
 
 
+@pytest.mark.parametrize("kind", [nursery, lambda: nursery(admission=bursar.Authority()), shield, lambda: timeout(1)])
+def test_a_block_that_was_never_entered_cannot_be_left(run, kind):
+    """Whoever awaits that is told, on either kernel, and not whoever only asks for it."""
+
+    async def main():
+        leaving = kind().__aexit__(None, None, None)
+        with pytest.raises(ScopeMisuse, match=r"left without having been entered; write `async with \w+\("):
+            await leaving
+        return "goes on"
+
+    assert run(main) == "goes on"
+
+
+@pytest.mark.parametrize("kind", [nursery, lambda: timeout(1)])
+def test_a_block_is_left_with_three_arguments(run, kind):
+    async def main():
+        with pytest.raises(TypeError):
+            kind().__aexit__(None)
+
+    run(main)
+
+
 def test_blocks_that_were_never_left_end_with_their_task(run):
     async def child():
         await timeout(5).__aenter__()

@@ -105,18 +105,25 @@ class NativeHost:
             return
         if not self._files:
             self._bell.put(None)
-        else:
+            return
+        try:
             with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
                 self._writer.send(b"\0")
+        except BaseException:  # an error out of the blue, in a thread of the program's: the loop may not have heard
+            self._waking = False  # so whoever comes next rings again
+            raise
 
     def stand_in(self, drive: Callable[[], bool]) -> bool:
         turn = self._turn
-        if self._waking or not turn.free or not turn.take(False):
+        if self._waking or not turn.free:
             return False
         try:
-            return drive()
-        finally:
-            turn.leave()
+            return turn.take(False) and drive()
+        finally:  # also if something struck as soon as it was taken
+            try:  # noqa: SIM105 (nothing strikes before the first call, and that is to be this one)
+                turn.leave()
+            except RuntimeError:
+                pass  # another was faster
 
     # ---- files
 
@@ -153,19 +160,22 @@ class NativeHost:
     def run_until(self, over: Callable[[], bool]) -> None:
         pump = self._pump
         assert pump is not None, "only an open host runs"
-        while not over():
-            if self._soon:
-                self._soon = False
-                pump.drain()
-                continue
-            # At a handoff nothing outside can have happened but time, if no file is watched and nobody called.
-            woken = self._wait() if self._files or self._waking or not self._later else False
-            if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
-                self._alarm_ns = None
-                pump.rang()
-            elif woken or self._later:
-                self._later = False
-                pump.drain()
+        try:
+            while not over():
+                if self._soon:
+                    self._soon = False
+                    pump.drain()
+                    continue
+                # At a handoff nothing outside can have happened but time, if no file is watched and nobody called.
+                woken = self._wait() if self._files or self._waking or not self._later else False
+                if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
+                    self._alarm_ns = None
+                    pump.rang()
+                elif woken or self._later:
+                    self._later = False
+                    pump.drain()
+        finally:
+            self._turn.take_back()  # it has it, unless it was struck before it could; and nobody drives what is over
 
     def _wait(self) -> bool:
         """Wait for files, the alarm or a wake. True: there was a wake."""

@@ -252,7 +252,11 @@ class Pump:
 
         False: the loop must do it, because it is awake, or because there is more to do than may be done here (P4).
         """
-        return self._lend is not None and self._lend(self._stand_in)
+        try:
+            return self._lend is not None and self._lend(self._stand_in)
+        except BaseException:  # the thread was struck: what it has left undone, the loop finds
+            self.host.wake()
+            raise
 
     def _stand_in(self) -> bool:
         kernel, driver, now_ns = self.kernel, self.program.driver, self.host.now_ns()

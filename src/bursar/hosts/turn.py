@@ -10,6 +10,13 @@ batch does. What such a batch may contain is the pump's affair; here is only tha
 While the loop waits for its turn nothing may strike it (`bursar.interrupt` looks at the name of the module): it would
 tear down a run in which another thread is at work.
 
+An error out of the blue (a third Ctrl-C, which waits for nothing) may strike after any call. So nothing but the lock,
+which knows its owner, tells who has the turn. A loop that was struck while it gave it away does not know how far it
+came: it takes it back, and has it in either case. A thread that was struck while it took it leaves it in either case:
+what it does not have it cannot leave.
+
+Rejected: a plain lock, and beside it a note of who has it. Between the two there is always a gap.
+
 Rejected: waking the loop and waiting for it. On one interpreter only one of the two can run anyway.
 """
 
@@ -24,12 +31,12 @@ class Turn:
     __slots__ = ("_lock", "free", "leave", "take")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lock.acquire()
         self.free = False  # the loop sleeps, and has not yet asked for it back
         # in other threads: only if it is free, and without waiting, so `turn.free and turn.take(False)`
         self.take = self._lock.acquire
-        self.leave = self._lock.release
+        self.leave = self._lock.release  # `RuntimeError`: it was not taken
 
     def give(self) -> None:
         """In the loop, which is about to sleep."""
