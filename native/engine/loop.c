@@ -228,7 +228,7 @@ leave(Worker *worker, Task *self, Task *next, runner_after after)
     if (worker->credit.purse != next->purse && worker->credit.purse != NULL) {
         credit_settle(worker);
     }
-    runner_switch_roomy(&self->fiber, &next->fiber, after, self); /* task_need_stack */
+    runner_switch(&self->fiber, &next->fiber, after, self); /* task_need_stack */
 }
 
 void
