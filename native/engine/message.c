@@ -108,7 +108,7 @@ channel_do_now(ChannelPlace *place, Worker *worker)
 /* The task is to stop. If it is still in the queue, nobody has claimed it, and nobody will; else it waits for the moment until
  * it is answered (V2). */
 static int
-stop_waiting(ChannelPlace *place)
+leave_queue(ChannelPlace *place)
 {
     Waiter *waiter = place->waiter;
     lock_take(&place->channel->lock);
@@ -133,7 +133,7 @@ wait_on(ChannelPlace *place)
     bool stands = false;
     do {
         if (task_must_stop(task)) {
-            return stop_waiting(place);
+            return leave_queue(place);
         }
         stands |= task_stands_waiting(task);
         task_block(task_worker(task), task);
@@ -185,17 +185,19 @@ wait_outside(Channel *channel, void *value, bool sends)
 
 /* ---- one operation */
 
-/* Whether the task could pay for a message, LAW_CHANNEL (one op and one channel op), out of what is drawn; then it has. */
+_Static_assert(LAW_CHANNEL_PAIRS == 2, "a message costs ops and channel ops, and pay_from_drawn pays for nothing else");
+
+/* Whether the task could pay for a message, LAW_CHANNEL, out of what is drawn; then it has. */
 static SANITIZE_INLINE bool
-pay(Worker *worker, Task *self)
+pay_from_drawn(Worker *worker, Task *self)
 {
     Credit *credit = &worker->credit;
-    if (__builtin_expect(self->ticks_left <= 0 || credit->messages <= 0 || credit->purse != self->purse, 0) ||
-        __builtin_expect(!task_undisturbed(worker->scheduler, self), 0)) {
+    if (__builtin_expect(self->ticks_left < LAW_CHANNEL_COSTS_OPS || credit->messages < LAW_CHANNEL_COSTS_CHANNEL_OPS, 0) ||
+        __builtin_expect(credit->purse != self->purse || !task_undisturbed(worker->scheduler, self), 0)) {
         return false;
     }
-    self->ticks_left -= 1;
-    credit->messages -= 1;
+    self->ticks_left -= LAW_CHANNEL_COSTS_OPS;
+    credit->messages -= LAW_CHANNEL_COSTS_CHANNEL_OPS;
     return true;
 }
 
@@ -283,7 +285,7 @@ int
 channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *value, bool wait)
 {
     void *from = (void *)(uintptr_t)value;
-    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay(worker, worker->current), 0)) {
+    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
         return operate_unpaid(channel, generation, worker, from, true, wait);
     }
     if (__builtin_expect(!lock_try(&channel->lock), 0)) {
@@ -311,7 +313,7 @@ channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *
 int
 channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *value, bool wait)
 {
-    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay(worker, worker->current), 0)) {
+    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
         return operate_unpaid(channel, generation, worker, value, false, wait);
     }
     if (__builtin_expect(!lock_try(&channel->lock), 0)) {
