@@ -42,6 +42,9 @@ typedef struct {
 /* The task that runs here, or NULL on a thread outside. It needs no visit: it is waited for (Z3). */
 Task *visit_task(void);
 
+/* The same, and answers the worker whose `current` it is: one look less for a call that needs both. */
+Worker *visit_worker(void);
+
 /* The slow halves of a call: on a thread outside. */
 Visit visit_enter(void);
 void visit_leave(const Visit *visit);

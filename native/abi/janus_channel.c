@@ -54,10 +54,9 @@ operate_outside(void *handle, const void *from, void *to, bool wait)
 
 /* One operation: `from` is what is sent, or NULL; `to` is where what is received goes. */
 static inline int
-operate(void *handle, const void *from, void *to, bool wait)
+operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
 {
-    Task *self = visit_task();
-    if (__builtin_expect(self == NULL, 0)) {
+    if (__builtin_expect(worker == NULL, 0)) {
         return operate_outside(handle, from, to, wait);
     }
     uint32_t generation;
@@ -65,44 +64,74 @@ operate(void *handle, const void *from, void *to, bool wait)
     if (__builtin_expect(channel == NULL, 0)) {
         return JANUS_INVALID;
     }
-    return from != NULL ? channel_send(channel, generation, self, from, wait)
-                        : channel_receive(channel, generation, self, to, wait);
+    return from != NULL ? channel_send(channel, generation, worker, from, wait)
+                        : channel_receive(channel, generation, worker, to, wait);
 }
 
-static inline int
-send(void *handle, const void *item, bool wait)
+/* ---- receiving: by context_visit, because in most programs that is what waits. A send waits as well, but seldom, and the
+ * others would pay for it */
+
+/* A call from `from`. Answers the task, or NULL on a thread outside. */
+static inline Task *
+go_in(Worker *worker, const void *from)
 {
-    return item != NULL ? operate(handle, item, NULL, wait) : JANUS_INVALID;
+    if (worker == NULL) {
+        return NULL;
+    }
+    worker->called_from = from;
+    return worker->current;
 }
 
-static inline int
-receive(void *handle, void *item, bool wait)
+/* And back: the last one to go in on this worker may be another, from elsewhere. */
+static inline struct context_visit
+go_back(const Task *self, const void *from, int64_t answer)
 {
-    return item != NULL ? operate(handle, NULL, item, wait) : JANUS_INVALID;
+    return (struct context_visit){.answer = answer, .guess = self != NULL ? task_worker(self)->called_from : from};
 }
 
-int
-janus_channel_send(void *channel, const void *item)
+static struct context_visit
+receive_item(void *channel, void *item, const void *from)
 {
-    return send(channel, item, true);
+    Worker *worker = visit_worker();
+    const Task *self = go_in(worker, from);
+    return go_back(self, from, operate(worker, channel, NULL, item, true));
+}
+
+static struct context_visit
+receive_word(void *channel, void *error, const void *from)
+{
+    int64_t value = 0;
+    Worker *worker = visit_worker();
+    const Task *self = go_in(worker, from);
+    bool got = operate(worker, channel, NULL, &value, true) == JANUS_OK;
+    if (error != NULL) {
+        *(int32_t *)error = got ? 0 : -1;
+    }
+    return go_back(self, from, got ? value : 0);
 }
 
 int
 janus_channel_receive(void *channel, void *item)
 {
-    return receive(channel, item, true);
+    return item != NULL ? (int)context_visit(receive_item, channel, item) : JANUS_INVALID;
+}
+
+int
+janus_channel_send(void *channel, const void *item)
+{
+    return item != NULL ? operate(visit_worker(), channel, item, NULL, true) : JANUS_INVALID;
 }
 
 int
 janus_channel_try_send(void *channel, const void *item)
 {
-    return send(channel, item, false);
+    return item != NULL ? operate(visit_worker(), channel, item, NULL, false) : JANUS_INVALID;
 }
 
 int
 janus_channel_try_receive(void *channel, void *item)
 {
-    return receive(channel, item, false);
+    return item != NULL ? operate(visit_worker(), channel, NULL, item, false) : JANUS_INVALID;
 }
 
 /* ---- of int64_t */
@@ -122,18 +151,13 @@ janus_channel_destroy_i64(void *channel)
 int32_t
 janus_channel_send_i64(void *channel, int64_t value)
 {
-    return send(channel, &value, true) == JANUS_OK ? 0 : -1;
+    return operate(visit_worker(), channel, &value, NULL, true) == JANUS_OK ? 0 : -1;
 }
 
 int64_t
 janus_channel_recv_i64(void *channel, int32_t *error)
 {
-    int64_t value = 0;
-    int got = receive(channel, &value, true);
-    if (error != NULL) {
-        *error = got == JANUS_OK ? 0 : -1;
-    }
-    return got == JANUS_OK ? value : 0;
+    return context_visit(receive_word, channel, error);
 }
 
 static int32_t
@@ -145,13 +169,13 @@ tried(int error)
 int32_t
 janus_channel_try_send_i64(void *channel, int64_t value)
 {
-    return tried(send(channel, &value, false));
+    return tried(janus_channel_try_send(channel, &value));
 }
 
 int32_t
 janus_channel_try_recv_i64(void *channel, int64_t *value)
 {
-    return tried(receive(channel, value, false));
+    return tried(janus_channel_try_receive(channel, value));
 }
 
 void

@@ -46,16 +46,31 @@ thread_hook(void *context, struct runner *runner)
 
 /* ---- visits and handles */
 
+/* The worker of a thread's runner, if a task runs there; that has room for what it asks for, or ends: before any lock is taken,
+ * because what overflows later would keep it. */
+static SANITIZE_INLINE Worker *
+worker_of(const struct runner *runner)
+{
+    Worker *worker = runner != NULL ? runner->worker : NULL;
+    if (worker == NULL || worker->current == NULL) {
+        return NULL;
+    }
+    return stack_is_roomy(runner->stack) ? worker : worker_look_at_stack(worker);
+}
+
+__attribute__((noinline)) Worker *
+visit_worker(void)
+{
+    __asm__ __volatile__(""); /* Z1 */
+    return worker_of(thread_state.runner);
+}
+
 __attribute__((noinline)) Task *
 visit_task(void)
 {
     __asm__ __volatile__(""); /* Z1 */
-    struct runner *runner = thread_state.runner;
-    if (runner == NULL) {
-        return NULL;
-    }
-    Task *task = ((Worker *)runner->worker)->current;
-    return task == NULL ? NULL : task_need_stack(task); /* before any lock is taken: what overflows later would keep it */
+    const Worker *worker = worker_of(thread_state.runner);
+    return worker != NULL ? worker->current : NULL;
 }
 
 Visit

@@ -44,11 +44,11 @@ typedef struct {
 typedef struct {
     LawLink link;
     Waiter *waiter;
+    Task *lone; /* the task, if it waits here only: whoever takes it out of the queue, under the lock, has claimed it */
     Channel *channel;
     void *value;     /* from or to where */
     int32_t which;   /* the number of the case */
     bool sends;
-    bool lone; /* of a task that waits here only: whoever takes it out of the queue, under the lock, has claimed it */
 } ChannelPlace;
 
 void channel_prepare(void *record);
@@ -69,11 +69,11 @@ int channel_close(struct Worker *worker, Channel *channel, uint32_t generation);
 /* Whether it is closed, and how many values wait in it. */
 int channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count);
 
-/* One operation, by the running task, or by a thread outside (`caller` is NULL). ENGINE_OK, ENGINE_CLOSED,
+/* One operation, by the task that runs on `worker`, or by a thread outside. ENGINE_OK, ENGINE_CLOSED,
  * ENGINE_CANCELLED, ENGINE_BUDGET; ENGINE_AGAIN if `wait` is false and it would have to. Outside also ENGINE_TIMEOUT and
  * ENGINE_STOPPING. `value` points at item_bytes. */
-int channel_send(Channel *channel, uint32_t generation, Task *caller, const void *value, bool wait);
-int channel_receive(Channel *channel, uint32_t generation, Task *caller, void *value, bool wait);
+int channel_send(Channel *channel, uint32_t generation, struct Worker *worker, const void *value, bool wait);
+int channel_receive(Channel *channel, uint32_t generation, struct Worker *worker, void *value, bool wait);
 
 /* The first of `count` places that can be done is done; `*which` is its number. The places' channel, value and sends are
  * filled in, `generations` says which records are meant. `timeout_ns` < 0: no limit; 0: do not wait. ENGINE_OK,
@@ -104,7 +104,7 @@ channel_claim_oldest(LawQueue *queue)
     LawLink *link;
     while ((link = law_queue_take_oldest(queue)) != NULL) {
         ChannelPlace *place = LAW_RECORD(link, ChannelPlace, link);
-        if (place->lone || waiter_claim(place->waiter)) {
+        if (place->lone != NULL || waiter_claim(place->waiter)) {
             return place;
         }
     }

@@ -6,7 +6,8 @@
  * taken on one stack and given on another, as long as it is the same thread.
  *
  * Y1  nobody parks a fiber, calls a program's function or ends a fiber while it holds one
- * Y2  the order in which several are taken: nursery, then channels by address, then timers, then books, then slab
+ * Y2  the order in which several are taken: `driving` of a deterministic scheduler, the gate of the C interface, tokens,
+ *     roots, a nursery, channels by address, timers, a lender, books, a slab. Under a guest's mailbox nothing else is taken
  *
  * Rejected: pthread_mutex_t (40 bytes in every channel and nursery, twice the cost), spinning only (with more workers
  * than processors the holder may be asleep).

@@ -193,16 +193,23 @@ after_pause(void *task)
     rest(task, LAW_STATE_PAUSED, false);
 }
 
-Task *
-task_look_at_stack(Task *self, size_t headroom)
+void
+task_look_at_stack(Task *self)
 {
-    if (!stack_sound(self->fiber.stack)) {
-        fiber_abandon(self->fiber.stack, FIBER_PANIC_CANARY, 0);
+    struct stack *stack = self->fiber.stack;
+    if (!stack_sound(stack)) {
+        fiber_abandon(stack, FIBER_PANIC_CANARY, 0);
     }
-    if (headroom < ENGINE_HEADROOM_BYTES) {
-        fiber_abandon(self->fiber.stack, FIBER_PANIC_OVERFLOW, 0);
+    if (stack_headroom(stack) < ENGINE_HEADROOM_BYTES) {
+        fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0);
     }
-    return self;
+}
+
+Worker *
+worker_look_at_stack(Worker *worker)
+{
+    task_look_at_stack(worker->current);
+    return worker;
 }
 
 /* Leave the running task for the next one. Inline, as all that is entered on one stack and left on another: each function
@@ -221,7 +228,7 @@ leave(Worker *worker, Task *self, Task *next, runner_after after)
     if (worker->credit.purse != next->purse && worker->credit.purse != NULL) {
         credit_settle(worker);
     }
-    runner_switch_roomy(&self->fiber, &next->fiber, after, self); /* task_need_stack */
+    runner_switch(&self->fiber, &next->fiber, after, self); /* task_need_stack */
 }
 
 void
@@ -303,7 +310,7 @@ task_uncover(Task *self)
 
 /* The running task rests, and what it leaves to do says how. `next` as for task_rest_for, or NULL: whoever comes next. */
 static SANITIZE_INLINE void
-lie_down(Task *self, Task *next, runner_after after)
+lie_down(Worker *worker, Task *self, Task *next, runner_after after)
 {
     if (__builtin_expect(!self->marks.linked, 0)) {
         enter_family(self);
@@ -311,7 +318,6 @@ lie_down(Task *self, Task *next, runner_after after)
     if (self->above && load_u32(&self->nursery->owner->covered, RELAXED) == 0) {
         cover(self);
     }
-    Worker *worker = task_worker(self);
     count_one(&worker->statistics.parked);
     if (next == NULL && __builtin_expect(!worker->scheduler->options.deterministic, 1)) {
         next = worker_next(worker);
@@ -323,7 +329,7 @@ void
 task_rest_for(Task *self, Rest rest_as, Task *next)
 {
     static const runner_after after[] = {after_block, after_hold, after_deaf, after_pause};
-    lie_down(self, next, after[rest_as]);
+    lie_down(task_worker(self), self, next, after[rest_as]);
 }
 
 void
@@ -333,7 +339,7 @@ task_rest(Task *self, Rest rest_as)
 }
 
 void
-task_block(Task *self)
+task_block(Worker *worker, Task *self)
 {
-    lie_down(self, NULL, after_block);
+    lie_down(worker, self, NULL, after_block);
 }

@@ -108,7 +108,7 @@ channel_do_now(ChannelPlace *place, Worker *worker)
 /* The task is to stop. If it is still in the queue, nobody has claimed it, and nobody will; else it waits for the moment until
  * it is answered (V2). */
 static int
-stop_waiting(ChannelPlace *place)
+leave_queue(ChannelPlace *place)
 {
     Waiter *waiter = place->waiter;
     lock_take(&place->channel->lock);
@@ -133,10 +133,10 @@ wait_on(ChannelPlace *place)
     bool stands = false;
     do {
         if (task_must_stop(task)) {
-            return stop_waiting(place);
+            return leave_queue(place);
         }
         stands |= task_stands_waiting(task);
-        task_block(task);
+        task_block(task_worker(task), task);
     } while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE);
     if (stands) {
         task_stand_still(task);
@@ -146,15 +146,15 @@ wait_on(ChannelPlace *place)
 
 /* The task was charged a moment ago, and could go on then: a request that has come since does not let the first rest be one. */
 static SANITIZE_INLINE int
-wait_as_task(Channel *channel, Task *caller, void *value, bool sends)
+wait_as_task(Channel *channel, Worker *worker, Task *caller, void *value, bool sends)
 {
     Waiter waiter;
-    ChannelPlace place = {.waiter = &waiter, .channel = channel, .value = value, .sends = sends, .lone = true};
+    ChannelPlace place = {.waiter = &waiter, .lone = caller, .channel = channel, .value = value, .sends = sends};
     waiter_init_lone(&waiter, channel->scheduler, caller);
     law_queue_append(sends ? &channel->senders : &channel->receivers, &place.link);
     lock_give(&channel->lock);
     if (load_u32(&waiter.state, ACQUIRE) != WAIT_DONE) {
-        task_block(caller);
+        task_block(worker, caller);
         if (__builtin_expect(load_u32(&waiter.state, ACQUIRE) != WAIT_DONE, 0)) {
             return wait_on(&place);
         }
@@ -185,17 +185,19 @@ wait_outside(Channel *channel, void *value, bool sends)
 
 /* ---- one operation */
 
-/* Whether the task could pay for a message, LAW_CHANNEL (one op and one channel op), out of what is drawn; then it has. */
+_Static_assert(LAW_CHANNEL_PAIRS == 2, "a message costs ops and channel ops, and pay_from_drawn pays for nothing else");
+
+/* Whether the task could pay for a message, LAW_CHANNEL, out of what is drawn; then it has. */
 static SANITIZE_INLINE bool
-pay(Task *self)
+pay_from_drawn(Worker *worker, Task *self)
 {
-    Credit *credit = &task_worker(self)->credit;
-    if (__builtin_expect(self->ticks_left <= 0 || credit->messages <= 0 || credit->purse != self->purse, 0) ||
-        __builtin_expect(!task_undisturbed(self), 0)) {
+    Credit *credit = &worker->credit;
+    if (__builtin_expect(self->ticks_left < LAW_CHANNEL_COSTS_OPS || credit->messages < LAW_CHANNEL_COSTS_CHANNEL_OPS, 0) ||
+        __builtin_expect(credit->purse != self->purse || !task_undisturbed(worker->scheduler, self), 0)) {
         return false;
     }
-    self->ticks_left -= 1;
-    credit->messages -= 1;
+    self->ticks_left -= LAW_CHANNEL_COSTS_OPS;
+    credit->messages -= LAW_CHANNEL_COSTS_CHANNEL_OPS;
     return true;
 }
 
@@ -217,7 +219,7 @@ hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
 
 /* An operation that was paid for, under the lock, which is given. */
 static __attribute__((noinline)) int
-operate(Channel *channel, uint32_t generation, Task *caller, void *value, bool sends, bool wait)
+operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
     if (!channel_is(channel, generation)) {
         lock_give(&channel->lock);
@@ -226,11 +228,12 @@ operate(Channel *channel, uint32_t generation, Task *caller, void *value, bool s
     ChannelPlace *partner;
     int done = sends ? send_now(channel, value, &partner) : receive_now(channel, value, &partner);
     if (partner != NULL) {
-        hand_over(channel, partner, caller != NULL ? task_worker(caller) : NULL);
+        hand_over(channel, partner, worker);
         return done;
     }
     if (done == ENGINE_AGAIN && wait) {
-        return caller != NULL ? wait_as_task(channel, caller, value, sends) : wait_outside(channel, value, sends);
+        return worker != NULL ? wait_as_task(channel, worker, worker->current, value, sends)
+                              : wait_outside(channel, value, sends);
     }
     lock_give(&channel->lock);
     return done;
@@ -238,28 +241,31 @@ operate(Channel *channel, uint32_t generation, Task *caller, void *value, bool s
 
 /* The same where something has to be done first: to draw money, to wait for the lock; or by a thread outside. */
 static __attribute__((noinline)) int
-operate_unpaid(Channel *channel, uint32_t generation, Task *caller, void *value, bool sends, bool wait)
+operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
-    int refused = caller != NULL ? task_charge(caller, &LAW_CHANNEL) : ENGINE_OK;
-    if (refused != ENGINE_OK) {
-        return refused;
+    if (worker != NULL) {
+        Task *caller = worker->current;
+        int refused = task_charge(caller, &LAW_CHANNEL);
+        if (refused != ENGINE_OK) {
+            return refused;
+        }
+        worker = task_worker(caller); /* others may have run meanwhile */
     }
     lock_take(&channel->lock);
-    return operate(channel, generation, caller, value, sends, wait);
+    return operate(channel, generation, worker, value, sends, wait);
 }
 
 static __attribute__((noinline)) int
-operate_contended(Channel *channel, uint32_t generation, Task *caller, void *value, bool sends, bool wait)
+operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
     lock_wait(&channel->lock);
-    return operate(channel, generation, caller, value, sends, wait);
+    return operate(channel, generation, worker, value, sends, wait);
 }
 
 /* End the wait of a task that waits here only, on a worker. */
 static SANITIZE_INLINE void
-finish_lone(Waiter *waiter, Worker *worker)
+finish_lone(Task *task, Waiter *waiter, Worker *worker)
 {
-    Task *task = waiter->task;
     waiter->result = ENGINE_OK;
     store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */
     if (task_unblocked(task)) {
@@ -269,52 +275,53 @@ finish_lone(Waiter *waiter, Worker *worker)
 
 /* The same, and wake who sleeps on the lock. */
 static __attribute__((noinline)) void
-finish_lone_and_wake(Channel *channel, Waiter *waiter, Worker *worker)
+finish_lone_and_wake(Channel *channel, Task *task, Waiter *waiter, Worker *worker)
 {
     lock_wake(&channel->lock);
-    finish_lone(waiter, worker);
+    finish_lone(task, waiter, worker);
 }
 
 int
-channel_send(Channel *channel, uint32_t generation, Task *caller, const void *value, bool wait)
+channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *value, bool wait)
 {
     void *from = (void *)(uintptr_t)value;
-    if (__builtin_expect(caller == NULL, 0) || __builtin_expect(!pay(caller), 0)) {
-        return operate_unpaid(channel, generation, caller, from, true, wait);
+    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
+        return operate_unpaid(channel, generation, worker, from, true, wait);
     }
     if (__builtin_expect(!lock_try(&channel->lock), 0)) {
-        return operate_contended(channel, generation, caller, from, true, wait);
+        return operate_contended(channel, generation, worker, from, true, wait);
     }
     if (!law_queue_empty(&channel->receivers) && /* there is none in a channel that is closed (C3) */
         channel_is(channel, generation) && channel->item_bytes == sizeof(uint64_t)) {
         ChannelPlace *receiver = LAW_RECORD(channel->receivers.ring.newer, ChannelPlace, link);
-        if (__builtin_expect(receiver->lone, 1)) {
+        Task *task = receiver->lone;
+        if (__builtin_expect(task != NULL, 1)) {
             law_queue_remove(&channel->receivers, &receiver->link);
             memcpy(receiver->value, value, sizeof(uint64_t));
             Waiter *waiter = receiver->waiter;
             if (__builtin_expect(lock_let_go(&channel->lock), 0)) {
-                finish_lone_and_wake(channel, waiter, task_worker(caller));
+                finish_lone_and_wake(channel, task, waiter, worker);
             } else {
-                finish_lone(waiter, task_worker(caller));
+                finish_lone(task, waiter, worker);
             }
             return ENGINE_OK;
         }
     }
-    return operate(channel, generation, caller, from, true, wait);
+    return operate(channel, generation, worker, from, true, wait);
 }
 
 int
-channel_receive(Channel *channel, uint32_t generation, Task *caller, void *value, bool wait)
+channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *value, bool wait)
 {
-    if (__builtin_expect(caller == NULL, 0) || __builtin_expect(!pay(caller), 0)) {
-        return operate_unpaid(channel, generation, caller, value, false, wait);
+    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
+        return operate_unpaid(channel, generation, worker, value, false, wait);
     }
     if (__builtin_expect(!lock_try(&channel->lock), 0)) {
-        return operate_contended(channel, generation, caller, value, false, wait);
+        return operate_contended(channel, generation, worker, value, false, wait);
     }
     bool empty = channel->count == 0 && law_queue_empty(&channel->senders);
     if (channel_is(channel, generation) && empty && wait && !channel->closed) {
-        return wait_as_task(channel, caller, value, false);
+        return wait_as_task(channel, worker, worker->current, value, false);
     }
-    return operate(channel, generation, caller, value, false, wait);
+    return operate(channel, generation, worker, value, false, wait);
 }

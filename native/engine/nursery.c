@@ -362,12 +362,12 @@ static void
 wait_inside(Nursery *nursery, Task *caller, Task *next)
 {
     bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL), stands = false;
-    for (bool again = false; !alone && load_u32(&nursery->drained, ACQUIRE) == 0; again = true) {
+    while (!alone && load_u32(&nursery->drained, ACQUIRE) == 0) {
         bool told = task_must_stop(caller);
         if (told) {
             task_tell(caller);
         }
-        stands |= again && task_stands_waiting(caller);
+        stands |= task_stands_waiting(caller); /* at once: the note of a pause may be gone, with that of another wake */
         task_rest_for(caller, told ? REST_DEAF : REST_BLOCKED, next);
         next = NULL;
     }

@@ -159,9 +159,9 @@ task_must_stop(Task *self)
 
 /* Whether nothing was asked of the running task, for all it knows, and it is not out of money: a look before it goes on. */
 static inline bool
-task_undisturbed(const Task *self)
+task_undisturbed(const Scheduler *scheduler, const Task *self)
 {
-    return load_u32(&task_worker(self)->scheduler->requests, RELAXED) == self->requests_seen && !self->marks.exceeded &&
+    return load_u32(&scheduler->requests, RELAXED) == self->requests_seen && !self->marks.exceeded &&
            !task_paused(self);
 }
 
@@ -169,7 +169,7 @@ task_undisturbed(const Task *self)
 static inline int
 task_check(Task *self)
 {
-    return __builtin_expect(task_undisturbed(self), 1) ? ENGINE_OK : task_check_closely(self);
+    return __builtin_expect(task_undisturbed(task_worker(self)->scheduler, self), 1) ? ENGINE_OK : task_check_closely(self);
 }
 
 /* There is a new task in a queue that anybody may take (W3). A deterministic scheduler has no sleepers, and none to make. */

@@ -84,7 +84,7 @@ waiter_wait_as_task(Waiter *waiter)
     Task *task = waiter->task;
     bool stands = false;
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
-        task_block(task);
+        task_block(task_worker(task), task);
         if (load_u32(&waiter->state, ACQUIRE) == WAIT_DONE) {
             break;
         }

@@ -67,6 +67,7 @@ typedef struct Worker {
     struct Scheduler *scheduler;
     struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
     Task *current;       /* the task that runs */
+    const void *called_from; /* where the last call by context_visit is to return to */
     Credit credit;
     Task *pending;       /* of a host: the task to go on with when the loop begins anew */
     uint32_t id;
@@ -146,7 +147,7 @@ typedef enum {
 void task_rest(Task *self, Rest rest);
 
 /* The same, BLOCKED: the way that every message takes. */
-void task_block(Task *self);
+void task_block(Worker *worker, Task *self);
 
 /* The same, and `next`, which was taken out of a queue and is not NULL, runs instead. */
 void task_rest_for(Task *self, Rest rest, Task *next);
@@ -208,18 +209,24 @@ void task_yield_for_timers(Task *self);
  * overflown before the operation has begun, not in the middle with a lock in hand (F7, F8). */
 #define ENGINE_HEADROOM_BYTES (RUNNER_HEADROOM_BYTES + 2 * STACK_SWITCH_BYTES)
 
-/* Ends the task if it has less than that, or has run over its canary; else answers it. */
-Task *task_look_at_stack(Task *self, size_t headroom);
+/* Whether there is as much, and no canary to look at. */
+static SANITIZE_INLINE bool
+stack_is_roomy(const struct stack *stack)
+{
+    return __builtin_expect(stack_headroom(stack) >= ENGINE_HEADROOM_BYTES && stack->guard != STACK_GUARD_CANARY, 1);
+}
 
-static SANITIZE_INLINE Task *
+/* The slow halves of what follows: end the task if it has less than that, or has run over its canary. */
+void task_look_at_stack(Task *self);
+Worker *worker_look_at_stack(Worker *worker);
+
+/* The running task is about to ask for something: it ends if it has less than that. */
+static SANITIZE_INLINE void
 task_need_stack(Task *self)
 {
-    const struct stack *stack = self->fiber.stack;
-    size_t headroom = stack_headroom(stack);
-    if (__builtin_expect(headroom < ENGINE_HEADROOM_BYTES || stack->guard == STACK_GUARD_CANARY, 0)) {
-        return task_look_at_stack(self, headroom);
+    if (!stack_is_roomy(self->fiber.stack)) {
+        task_look_at_stack(self);
     }
-    return self;
 }
 
 #endif

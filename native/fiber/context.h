@@ -1,4 +1,4 @@
-/* The machine's context: what a switch saves, and the five ways to change stacks.
+/* The machine's context: what a switch saves, the five ways to change stacks, and the way back after one.
  *
  * A context is nothing but a stack pointer. Whoever leaves pushes what the machine's calling convention
  * calls "callee-saved" (and the control words of floating point) on its own stack; the pointer to that frame
@@ -9,10 +9,12 @@
  * (undefined, and glibc mangles and checks the pointer), inline assembly (the compiler must be told what is
  * lost, and gets no call frame information).
  *
- * The contracts are C1–C8 in INVARIANTS.md. */
+ * The contracts are C1–C9 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_CONTEXT_H
 #define BURSAR_FIBER_CONTEXT_H
+
+#include <stdint.h>
 
 /* Saves the running context, stores it in `*save`, and continues the context `load`. Returns when somebody
  * continues the saved context, with the `value` that was given there. `load` is used up (C3).
@@ -37,5 +39,27 @@ _Noreturn void context_abandon(void *load, void *value);
  * `context_abandon(*save, value)` drops everything that `body` has called, and this function returns `value`.
  * `*save` is worthless after the return. */
 void *context_call(void **save, void (*body)(void *arg), void *arg);
+
+/* What a visit comes to: its answer, and where the processor expects its return to lead. */
+struct context_visit {
+    int64_t answer;
+    const void *guess;
+};
+
+typedef struct context_visit (*context_body)(void *a, void *b, const void *from);
+
+/* Calls `body(a, b, from)` on the running stack and returns its answer to `from`. For a call that one fiber goes into and, as
+ * the processor sees it, another one comes out of: it predicts the return to where the first one came from, and whoever
+ * knows that place says so as `guess`. If it is not `from`, the return is a jump, which is predicted by its own history. A
+ * wrong guess costs time and nothing else (C9). */
+#if defined(__x86_64__)
+int64_t context_visit(context_body body, void *a, void *b);
+#else
+static inline int64_t
+context_visit(context_body body, void *a, void *b)
+{
+    return body(a, b, 0).answer;
+}
+#endif
 
 #endif

@@ -287,7 +287,7 @@ runner_park(struct fiber *self, runner_after after, void *arg)
 /* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows that it
  * has RUNNER_HEADROOM_BYTES left, and a whole canary. */
 static SANITIZE_INLINE struct runner *
-runner_switch_roomy(struct fiber *self, struct fiber *next, runner_after after, void *arg)
+runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
 {
     struct runner *runner = runner_set_down(self, after, arg);
     assert(next != self && "R5");
@@ -297,14 +297,6 @@ runner_switch_roomy(struct fiber *self, struct fiber *next, runner_after after, 
     SANITIZE(sanitize_arrive(&self->stack->here, NULL);)
     runner_arrive(runner);
     return runner;
-}
-
-/* The same for a fiber that does not know. */
-static SANITIZE_INLINE struct runner *
-runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
-{
-    runner_need_room(self);
-    return runner_switch_roomy(self, next, after, arg);
 }
 
 /* Called by the loop: gives up the stack under it and goes on with a SUSPENDED fiber. */

@@ -1,4 +1,4 @@
-/* The context switch for x86-64, System V calling convention. Contracts: context.h and INVARIANTS.md, C1–C8.
+/* The context switch for x86-64, System V calling convention. Contracts: context.h and INVARIANTS.md, C1–C9.
 
    The frame, from the saved stack pointer upwards (64 bytes):
 
@@ -202,6 +202,26 @@ context_root:
         .cfi_adjust_cfa_offset -56
         ret
         END context_call
+
+/* rdi body, rsi a, rdx b. The body answers in rax, and in rdx where a `ret` is predicted to lead. */
+        FUNCTION context_visit
+        movq    %rdi, %rax
+        movq    %rsi, %rdi
+        movq    %rdx, %rsi
+        movq    (%rsp), %rdx
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        call    *%rax
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        cmpq    %rdx, (%rsp)
+        jne     1f
+        ret
+1:      popq    %rcx
+        .cfi_adjust_cfa_offset -8
+        .cfi_register rip, rcx
+        notrack jmp *%rcx
+        END context_visit
 
         .section .note.GNU-stack, "", @progbits
 

@@ -1,4 +1,4 @@
-/* The bare switch: registers, control words, alignment, values, recovery points (C1–C8). */
+/* The bare switch: registers, control words, alignment, values, recovery points, visits (C1–C9). */
 
 #include "world.h"
 
@@ -164,6 +164,41 @@ test_a_call_can_be_abandoned(void)
     CHECK_EQUAL(calls, 3);
 }
 
+static const void *from;
+
+/* Guesses `elsewhere`; NULL: that it goes back to where it came from. */
+static struct context_visit
+guesses(void *answer, void *elsewhere, const void *back)
+{
+    misaligned = (uintptr_t)__builtin_frame_address(0) % 16;
+    from = back;
+    return (struct context_visit){.answer = (int64_t)(intptr_t)answer, .guess = elsewhere != NULL ? elsewhere : back};
+}
+
+static void
+visiting(void *elsewhere)
+{
+    char here_too[64];
+    memset(here_too, 7, sizeof here_too);
+    CHECK_EQUAL(context_visit(guesses, (void *)-5, elsewhere), -5);
+    const void *first = from;
+    CHECK_EQUAL(context_visit(guesses, (void *)INT64_MAX, elsewhere), INT64_MAX);
+#if defined(__x86_64__)
+    CHECK(first != NULL && from != first); /* two places */
+#endif
+    CHECK_EQUAL(here_too[0] + here_too[63], 14);
+}
+
+static void
+test_a_visit_returns_whatever_it_guesses(void)
+{
+    misaligned = 1;
+    CHECK_EQUAL(registers_around(visiting, NULL, 0x123456789abcdef0), 0);
+    CHECK_EQUAL(misaligned, 0);
+    CHECK_EQUAL(registers_around(visiting, &calls, 0x7700770077007700), 0);
+    CHECK_EQUAL(misaligned, 0);
+}
+
 int
 main(void)
 {
@@ -174,6 +209,7 @@ main(void)
     BARE(test_registers_survive_both_ways());
     BARE(test_control_words_belong_to_the_context());
     test_a_call_can_be_abandoned();
+    test_a_visit_returns_whatever_it_guesses();
     (void)test_registers_survive_both_ways, (void)test_control_words_belong_to_the_context;
     stack_cache_put(&world.cache, stack);
     world_end(&world);

@@ -162,8 +162,8 @@ static int64_t
 talks(void *arg)
 {
     int64_t value = (int64_t)(intptr_t)arg;
-    return value % 2 == 0 ? channel_send(channels[0], generations[0], self(), &value, true)
-                          : channel_receive(channels[0], generations[0], self(), &value, true);
+    return value % 2 == 0 ? channel_send(channels[0], generations[0], task_worker(self()), &value, true)
+                          : channel_receive(channels[0], generations[0], task_worker(self()), &value, true);
 }
 
 static int64_t
@@ -236,7 +236,7 @@ waits(void *arg)
 {
     (void)arg;
     int64_t value;
-    return channel_receive(channels[1], generations[1], self(), &value, true);
+    return channel_receive(channels[1], generations[1], task_worker(self()), &value, true);
 }
 
 static int64_t

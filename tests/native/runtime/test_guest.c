@@ -5,7 +5,10 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+#include "abi/abi.h"
 #include "abi/guest.h"
+#include "engine/lender.h"
+#include "engine/pause.h"
 
 static const janus_budget plenty = {1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30};
 
@@ -353,6 +356,57 @@ stands_and_lacks(void)
     CHECK(letter.kind == JANUS_KIND_OK && letter.amounts[0] == 1000);
 }
 
+static atomic_int said;
+
+static void
+count(Lender *lender, const Task *task)
+{
+    (void)lender;
+    (void)task;
+    atomic_fetch_add(&said, 1);
+}
+
+/* Lets its owner go on, which waits for it by now, and has said that it stands. */
+static int64_t
+resumes(void *arg)
+{
+    Task *owner = arg;
+    while (task_state(owner) != LAW_STATE_BLOCKED) {
+        MUST(janus_yield() == JANUS_OK);
+    }
+    MUST(atomic_load(&said) == 1);
+    uint32_t generation = load_u32(&owner->head.generation, RELAXED);
+    return task_resume(&the_runtime.scheduler, task_worker(visit_task()), owner, generation);
+}
+
+/* A pause is noted, and its wake is not: as if it had been taken together with the wake of the operation before. */
+static int64_t
+awaits_unwoken(void *arg)
+{
+    Task *self = visit_task();
+    uint32_t generation = load_u32(&self->head.generation, RELAXED);
+    (void)arg;
+    lender_of(self)->stands = count;
+    MUST(janus_nursery_create() != NULL);
+    MUST(janus_nursery_spawn(resumes, self) == 0);
+    MUST(janus_yield() == JANUS_OK); /* it has begun, and is not called above us */
+    MUST(task_note_request(self, generation, generation + 1));
+    return janus_nursery_await_all();
+}
+
+static void
+stands_without_a_wake(void)
+{
+    janus_rt_shutdown();
+    rt_up(1);
+    (void)spawn(7, awaits_unwoken, NULL, &plenty);
+    BursarLetter letter = next();
+    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(letter.code, 0);
+    CHECK_EQUAL(atomic_load(&said), 1);
+    janus_rt_shutdown();
+}
+
 static void
 standing(void)
 {
@@ -364,6 +418,7 @@ standing(void)
     stands_and_is_cancelled();
     stands_or_ends();
     stands_and_lacks();
+    stands_without_a_wake();
 }
 
 static void
