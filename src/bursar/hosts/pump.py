@@ -42,8 +42,8 @@ from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
 from bursar.kernel import Kernel, Task
 
-# Fired timers per batch; decisions and messages from outside, each, per turn of the host. So many polls of no length are
-# a tenth of a millisecond on the native kernel, and beside them what the batch itself costs is small; a host with
+# Fired timers per batch; decisions and messages from outside, each, per turn of the host. So many polls of no length
+# are a tenth of a millisecond on the native kernel, and beside them what the batch itself costs is small; a host with
 # neighbours that cannot wait for so many long ones says so with `overdue`.
 BURST_MAX: Final = 256
 
