@@ -293,4 +293,7 @@ def test_a_fork_in_the_middle_fails_the_childs_tasks_and_not_the_parents(child, 
     )
     code, out, errors = program.end()
     assert (code, errors) == (0, "")
-    assert out.splitlines() == ["native function deaf runs in the process that this one was forked from", "5"]
+    assert out.splitlines() == [
+        "task 'deaf': native function deaf runs in the process that this one was forked from",
+        "5",
+    ]

@@ -41,6 +41,7 @@ def test_its_function_stands_and_goes_on(lib, by_yields):
             for _ in range(10):
                 assert await task.pause() is True
                 assert task.state is State.PAUSED
+                assert task.explain().reason == "runs rounds on the native workers; is paused"
                 stood = mine.rounds
                 await settled()
                 assert mine.rounds == stood

@@ -227,6 +227,19 @@ def test_an_overflow_of_the_stack_ends_the_task_as_panicked(lib):
     assert outcome(native(lib.echo), 1).value == 1
 
 
+def test_an_error_names_the_task_and_not_only_the_function(lib):
+    async def main():
+        async with nursery(cancel_on_failure=False) as n:
+            deep, poor = n.spawn(native(lib.overflow), name="deep"), n.spawn(native(lib.echo), -7, name="poor")
+        return deep, poor
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        real(main)
+    told = {error.task: str(error) for error in caught.value.exceptions}
+    assert told["deep"].startswith("task 'deep': native function overflow is gone: it ran out of stack; give it more")
+    assert told["poor"] == "task 'poor': native function echo returned -7, which means that it failed"
+
+
 def test_a_larger_stack_can_be_asked_for(lib):
     assert outcome(native(lib.frame), 1).kind is OutcomeKind.PANICKED
     assert outcome(native(lib.frame, stack=2 << 20), 1).value == 2

@@ -128,6 +128,27 @@ def test_never_two_at_once_if_they_alternate(monkeypatch):
     assert most == [1]
 
 
+def test_at_every_checkpoint_the_loop_has_its_turn_if_they_alternate(monkeypatch):
+    monkeypatch.setenv("BURSAR_SCHEDULER", "simple")
+    steps: list[int] = []
+
+    def work(checkpoint: Checkpoint):
+        for step in range(1000):
+            steps.append(step)
+            checkpoint()
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(work)
+            while not steps:
+                await bursar.checkpoint()
+            task.cancel("it has begun")
+        return task.outcome
+
+    assert bursar.run(main).kind is OutcomeKind.CANCELLED
+    assert len(steps) <= 2
+
+
 def test_workers_are_used_again(pool):
     async def main():
         async with nursery() as n:

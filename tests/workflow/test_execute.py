@@ -335,6 +335,27 @@ def test_priorities(heard):
     assert order == ["first", "high", "normal", "low"]
 
 
+def test_the_most_urgent_of_those_that_could_start_at_once_is_first_wherever_it_is_written(path):
+    order, broken = [], [True]
+
+    def work(name):
+        if broken and name != "a":
+            fails()
+        order.append(name)
+
+    w = Workflow("w", resources={"cpu": 1})
+    w.task("a", work, args=["a"])
+    for name, priority in (("low", 10), ("high", 100), ("normal", 50)):
+        w.task(name, work, args=[name], priority=priority)
+    w.task("behind", work, args=["behind"], priority=1000, after=["a", "low"])
+    w.task("after_a", work, args=["after_a"], priority=70, after=["a"])
+    w.run(journal=path)
+    assert order == ["a"]
+    broken.clear()
+    w.run(journal=path, resume=True)
+    assert order == ["a", "high", "after_a", "normal", "low", "behind"]
+
+
 def test_a_task_that_is_dropped_is_not_done(path, heard):
     w = Workflow("w", resources={"cpu": 1}, max_queue=1)
     for name in "abc":

@@ -133,6 +133,27 @@ def test_a_dependency_that_is_missing(w):
     refused("task 'sheet' depends on 'image', which is not in the workflow; did you mean 'images'?", w.check)
 
 
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        (["a", "a"], "task 'b' is to follow task 'a' twice; name it once"),
+        ("a", "task 'b': after must be a list of tasks or names, not 'a'"),
+        (3, "task 'b': after must be a list of tasks or names, not 3"),
+        ([work], "task 'b' cannot follow <function work"),
+    ],
+)
+def test_dependencies_that_are_none(w, after, message):
+    w.task("a", work)
+    refused(message, w.task, "b", work, after=after)
+    assert list(w.steps) == ["a"]
+
+
+def test_a_step_in_the_place_of_a_list_of_steps(w):
+    a = w.task("a", work)
+    refused("task 'b': after must be a list of tasks or names, not", w.task, "b", work, after=a)
+    assert w.task("b", work, after=[a]).after == ("a",)
+
+
 def test_a_circle_is_named_step_by_step(w):
     w.task("a", work, after=["c"])
     w.task("b", work, after=["a"])

@@ -103,7 +103,7 @@ class _Verifier(Gates):
         self._turn = 0
         self._batch = 0
         self._fired = 0  # timers, in this batch
-        self._outside = 0  # things that came in, in this batch
+        self._outside = 0  # things that came in, in this turn
         self._label = ""  # of the last of them
         self._steps = 0  # decisions, in this turn
         self._polled: Task | None = None  # the task of the step that is under way
@@ -175,8 +175,9 @@ class _Verifier(Gates):
         if self._virtual and now_ns not in (self.now_ns, self._alarm_ns):
             raise self.records.wrong(f"virtual time is {self.now_ns:,} ns, or jumps to the next deadline")
         self.records.advance()
-        self._steps = self._steps if turn == self._turn else 0
-        self._turn, self._batch, self._outside = turn, batch, 0
+        if turn != self._turn:
+            self._steps = self._outside = 0
+        self._turn, self._batch = turn, batch
         self._stage = Stage.INTAKE
         self._fired = self.advance(now_ns, self._burst)
 
@@ -188,7 +189,7 @@ class _Verifier(Gates):
 
     def on_outside(self) -> None:
         if self._stage is not Stage.INTAKE or self._outside >= self._burst or self.records.next is None:
-            raise self.records.wrong(f"at the beginning of a batch, and {self._burst} at most, come in from outside")
+            raise self.records.wrong(f"at the beginning of a batch, {self._burst} a turn at most come in from outside")
         self._outside += 1
         self._label = self.records.next.said
         self.records.advance()
@@ -269,7 +270,7 @@ class _Verifier(Gates):
         assert self.records.next is not None, "it is what is followed"
         asked, n = unpack_answer(self.records.next.text)
         if asked != "calls" or type(n) is not int or not 0 <= n <= self._burst:
-            raise self.records.wrong(f"at the beginning of a batch, and {self._burst} at most, come in from outside")
+            raise self.records.wrong(f"at the beginning of a batch, {self._burst} a turn at most come in from outside")
         self._outside += max(n, 1) - 1
 
     def on_capability_denied(self, id: int) -> None:

@@ -36,26 +36,25 @@ def as_symbol(name: str) -> bytes:
     return name.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
-def came_to(program: Program, letter: Letter) -> int:
-    """What the function came to: its value, or the error that stands for how it ended."""
-    name, code = program.name, letter.code
+def came_to(task: str, program: Program, letter: Letter) -> int:
+    """What the function of that task came to: its value, or the error that stands for how it ended."""
+    function, code = f"task {task!r}: native function {program.name}", letter.code
     match letter.kind:
         case 0:  # DONE
             return code
         case 1:
-            told = f"native function {name} returned {code}, which means that it failed"
-            raise NativeFailed(told, task=name, code=code)
+            raise NativeFailed(f"{function} returned {code}, which means that it failed", task=task, code=code)
         case 2:
-            told = f"native function {name} was stopped by somebody else: the native runtime was shut down"
-            raise NativeFailed(told, task=name, code=-1)
+            told = f"{function} was stopped by somebody else: the native runtime was shut down"
+            raise NativeFailed(told, task=task, code=-1)
         case 3:
             how = PANICS.get(letter.panic, "for an unknown reason").format(code=code)
             more = f"; give it more: native(f, stack={2 * program.stack})" if letter.panic > 1 else ""
-            raise NativePanic(f"native function {name} is gone: {how}{more}", task=name, code=code)
+            raise NativePanic(f"{function} is gone: {how}{more}", task=task, code=code)
         case 4:
-            raise BudgetExceeded(f"native function {name} needed more than it was granted", task=name)
+            raise BudgetExceeded(f"{function} needed more than it was granted", task=task)
         case 19:  # REFUSED
             why = REFUSALS.get(code, f"the engine answered {code}")
-            raise NativeUnavailable(f"native function {name} was not started: {why}")
+            raise NativeUnavailable(f"{function} was not started: {why}")
         case _:
-            raise NativeUnavailable(f"native function {name} runs in the process that this one was forked from")
+            raise NativeUnavailable(f"{function} runs in the process that this one was forked from")

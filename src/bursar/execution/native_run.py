@@ -64,6 +64,7 @@ class Run(Guest, Request[Any]):
         "pauses",
         "program",
         "stopping",
+        "task_name",
         "wait",
     )
 
@@ -86,7 +87,8 @@ class Run(Guest, Request[Any]):
         self._lacks: Portion | None = None
         self._portion: Portion | None = None  # None: as much as can be counted
 
-    kernel: Kernel  # set with its pump
+    kernel: Kernel  # set with its pump,
+    task_name: str  # as is this
 
     # ---- as a request
 
@@ -104,7 +106,7 @@ class Run(Guest, Request[Any]):
         if self._pump is None:
             self._guests = guests = Guests.of(pump) if pump.live else None
             self._require_allowed(kernel, task, guests)
-            self._pump, self.kernel = pump, kernel
+            self._pump, self.kernel, self.task_name = pump, kernel, task.name
             if not self._is_free(task, guests):
                 self._loan = Loan(task, kernel.driver.driver.meter is not None)
                 return TO_PAY  # now that it is known from whom: await again
@@ -283,7 +285,7 @@ class Run(Guest, Request[Any]):
                 self.stop(error)
         if told is not None:
             raise told
-        return came_to(self.program, letter)
+        return came_to(self.task_name, self.program, letter)
 
 
 class NativeWait(Wait):
@@ -303,7 +305,7 @@ class NativeWait(Wait):
         run, asked = self.run, ""
         if run.asked:
             asked = ", was asked to stop and has not left yet"
-        elif run.held:
+        elif run.held and is_pausing(self.task):  # else it stands, as the gate says
             asked = ", was asked to stand still and has not reached a point where it could: no tick, no yield, no wait"
         return f"runs {run.program.name} on the native workers{asked}"
 

@@ -16,8 +16,9 @@ in such ends and nothing else, and polls only what runs no code of the program's
 anything else the batch is cut there, and the loop is woken and goes on with it.
 
 P1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
-P2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there
-P3  between two handoffs at most `burst_limit` decisions are made
+P2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there; what comes
+    while others enter does so with the next batch, or a function that takes turns with the loop would take them all
+P3  between two handoffs at most `burst_limit` decisions are made, and as many things enter
 P4  coroutines of the program, and whatever else may wait, fail or look at its thread, run in the loop's thread only;
     not so what the interpreter calls by itself: destructors, a `__hash__`, the `__signature__` of a function
 
@@ -41,9 +42,9 @@ from bursar.execution.coroutine import Driver
 from bursar.hosts import Host
 from bursar.kernel import Kernel, Task
 
-# Decisions, fired timers and messages from outside, each, per batch. So many polls of no length are a tenth of a
-# millisecond on the native kernel, and beside them what the batch itself costs is small; a host with neighbours that
-# cannot wait for so many long ones says so with `overdue`.
+# Fired timers per batch; decisions and messages from outside, each, per turn of the host. So many polls of no length
+# are a tenth of a millisecond on the native kernel, and beside them what the batch itself costs is small; a host with
+# neighbours that cannot wait for so many long ones says so with `overdue`.
 BURST_MAX: Final = 256
 
 # How long others stand in for a loop that sleeps: it is woken at least so often, because only its own thread hears of
@@ -137,8 +138,9 @@ class Pump:
         self.live = True  # False: a replay; the trace answers, and the host is asked for nothing
         self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label that it will have
         self.outposts: dict[object, Outpost] = {}
-        self.room: int = burst_limit  # how much more comes in in this batch
+        self.room: int = burst_limit  # how much more comes in in this turn (P3)
         self._inbox: deque[Outside] = deque()  # appended to from anywhere
+        self._here = 0  # how many of these enter with this batch (P2)
         self._pending = False  # a call was deferred (P1)
         self._in_turn = False  # the call that is queued belongs to the same turn of the host
         self._left: int = burst_limit  # decisions that may still be made in this turn (P3)
@@ -235,7 +237,7 @@ class Pump:
             self.batch += 1
             self.turn += not self._in_turn
             if not self._in_turn:
-                self._left = self.burst_limit
+                self._left = self.room = self.burst_limit
         self._in_turn = False
         try:
             full = self._run_batch()
@@ -319,7 +321,7 @@ class Pump:
         if kernel.observer is not None:
             kernel.observer("host_turn", None, (self.turn, self.batch, now_ns))
         fired = kernel.advance(now_ns, self.burst_limit)
-        self.room = self.burst_limit
+        self._here = len(self._inbox)
         while self.room > 0 and (outside := self._next_outside()) is not None:
             if outside.label:
                 kernel.note("outside", None, outside.label)
@@ -329,7 +331,10 @@ class Pump:
     # a replay takes both of these from its trace
 
     def _next_outside(self) -> Outside | None:
-        return self._inbox.popleft() if self._inbox else None
+        if not self._here or not self._inbox:  # one of them may stop the pump, and then there are none left
+            return None
+        self._here -= 1
+        return self._inbox.popleft()
 
     def _has_mail(self) -> bool:
         return bool(self._inbox)

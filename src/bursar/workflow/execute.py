@@ -156,11 +156,8 @@ class Execution:
 
     def _spawn_all(self, into: Nursery) -> None:
         self._nursery = into
-        for name in in_order(self.workflow.graph):
-            run = self.steps[name]
-            if run.state == "ok":
-                continue
-            step = run.step
+        for run in self._to_spawn():
+            step, name = run.step, run.step.name
             after = [task for other in step.after if (task := self.steps[other].task) is not None]
             try:
                 run.task = into.spawn(
@@ -178,6 +175,17 @@ class Execution:
                 self._refused.__cause__ = error
                 into.cancel("the workflow was refused")
                 return
+
+    def _to_spawn(self) -> list[StepRun]:
+        """Each after those that it follows, and of those that could start at once the most urgent first: while there is
+        room a gate lets in whoever asks, and does not know who else is about to."""
+
+        def place(run: StepRun) -> tuple[bool, int]:
+            waits = any(self.steps[other].state != "ok" for other in run.step.after)
+            return waits, 0 if waits else -run.step.priority
+
+        runs = [self.steps[name] for name in in_order(self.workflow.graph)]
+        return sorted((run for run in runs if run.state != "ok"), key=place)
 
     async def _drain_on(self, number: signal.Signals, steps: Nursery) -> None:
         await wait_signal(number)

@@ -206,7 +206,7 @@ class Workflow:
         kwargs = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
         words = self._values(dict(env or {}))
         uses = frozenset(references([values, words, work.argv if isinstance(work, Command) else ()]))
-        named = dict.fromkeys(step.name if isinstance(step, Step) else step for step in after)
+        named = self._named(name, after)
         step = Step(
             name,
             work,
@@ -265,6 +265,20 @@ class Workflow:
             run.close()
         where = f"{getattr(run, '__module__', '?')}:{getattr(run, '__qualname__', type(run).__name__)}"
         return Function(where, run)
+
+    def _named(self, name: str, after: Any) -> dict[str, None]:
+        """The names that it is to follow."""
+        if isinstance(after, str | Step) or not isinstance(after, Iterable):
+            raise WorkflowError(f"task {name!r}: after must be a list of tasks or names, not {brief(after, repr)}")
+        named: dict[str, None] = {}
+        for other in cast("Iterable[Any]", after):
+            known = other.name if isinstance(other, Step) else other
+            if not isinstance(known, str):
+                raise WorkflowError(f"task {name!r} cannot follow {brief(known, repr)}, which is neither task nor name")
+            if known in named:
+                raise WorkflowError(f"task {name!r} is to follow task {known!r} twice; name it once")
+            named[known] = None
+        return named
 
     def _refuse(self, name: str, kind: str, **why: str | None) -> None:
         for key, remedy in why.items():
