@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -37,7 +38,7 @@ def bursar(script: Path, environment: dict[str, str], tmp_path: Path) -> Callabl
             env=environment | variables,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WAIT_S,
         )
 
     return call

@@ -6,6 +6,7 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
+from support.patience import WAIT_S
 
 from bursar.bench import cases, harness
 from bursar.bench.report import SCHEMA
@@ -95,7 +96,7 @@ def test_ctrl_c_shows_what_was_measured_so_far(script, environment, tmp_path):
             if line.startswith("[2/"):  # so the first is over
                 running.send_signal(signal.SIGINT)
                 break
-        printed, told = running.communicate(timeout=60)
+        printed, told = running.communicate(timeout=WAIT_S)
     assert running.returncode == 130
     assert "stopping after this sample" in told
     assert "interrupted" in told

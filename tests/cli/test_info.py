@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from support.patience import WAIT_S
 
 from bursar.cli import COMMANDS
 from bursar.kernel import kernel_in_use
@@ -120,7 +121,7 @@ def test_every_command_is_there(bursar):
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_its_packages_the_command_line_names_the_remedy(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; from bursar.cli import main; main()"
-    answer = subprocess.run([sys.executable, "-c", code, "info"], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-c", code, "info"], capture_output=True, text=True, timeout=WAIT_S)
     assert answer.returncode == 2
     assert answer.stderr.strip().endswith("pip install 'bursar[cli]'")
     assert missing in answer.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.patience import WAIT_S
 
 from bursar.evidence.trace import Trace
 from bursar.evidence.verify import verify
@@ -427,7 +428,7 @@ WAITING = """
 def test_ctrl_c_cleans_up_and_exits_130(program, started):
     process = started(program(WAITING))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130, err
     assert out == "cleaned up\n"
     assert "Traceback" not in err
@@ -445,5 +446,5 @@ def test_sigusr1_prints_the_tree_and_the_program_goes_on(program, started):
     assert "yard" in "".join(lines)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 130

@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.patience import WAIT_S
 
 
 @pytest.fixture
@@ -68,14 +69,14 @@ def started(script, environment, tmp_path):
 
         def end(self):
             """Its exit code and its last event."""
-            out, _ = self.process.communicate(timeout=60)
+            out, _ = self.process.communicate(timeout=WAIT_S)
             lines = out.splitlines()
             return self.process.returncode, json.loads(lines[-1]) if lines else None
 
     yield Running
     for process in running:
         process.terminate()  # which drains: whatever its commands have started ends with it
-        process.communicate(timeout=60)
+        process.communicate(timeout=WAIT_S)
 
 
 def journal_of(state):
@@ -173,7 +174,12 @@ def test_whoever_watches_may_leave(script, environment, flow, state, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [script, "run", file, "--json"], stdout=writer, stderr=subprocess.PIPE, env=environment, text=True, timeout=60
+        [script, "run", file, "--json"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+        timeout=WAIT_S,
     )
     os.close(writer)
     assert done.returncode == 0

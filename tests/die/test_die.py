@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.building import needed, run
+from support.patience import WAIT_S
 
 HERE = Path(__file__).parent
 
@@ -20,7 +21,7 @@ def die(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ended(program: Path, what: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, what], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program, what], capture_output=True, text=True, check=False, timeout=WAIT_S)
 
 
 def test_an_overflow_ends_the_task_and_not_the_process(die: Path):

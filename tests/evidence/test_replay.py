@@ -17,6 +17,7 @@ from random import Random
 
 import pytest
 from support import programs
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Budget, Runtime
@@ -377,14 +378,14 @@ def start(tmp_path, source, *options) -> subprocess.Popen:
 
 
 def command(*args) -> subprocess.CompletedProcess:
-    return subprocess.run([str(SCRIPT), *map(str, args)], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(SCRIPT), *map(str, args)], capture_output=True, text=True, timeout=WAIT_S)
 
 
 def test_ctrl_c_happens_again(tmp_path, path):
     process = start(tmp_path, PROGRAM)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
     assert any(event.name == "outside" and "Ctrl-C" in event.text for event in Trace(path).events())
     done = command("replay", path)
@@ -402,7 +403,7 @@ def test_a_run_that_was_torn_down_is_the_same_up_to_there(tmp_path, path):
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "cleaning\n"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=WAIT_S)
     trace = Trace(path)
     assert [event.name for event in trace.events()]
     assert trace.ending["error"] == "KeyboardInterrupt"
@@ -961,8 +962,8 @@ async def through_portals(threads, results):
     done = bursar.Event()
 
     def work(portal, k):
-        first = portal.spawn(square, k, name=f"square {k}").result(timeout=20)
-        results.append(portal.spawn(square, first, name=f"again {k}").result(timeout=20))
+        first = portal.spawn(square, k, name=f"square {k}").result(timeout=WAIT_S)
+        results.append(portal.spawn(square, first, name=f"again {k}").result(timeout=WAIT_S))
 
     def wait_for_all(portal):
         for thread in threads[-4:]:
@@ -998,7 +999,7 @@ def test_what_threads_hand_in_through_a_portal_is_replayed(path, threads, clock)
 async def cancelled_future(threads, told):
     def work(portal):
         future = portal.spawn(forever)
-        told.wait(20)
+        told.wait(WAIT_S)
         future.cancel()
 
     async def forever():

@@ -15,6 +15,7 @@ from textwrap import dedent
 
 import pytest
 from support import programs
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Runtime, TraceError
@@ -299,7 +300,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_whole_records(path):
         runtime = bursar.Runtime(clock="virtual", record=sys.argv[1])
         print(runtime.run(main), [report.kind for report in runtime.reports])
     """)
-    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=WAIT_S)
     assert done.stdout == "done ['trace_failed']\n", done.stderr
     assert path.stat().st_size == 100_000
     with pytest.raises(TraceCut, match="whole records can be read"):
@@ -326,7 +327,7 @@ def test_a_killed_run_leaves_whole_records(path):
         assert process.stdout.readline() == "started\n"
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=WAIT_S)
     assert process.returncode == -signal.SIGKILL
     trace, events = Trace(path), []
     with pytest.raises(TraceCut) as caught:

@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.patience import WAIT_S
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -42,7 +43,7 @@ def printed(*command):
         env=os.environ | {"PYTHONHASHSEED": str(random.randrange(2**32)), "PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=WAIT_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

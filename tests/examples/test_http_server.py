@@ -10,13 +10,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 from support.real import open_files
 
 import bursar
 from bursar import Budget
 
 FILE = Path(__file__).parents[2] / "examples" / "http_server.py"
-WAIT_S = 30
 
 
 @pytest.fixture

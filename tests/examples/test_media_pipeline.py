@@ -11,6 +11,7 @@ import wave
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).parent / "bursar"
@@ -33,7 +34,7 @@ def pipeline(tmp_path):
 
 
 def events(process):
-    out, errors = process.communicate(timeout=110)
+    out, errors = process.communicate(timeout=WAIT_S)
     assert errors == ""
     return [json.loads(line) for line in out.splitlines()]
 

@@ -3,13 +3,12 @@
 import threading
 
 import pytest
+from support.patience import WAIT_S
 from support.real import settled
 
 import bursar
 from bursar import Budget, BudgetExceeded, Checkpoint, ScopeMisuse, nursery
 from bursar.execution.checkpoint import SLICE
-
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 
 
 def calls(n, checkpoint: Checkpoint):

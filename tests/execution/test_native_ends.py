@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.native import built
+from support.patience import WAIT_S
 
 PRELUDE = """
 import ctypes, os, sys
@@ -53,7 +54,7 @@ class Child:
         self.process.send_signal(signal.SIGINT)
 
     def end(self) -> tuple[int, str, str]:
-        out, errors = self.process.communicate(timeout=60)
+        out, errors = self.process.communicate(timeout=WAIT_S)
         return self.process.returncode, out, errors
 
 

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from support.patience import WAIT_S
 from support.real import settled
 
 import bursar
@@ -10,8 +11,6 @@ from bursar import Authority, Checkpoint, Deadlock, OutcomeKind, PauseTimeout, S
 from bursar.evidence.replay import replay
 from bursar.evidence.trace import Trace
 from bursar.evidence.verify import verify
-
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 
 
 class Counter:

@@ -8,14 +8,13 @@ import textwrap
 import threading
 
 import pytest
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Checkpoint, Event, OutcomeKind, State, ThreadLost, nursery
 from bursar.execution.pool import Pool
 from bursar.execution.thread import Job, TiedJob, on_thread
 from bursar.hosts.native import NativeHost
-
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 
 
 def strike(ident, error=SystemExit):
@@ -326,7 +325,7 @@ def test_the_interpreter_does_not_wait_for_a_function_of_a_run_that_was_torn_dow
             print("interrupted")
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=WAIT_S, check=False
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted\n", "")
 

@@ -6,14 +6,13 @@ import threading
 
 import pytest
 from support.drive import checked
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Authority, OutcomeKind, Priority, TaskDropped, nursery
 from bursar.execution.thread import Job
 from bursar.hosts.native import NativeHost
 from bursar.hosts.pump import STAND_IN_NS_MAX
-
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 
 
 class Watched(NativeHost):

@@ -7,6 +7,7 @@ import threading
 import weakref
 
 import pytest
+from support.patience import WAIT_S
 from support.real import settled
 
 import bursar
@@ -28,7 +29,6 @@ from bursar import (
 )
 from bursar.execution.thread import on_thread
 
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 here = contextvars.ContextVar("here", default="nowhere")
 
 

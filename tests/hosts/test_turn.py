@@ -5,12 +5,11 @@ import sys
 import threading
 
 import pytest
+from support.patience import WAIT_S
 
 import bursar
 from bursar.hosts.native import NativeHost
 from bursar.hosts.turn import Turn
-
-WAIT_S = 120  # for what must come
 
 
 class Struck(BaseException):

@@ -3,7 +3,6 @@
 import signal
 import sys
 import threading
-import time
 
 import pytest
 from support.script import Await
@@ -38,9 +37,7 @@ def test_a_year_passes_in_no_time(host):
         await bursar.sleep(YEAR)
         return await bursar.now()
 
-    before = time.monotonic()
     assert bursar.run(main, host=host) == YEAR
-    assert time.monotonic() - before < 5
 
 
 def test_time_does_not_pass_while_something_is_runnable(host):

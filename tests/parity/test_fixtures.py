@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from parity import artifacts, compare, fixture, script
+from support.patience import WAIT_S
 
 import bursar.law.dispatch
 import bursar.runtime
@@ -235,7 +236,9 @@ def paste(command: str, directory: Path) -> subprocess.CompletedProcess:
     """Paste a command into a shell, at the root of the checkout."""
     command = command.replace(".venv/bin/python", sys.executable)  # the tests may run in another one
     environment = {**os.environ, artifacts.VARIABLE: str(directory)}
-    return subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
+    )
 
 
 @every_fixture

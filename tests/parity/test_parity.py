@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from parity import artifacts, compare, fixture, running
 from parity.scenarios import SCENARIOS
+from support.patience import WAIT_S
 
 from bursar.hosts.pump import BURST_MAX
 
@@ -114,7 +115,9 @@ def repeat(script: Path, directory: Path) -> subprocess.CompletedProcess:
     """Paste a command into a shell, at the root of the checkout."""
     command = script.read_text().replace(".venv/bin/python", sys.executable)  # the tests may run in another one
     environment = {**os.environ, artifacts.VARIABLE: str(directory)}
-    return subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
+    )
 
 
 def test_the_command_compares_all_scenarios(capsys):

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 
 import pytest
+from support.patience import WAIT_S
 
 COMPILERS = ("cc", "gcc", "clang", "cl")
 
@@ -47,4 +48,4 @@ def test_has_no_static_state(native):
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_says_that_it_needs_the_gil():
     code = "import sys, bursar._native; sys.exit(not sys._is_gil_enabled())"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_S)

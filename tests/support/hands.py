@@ -20,8 +20,7 @@ import bursar
 from bursar import Authority, Cancelled, Checkpoint, State
 from support.drive import checked, over
 from support.judge import Judge
-
-WAIT_S = 30
+from support.patience import WAIT_S
 
 
 class Boom(Exception):

@@ -16,6 +16,7 @@ import pytest
 
 from bursar.errors import NativeUnavailable
 from bursar.execution import library
+from support.patience import WAIT_S
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCE = Path(__file__).with_name("native.c")
@@ -37,7 +38,7 @@ def built() -> Path:
     flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fstack-clash-protection", "-shared", "-fPIC"]
     link = [str(ours), f"-Wl,-rpath,{ours.parent}", "-pthread"]
     command = [compiler, *flags, f"-I{NATIVE / 'include'}", str(SOURCE), "-o", str(made), *link]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=WAIT_S)
     return made
 
 

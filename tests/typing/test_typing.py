@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 HERE = Path(__file__).parent
 
@@ -13,7 +14,7 @@ HERE = Path(__file__).parent
 def diagnose(file):
     """The errors that the checker finds: {line: rule}."""
     command = [sys.executable, "-m", "basedpyright", "--outputjson", "--level", "error", str(file)]
-    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=WAIT_S)
     if "No module named" in done.stderr:
         pytest.skip("basedpyright is not installed")
     found = json.loads(done.stdout)["generalDiagnostics"]

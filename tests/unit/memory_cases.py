@@ -785,7 +785,7 @@ def in_a_process(*options, **environment):
         env={**os.environ, "BURSAR_KERNEL": "", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
 

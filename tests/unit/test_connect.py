@@ -5,6 +5,7 @@ import ssl
 import threading
 
 import pytest
+from support.patience import WAIT_S
 from support.real import real, settled
 from support.tls import contexts
 
@@ -89,7 +90,7 @@ def test_a_slow_look_up_holds_up_nobody_and_can_be_given_up(monkeypatch):
     go_on = threading.Event()
 
     def slow(*args, **keywords):
-        assert go_on.wait(20)
+        assert go_on.wait(WAIT_S)
         raise socket.gaierror(socket.EAI_NONAME, "no such name")
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)

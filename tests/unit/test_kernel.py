@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from support.patience import WAIT_S
 
 from bursar import kernel
 
@@ -26,7 +27,7 @@ def ask(asked, before="", program=ASK):
     if asked:
         environment["BURSAR_KERNEL"] = asked
     code = before + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError, Future, as_completed, wait
 
 import pytest
 from support.drive import checked, over
+from support.patience import WAIT_S
 from support.real import real, settled
 
 import bursar
@@ -35,8 +36,6 @@ from bursar.evidence.trace import Trace
 from bursar.evidence.verify import verify
 from bursar.hosts.pump import BURST_MAX
 from bursar.portal import PENDING_MAX
-
-WAIT_S = 20  # for what must come; a test that waits so long has failed
 
 
 async def double(x):

@@ -12,6 +12,7 @@ import warnings
 from textwrap import dedent
 
 import pytest
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Budget, OutcomeKind, Runtime, channel, nursery, sleep
@@ -453,7 +454,7 @@ INTERRUPTED = """
 def test_the_first_ctrl_c_cancels_cleans_up_and_then_raises(process):
     child = process(INTERRUPTED)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=20)
+    out, err = child.communicate(timeout=WAIT_S)
     assert out.split("\n")[:3] == ["tidied a", "tidied b", "interrupted"]
     assert err == ""
     assert child.returncode == 0
@@ -474,7 +475,7 @@ def test_ctrl_c_reaches_a_program_that_computes(process):
             print("interrupted", flush=True)
     """)
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=WAIT_S)
     assert out == "interrupted\n"
 
 
@@ -499,7 +500,7 @@ def test_ctrl_c_reaches_a_run_inside_a_run(process):
             print("interrupted", flush=True)
     """)
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=WAIT_S)
     assert out == "tidied\ninterrupted\n"
 
 
@@ -542,7 +543,7 @@ def test_the_second_ctrl_c_is_immediate_even_in_a_shield(process):
     assert child.stdout.readline() == "asked\n"  # else the two signals might come as one
     assert child.poll() is None
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=WAIT_S)
     assert out == "unwound\ninterrupted\n"
 
 
@@ -568,7 +569,7 @@ def test_a_signal_prints_the_tree_and_the_program_goes_on(process):
         print(bursar.run(main, dump_signal=signal.SIGUSR1))
     """)
     child.send_signal(signal.SIGUSR1)
-    out, err = child.communicate(timeout=20)
+    out, err = child.communicate(timeout=WAIT_S)
     assert out == "went on\n"
     assert child.returncode == 0
     assert err.startswith("bursar: 3 tasks at")

@@ -9,6 +9,7 @@ import threading
 from textwrap import dedent
 
 import pytest
+from support.patience import WAIT_S
 from support.real import real, settled
 
 import bursar
@@ -149,7 +150,7 @@ def test_a_sleeping_loop_is_woken_by_a_signal_from_outside():
     with child:
         assert child.stdout.readline() == "started\n"
         child.send_signal(signal.SIGTERM)
-        out, _ = child.communicate(timeout=20)
+        out, _ = child.communicate(timeout=WAIT_S)
     assert out == "shutting down\ngoodbye\n"
     assert child.returncode == 0
 

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from support.journals import rows
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Checkpoint, Retry
@@ -314,7 +315,7 @@ def test_limits_are_kept_and_used(limits, needs, most):
             now[0] += 1
             seen[0] = max(seen[0], now[0])
         if first:
-            barrier.wait(60)
+            barrier.wait(WAIT_S)
         with lock:
             now[0] -= 1
 
@@ -414,7 +415,7 @@ def test_progress_reaches_the_listener(heard):
 
     def work(checkpoint: Checkpoint):
         checkpoint(progress=0.25)
-        seen.wait(60)
+        seen.wait(WAIT_S)
 
     class Watching(Heard):
         def tick(self, run):

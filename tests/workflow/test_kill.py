@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 TASKS = 300
 KILLS_MAX = 4  # of one run; then it is left alone
@@ -92,7 +93,7 @@ def prepare(folder: Path, run: Path) -> Path:
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
-    out, errors = process.communicate(timeout=100)
+    out, errors = process.communicate(timeout=WAIT_S)
     assert (process.returncode, errors) == (0, b""), out[-2000:]
 
 

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from support.patience import WAIT_S
+
 from bursar.workflow.leftovers import VARIABLE, end_leftovers, processes_with
 
 KEY = "0123test-leftovers"
@@ -26,7 +28,7 @@ def test_nobody_else_is_touched():
         assert end_leftovers(KEY) == 0
         assert end_leftovers(KEY + "-othe") == 0
         other.stdin.close()
-        assert other.wait(30) == 0
+        assert other.wait(WAIT_S) == 0
 
 
 def test_the_run_itself_is_spared():

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from rich.console import Console
+from support.patience import WAIT_S
 
 from bursar import Checkpoint
 from bursar.workflow import Workflow
@@ -93,7 +94,7 @@ def test_live_shows_who_runs_and_who_waits_for_what():
 
     def draws(checkpoint: Checkpoint):
         checkpoint(progress=0.5)
-        go.wait(60)
+        go.wait(WAIT_S)
 
     w = Workflow("film", resources={"cpu": 1})
     w.task("drawing", draws, priority=100)

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from support.patience import WAIT_S
 
 EDGES = {
     "small runs leave no runtime behind": (
@@ -180,5 +181,5 @@ def test_an_odd_program_comes_out_the_same(edge, kernel):
     program, said = EDGES[edge]
     environment = {**os.environ, "BURSAR_KERNEL": kernel}
     code = "import bursar\n" + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, env=environment)
     assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr

@@ -18,6 +18,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 import bursar
 from bursar import Budget
@@ -425,7 +426,7 @@ def failing(tmp_path_factory):
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
     command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
     assert "requests failed in turn" in done.stdout
 

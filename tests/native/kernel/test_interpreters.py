@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 import pytest
+from support.patience import WAIT_S
 
 from bursar.kernel import NATIVE
 
@@ -73,7 +74,7 @@ def leave_pending():
 def in_child(code, *options):
     """Run a program to its end; nothing may go wrong on the way out either."""
     command = [sys.executable, "-X", "faulthandler", *options, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     for line in done.stderr.splitlines():
         assert not any(sign in line for sign in WRONG), done.stderr

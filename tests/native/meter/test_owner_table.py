@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.patience import WAIT_S
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[2] / "native"
@@ -27,7 +28,7 @@ def compiled(compiler: str, folder: Path, *options: str) -> Path:
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
