@@ -191,7 +191,7 @@ def test_the_reasons_can_be_asked_afterwards():
         return second.history, third.history, second.explain(), third.explain()
 
     second, third, told, other = run(main)
-    slot = "is short of slot (needs 1, 1 of 1 taken)"
+    slot = "waits for permission, at first short of slot (needs 1, 1 of 1 taken)"
     assert second == [(0.0, "waits for 1 task that it follows"), (1.0, slot), (1.25, "is paused"), (2.25, slot)]
     assert third == [(0.0, slot)]
     assert told.admission.state == other.admission.state == "over"
@@ -203,7 +203,7 @@ def test_who_was_merely_behind_others_says_so_afterwards():
             tasks = [n.spawn(nap) for _ in range(3)]
         return tasks[2].history, tasks[0].history
 
-    slot = "is short of slot (needs 1, 1 of 1 taken)"
+    slot = "waits for permission, at first short of slot (needs 1, 1 of 1 taken)"
     assert run(main) == ([(0.0, "comes after others in the queue"), (1.0, slot)], [])
 
 

@@ -388,7 +388,7 @@ def test_reasons_reach_the_listener_and_the_journal(path, heard):
     assert "cpu" in letting.reasons["b"]
     assert "'a'" in letting.reasons["c"]
     (waits,) = [waits for (waits,) in rows(path, "SELECT waits FROM attempt WHERE task = 'b'")]
-    assert "is short of cpu" in waits
+    assert "waits for permission, at first short of cpu" in waits
 
 
 @pytest.mark.parametrize("method", ["told", "tick"])

@@ -80,7 +80,8 @@ class Past(NamedTuple):
 
 
 class Short(NamedTuple):
-    """From when on a task was short of something, and of what, in numbers."""
+    """From when on a task waited for permission, and what it was short of then, in numbers. What it is short of later
+    is not written down: that would be a look at everybody who waits whenever anybody ends."""
 
     since_ns: int
     resources: Resources
@@ -93,7 +94,7 @@ class Short(NamedTuple):
         what = ", ".join(f"{s.resource} (needs {s.needed:,}, {s.taken:,} of {s.limit:,} taken)" for s in short)
         if not short and self.kept_for:
             what = f"what is reserved for task {self.kept_for!r}"
-        return Past(self.since_ns / 1e9, f"is short of {what or 'permission'}")
+        return Past(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")
 
 
 tell(PermitState=PermitState, NOTHING=NOTHING, Short=Short)
