@@ -126,3 +126,24 @@ engine_mutant(cancel_without_wake task nursery.c
 # A request to stop is taken back by one to stand still.
 engine_mutant(pause_over_stop task pause.c
   "if (!is_older && !(is_pause && request == generation))" "if (!is_older && is_pause && request != generation)")
+
+# ---- the claim of a message
+
+# The lock is given before the receiver is out of the queue: another sender takes the same one. (The look at the channel is a
+# step between the two, at which that one can come.)
+engine_mutant(claim_after_lock message message.c
+  "            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            Waiter *waiter = receiver->waiter;\n            if (__builtin_expect(lock_let_go(&channel->lock), 0)) {"
+  "            Waiter *waiter = receiver->waiter;\n            bool sleeps = lock_let_go(&channel->lock);\n            (void)channel_is(channel, generation);\n            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            if (sleeps) {")
+# It is to stop, and does not ask whether somebody has claimed it: what was sent is lost (V2).
+engine_mutant(stops_though_claimed message message.c
+  "bool claimed = !law_linked(&place->link);" "bool claimed = false;")
+# It was claimed, and does not wait until it is answered.
+engine_mutant(leaves_before_answer message message.c
+  "    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {\n        task_rest(waiter->task, REST_DEAF);\n    }\n" "")
+# Woken before it is answered: it finds that it must go on waiting, and nobody comes again.
+engine_mutant(wakes_before_done message message.c
+  "    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */\n    if (task_unblocked(task)) {\n        worker_requeue(worker, task);\n    }"
+  "    if (task_unblocked(task)) {\n        worker_requeue(worker, task);\n    }\n    store_u32(&waiter->state, WAIT_DONE, RELEASE);")
+# Whoever takes a task out of the queue that waits nowhere else has not claimed it by that: nobody answers it.
+engine_mutant(lone_is_not_claimed message channel.h
+  "if (place->lone != NULL || waiter_claim(place->waiter))" "if (waiter_claim(place->waiter) && place->lone == NULL)")
