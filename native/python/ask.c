@@ -127,7 +127,7 @@ no_cycle(const Asked *asked, const Nursery *nursery)
             }
         }
         Permit *plain = plain_permit(task_kernel(owner)->st, owner);
-        if (permit != NULL && (plain == NULL || plain->successors != NULL)) {
+        if (permit != NULL && (plain == NULL || plain->followers.n > 0)) {
             return false;
         }
     }

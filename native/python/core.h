@@ -13,7 +13,7 @@
  *       changed afterwards, and holds references to what it still needs
  *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
  *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task also
- *       holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds nothing that could
+ *       holds its kernel, and so does whoever holds its permit or its gate. A DONE task is an object like any other, or, if its result is plain, holds nothing that could
  *       lead back to it, its nursery included.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
@@ -338,7 +338,7 @@ typedef struct State {
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
-        free_joins, free_timers, free_sends, free_receives, free_nexts;
+        free_joins, free_timers, free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;

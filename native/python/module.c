@@ -369,6 +369,7 @@ static const struct {
     {offsetof(State, free_leavings), false},   {offsetof(State, free_joins), false},
     {offsetof(State, free_timers), false},     {offsetof(State, free_sends), false},
     {offsetof(State, free_receives), false},   {offsetof(State, free_nexts), false},
+    {offsetof(State, free_permits), true},
 };
 
 static FreeList *

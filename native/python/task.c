@@ -5,7 +5,7 @@
  */
 
 #include "context.h"
-#include "core.h"
+#include "gate.h"
 
 /* ---- life */
 
@@ -63,7 +63,10 @@ task_visit(Task *self, visitproc visit, void *arg)
         Py_VISIT(more->cleanup_timer);
         Py_VISIT(more->credit_of);
         Py_VISIT(more->ending);
-        Py_VISIT(more->permit);
+        int stop = permit_show(more->permit, visit, arg);
+        if (stop != 0) {
+            return stop;
+        }
         Py_VISIT(more->memory);
         for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, own));
@@ -98,7 +101,7 @@ drop_more(Task *self)
     Py_CLEAR(more->cleanup_timer);
     Py_CLEAR(more->credit_of);
     Py_CLEAR(more->ending);
-    Py_CLEAR(more->permit);
+    permit_leave(more->permit);
     Py_CLEAR(more->memory);
     PyMem_Free(more);
 }

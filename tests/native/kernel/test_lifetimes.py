@@ -558,12 +558,13 @@ def ring_pool(mark):
 
 def ring_permit(mark):
     gate = Gate(1, bursar.Authority())
-    permit = Permit(gate, 50, ())
+    permit, follower = Permit(gate, 50, ()), Permit(gate, 50, ())
+    follower.task = mark
     mark.holds = permit
     fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "reasons", "timer")}
     return fields | {
         "demand": lambda: setattr(permit, "demand", (mark,)),
-        "successors": lambda: setattr(permit, "successors", [mark]),
+        "successors": lambda: setattr(permit, "successors", [follower]),
         "gate": lambda: setattr(gate, "authority", mark),
     }
 
