@@ -94,6 +94,7 @@ typedef struct Permit {
     int32_t followed;     /* how many it was to follow */
     int32_t unmet;        /* and has to wait for still */
     uint8_t state;        /* LawPermit */
+    bool named;           /* by the spawn that is under way, as one that is to be followed */
 } Permit;
 
 /* permit.c */
