@@ -12,9 +12,9 @@
  *   R3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
  *       changed afterwards, and holds references to what it still needs
  *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
- *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task also
- *       holds its kernel, and so does whoever holds its permit or its gate. A DONE task is an object like any other, or, if its result is plain, holds nothing that could
- *       lead back to it, its nursery included.
+ *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task, its permit
+ *       or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds
+ *       nothing that could lead back to it, its nursery included.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 
@@ -99,7 +99,7 @@ struct Task {
     uint64_t generation;
     int64_t since_ns;
     PyObject *name;
-    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer`;
+    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer` (handle.c);
                           once DONE what it came to: value, error or reason, or the whole Outcome */
     PyObject *context;
     PyObject *answer;  /* what the next poll resumes with or, `raises`, by; NULL = None */

@@ -158,8 +158,13 @@ task_begin(State *st, Task *self)
     if (args == NULL) {
         work = PyObject_CallNoArgs(self->work);
     }
-    else {
+    else if (PyTuple_CheckExact(args)) {
         work = PyObject_Vectorcall(self->work, &PyTuple_GET_ITEM(args, 0), (size_t)PyTuple_GET_SIZE(args), NULL);
+    }
+    else {
+        PyObject *given[] = {args, PyTuple_New(0)};
+        work = given[1] == NULL ? NULL : PyObject_Vectorcall(self->work, given, 2, NULL);
+        Py_XDECREF(given[1]);
     }
     if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyObject *error[] = {PyErr_GetRaisedException()};
