@@ -333,7 +333,7 @@ typedef struct State {
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
-    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw;
+    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post;
     PyObject *own_modules;   /* whose functions belong into the loop: execution/own.py */
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */

@@ -468,7 +468,6 @@ def ring_job(mark):
     names = ("fn", "args", "value", "error", "stop")
     other = {
         "pool": lambda: job.__init__(types.SimpleNamespace(post=len, mark=mark), job.task, len, ()),
-        "post": lambda: job.__init__(types.SimpleNamespace(post=lambda: mark), job.task, len, ()),
     }
     return other | {name: lambda name=name: setattr(job, name, mark) for name in names}
 
