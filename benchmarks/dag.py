@@ -9,7 +9,7 @@ graphlib.TopologicalSorter, `asyncio` is a driver by hand that counts dependenci
 
 Measured: CPU time of the process (wall time for `ray`, which works in other processes) per task, from before the
 first is submitted until the last has ended; making the graph is not counted, starting and stopping a cluster neither.
-Values are not passed. `choice`: one slot, so many tasks ready that wait for it, in twelve classes; what is counted is
+Bursar's part ends when a program has looked at every result, as dask's does. Values are not passed. `choice`: one slot, so many tasks ready that wait for it, in twelve classes; what is counted is
 the whole of admitting and ending one, which would grow with those that wait if somebody looked at them all.
 """
 
@@ -90,7 +90,7 @@ def bursar_(size: int, meter: Meter, *, graph: str, fn: Callable[[], Any]) -> in
             tasks: list[Any] = []
             for earlier in after:
                 tasks.append(spawn(fn, after=[tasks[i] for i in earlier]))
-        done = sum(task.outcome.kind is bursar.OutcomeKind.OK for task in tasks)
+        done = sum(task.result is None for task in tasks)
 
     authority = bursar.Authority(resources={"cpu": WORKERS})
     meter.start()

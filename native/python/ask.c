@@ -1,6 +1,6 @@
 /* Asking: how a spawn that needs permission reaches its gate. After admission/ask.py.
  *
- * Here: a function that needs what is usual, is tried once, and follows a few tasks that had to ask themselves.
+ * Here: a function that needs what is usual, is tried once, and follows tasks that had to ask themselves.
  * Anything else, and whatever is to be refused, goes by the Python way, which finds out again and says so; until the task
  * is spawned nothing is changed here.
  */
@@ -8,7 +8,7 @@
 #include "gate.h"
 #include "handle.h"
 
-enum { AFTER_MAX = 16 }; /* how many it may follow here: each is compared with each */
+enum { AFTER_FEW = 16 }; /* so many to follow are usual: there is room for them at hand */
 
 /* What a spawn asks for. */
 typedef struct Asked {
@@ -17,8 +17,9 @@ typedef struct Asked {
     int64_t priority;
     bool by_priority;         /* it was stated */
     bool values;              /* some arguments are tasks, in whose place it gets their values */
-    Permit *permits[AFTER_MAX];
+    Permit **permits;         /* whom it is to follow, each of them `named` while the spawn is looked at */
     Py_ssize_t n;
+    Permit *few[AFTER_FEW];
     PyObject *demand, *needs; /* needs: NULL for none */
 } Asked;
 
@@ -74,7 +75,7 @@ read_keywords(Asked *asked, PyObject *const *values, PyObject *keywords)
 }
 
 /* One more whom it is to follow. `again`: it may be among them already. False: it is no task, of another runtime, has no
- * permit, there is more to it, or they are too many. */
+ * permit, or there is more to it. */
 static bool
 add_task(Asked *asked, Kernel *k, PyObject *thing, bool again)
 {
@@ -82,14 +83,10 @@ add_task(Asked *asked, Kernel *k, PyObject *thing, bool again)
     Permit *permit = Py_TYPE(handle) == k->st->TaskHandle && handle->kernel == k && handle->record != NULL
                          ? plain_permit(k->st, (Task *)handle->record)
                          : NULL;
-    for (Py_ssize_t i = 0; permit != NULL && i < asked->n; i++) {
-        if (asked->permits[i] == permit) {
-            return again;
-        }
+    if (permit == NULL || permit->named) {
+        return permit != NULL && again;
     }
-    if (permit == NULL || asked->n == AFTER_MAX) {
-        return false;
-    }
+    permit->named = true;
     asked->permits[asked->n++] = permit;
     return true;
 }
@@ -99,6 +96,10 @@ static bool
 read_tasks(Asked *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
     Py_ssize_t named = asked->after == NULL ? 0 : PySequence_Fast_GET_SIZE(asked->after);
+    asked->permits = named + n <= AFTER_FEW ? asked->few : PyMem_New(Permit *, (size_t)(named + n));
+    if (asked->permits == NULL) {
+        return false; /* the Python way finds no memory either, and says so */
+    }
     for (Py_ssize_t i = 0; i < named; i++) {
         if (!add_task(asked, k, PySequence_Fast_ITEMS(asked->after)[i], false)) {
             return false;
@@ -115,19 +116,23 @@ read_tasks(Asked *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
     return true;
 }
 
+/* All those have been found: they are not `named` any more. */
+static void
+forget_names(const Asked *asked)
+{
+    for (Py_ssize_t i = 0; i < asked->n; i++) {
+        asked->permits[i]->named = false;
+    }
+}
+
 /* Whether it is certain that none of those waits for this nursery (A4): neither an owner nor one that follows an owner. */
 static bool
 no_cycle(const Asked *asked, const Nursery *nursery)
 {
     for (const Task *owner = nursery->owner; asked->n > 0 && owner != NULL; owner = owner->nursery->owner) {
         PyObject *permit = owner->more != NULL ? owner->more->permit : NULL;
-        for (Py_ssize_t i = 0; i < asked->n; i++) {
-            if ((PyObject *)asked->permits[i] == permit) {
-                return false;
-            }
-        }
-        Permit *plain = plain_permit(task_kernel(owner)->st, owner);
-        if (permit != NULL && (plain == NULL || plain->successors != NULL)) {
+        const Permit *plain = plain_permit(task_kernel(owner)->st, owner);
+        if (permit != NULL && (plain == NULL || plain->named || plain->followers.n > 0)) {
             return false;
         }
     }
@@ -180,31 +185,44 @@ spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *c
     return handle;
 }
 
+/* The spawn, if it is of the usual kind. */
+static PyObject *
+ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Asked *asked, bool coroutine)
+{
+    bool asks = asked->n > 0 || !coroutine; /* else it does only where it must */
+    PyObject *by = nursery->gate != NULL ? nursery->gate : asks ? k->gate : NULL;
+    Turnstile *gate = as_turnstile(k->st, by);
+    if ((gate == NULL && (by != NULL || asks)) || (nursery->gate == NULL && asked->by_priority)) {
+        return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
+    }
+    for (Py_ssize_t i = 0; i < asked->n; i++) {
+        Py_INCREF((PyObject *)asked->permits[i]); /* R3 */
+    }
+    asked->name = asked->name != NULL ? asked->name : ((PyFunctionObject *)args[0])->func_qualname;
+    asked->demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);
+    asked->needs = coroutine ? NULL : PyTuple_GET_ITEM(gate->thread, 1);
+    const char *by_values = coroutine ? "with_values" : "on_thread_with_values";
+    PyObject *handle = coroutine && !asked->values
+                           ? spawn(k, nursery, gate, asked, args, n)
+                           : spawn_by(k, nursery, gate, asked, args, n, asked->values ? by_values : "on_thread");
+    for (Py_ssize_t i = 0; i < asked->n; i++) {
+        Py_DECREF((PyObject *)asked->permits[i]);
+    }
+    return handle;
+}
+
 PyObject *
 ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine)
 {
     Asked asked = {.priority = LAW_PRIORITY_NORMAL};
-    if (!read_keywords(&asked, args + n, keywords) || !read_tasks(&asked, k, args, n) || !no_cycle(&asked, nursery)) {
+    if (!read_keywords(&asked, args + n, keywords)) {
         return NULL;
     }
-    bool asks = asked.n > 0 || !coroutine; /* else it does only where it must */
-    PyObject *by = nursery->gate != NULL ? nursery->gate : asks ? k->gate : NULL;
-    Turnstile *gate = as_turnstile(k->st, by);
-    if ((gate == NULL && (by != NULL || asks)) || (nursery->gate == NULL && asked.by_priority)) {
-        return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
-    }
-    for (Py_ssize_t i = 0; i < asked.n; i++) {
-        Py_INCREF((PyObject *)asked.permits[i]); /* R3 */
-    }
-    asked.name = asked.name != NULL ? asked.name : ((PyFunctionObject *)args[0])->func_qualname;
-    asked.demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);
-    asked.needs = coroutine ? NULL : PyTuple_GET_ITEM(gate->thread, 1);
-    const char *by_values = coroutine ? "with_values" : "on_thread_with_values";
-    PyObject *handle = coroutine && !asked.values
-                           ? spawn(k, nursery, gate, &asked, args, n)
-                           : spawn_by(k, nursery, gate, &asked, args, n, asked.values ? by_values : "on_thread");
-    for (Py_ssize_t i = 0; i < asked.n; i++) {
-        Py_DECREF((PyObject *)asked.permits[i]);
+    bool usual = read_tasks(&asked, k, args, n) && no_cycle(&asked, nursery);
+    forget_names(&asked);
+    PyObject *handle = usual ? ask_for(k, nursery, args, n, &asked, coroutine) : NULL;
+    if (asked.permits != asked.few) {
+        PyMem_Free(asked.permits);
     }
     return handle;
 }

@@ -12,9 +12,9 @@
  *   R3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
  *       changed afterwards, and holds references to what it still needs
  *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
- *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task also
- *       holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds nothing that could
- *       lead back to it, its nursery included.
+ *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task, its permit
+ *       or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds
+ *       nothing that could lead back to it, its nursery included.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 
@@ -99,7 +99,7 @@ struct Task {
     uint64_t generation;
     int64_t since_ns;
     PyObject *name;
-    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer`;
+    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer` (handle.c);
                           once DONE what it came to: value, error or reason, or the whole Outcome */
     PyObject *context;
     PyObject *answer;  /* what the next poll resumes with or, `raises`, by; NULL = None */
@@ -333,12 +333,12 @@ typedef struct State {
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
-    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw;
+    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post;
     PyObject *own_modules;   /* whose functions belong into the loop: execution/own.py */
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
-        free_joins, free_timers, free_sends, free_receives, free_nexts;
+        free_joins, free_timers, free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;

@@ -205,13 +205,22 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
     return done == NULL ? -1 : 0;
 }
 
+/* Whether nothing that a DONE task had more than others leads back to it. */
+static bool
+is_light(const TaskMore *more)
+{
+    return more->reason == NULL && more->inner == NULL && law_queue_empty(&more->owned) && more->obligations == NULL
+           && more->waiters == NULL && more->cleanup_timer == NULL && more->credit_of == NULL && more->ending == NULL
+           && more->memory == NULL && (more->permit == NULL || permit_settled(more->permit));
+}
+
 /* Somebody holds the DONE task, and its nursery no longer speaks for it (R4). One whose result is a plain number or text
  * lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
  * know it. Any other is tracked. */
 static void
 leave_to_the_collector(Kernel *k, Task *task)
 {
-    bool plain = task->more == NULL && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
+    bool plain = (task->more == NULL || is_light(task->more)) && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;

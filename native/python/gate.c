@@ -77,10 +77,7 @@ follow(Permit *permit, Permit *other)
     if (other->state == LAW_PERMIT_OVER) {
         return 0;
     }
-    if (other->successors == NULL && (other->successors = PyList_New(0)) == NULL) {
-        return -1;
-    }
-    if (PyList_Append(other->successors, (PyObject *)permit) < 0) {
+    if (followers_add(&other->followers, permit) < 0) {
         return -1;
     }
     permit->unmet += 1;
@@ -127,15 +124,15 @@ gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
 /* ---- ends */
 
 /* Whether C can let these in that are free now: all plain, all of this gate, and of one priority, so that their order is
- * that of the list. *free: how many they are. */
+ * the one that they are in. *free: how many they are. */
 static bool
-usual(State *st, const Turnstile *gate, PyObject *successors, Py_ssize_t *free)
+usual(State *st, const Turnstile *gate, const Followers *followers, int32_t *free)
 {
     const Permit *first = NULL;
     bool all = true;
     *free = 0;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(successors); i++) {
-        const Permit *one = (Permit *)PyList_GET_ITEM(successors, i);
+    for (int32_t i = 0; i < followers->n; i++) {
+        const Permit *one = followers->those[i];
         if (one->unmet == 0 && one->state == LAW_PERMIT_WAITS) {
             first = first != NULL ? first : one;
             *free += 1;
@@ -148,17 +145,17 @@ usual(State *st, const Turnstile *gate, PyObject *successors, Py_ssize_t *free)
 
 /* They have nothing left to wait for but permission, all at once. */
 static int
-let_free(Kernel *k, Turnstile *gate, PyObject *successors)
+let_free(Kernel *k, Turnstile *gate, const Followers *followers)
 {
-    Py_ssize_t n;
+    int32_t n;
     int failed = 0;
-    bool plain = usual(k->st, gate, successors, &n);
+    bool plain = usual(k->st, gate, followers, &n);
     PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
     if (!plain && n > 0 && list == NULL) {
         return -1;
     }
-    for (Py_ssize_t i = 0; n > 0 && failed == 0 && i < PyList_GET_SIZE(successors); i++) {
-        Permit *one = (Permit *)PyList_GET_ITEM(successors, i);
+    for (int32_t i = 0; n > 0 && failed == 0 && i < followers->n; i++) {
+        Permit *one = followers->those[i];
         if (one->unmet != 0 || one->state != LAW_PERMIT_WAITS) {
             continue;
         }
@@ -183,15 +180,16 @@ ended_well(Kernel *k, Turnstile *gate, Permit *permit)
     if (books_take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
         return -1;
     }
-    PyObject *successors = permit->successors, *task = permit->task;
-    permit->successors = permit->task = NULL; /* its task is over and holds it; it need not hold the task */
+    Followers followers = permit->followers;
+    permit->followers = (Followers){NULL, 0};
     law_permit_move(&permit->state, LAW_PERMIT_OVER);
-    Py_DECREF(task); /* not the last one: it ends right now */
-    for (Py_ssize_t i = 0; successors != NULL && i < PyList_GET_SIZE(successors); i++) {
-        ((Permit *)PyList_GET_ITEM(successors, i))->unmet -= 1;
+    Py_CLEAR(permit->task); /* E2; not the last reference: it ends right now, */
+    Py_CLEAR(permit->gate); /* and the caller has one */
+    for (int32_t i = 0; i < followers.n; i++) {
+        followers.those[i]->unmet -= 1;
     }
-    int failed = successors != NULL ? let_free(k, gate, successors) : 0;
-    Py_XDECREF(successors);
+    int failed = followers.n > 0 ? let_free(k, gate, &followers) : 0;
+    followers_drop(&followers);
     return failed < 0 ? -1 : gate_settle(k, gate);
 }
 

@@ -193,11 +193,16 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, boo
 }
 
 /* Give a new task its function and its arguments. The coroutine is made when the task begins (`task_begin`): calling an
- * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long. */
+ * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long.
+ * Arguments are a tuple; but (x, ()) is kept as x alone, if that is no tuple: so `on_thread` is given a function that takes
+ * nothing, and a crowd of these needs no tuples. */
 static int
 give_work(Task *task, PyObject *const *args, Py_ssize_t n)
 {
-    if (n > 1) {
+    if (n == 3 && PyTuple_CheckExact(args[2]) && PyTuple_GET_SIZE(args[2]) == 0 && !PyTuple_CheckExact(args[1])) {
+        task->answer = Py_NewRef(args[1]);
+    }
+    else if (n > 1) {
         task->answer = PyTuple_New(n - 1);
         if (task->answer == NULL) {
             return -1;

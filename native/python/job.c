@@ -21,7 +21,8 @@ typedef struct OnThread {
 static PyObject *
 on_thread_perform(Kernel *k, Task *task, Request *request)
 {
-    return PyObject_CallMethod((PyObject *)request, "hand_over", "OO", (PyObject *)k, (PyObject *)task);
+    PyObject *args[] = {(PyObject *)request, (PyObject *)k, (PyObject *)task};
+    return PyObject_VectorcallMethod(k->st->str_hand_over, args, 3, NULL);
 }
 
 static const RequestVT on_thread_vt = {.cost = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2}, .perform = on_thread_perform};
@@ -29,15 +30,15 @@ static const RequestVT on_thread_vt = {.cost = {{1, 1}, {LAW_OPS, LAW_SYSCALLS},
 static PyObject *
 on_thread_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *fn, *given;
-    if (!PyArg_ParseTuple(args, "OO!:OnThread", &fn, &PyTuple_Type, &given)) {
+    if (PyTuple_GET_SIZE(args) != 2 || !PyTuple_CheckExact(PyTuple_GET_ITEM(args, 1))) {
+        PyErr_SetString(PyExc_TypeError, "OnThread() takes a function and the tuple of its arguments");
         return NULL;
     }
     OnThread *self = (OnThread *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->request.vt = &on_thread_vt;
-        self->fn = Py_NewRef(fn);
-        self->args = Py_NewRef(given);
+        self->fn = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+        self->args = Py_NewRef(PyTuple_GET_ITEM(args, 1));
     }
     return (PyObject *)self;
 }
@@ -96,8 +97,7 @@ PyType_Spec on_thread_spec = {
 
 typedef struct Job {
     Wait wait;
-    PyObject *pool;  /* whose it is */
-    PyObject *post;  /* told of its end, with the job */
+    PyObject *pool;  /* whose it is, and whose `post` is told of its end */
     PyObject *fn;    /* until it is called */
     PyObject *args;
     PyObject *value; /* what it returned, or NULL */
@@ -118,13 +118,8 @@ job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     if (((Task *)task)->borrows && context_of_its_own((Task *)task) < 0) {
         return -1; /* J1: a thread runs in it while others run in theirs */
     }
-    PyObject *post = PyObject_GetAttrString(pool, "post");
-    if (post == NULL) {
-        return -1;
-    }
     Py_XSETREF(self->wait.task, (Task *)Py_NewRef(task));
     self->wait.generation = self->wait.task->generation;
-    Py_XSETREF(self->post, post);
     Py_XSETREF(self->pool, Py_NewRef(pool));
     Py_XSETREF(self->fn, Py_NewRef(fn));
     Py_XSETREF(self->args, Py_NewRef(given));
@@ -139,7 +134,6 @@ job_traverse(Job *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->wait.task);
     Py_VISIT(self->pool);
-    Py_VISIT(self->post);
     Py_VISIT(self->fn);
     Py_VISIT(self->args);
     Py_VISIT(self->value);
@@ -153,7 +147,6 @@ job_clear(Job *self)
 {
     Py_CLEAR(self->wait.task);
     Py_CLEAR(self->pool);
-    Py_CLEAR(self->post);
     Py_CLEAR(self->fn);
     Py_CLEAR(self->args);
     Py_CLEAR(self->value);
@@ -231,8 +224,12 @@ job_py_call(Job *self, PyObject *Py_UNUSED(unused))
 static PyObject *
 job_work(Job *self, PyObject *Py_UNUSED(unused))
 {
+    State *st = state_of(Py_TYPE(self));
+    if (st == NULL || rule(self->pool != NULL, "it is of a pool") < 0) {
+        return NULL;
+    }
     if (self->stop != NULL) { /* T3 */
-        PyObject *cancelled = PyObject_CallOneArg(state_of(Py_TYPE(self))->Cancelled, self->stop);
+        PyObject *cancelled = PyObject_CallOneArg(st->Cancelled, self->stop);
         if (cancelled == NULL) {
             return NULL;
         }
@@ -243,7 +240,7 @@ job_work(Job *self, PyObject *Py_UNUSED(unused))
         return NULL;
     }
     self->posted = true;
-    return PyObject_CallOneArg(self->post, (PyObject *)self);
+    return PyObject_CallMethodOneArg(self->pool, st->str_post, (PyObject *)self);
 }
 
 /* In the loop, or in its place: take in an end that makes nothing happen but that the task goes on. True: done. */
@@ -275,7 +272,6 @@ static PyMethodDef job_methods[] = {
 
 static PyMemberDef job_members[] = {
     {"pool", T_OBJECT, offsetof(Job, pool), READONLY, NULL},
-    {"post", T_OBJECT, offsetof(Job, post), READONLY, NULL},
     {"fn", T_OBJECT, offsetof(Job, fn), 0, NULL},
     {"args", T_OBJECT, offsetof(Job, args), 0, NULL},
     {"value", T_OBJECT, offsetof(Job, value), 0, NULL},

@@ -38,6 +38,9 @@ static bool
 was_short(State *st, const Permit *permit)
 {
     PyObject *reasons = permit->reasons;
+    if (permit->lack != NULL) {
+        return true;
+    }
     Py_ssize_t n = reasons != NULL && PyList_CheckExact(reasons) ? PyList_GET_SIZE(reasons) : 0;
     return n > 0 && Py_IS_TYPE(PyList_GET_ITEM(reasons, n - 1), (PyTypeObject *)st->Short);
 }
@@ -47,7 +50,7 @@ static bool
 is_usual(State *st, const Turnstile *gate, const Permit *one)
 {
     bool plain = one->gate == gate && one->rare == NULL && one->task != NULL && Py_TYPE(one->task) == st->Task;
-    return plain && (one->reasons == NULL || one->reasons == Py_None || was_short(st, one));
+    return plain && (one->reasons == NULL || was_short(st, one));
 }
 
 /* The first of each class, in order, in `into`. How many they are; -1: it is not for here. */
@@ -79,20 +82,8 @@ static int
 note_short(Kernel *k, Turnstile *gate, Permit *permit)
 {
     PyObject *other = gate->reserved == (PyObject *)permit ? NULL : gate->reserved; /* another one of the firsts */
-    PyObject *kept_for = other != NULL ? PyObject_GetAttrString(((Permit *)other)->task, "name") : PyUnicode_New(0, 0);
-    PyObject *fields = kept_for == NULL ? NULL
-                                        : Py_BuildValue("((LOONN))", (long long)k->now_ns, gate->resources, permit->demand,
-                                                        PyList_AsTuple(gate->taken), kept_for);
-    PyObject *note = fields == NULL ? NULL : PyTuple_Type.tp_new((PyTypeObject *)k->st->Short, fields, NULL);
-    PyObject *list = note == NULL ? NULL : PyList_New(1);
-    Py_XDECREF(fields);
-    if (list == NULL) {
-        Py_XDECREF(note);
-        return -1;
-    }
-    PyList_SET_ITEM(list, 0, note);
-    Py_XSETREF(permit->reasons, list);
-    return 0;
+    PyObject *kept_for = other == NULL ? NULL : ((Task *)((Permit *)other)->task)->name;
+    return permit_lacks(permit, k->now_ns, gate->resources, gate->taken, kept_for);
 }
 
 /* The first of its class may not start; what for is written down once. */

@@ -5,7 +5,7 @@
  */
 
 #include "context.h"
-#include "core.h"
+#include "gate.h"
 
 /* ---- life */
 
@@ -63,7 +63,10 @@ task_visit(Task *self, visitproc visit, void *arg)
         Py_VISIT(more->cleanup_timer);
         Py_VISIT(more->credit_of);
         Py_VISIT(more->ending);
-        Py_VISIT(more->permit);
+        int stop = permit_show(more->permit, visit, arg);
+        if (stop != 0) {
+            return stop;
+        }
         Py_VISIT(more->memory);
         for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, own));
@@ -98,7 +101,7 @@ drop_more(Task *self)
     Py_CLEAR(more->cleanup_timer);
     Py_CLEAR(more->credit_of);
     Py_CLEAR(more->ending);
-    Py_CLEAR(more->permit);
+    permit_leave(more->permit);
     Py_CLEAR(more->memory);
     PyMem_Free(more);
 }
@@ -155,8 +158,13 @@ task_begin(State *st, Task *self)
     if (args == NULL) {
         work = PyObject_CallNoArgs(self->work);
     }
-    else {
+    else if (PyTuple_CheckExact(args)) {
         work = PyObject_Vectorcall(self->work, &PyTuple_GET_ITEM(args, 0), (size_t)PyTuple_GET_SIZE(args), NULL);
+    }
+    else {
+        PyObject *given[] = {args, PyTuple_New(0)};
+        work = given[1] == NULL ? NULL : PyObject_Vectorcall(self->work, given, 2, NULL);
+        Py_XDECREF(given[1]);
     }
     if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyObject *error[] = {PyErr_GetRaisedException()};

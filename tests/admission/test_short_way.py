@@ -78,7 +78,7 @@ async def program(random, gate, log):
         for i in range(TASKS):
             keywords = {}
             if random.random() < 0.7:
-                keywords["after"] = random.sample(tasks, min(len(tasks), random.randrange(4)))
+                keywords["after"] = random.sample(tasks, min(len(tasks), random.choice((0, 1, 2, 3, 30))))
             if random.random() < 0.3:
                 keywords["priority"] = random.choice([*Priority, 50, 57, -3])
             if random.random() < 0.2:

@@ -68,9 +68,7 @@ def follow(permit: Permit, others: Iterable[Permit]) -> CancelReason | None:
     doom: CancelReason | None = None
     for other in others:
         if other.state is not PermitState.OVER:
-            if other.successors is None:
-                other.successors = []
-            other.successors.append(permit)
+            other.precede(permit)
             permit.unmet += 1
         elif other.cause is not None:
             doom = doom or other.cause

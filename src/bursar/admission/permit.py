@@ -144,7 +144,7 @@ class Permit:
         needs: Mapping[str, int] = NOTHING,
         state: PermitState = PermitState.WAITS,
     ) -> None:
-        self.gate = gate
+        self.gate: Gate = gate
         self.priority = priority
         self.demand = demand
         self.needs = needs
@@ -152,16 +152,23 @@ class Permit:
         self.task: Task = None  # pyright: ignore[reportAttributeAccessIssue]  (its own, from the spawn to the end)
         self.entered_ns = 0  # when it asked
 
+    def precede(self, other: Permit) -> None:
+        """That one follows it."""
+        if self.successors is None:
+            self.successors = []
+        self.successors.append(other)
+
     def note(self, now_ns: int, reason: str) -> None:
         """Write down what it waits for from now on."""
         self.keep(Past(now_ns / 1e9, reason))
 
     def keep(self, past: Past | Short) -> None:
-        if self.reasons is None:
-            self.reasons = []
-        self.reasons.append(past)
-        if len(self.reasons) > HISTORY_MAX:
-            del self.reasons[0]
+        reasons = self.reasons
+        if reasons is None:
+            reasons = self.reasons = []
+        reasons.append(past)
+        if len(reasons) > HISTORY_MAX:
+            del reasons[0]
 
     @property
     def history(self) -> list[Past]:
@@ -180,13 +187,14 @@ class Permit:
         return tuple(pair for pair in self.demand if pair not in self.lent)
 
     def over(self) -> None:
-        """Its task is over and holds it; it need not hold the task."""
+        """Its task is over and holds it; it need not hold the task, nor its gate."""
         move(self, _OVER)
         if self.call is not None:
             self.call = None
         if self.paused:
             self.paused = False
         self.task = None  # pyright: ignore[reportAttributeAccessIssue]
+        self.gate = None  # pyright: ignore[reportAttributeAccessIssue]
 
     # ---- for the law (`law.permission.Permit`)
 

@@ -101,14 +101,13 @@ def _require_threads(task: Task) -> CapExecutor:
 class Job(Wait):
     """One function that runs, and the wait of its task for it."""
 
-    __slots__ = ("args", "begun", "counted", "error", "fn", "heeded", "pool", "post", "posted", "stop", "value")
+    __slots__ = ("args", "begun", "counted", "error", "fn", "heeded", "pool", "posted", "stop", "value")
     interruptible = False
     line: Line | None = None  # by which it can be asked to stop or to pause, if it can
 
     def __init__(self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
         self.pool = pool
-        self.post = pool.post
         self.fn: Callable[..., Any] | None = fn
         self.args: tuple[Any, ...] | None = args
         self.value: Any = None
@@ -148,7 +147,7 @@ class Job(Wait):
         else:
             self.error, self.heeded = Cancelled(self.stop), 0
         self.posted = True
-        self.post(self)
+        self.pool.post(self)
 
     def call(self) -> None:
         fn, args, self.fn, self.args = self.fn, self.args, None, None  # what they hold is not kept for the task
@@ -168,7 +167,7 @@ class Job(Wait):
         self.error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
         self.error.__cause__ = error
         self.posted = True
-        self.post(self)
+        self.pool.post(self)
 
     # ---- in the loop
 
@@ -260,7 +259,7 @@ class TiedJob(Job):
         else:
             self.error, self.heeded = Cancelled(self.stop), 0
         self.posted = True
-        self.post(self)
+        self.pool.post(self)
 
     def call(self) -> None:
         if self.line is not None:

@@ -468,7 +468,6 @@ def ring_job(mark):
     names = ("fn", "args", "value", "error", "stop")
     other = {
         "pool": lambda: job.__init__(types.SimpleNamespace(post=len, mark=mark), job.task, len, ()),
-        "post": lambda: job.__init__(types.SimpleNamespace(post=lambda: mark), job.task, len, ()),
     }
     return other | {name: lambda name=name: setattr(job, name, mark) for name in names}
 
@@ -558,12 +557,13 @@ def ring_pool(mark):
 
 def ring_permit(mark):
     gate = Gate(1, bursar.Authority())
-    permit = Permit(gate, 50, ())
+    permit, follower = Permit(gate, 50, ()), Permit(gate, 50, ())
+    follower.task = mark
     mark.holds = permit
     fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "reasons", "timer")}
     return fields | {
         "demand": lambda: setattr(permit, "demand", (mark,)),
-        "successors": lambda: setattr(permit, "successors", [mark]),
+        "successors": lambda: setattr(permit, "successors", [follower]),
         "gate": lambda: setattr(gate, "authority", mark),
     }
 
