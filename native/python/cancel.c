@@ -164,14 +164,28 @@ cancel_leave_all(Kernel *k, Task *task)
 
 /* ---- delivering */
 
-/* A new Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same
- * reason, so the tuple that it is in is kept for the next one. */
+/* Whether making and unmaking a Cancelled is what it is for any exception: nobody has changed the class. */
+static inline bool
+is_plain(PyTypeObject *type)
+{
+    const PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
+    return type->tp_new == base->tp_new && type->tp_init == base->tp_init && type->tp_finalize == NULL
+           && type->tp_del == NULL && type->tp_weaklistoffset == 0;
+}
+
+/* A Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same reason,
+ * so the tuple that it is in is kept for the next one, and so is the error itself, once it has come back (`cancel_spent`). */
 static PyObject *
 cancelled_new(Kernel *k, PyObject *reason)
 {
-    PyTypeObject *type = (PyTypeObject *)k->st->Cancelled, *base = (PyTypeObject *)PyExc_BaseException;
-    if (type->tp_new != base->tp_new || type->tp_init != base->tp_init) { /* somebody has changed the class */
+    PyTypeObject *type = (PyTypeObject *)k->st->Cancelled;
+    if (!is_plain(type)) {
         return PyObject_CallOneArg((PyObject *)type, reason);
+    }
+    PyObject *spare = k->cancel_spare;
+    if (spare != NULL && PyTuple_GET_ITEM(k->cancel_args, 0) == reason) { /* which has these arguments */
+        k->cancel_spare = NULL;
+        return spare;
     }
     if (k->cancel_args == NULL || PyTuple_GET_ITEM(k->cancel_args, 0) != reason) {
         PyObject *args = PyTuple_Pack(1, reason);
@@ -179,8 +193,32 @@ cancelled_new(Kernel *k, PyObject *reason)
             return NULL;
         }
         Py_XSETREF(k->cancel_args, args);
+        Py_CLEAR(k->cancel_spare);
     }
     return type->tp_new(type, k->cancel_args, NULL); /* and its __init__ would only put the tuple there again */
+}
+
+/* Whether nobody could tell the error from a new one, but for its traceback. */
+static bool
+is_as_new(const Kernel *k, PyObject *error)
+{
+    const PyBaseExceptionObject *fields = (PyBaseExceptionObject *)error;
+    return Py_REFCNT(error) == 1 && (PyObject *)Py_TYPE(error) == k->st->Cancelled && is_plain(Py_TYPE(error))
+           && fields->args == k->cancel_args && fields->dict == NULL && fields->notes == NULL && fields->context == NULL
+           && fields->cause == NULL && !fields->suppress_context;
+}
+
+void
+cancel_spent(Kernel *k, PyObject *error)
+{
+    if (is_as_new(k, error)) {
+        Py_CLEAR(((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (R3) */
+        if (k->cancel_spare == NULL && is_as_new(k, error)) {
+            k->cancel_spare = error;
+            return;
+        }
+    }
+    Py_DECREF(error);
 }
 
 /* The error that delivers the outermost request that the task can see, and that scope; new references. *error is NULL

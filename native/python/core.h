@@ -309,6 +309,7 @@ struct Kernel {
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
     PyObject *cancel_args;   /* the tuple with the reason of the last Cancelled that was made; or NULL */
+    PyObject *cancel_spare;  /* a Cancelled with these arguments that nobody holds any more; or NULL */
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
@@ -513,6 +514,8 @@ int cancel_move(State *st, PyObject *scope, LawCancelPhase to);
 void cancel_look(State *st, Task *task);
 PyObject *cancel_deliverable(State *st, Task *task);     /* borrowed, or NULL: nothing can be delivered */
 int cancel_deliver(Kernel *k, Task *task, PyObject **error); /* *error: new reference to what to throw, or NULL */
+/* The error has passed through the task that it was thrown into, and is given away: it may serve the next one. */
+void cancel_spent(Kernel *k, PyObject *error);
 int cancel_request(Kernel *k, PyObject *scope, PyObject *reason);
 int cancel_request_nursery(Kernel *k, Nursery *nursery, PyObject *reason);
 int cancel_require_innermost(Kernel *k, Block *block);

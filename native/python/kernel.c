@@ -114,6 +114,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->snapshot);
     Py_VISIT(k->stage);
     Py_VISIT(k->cancel_args);
+    Py_VISIT(k->cancel_spare);
     Py_VISIT(k->spawn_terms);
     Py_VISIT(k->last_terms);
     Py_VISIT(k->timer_permit);
@@ -157,6 +158,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->spawn_permit);
     Py_CLEAR(k->snapshot);
     Py_CLEAR(k->stage);
+    Py_CLEAR(k->cancel_spare);
     Py_CLEAR(k->cancel_args);
     Py_CLEAR(k->spawn_terms);
     Py_CLEAR(k->last_terms);
