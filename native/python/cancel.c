@@ -183,19 +183,27 @@ is_plain(PyTypeObject *type)
            && type->tp_del == NULL && type->tp_weaklistoffset == 0;
 }
 
+/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL, and no exception: none. */
+static inline PyObject *
+spare_for(Kernel *k, PyObject *reason)
+{
+    PyObject *spare = k->cancel_spare;
+    bool fits = spare != NULL && PyTuple_GET_ITEM(k->cancel_args, 0) == reason && is_plain(Py_TYPE(spare));
+    if (fits) {
+        k->cancel_spare = NULL;
+    }
+    return fits ? spare : NULL;
+}
+
 /* A Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same reason,
- * so the tuple that it is in is kept for the next one, and so is the error itself, once it has come back (`cancel_spent`). */
+ * so the tuple that it is in is kept for the next one, and so is the error itself, if it comes back. */
 static PyObject *
 cancelled_new(Kernel *k, PyObject *reason)
 {
     PyTypeObject *type = (PyTypeObject *)k->st->Cancelled;
-    if (!is_plain(type)) {
-        return PyObject_CallOneArg((PyObject *)type, reason);
-    }
-    PyObject *spare = k->cancel_spare;
-    if (spare != NULL && PyTuple_GET_ITEM(k->cancel_args, 0) == reason) { /* which has these arguments */
-        k->cancel_spare = NULL;
-        return spare;
+    PyObject *spare = spare_for(k, reason);
+    if (spare != NULL || !is_plain(type)) {
+        return spare != NULL ? spare : PyObject_CallOneArg((PyObject *)type, reason);
     }
     if (k->cancel_args == NULL || PyTuple_GET_ITEM(k->cancel_args, 0) != reason) {
         PyObject *args = PyTuple_Pack(1, reason);
@@ -258,15 +266,29 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
     return 0;
 }
 
+/* Whether all that follows from a delivery can go without saying (X5): the task has no scope but itself, and is the one
+ * that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
+static inline bool
+is_bare(const Kernel *k, const Task *task)
+{
+    return task->more == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL && k->current == task;
+}
+
+static inline int
+drain_bare(Kernel *k, Task *task)
+{
+    task->phase = LAW_PHASE_DRAINING;
+    task->cancel_pending = 0;
+    return cleanup_promise(k, task);
+}
+
 /* What follows when the request of `scope` is thrown into the task (X1). */
 static int
 begin_draining(Kernel *k, Task *task, PyObject *scope)
 {
     State *st = k->st;
-    if (task->more == NULL && k->observer == NULL && k->current == task) {
-        task->phase = LAW_PHASE_DRAINING;
-        task->cancel_pending = 0;
-        return cleanup_promise(k, task);
+    if (is_bare(k, task)) {
+        return drain_bare(k, task);
     }
     if (task_more(task) == NULL) {
         return -1;
@@ -291,6 +313,9 @@ begin_draining(Kernel *k, Task *task, PyObject *scope)
 int
 cancel_deliver(Kernel *k, Task *task, PyObject **error)
 {
+    if (is_bare(k, task) && (*error = spare_for(k, task_reason(task))) != NULL) {
+        return drain_bare(k, task); /* one of a crowd, and not the first */
+    }
     PyObject *scope;
     if (make_error(k, task, error, &scope) < 0) {
         return -1;
