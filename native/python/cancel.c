@@ -1,9 +1,15 @@
 /* Cancellation: the scopes of one task, from the request to the end. After src/bursar/law/cancel.py, function for
  * function; its rules X1–X4 and what a scope is are explained there. How a request travels through a family is in
- * cancel_request.c; `cut` and `outward` are rare and stay in Python.
+ * cancel_request.c, the allowance for cleanup in cleanup.c; `cut` and `outward` are rare and stay in Python.
  *
- * What differs, and why: what can fail for want of memory comes before what changes a record. So the error that a
- * delivery throws is made first; making it is nothing that an observer could notice.
+ * What differs, and why:
+ *   1. What can fail for want of memory comes before what changes a record. So the error that a delivery throws is made
+ *      first; making it is nothing that an observer could notice.
+ *   2. A child that is asked to stop together with its siblings, and has opened no block, needs no record of that (X5):
+ *      most of a crowd that is cancelled dies without one.
+ *
+ * X5  a task without a TaskMore whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
+ *     itself the one scope that counts in `requested` or `draining`, and while it drains its allowance is untouched
  */
 
 #include "cancel.h"
@@ -40,6 +46,10 @@ cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
         }
         return 0;
     }
+    if (task->more == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
+        *phase = (uint8_t)to; /* and the counts say the same (X5) */
+        return 0;
+    }
     TaskMore *more = task_more(task);
     if (more == NULL) {
         return -1;
@@ -69,7 +79,7 @@ cancel_deliverable(State *Py_UNUSED(st), Task *task)
 void
 cancel_look(State *st, Task *task)
 {
-    task->cancel_pending = task->more != NULL && task->more->requested > 0 && cancel_deliverable(st, task) != NULL;
+    task->cancel_pending = task_requested(task) > 0 && cancel_deliverable(st, task) != NULL;
 }
 
 /* ---- leaving */
@@ -164,14 +174,36 @@ cancel_leave_all(Kernel *k, Task *task)
 
 /* ---- delivering */
 
-/* A new Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same
- * reason, so the tuple that it is in is kept for the next one. */
+/* Whether making and unmaking a Cancelled is what it is for any exception: nobody has changed the class. */
+static inline bool
+is_plain(PyTypeObject *type)
+{
+    const PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
+    return type->tp_new == base->tp_new && type->tp_init == base->tp_init && type->tp_finalize == NULL
+           && type->tp_del == NULL && type->tp_weaklistoffset == 0;
+}
+
+/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL, and no exception: none. */
+static inline PyObject *
+spare_for(Kernel *k, PyObject *reason)
+{
+    PyObject *spare = k->cancel_spare;
+    bool fits = spare != NULL && PyTuple_GET_ITEM(k->cancel_args, 0) == reason && is_plain(Py_TYPE(spare));
+    if (fits) {
+        k->cancel_spare = NULL;
+    }
+    return fits ? spare : NULL;
+}
+
+/* A Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same reason,
+ * so the tuple that it is in is kept for the next one, and so is the error itself, if it comes back. */
 static PyObject *
 cancelled_new(Kernel *k, PyObject *reason)
 {
-    PyTypeObject *type = (PyTypeObject *)k->st->Cancelled, *base = (PyTypeObject *)PyExc_BaseException;
-    if (type->tp_new != base->tp_new || type->tp_init != base->tp_init) { /* somebody has changed the class */
-        return PyObject_CallOneArg((PyObject *)type, reason);
+    PyTypeObject *type = (PyTypeObject *)k->st->Cancelled;
+    PyObject *spare = spare_for(k, reason);
+    if (spare != NULL || !is_plain(type)) {
+        return spare != NULL ? spare : PyObject_CallOneArg((PyObject *)type, reason);
     }
     if (k->cancel_args == NULL || PyTuple_GET_ITEM(k->cancel_args, 0) != reason) {
         PyObject *args = PyTuple_Pack(1, reason);
@@ -179,8 +211,32 @@ cancelled_new(Kernel *k, PyObject *reason)
             return NULL;
         }
         Py_XSETREF(k->cancel_args, args);
+        Py_CLEAR(k->cancel_spare);
     }
     return type->tp_new(type, k->cancel_args, NULL); /* and its __init__ would only put the tuple there again */
+}
+
+/* Whether nobody could tell the error from a new one, but for its traceback. */
+static bool
+is_as_new(const Kernel *k, PyObject *error)
+{
+    const PyBaseExceptionObject *fields = (PyBaseExceptionObject *)error;
+    return Py_REFCNT(error) == 1 && (PyObject *)Py_TYPE(error) == k->st->Cancelled && is_plain(Py_TYPE(error))
+           && fields->args == k->cancel_args && fields->dict == NULL && fields->notes == NULL && fields->context == NULL
+           && fields->cause == NULL && !fields->suppress_context;
+}
+
+void
+cancel_spent(Kernel *k, PyObject *error)
+{
+    if (is_as_new(k, error)) {
+        Py_CLEAR(((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (R3) */
+        if (k->cancel_spare == NULL && is_as_new(k, error)) {
+            k->cancel_spare = error;
+            return;
+        }
+    }
+    Py_DECREF(error);
 }
 
 /* The error that delivers the outermost request that the task can see, and that scope; new references. *error is NULL
@@ -210,11 +266,30 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
     return 0;
 }
 
+/* Whether all that follows from a delivery can go without saying (X5): the task has no scope but itself, and is the one
+ * that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
+static inline bool
+is_bare(const Kernel *k, const Task *task)
+{
+    return task->more == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL && k->current == task;
+}
+
+static inline int
+drain_bare(Kernel *k, Task *task)
+{
+    task->phase = LAW_PHASE_DRAINING;
+    task->cancel_pending = 0;
+    return cleanup_promise(k, task);
+}
+
 /* What follows when the request of `scope` is thrown into the task (X1). */
 static int
 begin_draining(Kernel *k, Task *task, PyObject *scope)
 {
     State *st = k->st;
+    if (is_bare(k, task)) {
+        return drain_bare(k, task);
+    }
     if (task_more(task) == NULL) {
         return -1;
     }
@@ -238,6 +313,9 @@ begin_draining(Kernel *k, Task *task, PyObject *scope)
 int
 cancel_deliver(Kernel *k, Task *task, PyObject **error)
 {
+    if (is_bare(k, task) && (*error = spare_for(k, task_reason(task))) != NULL) {
+        return drain_bare(k, task); /* one of a crowd, and not the first */
+    }
     PyObject *scope;
     if (make_error(k, task, error, &scope) < 0) {
         return -1;
@@ -252,88 +330,4 @@ cancel_deliver(Kernel *k, Task *task, PyObject **error)
         Py_CLEAR(*error);
     }
     return result;
-}
-
-/* ---- the cleanup allowance */
-
-/* From here on the task lives on its cleanup allowance. */
-int
-cancel_begin_cleanup(Kernel *k, Task *task)
-{
-    TaskMore *more = task_more(task);
-    if (more == NULL) {
-        return -1;
-    }
-    if (more->cleanup_left >= 0) {
-        return 0;
-    }
-    more->cleanup_left = k->cleanup_ops;
-    more->cleanup_left_ns = k->cleanup_ns;
-    if (cancel_resume_cleanup(k, task) < 0) {
-        return -1;
-    }
-    PyObject *obligations = task->more->obligations;
-    if (obligations != NULL && PyDict_GET_SIZE(obligations) > 0
-        && PyObject_SetItem(k->draining_holders, (PyObject *)task, Py_None) < 0) {
-        return -1;
-    }
-    return NOTED(k, note_task(k, NOTE_CLEANUP_BEGUN, task));
-}
-
-/* Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields. */
-int
-cancel_pause_cleanup(Kernel *k, Task *task)
-{
-    if (task->more == NULL || task->more->cleanup_timer == NULL) {
-        return 0;
-    }
-    Timer *timer = (Timer *)Py_NewRef((PyObject *)task->more->cleanup_timer);
-    task->more->cleanup_left_ns = timer->deadline_ns > k->now_ns ? timer->deadline_ns - k->now_ns : 0;
-    int result = timers_disarm(k->timers, timer);
-    if (result == 0) {
-        Py_CLEAR(task->more->cleanup_timer);
-    }
-    Py_DECREF(timer);
-    return result;
-}
-
-/* The time for cleaning up runs, if the task is at it and not just waiting for cancelled children. */
-int
-cancel_resume_cleanup(Kernel *k, Task *task)
-{
-    const Block *inner = task_inner(task);
-    if (inner != NULL && inner->exiting && inner->body_of != NULL && inner->body_of->reason != NULL) {
-        return 0;
-    }
-    if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
-        return 0;
-    }
-    int64_t left_ns = task->more->cleanup_left_ns;
-    int64_t deadline_ns = left_ns > INT64_MAX - k->now_ns ? INT64_MAX : k->now_ns + left_ns;
-    Timer *timer = timers_arm(k->st, k->timers, deadline_ns, TIMER_CLEANUP, task, NULL);
-    if (timer == NULL) {
-        return -1;
-    }
-    Py_XSETREF(task->more->cleanup_timer, timer);
-    return 0;
-}
-
-/* The block that was cancelled has been left in time. */
-int
-cancel_end_cleanup(Kernel *k, Task *task)
-{
-    if (task->more == NULL) {
-        return 0; /* it never began */
-    }
-    if (task->more->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
-        return -1;
-    }
-    task->more->cleanup_left = -1;
-    if (PyDict_GET_SIZE(k->draining_holders) > 0) {
-        int held = PyDict_Contains(k->draining_holders, (PyObject *)task);
-        if (held < 0 || (held > 0 && PyDict_DelItem(k->draining_holders, (PyObject *)task) < 0)) {
-            return -1;
-        }
-    }
-    return cancel_pause_cleanup(k, task);
 }

@@ -174,8 +174,9 @@ family_new(State *st, Nursery *nursery, PyObject *reason, bool at_home, Family *
 
 /* Lists the children that the nursery has now. There is room: since it was counted it took none (N2). */
 static void
-family_fill(Family *family, const Nursery *nursery)
+family_fill(Family *family, Nursery *nursery)
 {
+    Py_XSETREF(nursery->why, Py_NewRef(family->why));
     const LawQueue *children = &nursery->children;
     for (LawLink *link = law_queue_oldest(children); link != NULL; link = law_queue_newer(children, link)) {
         LAW_RULE(family->n < family->room, "N2");
@@ -281,11 +282,16 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
     if (scope_phase(scope) != LAW_PHASE_IDLE || task->state == LAW_STATE_DONE) {
         return 0; /* X1 */
     }
-    if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {
-        return -1;
+    if (is_task(scope) && task->more == NULL && reason == task->nursery->why) {
+        task->phase = LAW_PHASE_REQUESTED; /* X5 */
     }
-    PyObject **why = is_task(scope) ? &task->more->reason : &((Block *)scope)->reason;
-    Py_XSETREF(*why, Py_NewRef(reason));
+    else {
+        if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {
+            return -1;
+        }
+        PyObject **why = is_task(scope) ? &task->more->reason : &((Block *)scope)->reason;
+        Py_XSETREF(*why, Py_NewRef(reason));
+    }
     if (NOTED(k, note_cancel(k, NOTE_CANCEL_REQUESTED, task, reason)) < 0) {
         return -1;
     }

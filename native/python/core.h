@@ -147,6 +147,7 @@ struct Nursery {
     PyObject *failures;     /* list or NULL */
     PyObject *failed;       /* set or NULL */
     PyObject *reason;
+    PyObject *why;          /* what its children heard when it was stopped: see X5 in cancel.c; or NULL */
     PyObject *joining;      /* a Task that waits bare, or an entry; owned; NULL: nobody */
     PyObject *pools;
     PyObject *purse_of;
@@ -309,6 +310,10 @@ struct Kernel {
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
     PyObject *cancel_args;   /* the tuple with the reason of the last Cancelled that was made; or NULL */
+    PyObject *cancel_spare;  /* a Cancelled with these arguments that nobody holds any more; or NULL */
+    Task *promised;          /* whose cleanup timer is promised: see cleanup.c; owned; or NULL: nobody's */
+    uint64_t promised_id;
+    int64_t promised_ns;     /* the number and the deadline of that timer */
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
@@ -420,9 +425,29 @@ task_unborn(const Task *task)
 {
     return !task->started && task->state != LAW_STATE_DONE && task->work != NULL && PyFunction_Check(task->work);
 }
-static inline int64_t task_cleanup_left(const Task *task) { return task->more ? task->more->cleanup_left : -1; }
 static inline Block *task_inner(const Task *task) { return task->more ? task->more->inner : NULL; }
 static inline Kernel *task_kernel(const Task *task) { return task->nursery->kernel; }
+/* What a TaskMore says of a cancellation, or goes without saying where there is none (X5 in cancel.c). */
+static inline int32_t
+task_requested(const Task *task)
+{
+    return task->more ? task->more->requested : task->phase == LAW_PHASE_REQUESTED;
+}
+static inline int32_t
+task_draining(const Task *task)
+{
+    return task->more ? task->more->draining : task->phase == LAW_PHASE_DRAINING;
+}
+static inline PyObject * /* borrowed, or NULL */
+task_reason(const Task *task)
+{
+    return task->more ? task->more->reason : task->phase != LAW_PHASE_IDLE && task->nursery ? task->nursery->why : NULL;
+}
+static inline int64_t
+task_cleanup_left(const Task *task)
+{
+    return task->more ? task->more->cleanup_left : task->phase == LAW_PHASE_DRAINING ? task_kernel(task)->cleanup_ops : -1;
+}
 
 /* ---- nursery.c */
 extern PyType_Spec nursery_spec, children_spec;
@@ -459,6 +484,7 @@ PyObject *task_wait(State *st, Task *task);                    /* new reference:
 extern PyType_Spec timer_spec, timers_spec;
 Timers *timers_new(State *st, Kernel *k);
 Timer *timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope); /* new reference */
+Timer *timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task);
 int timers_disarm(Timers *timers, Timer *timer); /* idempotent; -1 only if the observer failed */
 Timer *timers_first(const Timers *timers);       /* borrowed, or NULL */
 Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarmed and without a note; or NULL */
@@ -514,15 +540,13 @@ int cancel_move(State *st, PyObject *scope, LawCancelPhase to);
 void cancel_look(State *st, Task *task);
 PyObject *cancel_deliverable(State *st, Task *task);     /* borrowed, or NULL: nothing can be delivered */
 int cancel_deliver(Kernel *k, Task *task, PyObject **error); /* *error: new reference to what to throw, or NULL */
+/* The error has passed through the task that it was thrown into, and is given away: it may serve the next one. */
+void cancel_spent(Kernel *k, PyObject *error);
 int cancel_request(Kernel *k, PyObject *scope, PyObject *reason);
 int cancel_request_nursery(Kernel *k, Nursery *nursery, PyObject *reason);
 int cancel_require_innermost(Kernel *k, Block *block);
 int cancel_leave(Kernel *k, Block *block);
 int cancel_leave_all(Kernel *k, Task *task);
-int cancel_begin_cleanup(Kernel *k, Task *task);
-int cancel_pause_cleanup(Kernel *k, Task *task);
-int cancel_resume_cleanup(Kernel *k, Task *task);
-int cancel_end_cleanup(Kernel *k, Task *task);
 PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by); /* borrows both */
 /* The reason in a Cancelled, as its property says it; borrowed, and NULL if there is none. */
 static inline PyObject *
@@ -532,6 +556,15 @@ cancelled_reason(PyObject *error)
     bool has = args != NULL && PyTuple_GET_SIZE(args) > 0 && PyTuple_GET_ITEM(args, 0) != Py_None;
     return has ? PyTuple_GET_ITEM(args, 0) : NULL;
 }
+
+/* ---- cleanup.c: the same */
+int cancel_begin_cleanup(Kernel *k, Task *task);
+int cancel_pause_cleanup(Kernel *k, Task *task);
+int cancel_resume_cleanup(Kernel *k, Task *task);
+int cancel_end_cleanup(Kernel *k, Task *task);
+int cleanup_promise(Kernel *k, Task *task); /* the running task may clean up, and its timer is promised (Z1) */
+SELDOM int cleanup_keep(Kernel *k);         /* arm the timer that is promised */
+static inline int cleanup_kept(Kernel *k) { return USUALLY(k->promised == NULL) ? 0 : cleanup_keep(k); } /* if one is */
 
 /* ---- kernel.c: families, ends, time */
 extern PyType_Spec kernel_spec;

@@ -220,7 +220,8 @@ is_light(const TaskMore *more)
 static void
 leave_to_the_collector(Kernel *k, Task *task)
 {
-    bool plain = (task->more == NULL || is_light(task->more)) && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
+    bool light = task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* X5: it has a reason */
+    bool plain = light && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;
@@ -244,10 +245,17 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         Py_XDECREF(none);
         return -1;
     }
+    if (k->promised == task) {
+        Py_CLEAR(k->promised); /* armed and disarmed, and nobody has seen it (Z1 in cleanup.c) */
+    }
     if (polled && k_poll_over(k, task) < 0) {
         return -1;
     }
-    if (task->more != NULL && (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0)) {
+    if (task->more == NULL) {
+        task->phase = task->phase == LAW_PHASE_IDLE ? LAW_PHASE_IDLE : LAW_PHASE_FINALIZED;
+        task->cancel_pending = 0;
+    }
+    else if (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0) {
         return -1;
     }
     Nursery *nursery = task->nursery;
@@ -403,6 +411,9 @@ kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     k->now_ns = now_ns > k->now_ns ? now_ns : k->now_ns;
+    if (cleanup_kept(k) < 0) {
+        return NULL;
+    }
     Timer *timer;
     while (fired != most && (timer = timers_pop_due(k->timers, k->now_ns)) != NULL) {
         int failed = fire(k, timer);

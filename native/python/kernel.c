@@ -114,6 +114,8 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->snapshot);
     Py_VISIT(k->stage);
     Py_VISIT(k->cancel_args);
+    Py_VISIT(k->cancel_spare);
+    Py_VISIT(k->promised);
     Py_VISIT(k->spawn_terms);
     Py_VISIT(k->last_terms);
     Py_VISIT(k->timer_permit);
@@ -157,6 +159,8 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->spawn_permit);
     Py_CLEAR(k->snapshot);
     Py_CLEAR(k->stage);
+    Py_CLEAR(k->promised);
+    Py_CLEAR(k->cancel_spare);
     Py_CLEAR(k->cancel_args);
     Py_CLEAR(k->spawn_terms);
     Py_CLEAR(k->last_terms);
@@ -282,7 +286,7 @@ static PyObject *
 kernel_observe(Kernel *k, PyObject *observer)
 {
     Pen *pen = NULL;
-    if (observer != Py_None && pen_of(k->st, observer, &pen) < 0) {
+    if (cleanup_kept(k) < 0 || (observer != Py_None && pen_of(k->st, observer, &pen) < 0)) {
         return NULL;
     }
     Py_XSETREF(k->pen, pen);

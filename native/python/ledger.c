@@ -118,6 +118,9 @@ k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **ref
         }
     }
     int64_t ops = law_cost_of(cost, LAW_OPS), left = task_cleanup_left(task);
+    if (left >= 0 && task_more(task) == NULL) {
+        return BILL_ERROR;
+    }
     if (task->turn_left <= 0 || (left >= 0 && ops > left) || pools_pay(task->terms->pools, cost) != LAW_PAID) {
         return bill_in_python(k, task, cost, row, refusal);
     }

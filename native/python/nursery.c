@@ -43,6 +43,7 @@ nursery_traverse(Nursery *self, visitproc visit, void *arg)
     Py_VISIT(self->failures);
     Py_VISIT(self->failed);
     Py_VISIT(self->reason);
+    Py_VISIT(self->why);
     Py_VISIT(self->joining);
     Py_VISIT(self->pools);
     Py_VISIT(self->purse_of);
@@ -79,6 +80,7 @@ nursery_clear(Nursery *self)
     Py_CLEAR(self->failures);
     Py_CLEAR(self->failed);
     Py_CLEAR(self->reason);
+    Py_CLEAR(self->why);
     Py_CLEAR(self->joining);
     Py_CLEAR(self->exhausted);
     Py_CLEAR(self->exhausted_waiter);

@@ -41,7 +41,7 @@ raised(Driver *self, Task *task, PyObject *error)
     int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
                                 : driver_call(self, "_raised", (PyObject *)task, error);
     Py_XDECREF(reason);
-    Py_DECREF(error);
+    cancel_spent(self->kernel, error);
     return failed < 0 ? -1 : 0;
 }
 
@@ -194,7 +194,8 @@ APART static PySendResult
 throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
 {
     State *st = self->kernel->st;
-    if (PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
+    PyObject *usual = st->Cancelled; /* which is no StopIteration */
+    if ((PyObject *)Py_TYPE(error) != usual && PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
         error = stopped(error);
     }
     PyObject *args[] = {work, error};
@@ -205,7 +206,7 @@ throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
         return PYGEN_NEXT;
     }
     PyObject *stop = PyErr_GetRaisedException();
-    if (!PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
+    if ((PyObject *)Py_TYPE(stop) == usual || !PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
         *result = stop;
         return PYGEN_ERROR;
     }

@@ -14,7 +14,7 @@
 int
 k_poll_over(Kernel *k, Task *task)
 {
-    if (rule(k->current == task, "K3") < 0) {
+    if (rule(k->current == task, "K3") < 0 || cleanup_kept(k) < 0) {
         return -1;
     }
     k->current = NULL;

@@ -43,8 +43,7 @@ PyObject *
 scope_reason(PyObject *scope)
 {
     if (is_task(scope)) {
-        const TaskMore *more = ((Task *)scope)->more;
-        return more != NULL ? more->reason : NULL;
+        return task_reason((Task *)scope);
     }
     return ((Block *)scope)->reason;
 }

@@ -35,8 +35,12 @@ task_more(Task *self)
             return NULL;
         }
         law_queue_init(&more->owned);
-        more->cleanup_left = -1;
         more->short_of = -1;
+        more->requested = task_requested(self); /* X5 in cancel.c: from here on it says so itself */
+        more->draining = task_draining(self);
+        more->reason = Py_XNewRef(task_reason(self));
+        more->cleanup_left = task_cleanup_left(self);
+        more->cleanup_left_ns = more->cleanup_left >= 0 ? task_kernel(self)->cleanup_ns : 0;
         self->more = more;
     }
     return self->more;
@@ -242,6 +246,14 @@ task_move(Task *self, LawState to)
 #define OR_NONE(x) Py_NewRef((x) ? (PyObject *)(x) : Py_None)
 #define MORE(field) (self->more ? (PyObject *)self->more->field : NULL)
 
+/* Whoever looks at its timer sees it armed (Z2 in cleanup.c). 0, or -1 with an exception set. */
+static int
+kept(const Task *self)
+{
+    Kernel *k = self->nursery ? self->nursery->kernel : NULL;
+    return k == NULL ? 0 : cleanup_kept(k);
+}
+
 GET(id, PyLong_FromUnsignedLongLong(self->id))
 GET(name, Py_NewRef(self->name))
 GET(nursery, OR_NONE(self->nursery))
@@ -261,12 +273,12 @@ GET(effect, PyBool_FromLong(self->effect))
 GET(waiters, OR_NONE(MORE(waiters)))
 GET(obligations, OR_NONE(MORE(obligations)))
 GET(inner, OR_NONE(MORE(inner)))
-GET(requested, PyLong_FromLong(self->more ? self->more->requested : 0))
-GET(draining, PyLong_FromLong(self->more ? self->more->draining : 0))
+GET(requested, PyLong_FromLong(task_requested(self)))
+GET(draining, PyLong_FromLong(task_draining(self)))
 GET(cancel_pending, PyBool_FromLong(self->cancel_pending))
 GET(cleanup_left, PyLong_FromLongLong(task_cleanup_left(self)))
-GET(cleanup_left_ns, PyLong_FromLongLong(self->more ? self->more->cleanup_left_ns : 0))
-GET(cleanup_timer, OR_NONE(MORE(cleanup_timer)))
+GET(cleanup_left_ns, kept(self) < 0 ? NULL : PyLong_FromLongLong(self->more ? self->more->cleanup_left_ns : 0))
+GET(cleanup_timer, kept(self) < 0 ? NULL : OR_NONE(MORE(cleanup_timer)))
 GET(cut, PyBool_FromLong(self->cut))
 GET(ending, OR_NONE(MORE(ending)))
 GET(permit, OR_NONE(MORE(permit)))
@@ -281,7 +293,7 @@ GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
 GET(context, self->borrows && self->context && context_of_its_own(self) < 0 ? NULL : OR_NONE(self->context))
 GET(retry, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
 GET(phase, Py_NewRef(ST(self)->phases[self->phase]))
-GET(reason, OR_NONE(MORE(reason)))
+GET(reason, OR_NONE(task_reason(self)))
 GET(itself, Py_NewRef((PyObject *)self))
 GET(none, Py_NewRef(Py_None))
 GET(no, Py_NewRef(Py_False))
@@ -396,7 +408,7 @@ SET_MORE(requested, more->requested = (int32_t)PyLong_AsLong(value))
 SET_MORE(draining, more->draining = (int32_t)PyLong_AsLong(value))
 SET_MORE(cleanup_left, more->cleanup_left = PyLong_AsLongLong(value))
 SET_MORE(cleanup_left_ns, more->cleanup_left_ns = PyLong_AsLongLong(value))
-SET_MORE(cleanup_timer, put((PyObject **)&more->cleanup_timer, value))
+SET_MORE(cleanup_timer, if (kept(self) < 0) { return -1; } put((PyObject **)&more->cleanup_timer, value))
 SET_MORE(credit_used, more->credit_used = PyLong_AsLongLong(value))
 SET_MORE(credit_of, put((PyObject **)&more->credit_of, value))
 SET_MORE(ending, put(&more->ending, value))

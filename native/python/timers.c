@@ -146,10 +146,9 @@ note(Timers *timers, Note which, Task *task, Timer *timer)
     return said == NULL ? -1 : 0;
 }
 
-/* Arm a timer for the current poll of `task`; `scope` may be NULL. A new reference. NULL with an exception set if there
- * is no memory, and nothing changed (T3), or if the observer failed, and the timer is armed. */
-Timer *
-timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
+/* A timer for the current poll of `task`, and room for it in the heap. NULL with MemoryError set. */
+static Timer *
+timer_new(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {
     Timer *timer = (Timer *)free_take(&st->free_timers, st->Timer);
     if (timer == NULL && (timer = PyObject_GC_New(Timer, st->Timer)) == NULL) {
@@ -163,17 +162,39 @@ timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task,
     timer->kind = (uint8_t)kind;
     PyObject_GC_Track((PyObject *)timer);
     if (reserve(timers) < 0) {
-        Py_DECREF(timer);
-        return NULL;
-    }
-    timer->id = timers->next_id++;
-    timers->length += 1;
-    rise(timers, timers->length - 1, (Timer *)Py_NewRef(timer));
-    if (note(timers, NOTE_TIMER_ARMED, task, timer) < 0) {
-        Py_DECREF(timer);
-        return NULL;
+        Py_CLEAR(timer);
     }
     return timer;
+}
+
+/* Put a timer that there is room for into the heap. NULL, and it is let go, if the observer failed. */
+static Timer *
+put_in(Timers *timers, Timer *timer, uint64_t id)
+{
+    timer->id = id;
+    timers->length += 1;
+    rise(timers, timers->length - 1, (Timer *)Py_NewRef(timer));
+    if (note(timers, NOTE_TIMER_ARMED, timer->task, timer) < 0) {
+        Py_CLEAR(timer);
+    }
+    return timer;
+}
+
+/* Arm a timer for the current poll of `task`; `scope` may be NULL. A new reference. NULL with an exception set if there
+ * is no memory, and nothing changed (T3), or if the observer failed, and the timer is armed. */
+Timer *
+timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
+{
+    Timer *timer = timer_new(st, timers, deadline_ns, kind, task, scope);
+    return timer == NULL ? NULL : put_in(timers, timer, timers->next_id++);
+}
+
+/* The same under a number that was taken before. */
+Timer *
+timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task)
+{
+    Timer *timer = timer_new(st, timers, deadline_ns, kind, task, NULL);
+    return timer == NULL ? NULL : put_in(timers, timer, id);
 }
 
 /* Disarm a timer. Idempotent: one that fired or was disarmed before stays as it is. 0, or -1 with an exception set if

@@ -57,10 +57,17 @@ timers_dealloc(Timers *self)
     Py_DECREF(type);
 }
 
+/* Whoever looks sees every timer that the law would have armed by now (Z2 in cleanup.c). 0, or -1 with an exception set. */
+static int
+kept(Timers *self)
+{
+    return self->kernel == NULL ? 0 : cleanup_kept(self->kernel);
+}
+
 static Py_ssize_t
 timers_length(Timers *self)
 {
-    return self->length;
+    return kept(self) < 0 ? -1 : self->length;
 }
 
 /* A new reference to a borrowed timer, or to None. */
@@ -137,7 +144,7 @@ py_find(Timers *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     int known = reported(args[0], &id), polled = reported(args[1], &generation);
-    if (known < 0 || polled < 0) {
+    if (known < 0 || polled < 0 || kept(self) < 0) {
         return NULL;
     }
     for (Py_ssize_t i = 0; known && polled && i < self->length; i++) {
@@ -155,6 +162,9 @@ PyDoc_STRVAR(next_deadline_doc,
 static PyObject *
 py_next_deadline_ns(Timers *self, PyObject *Py_UNUSED(args))
 {
+    if (kept(self) < 0) {
+        return NULL;
+    }
     const Timer *first = timers_first(self);
     return first == NULL ? NOTHING : PyLong_FromLongLong(first->deadline_ns);
 }
@@ -166,7 +176,7 @@ PyDoc_STRVAR(next_doc,
 static PyObject *
 py_next(Timers *self, PyObject *Py_UNUSED(args))
 {
-    return or_none(timers_first(self));
+    return kept(self) < 0 ? NULL : or_none(timers_first(self));
 }
 
 PyDoc_STRVAR(pop_due_doc,
@@ -177,7 +187,7 @@ static PyObject *
 py_pop_due(Timers *self, PyObject *now_given)
 {
     long long now_ns = PyLong_AsLongLong(now_given);
-    if (now_ns == -1 && PyErr_Occurred()) {
+    if ((now_ns == -1 && PyErr_Occurred()) || kept(self) < 0) {
         return NULL;
     }
     Timer *timer = timers_pop_due(self, now_ns);

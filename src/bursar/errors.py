@@ -41,7 +41,9 @@ class BursarError(Exception):
 class Cancelled(BaseException):
     """Thrown once into a task, at an await point, when it is asked to stop. Clean up and let it pass."""
 
-    # Made once for every task that is cancelled: nothing is computed before somebody asks.
+    # Made once for every task that is cancelled: nothing is computed before somebody asks, and like the errors of
+    # Python itself it takes no weak references.
+    __slots__ = ()
 
     @property
     def reason(self) -> CancelReason:
