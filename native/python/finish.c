@@ -211,7 +211,8 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
 static void
 leave_to_the_collector(Kernel *k, Task *task)
 {
-    bool plain = task->more == NULL && task->phase == LAW_PHASE_IDLE && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
+    bool bare = task->more == NULL && task->phase == LAW_PHASE_IDLE;
+    bool plain = bare && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;
