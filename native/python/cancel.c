@@ -183,7 +183,7 @@ is_plain(PyTypeObject *type)
            && type->tp_del == NULL && type->tp_weaklistoffset == 0;
 }
 
-/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL, and no exception: none. */
+/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL: there is none. */
 static inline PyObject *
 spare_for(Kernel *k, PyObject *reason)
 {

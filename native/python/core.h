@@ -446,7 +446,8 @@ task_reason(const Task *task)
 static inline int64_t
 task_cleanup_left(const Task *task)
 {
-    return task->more ? task->more->cleanup_left : task->phase == LAW_PHASE_DRAINING ? task_kernel(task)->cleanup_ops : -1;
+    int64_t whole = task->more == NULL && task->phase == LAW_PHASE_DRAINING ? task_kernel(task)->cleanup_ops : -1;
+    return task->more ? task->more->cleanup_left : whole;
 }
 
 /* ---- nursery.c */

@@ -18,7 +18,6 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
 
 import bursar
 from bursar import Budget
@@ -425,6 +424,8 @@ def failing(tmp_path_factory):
 @pytest.mark.parametrize("mode", ["quiet", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
+    from support.patience import WAIT_S  # noqa: PLC0415 (this file is also a program of its own, which does not find it)
+
     command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
