@@ -424,7 +424,7 @@ def failing(tmp_path_factory):
 @pytest.mark.parametrize("mode", ["quiet", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
-    from support.patience import WAIT_S  # noqa: PLC0415 (this file is also a program of its own, which does not find it)
+    from support.patience import WAIT_S  # this file is also a program of its own, which finds no such thing
 
     command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
