@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import FunctionType, TracebackType
-from typing import Any, ClassVar, Literal, NoReturn, TypeVar, TypeVarTuple, cast
+from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from bursar.admission import graph
 from bursar.admission.ask import ask, records_of
@@ -21,6 +21,7 @@ from bursar.admission.pause import give_way, take_back
 from bursar.admission.resources import Needs
 from bursar.admission.retry import Retry
 from bursar.errors import TEXT_MAX, Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse, brief
+from bursar.execution.checkpoint import Checkpoint
 from bursar.execution.coroutine import OURS, start
 from bursar.execution.own import is_own
 from bursar.execution.thread import on_thread
@@ -39,6 +40,18 @@ from bursar.task import Task
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 OnExhausted = Literal["end", "hold"]
+
+
+class Stated(TypedDict, total=False):
+    """What a spawn may state, for type checkers."""
+
+    name: str | None
+    budget: Budget | None
+    capabilities: Iterable[Capability] | None
+    priority: Priority | int
+    after: Sequence[Task[Any]]
+    needs: Needs | None
+    retry: Retry | None
 
 
 def why_join(record: Record) -> str:
@@ -130,10 +143,28 @@ class Nursery:
         self._kernel = kernel
         self._record = record
 
+    # An `async def`; what only asks for something, such as `sleep`; a plain function, which may want a checkpoint; and
+    # whoever is given tasks, for their values: that these are right no checker can say.
+    @overload
+    def spawn(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts], Request[T]], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts, Checkpoint], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[Checkpoint, *Ts], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(
+        self, fn: Callable[..., Coroutine[Any, Any, T]], first: Task[Any], /, *args: Any, **stated: Unpack[Stated]
+    ) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[..., T], first: Task[Any], /, *args: Any, **stated: Unpack[Stated]) -> Task[T]: ...
     def spawn(
         self,
-        fn: Callable[[*Ts], Coroutine[Any, Any, T]],
-        *args: *Ts,
+        fn: Callable[..., Any],
+        *args: Any,
         name: str | None = None,
         budget: Budget | None = None,
         capabilities: Iterable[Capability] | None = None,
@@ -141,7 +172,7 @@ class Nursery:
         after: Sequence[Task[Any]] = (),
         needs: Needs | None = None,
         retry: Retry | None = None,
-    ) -> Task[T]:
+    ) -> Task[Any]:
         """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
         return self._spawn(
             fn,

@@ -22,7 +22,10 @@ async def main(send: SendEnd[int], receive: ReceiveEnd[int]) -> None:
         n.spawn(double)  # wrong
         n.spawn(double, 1, 2)  # wrong
         n.spawn(double(1))  # wrong
-        n.spawn(plain, 1)  # wrong
+        n.spawn(plain, "one")  # wrong
+        n.spawn(plain, 1, 2)  # wrong
+        n.spawn(plain, 1, needs=3)  # wrong
+        n.spawn(bursar.sleep, "1")  # wrong
         n.spawn(double, 1, budget=5)  # wrong
         wrong: Task[str] = n.spawn(double, 1)  # wrong
         print(wrong.result, (await n.spawn(double, 1)).upper())  # wrong

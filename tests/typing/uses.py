@@ -50,6 +50,24 @@ async def spawning() -> int:
     return number.result
 
 
+def plain(text: str, n: int) -> str:
+    return text * n
+
+
+def render(frames: int, checkpoint: bursar.Checkpoint) -> bytes:
+    checkpoint()
+    return bytes(frames)
+
+
+async def on_threads() -> None:
+    async with bursar.nursery(admission=bursar.Authority(resources={"cpu": 2})) as n:
+        assert_type(n.spawn(plain, "x", 3, needs={"cpu": 1}), Task[str])
+        film = n.spawn(render, 25, priority=bursar.Priority.HIGH)
+        assert_type(film, Task[bytes])
+        assert_type(n.spawn(len, film, after=[film]), Task[int])
+        assert_type(n.spawn(bursar.sleep, 1), Task[None])
+
+
 async def times() -> float:
     await bursar.sleep(1)
     await bursar.sleep_until(2.5)
