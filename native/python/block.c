@@ -25,6 +25,9 @@ block_perform(Kernel *k, Task *task, Request *request)
         Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
         Py_XSETREF(self->handle, Py_NewRef(handle));
         Py_XSETREF(self->record, (Nursery *)Py_NewRef((PyObject *)record));
+        if (self->capabilities == NULL) {
+            aside_move(&k->aside, (PyObject *)self);
+        }
     }
     Py_DECREF(record);
     return handle;

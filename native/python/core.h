@@ -14,7 +14,8 @@
  *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
  *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task, its permit
  *       or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds
- *       nothing that could lead back to it, its nursery included.
+ *       nothing that could lead back to it, its nursery included. What else a living task is made of may be
+ *       kept aside: see aside.c.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 
@@ -28,6 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aside.h"
 #include "compat.h"
 #include "free.h"
 #include "law/budget.h"
@@ -99,7 +101,7 @@ struct Task {
     uint64_t generation;
     int64_t since_ns;
     PyObject *name;
-    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose arguments are `answer` (handle.c);
+    PyObject *work;    /* the coroutine, or before it begins perhaps the function, whose Arguments are `answer`;
                           once DONE what it came to: value, error or reason, or the whole Outcome */
     PyObject *context;
     PyObject *answer;  /* what the next poll resumes with or, `raises`, by; NULL = None */
@@ -131,6 +133,12 @@ struct Task {
     uint16_t borrows : 1;    /* its context is shared with others: see context.c */
     uint16_t queue : 2;      /* LawTake: which of the ready queues it is in, if in the ready lane */
 };
+
+/* What the function of a task is called with when the task begins. */
+typedef struct Arguments {
+    PyObject_VAR_HEAD
+    PyObject *item[];
+} Arguments;
 
 /* ---- nurseries (nursery.py) */
 
@@ -317,6 +325,7 @@ struct Kernel {
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
+    Aside aside;             /* what of its records the collector does not look at; open while somebody drives it */
     PyObject *revoked;       /* the registry's set of revoked serials */
     PyObject *default_spawns;/* int or None */
     bool inherit;
@@ -330,7 +339,7 @@ typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
         *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
-        *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
+        *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
     PyObject *cancel_kinds[8], *permit_states[7];
@@ -347,6 +356,7 @@ typedef struct State {
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     int polls;               /* that are under way, one in the other or in several threads */
     bool adopted;
+    bool asides;              /* see aside.c */
     bool contexts_comparable; /* see context.c */
 } State;
 
@@ -448,6 +458,18 @@ task_cleanup_left(const Task *task)
 {
     int64_t whole = task->more == NULL && task->phase == LAW_PHASE_DRAINING ? task_kernel(task)->cleanup_ops : -1;
     return task->more ? task->more->cleanup_left : whole;
+}
+
+/* ---- arguments.c */
+extern PyType_Spec arguments_spec;
+PyObject *arguments_new(State *st, PyObject *const *items, Py_ssize_t n); /* new reference, or NULL with MemoryError set */
+void arguments_dealloc(Arguments *arguments);
+/* Those of a task that has not begun; NULL: what its `answer` is, if it has one, is none. */
+static inline Arguments *
+task_arguments(const Task *task)
+{
+    bool has = task->answer != NULL && Py_TYPE(task->answer)->tp_dealloc == (destructor)arguments_dealloc;
+    return has ? (Arguments *)(void *)task->answer : NULL;
 }
 
 /* ---- nursery.c */

@@ -217,7 +217,32 @@ get_ours(Driver *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->ours ? self->ours : Py_None);
 }
 
+static int
+set_held(Driver *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    int held = value == NULL ? 0 : PyObject_IsTrue(value);
+    Kernel *k = self->kernel;
+    if (held < 0) {
+        return -1;
+    }
+    if (held && k->st->asides && !k->aside.open) {
+        aside_open(&k->aside);
+    }
+    else if (!held && k->aside.open) {
+        aside_close(&k->aside, (PyObject *)k); /* R6 */
+    }
+    self->held = held != 0;
+    return 0;
+}
+
+static PyObject *
+get_held(Driver *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->held);
+}
+
 static PyGetSetDef driver_getset[] = {
+    {"held", (getter)get_held, (setter)set_held, NULL, NULL},
     {"ours", (getter)get_ours, (setter)set_ours, NULL, NULL},
     {"meter", (getter)get_meter, (setter)set_meter, NULL, NULL},
     {"clock", (getter)get_clock, (setter)set_clock, NULL, NULL},

@@ -16,6 +16,7 @@ typedef struct Driver {
     PyObject *ours;      /* list of the code of coroutines that run nothing of the program's; NULL: none */
     Task *dispatched;    /* owned: the first to be polled, by the thread that may; NULL: nobody */
     Resume *resume;
+    bool held;           /* whoever drives the kernel is on the stack, and holds it: see aside.c */
     bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
     bool stopped;        /* no step is made any more */
     bool checked;        /* `poll` is another one, which must be called by its name */

@@ -355,6 +355,10 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     }
     k->next_id += 1;
     nursery->explicit_caps = capabilities != NULL;
+    if (nursery->explicit_caps) {
+        aside_show_one((PyObject *)nursery); /* R5 */
+    }
+    aside_move(&k->aside, (PyObject *)nursery->scope);
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
     law_queue_append(&owner->more->owned, &nursery->own);
     Py_INCREF(nursery);
@@ -393,6 +397,16 @@ k_close_nursery(Kernel *k, Nursery *nursery)
     return 0;
 }
 
+/* Whether a nursery that ended holds nothing but its kernel, its owner and what these hold. */
+static bool
+is_plain(const Nursery *nursery)
+{
+    const Block *scope = nursery->scope;
+    return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL && nursery->joining == NULL
+           && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL && nursery->ends == NULL
+           && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL && scope->timer == NULL;
+}
+
 int
 k_end_nursery(Kernel *k, Nursery *nursery)
 {
@@ -418,6 +432,9 @@ k_end_nursery(Kernel *k, Nursery *nursery)
         k_doom(k); /* it is over all the same */
     }
     Py_CLEAR(nursery->scope->body_of); /* the two held each other */
+    if (!is_plain(nursery)) {
+        aside_show(&k->aside, (PyObject *)k); /* R6 */
+    }
     Py_DECREF(nursery); /* the one that `owned` had */
     return 0;
 }

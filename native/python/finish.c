@@ -216,7 +216,7 @@ is_light(const TaskMore *more)
 
 /* Somebody holds the DONE task, and its nursery no longer speaks for it (R4). One whose result is a plain number or text
  * lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
- * know it. Any other is tracked. */
+ * know it. Any other is tracked, and so must be whoever holds it (R6). */
 static void
 leave_to_the_collector(Kernel *k, Task *task)
 {
@@ -227,6 +227,7 @@ leave_to_the_collector(Kernel *k, Task *task)
         return;
     }
     PyObject_GC_Track((PyObject *)task);
+    aside_show(&k->aside, (PyObject *)k);
 }
 
 int
@@ -288,6 +289,9 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     Py_CLEAR(task->context);
     if (task->more != NULL) {
         Py_CLEAR(task->more->ending);
+    }
+    if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
+        aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
     }
     Py_XDECREF(work);
     if (Py_REFCNT(task) > 1) {

@@ -17,18 +17,9 @@
 
 #include "free.h"
 
+#include "head.h"
+
 #include <string.h>
-
-/* What the collector has in front of an object: all zero while it does not track it. */
-typedef struct {
-    uintptr_t next, previous;
-} Head;
-
-static Head *
-head_of(PyObject *record)
-{
-    return (Head *)(void *)record - 1;
-}
 
 /* The next one on a list: in the word behind the object's head, which every record has. */
 static PyObject **
@@ -41,7 +32,7 @@ bool
 free_try(PyObject *tracked)
 {
 #if BURSAR_FREE_LISTS
-    Head *head = head_of(tracked), before = *head;
+    GcHead *head = head_of(tracked), before = *head;
     PyObject_GC_UnTrack(tracked);
     bool found = before.next != 0 && before.previous != 0 && head->next == 0 && head->previous == 0;
     PyObject_GC_Track(tracked);
@@ -90,11 +81,11 @@ make(const FreeList *list, PyTypeObject *type, size_t size)
     if (!list->uncounted) {
         return PyObject_GC_New(PyObject, type);
     }
-    Head *head = PyObject_Malloc(sizeof(Head) + size);
+    GcHead *head = PyObject_Malloc(sizeof(GcHead) + size);
     if (head == NULL) {
         return PyErr_NoMemory();
     }
-    *head = (Head){0, 0};
+    *head = (GcHead){0, 0};
     return PyObject_Init((PyObject *)(void *)(head + 1), type);
 }
 

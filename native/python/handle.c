@@ -64,6 +64,7 @@ handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(State *))
     if (st == NULL || !PyArg_ParseTuple(args, "O!O!", st->Kernel, &kernel, of(st), &record)) {
         return -1;
     }
+    aside_show_one((PyObject *)self); /* nobody knows what this record will come to */
     Py_XSETREF(self->kernel, (Kernel *)Py_NewRef(kernel));
     Py_XSETREF(self->record, Py_NewRef(record));
     return 0;
@@ -109,7 +110,7 @@ task_handle_new(Kernel *k, Task *task)
     }
     self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
     self->record = Py_XNewRef((PyObject *)task);
-    PyObject_GC_Track((PyObject *)self);
+    aside_keep(&k->aside, (PyObject *)self);
     return (PyObject *)self;
 }
 
@@ -120,7 +121,7 @@ nursery_handle_new(Kernel *k, Nursery *nursery)
     if (self != NULL) {
         self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
         self->record = Py_NewRef((PyObject *)nursery);
-        PyObject_GC_Track((PyObject *)self);
+        aside_keep(&k->aside, (PyObject *)self);
     }
     return (PyObject *)self;
 }
@@ -193,23 +194,12 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, boo
 }
 
 /* Give a new task its function and its arguments. The coroutine is made when the task begins (`task_begin`): calling an
- * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long.
- * Arguments are a tuple; but (x, ()) is kept as x alone, if that is no tuple: so `on_thread` is given a function that takes
- * nothing, and a crowd of these needs no tuples. */
+ * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long. */
 static int
-give_work(Task *task, PyObject *const *args, Py_ssize_t n)
+give_work(State *st, Task *task, PyObject *const *args, Py_ssize_t n)
 {
-    if (n == 3 && PyTuple_CheckExact(args[2]) && PyTuple_GET_SIZE(args[2]) == 0 && !PyTuple_CheckExact(args[1])) {
-        task->answer = Py_NewRef(args[1]);
-    }
-    else if (n > 1) {
-        task->answer = PyTuple_New(n - 1);
-        if (task->answer == NULL) {
-            return -1;
-        }
-        for (Py_ssize_t i = 1; i < n; i++) {
-            PyTuple_SET_ITEM(task->answer, i - 1, Py_NewRef(args[i]));
-        }
+    if (n > 1 && (task->answer = arguments_new(st, args + 1, n - 1)) == NULL) {
+        return -1;
     }
     task->work = Py_NewRef(args[0]);
     return 0;
@@ -218,7 +208,7 @@ give_work(Task *task, PyObject *const *args, Py_ssize_t n)
 void
 handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
 {
-    if (context_at_spawn(k, task) < 0 || give_work(task, args, n) < 0) {
+    if (context_at_spawn(k, task) < 0 || give_work(k->st, task, args, n) < 0) {
         PyErr_Clear();
     }
 }

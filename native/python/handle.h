@@ -15,8 +15,10 @@ typedef struct Handle {
 } Handle;
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
-PyObject *nursery_handle_new(Kernel *k, Nursery *nursery); /* a `bursar.Nursery`: new reference */
-PyObject *task_handle_new(Kernel *k, Task *task); /* a `bursar.Task`: new reference */
+/* Of a nursery that is open, a task that lives or, if it is NULL, is to come: a `bursar.Nursery`, a `bursar.Task`. New
+ * references. */
+PyObject *nursery_handle_new(Kernel *k, Nursery *nursery);
+PyObject *task_handle_new(Kernel *k, Task *task);
 /* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins. */
 void handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n);
 

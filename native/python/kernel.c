@@ -375,10 +375,13 @@ kernel_start(Kernel *k, PyObject *const *args, Py_ssize_t n)
         }
         return NULL;
     }
-    if (context_at_spawn(k, task) < 0) {
+    Py_ssize_t given = PyTuple_GET_SIZE(args[2]);
+    PyObject *arguments = given > 0 ? arguments_new(k->st, &PyTuple_GET_ITEM(args[2], 0), given) : NULL;
+    if ((given > 0 && arguments == NULL) || context_at_spawn(k, task) < 0) {
+        Py_XDECREF(arguments);
         return NULL;
     }
-    Py_XSETREF(task->answer, PyTuple_GET_SIZE(args[2]) > 0 ? Py_NewRef(args[2]) : NULL);
+    Py_XSETREF(task->answer, arguments);
     Py_XSETREF(task->work, Py_NewRef(args[1]));
     Py_RETURN_NONE;
 }

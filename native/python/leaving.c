@@ -32,7 +32,12 @@ leaving_new(NurseryBlock *block, PyObject *error)
     bool further = error != NULL && cancelled_reason(error) != block->record->scope->reason;
     self->error = Py_XNewRef(error);
     self->passing = further ? Py_NewRef(error) : NULL;
-    PyObject_GC_Track((PyObject *)self);
+    if (error == NULL) {
+        aside_keep(&block->kernel->aside, (PyObject *)self);
+    }
+    else {
+        PyObject_GC_Track((PyObject *)self);
+    }
     return (PyObject *)self;
 }
 
@@ -129,6 +134,7 @@ leaving_throw(Leaving *self, PyObject *const *args, Py_ssize_t n)
         return next;
     }
     PyObject *result = NULL;
+    aside_show_one((PyObject *)self); /* what was thrown may lead back here */
     if (!self->over && (PyObject *)Py_TYPE(thrown) == self->block->kernel->st->Cancelled) {
         Py_XSETREF(self->passing, thrown);
         PySendResult went = leaving_goes_on(self, &result);

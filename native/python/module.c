@@ -295,6 +295,7 @@ static const struct {
     {TYPE(Timers), &timers_spec, NO_BASE},
     {TYPE(Pool), &pool_spec, NO_BASE},
     {TYPE(Terms), &terms_spec, NO_BASE},
+    {TYPE(Arguments), &arguments_spec, NO_BASE},
     {TYPE(Worker), &worker_spec, NO_BASE},
     {TYPE(View), &view_spec, NO_BASE},
     {TYPE(Wait), &wait_spec, NO_BASE},
@@ -364,9 +365,9 @@ static const struct {
     bool uncounted;
 } LISTS[] = {
     {offsetof(State, free_tasks), true},       {offsetof(State, free_handles), true},
-    {offsetof(State, free_nurseries), false},  {offsetof(State, free_nursery_handles), false},
-    {offsetof(State, free_blocks), false},     {offsetof(State, free_scopes), false},
-    {offsetof(State, free_leavings), false},   {offsetof(State, free_joins), false},
+    {offsetof(State, free_nurseries), true},   {offsetof(State, free_nursery_handles), true},
+    {offsetof(State, free_blocks), true},      {offsetof(State, free_scopes), true},
+    {offsetof(State, free_leavings), true},    {offsetof(State, free_joins), true},
     {offsetof(State, free_timers), false},     {offsetof(State, free_sends), false},
     {offsetof(State, free_receives), false},   {offsetof(State, free_nexts), false},
     {offsetof(State, free_permits), true},
@@ -384,6 +385,7 @@ module_exec(PyObject *module)
 {
     State *st = PyModule_GetState(module);
     bool found = free_try(module);
+    st->asides = found && aside_try();
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
         free_open(list_at(st, i), found && LISTS[i].uncounted);
     }

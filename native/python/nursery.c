@@ -29,7 +29,7 @@ nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools
     self->cancel_on_failure = true;
     self->gate = Py_XNewRef(k->root ? k->root->gate : NULL);
     law_queue_init(&self->children);
-    PyObject_GC_Track((PyObject *)self);
+    aside_keep(&k->aside, (PyObject *)self); /* the kernel or its owner holds it while it is open */
     return self;
 }
 

@@ -337,7 +337,7 @@ join_new(State *st, Nursery *nursery)
     if (self != NULL) {
         self->request.vt = &join_vt;
         self->record = Py_NewRef((PyObject *)nursery);
-        PyObject_GC_Track((PyObject *)self);
+        aside_keep(&nursery->kernel->aside, (PyObject *)self);
     }
     return (PyObject *)self;
 }

@@ -232,14 +232,19 @@ send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
     return PyIter_Send(work, (PyObject *)self->resume, result);
 }
 
-/* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away. */
+/* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away.
+ * Most end where they began; one that does not is aside from then on, while its task lives. */
 APART static PySendResult
-send_plainly(Task *task, PyObject *work, PyObject *value, PyObject **result)
+send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
-    PyObject *sent = task->started && value != NULL ? value : Py_None;
+    bool begins = !task->started;
+    PyObject *sent = !begins && value != NULL ? value : Py_None;
     task->started = 1;
     task->by_hand = 0;
     PySendResult status = PyIter_Send(work, sent, result);
+    if (begins && status == PYGEN_NEXT && PyCoro_CheckExact(work)) {
+        aside_move(&k->aside, work);
+    }
     Py_XDECREF(value);
     return status;
 }
@@ -263,7 +268,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
     }
     else {
         bool boxed = task->started && !task->by_hand;
-        status = boxed ? send_boxed(self, work, value, result) : send_plainly(task, work, value, result);
+        status = boxed ? send_boxed(self, work, value, result) : send_plainly(self->kernel, task, work, value, result);
         if (status == PYGEN_ERROR) {
             fallen(result);
         }

@@ -53,6 +53,10 @@ task_visit(Task *self, visitproc visit, void *arg)
     Py_VISIT(self->work);
     Py_VISIT(self->context);
     Py_VISIT(self->answer);
+    Arguments *arguments = task_arguments(self);
+    for (Py_ssize_t i = 0; arguments != NULL && i < Py_SIZE(arguments); i++) {
+        Py_VISIT(arguments->item[i]);
+    }
     Py_VISIT(self->pending);
     Py_VISIT(self->terms);
     if (self->timed) {
@@ -157,29 +161,19 @@ task_dealloc(Task *self)
 int
 task_begin(State *st, Task *self)
 {
-    PyObject *args = self->answer, *work = NULL;
+    Arguments *args = task_arguments(self);
     self->answer = NULL;
-    if (args == NULL) {
-        work = PyObject_CallNoArgs(self->work);
-    }
-    else if (PyTuple_CheckExact(args)) {
-        work = PyObject_Vectorcall(self->work, &PyTuple_GET_ITEM(args, 0), (size_t)PyTuple_GET_SIZE(args), NULL);
-    }
-    else {
-        PyObject *given[] = {args, PyTuple_New(0)};
-        work = given[1] == NULL ? NULL : PyObject_Vectorcall(self->work, given, 2, NULL);
-        Py_XDECREF(given[1]);
-    }
+    PyObject *work = PyObject_Vectorcall(self->work, args ? args->item : NULL, args ? (size_t)Py_SIZE(args) : 0, NULL);
     if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyObject *error[] = {PyErr_GetRaisedException()};
         work = law_call(st, "raise_later", error, 1);
         Py_DECREF(error[0]);
     }
     if (work == NULL) {
-        self->answer = args;
+        self->answer = (PyObject *)args;
         return -1;
     }
-    Py_XDECREF(args);
+    Py_XDECREF((PyObject *)args);
     Py_SETREF(self->work, work);
     return 0;
 }

@@ -207,9 +207,12 @@ class Runtime:
         try:
             with self._interrupts.heard(), self._generators.hooked():
                 self.start(fn, *args)
+                self.driver.held = True
                 run_until(lambda: self.pump.over)
         except BaseException as error:
             self._tear_down(error)
+        finally:
+            self.driver.held = False
         if not self.pump.over:
             self._tear_down(HostLost(f"host {self._host.name!r} returned while {counted(self.live, 'task')} lived"))
         return self.result()

@@ -76,6 +76,7 @@ class Driver:
         self.start_ns = -1  # where `clock` is the machine's monotonic one: when it showed 0. C reads that by itself
         self.meter: MemoryMeter | None = None  # charges what the program's code allocates
         self.collected: Sized | None = None  # what the collector found, to be seen to after a poll
+        self.held = False  # whoever drives the kernel is on the stack: the collector need not look for it (aside.c)
         self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
         self.stopped = False  # no step is made any more
         self.checked = False  # `poll` is another one, which must be called by its name

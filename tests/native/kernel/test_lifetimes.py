@@ -408,6 +408,25 @@ def ring_task(mark):
     return {name: lambda name=name: setattr(task, name, mark) for name in names}
 
 
+def ring_arguments(mark):
+    runtime = bursar.Runtime(clock="virtual")
+
+    async def main():
+        async with bursar.nursery() as nursery:
+            mark.holds = nursery.spawn(waits, mark)
+
+    async def waits(_mark):
+        await bursar.sleep(100)
+
+    def spawned_and_not_begun():
+        kernel = runtime.kernel
+        kernel.thread = runtime.thread
+        start(kernel.spawn(kernel.root, name="main", pinned=True), main, ())
+        runtime.driver.poll(kernel.step())
+
+    return {"of a task that has not begun": spawned_and_not_begun}
+
+
 def ring_done_task(mark):
     runtime = bursar.Runtime(clock="virtual")
 
@@ -625,7 +644,9 @@ def test_the_collector_sees_every_reference(make, field):
 
 def test_no_type_was_forgotten():
     """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
-    in_rings = "Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Job Kernel Nursery OnThread "
+    in_rings = (
+        "Arguments Block Channel ChannelCore Children Driver EndCore Entry Event EventWait Job Kernel Nursery OnThread "
+    )
     in_rings += "Operation Pool Receive "
     in_rings += (
         "Permit ReceiveCore Request Row Rows Send SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"

@@ -1,0 +1,236 @@
+"""What the collector does not look at while a run is on, and that it finds all of it as soon as that could be garbage.
+
+A run that is driven from the stack keeps what living tasks are made of aside (`native/python/aside.c`). Each test here
+makes a ring through such a record, in a run that goes on, and has the collector find it; or looks that nothing of a
+living task is found before.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import pytest
+
+import bursar
+from bursar.errors import HostLost
+from bursar.hosts.virtual import VirtualHost
+from bursar.kernel import NATIVE
+
+if not NATIVE:
+    pytest.skip("for the native kernel", allow_module_level=True)
+
+RINGS = sys.version_info < (3, 14)  # later collectors keep their objects in another way
+
+
+class Mark:
+    """Can be watched, and can hold anything."""
+
+
+def run(main, *args):
+    return bursar.Runtime(clock="virtual").run(main, *args)
+
+
+def found(seen):
+    """Whether the collector has found what `seen` watches."""
+    for _ in range(3):  # what a destructor of the first round gives up, the next one finds
+        gc.collect()
+    return seen() is None
+
+
+async def wait(event, *_):
+    await event.wait()
+
+
+PARTS = ("Task", "Nursery", "Block", "NurseryBlock", "coroutine", "Leaving", "_Join")
+
+
+def followed():
+    """What of living tasks the collector follows."""
+    kinds = [type(thing).__name__ for thing in gc.get_objects()]
+    return {name: kinds.count(name) for name in PARTS}
+
+
+# ---- while a run is on
+
+
+@pytest.mark.skipif(not RINGS, reason="the collector of this interpreter keeps no rings")
+def test_a_crowd_of_living_tasks_is_nothing_to_the_collector():
+    async def family(event):
+        async with bursar.nursery() as nursery:
+            nursery.spawn(wait, event)
+
+    async def main():
+        event = bursar.Event()
+        async with bursar.nursery() as nursery:
+            await bursar.checkpoint()
+            before = followed()
+            handles = [nursery.spawn(family, event) for _ in range(50)]
+            await bursar.sleep(1)
+            assert followed() == before
+            event.set()
+        assert all(handle.result is None for handle in handles)
+        assert followed() == before
+
+    run(main)
+
+
+def test_what_is_kept_aside_is_followed_when_nobody_drives_the_kernel_any_more():
+    async def main():
+        async with bursar.nursery() as nursery:
+            kept.append(nursery)
+            await bursar.Event().wait()
+
+    kept = []
+    with pytest.raises(bursar.Deadlock):
+        run(main)
+    assert any(thing is kept[0] for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("result", [None, 7, "text"])
+def test_a_task_that_ended_plainly_is_let_go_with_its_handle(result):
+    async def gives(_mark):
+        return result
+
+    async def main():
+        mark = Mark()
+        seen = weakref.ref(mark)
+        async with bursar.nursery() as nursery:
+            mark.handle = nursery.spawn(gives, mark)  # a ring as long as the task lives
+            del mark
+            assert not found(seen)
+            await bursar.checkpoint()
+            assert found(seen)
+
+    run(main)
+
+
+# ---- rings that become garbage in the middle of a run
+
+
+def test_a_result_that_holds_its_own_handle():
+    async def gives(mark):
+        return mark
+
+    async def main():
+        mark = Mark()
+        seen = weakref.ref(mark)
+        async with bursar.nursery() as nursery:
+            mark.handle = nursery.spawn(gives, mark)
+            del mark
+            await bursar.checkpoint()
+            assert found(seen)
+
+    run(main)
+
+
+def test_an_error_whose_frames_hold_the_handle():
+    async def fails(mark):
+        raise ValueError("on purpose")
+
+    async def main():
+        mark = Mark()
+        seen = weakref.ref(mark)
+        with pytest.raises(ExceptionGroup):
+            async with bursar.nursery() as nursery:
+                mark.handle, mark.nursery = nursery.spawn(fails, mark), nursery
+        del mark, nursery
+        assert found(seen)
+
+    run(main)
+
+
+def test_a_nursery_whose_failure_leads_back_to_it():
+    class Leads(Exception):
+        pass
+
+    async def fails(error):
+        raise error
+
+    async def main():
+        error = Leads()
+        seen = weakref.ref(error)
+        try:
+            async with bursar.nursery() as nursery:
+                error.nursery = nursery
+                nursery.spawn(fails, error)
+        except* Leads:
+            pass
+        del error, nursery
+        assert found(seen)
+
+    run(main)
+
+
+def test_a_nursery_that_was_cancelled():
+    async def main():
+        mark = Mark()
+        seen = weakref.ref(mark)
+        event = bursar.Event()
+        async with bursar.nursery() as nursery:
+            mark.nursery, mark.handle = nursery, nursery.spawn(wait, event, mark)
+            await bursar.checkpoint()
+            nursery.cancel("enough")
+        del nursery, mark
+        assert found(seen)
+
+    run(main)
+
+
+def test_a_block_that_was_left_by_hand_and_holds_what_was_thrown_at_it():
+    class Thrown(Exception):
+        pass
+
+    async def main():
+        error = Thrown()
+        seen = weakref.ref(error)
+        block = bursar.nursery()
+        await block.__aenter__()
+        error.leaving = block.__aexit__(None, None, None)
+        with pytest.raises(Thrown):
+            error.leaving.throw(error)
+        del error, block
+        assert found(seen)
+
+    run(main)
+
+
+def test_a_coroutine_that_outlives_its_task_is_followed_again():
+    async def main():
+        event = bursar.Event()
+        async with bursar.nursery() as nursery:
+            handle = nursery.spawn(wait, event)
+            await bursar.checkpoint()
+            coroutine = handle._record.work
+            event.set()
+        assert any(thing is coroutine for thing in gc.get_objects())
+
+    run(main)
+
+
+# ---- runs that are dropped
+
+
+class Leaves(VirtualHost):
+    """A host whose loop returns after some batches."""
+
+    def run_until(self, over):
+        batches = iter(range(3))
+        super().run_until(lambda: over() or next(batches, None) is None)
+
+
+def test_a_run_that_is_left_in_the_middle():
+    async def main(mark):
+        event = bursar.Event()
+        async with bursar.nursery() as nursery:
+            mark.handle = nursery.spawn(wait, event, mark)
+            while True:
+                await bursar.checkpoint()
+
+    mark = Mark()
+    seen = weakref.ref(mark)
+    with pytest.raises(HostLost):
+        bursar.Runtime(host=Leaves()).run(main, mark)
+    del mark
+    assert found(seen)
