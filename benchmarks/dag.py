@@ -7,10 +7,11 @@ slots and evidence ready. The peers run the same functions: `futures` is a Threa
 graphlib.TopologicalSorter, `asyncio` is a driver by hand that counts dependencies down and starts what is free,
 `dask` its threaded scheduler, `distributed` one process with threads, `ray` a local cluster.
 
-Measured: CPU time of the process (wall time for `ray`, which works in other processes) per task, from before the
-first is submitted until the last has ended; making the graph is not counted, starting and stopping a cluster neither.
-Bursar's part ends when a program has looked at every result, as dask's does. Values are not passed. `choice`: one slot, so many tasks ready that wait for it, in twelve classes; what is counted is
-the whole of admitting and ending one, which would grow with those that wait if somebody looked at them all.
+Measured: CPU time of the process (wall time for `ray`, which works in other processes) per task, from before the first
+is submitted until the last has ended; making the graph is not counted, starting and stopping a cluster neither.
+Bursar's part ends when a program has looked at every result, as dask's does. Values are not passed. `choice`: one slot,
+so many tasks ready that wait for it, in twelve classes; what is counted is the whole of admitting and ending one, which
+would grow with those that wait if somebody looked at them all.
 """
 
 from __future__ import annotations

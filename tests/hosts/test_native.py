@@ -18,6 +18,8 @@ LONG_S = 50.0  # what takes this long has not been woken
 class Pump:
     """Counts the calls of a host, and ends its loop after so many."""
 
+    listeners = 0
+
     def __init__(self, host, calls):
         self.host = host
         self.left = calls

@@ -113,6 +113,8 @@ def test_a_loop_that_is_struck_while_it_goes_to_sleep_has_its_turn_again():
     """Else it would wait for itself, or another thread would drive a run that is torn down."""
 
     class Pump:
+        listeners = 0
+
         def rang(self):
             rung.append(True)
 
@@ -146,7 +148,7 @@ def test_a_thread_that_is_struck_while_it_stands_in_leaves_the_turn(host):
 
 def test_a_thread_that_is_struck_while_it_wakes_the_loop_does_not_keep_others_from_it(host):
     host._asleep = True
-    host._files[0] = None  # by a byte, which is more than one call
+    host._by_bell = False  # but by a byte, which is more than one call
     for place in itertools.count():
         struck = elsewhere(lambda place=place: struck_at(place, host.wake))
         host.wake()

@@ -122,6 +122,27 @@ def test_with_nothing_but_a_signal_to_wait_for_it_is_waited_for(clock):
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_a_signal_that_another_thread_catches_wakes_the_loop():
+    """The system may give it to any thread. Python runs its handler in the main one, and that sleeps."""
+    host = NativeHost()
+
+    def catch():
+        while not host._asleep:
+            pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(wait_for, signal.SIGUSR1)
+            await settled()
+            thread.start()
+
+    thread = threading.Thread(target=catch)
+    real(main, host=host)
+    thread.join()
+    assert signal.set_wakeup_fd(-1) == -1
+
+
 def test_a_sleeping_loop_is_woken_by_a_signal_from_outside():
     """In a process of its own: SIGTERM shuts a server down, which then says goodbye."""
     program = """

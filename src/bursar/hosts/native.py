@@ -1,9 +1,11 @@
 """The native host: our own loop, on the machine's monotonic clock and `selectors`.
 
-Where no file is waited for, the loop sleeps by a bell, which costs a wake from another thread or from a signal handler
-the least. Else a selector waits for the files and sockets, and a byte through a socket pair ends that. Who wakes a loop
-that is awake only leaves a note: the loop looks for it after it has said that it is going to sleep. While it sleeps by
-the bell, another thread may stand in for it (`hosts.turn`); the selector is its own.
+Where nothing but other threads can end its sleep, the loop sleeps by a bell, which costs them the least. Else a
+selector waits, for the files and sockets that are watched and for one end of a socket pair: a byte from the other end
+wakes it. Where a task waits for a signal, the system writes that byte itself; Python runs the handler of a signal only
+between two bytecodes, and one that comes as the loop lies down, or in another thread, would else be heard at its next
+wake. Who wakes a loop that is awake only leaves a note: the loop looks for it after it has said that it is going to
+sleep. While it sleeps and watches no file, another thread may stand in for it (`hosts.turn`).
 
 A file stays with the selector after it was ready, until it is unwatched or until it is ready again and nobody waits for
 it: a connection that is read, answered and read again costs the system no call for that.
@@ -18,6 +20,7 @@ import contextlib
 import os
 import queue
 import selectors
+import signal
 import socket
 import threading
 import time
@@ -55,6 +58,7 @@ class NativeHost:
         self._later = False  # a handoff is owed
         self._waking = False  # somebody wants the loop to look
         self._asleep = False  # or about to be, and then it has not looked for that yet
+        self._by_bell = True  # that is how it sleeps
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` may come in the middle of itself
         self._alarm_ns: int | None = None
         self._files: dict[int, _Watched] = {}
@@ -103,7 +107,7 @@ class NativeHost:
         self._waking = True
         if not self._asleep:
             return
-        if not self._files:
+        if self._by_bell:
             self._bell.put(None)
             return
         try:
@@ -160,6 +164,7 @@ class NativeHost:
     def run_until(self, over: Callable[[], bool]) -> None:
         pump = self._pump
         assert pump is not None, "only an open host runs"
+        rings = self._ring_for_signals()
         try:
             while not over():
                 if self._soon:
@@ -167,7 +172,7 @@ class NativeHost:
                     pump.drain()
                     continue
                 # At a handoff nothing outside can have happened but time, if no file is watched and nobody called.
-                woken = self._wait() if self._files or self._waking or not self._later else False
+                woken = self._wait(pump) if self._files or self._waking or not self._later else False
                 if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
                     self._alarm_ns = None
                     pump.rang()
@@ -176,8 +181,19 @@ class NativeHost:
                     pump.drain()
         finally:
             self._turn.take_back()  # it has it, unless it was struck before it could; and nobody drives what is over
+            if rings:
+                signal.set_wakeup_fd(-1)
 
-    def _wait(self) -> bool:
+    def _ring_for_signals(self) -> bool:
+        """Have the system write a byte for every signal. False: not the main thread, or another loop has it do so."""
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+        return before == -1
+
+    def _wait(self, pump: Pump) -> bool:
         """Wait for files, the alarm or a wake. True: there was a wake."""
         if self._later:
             seconds: float | None = 0.0
@@ -185,6 +201,7 @@ class NativeHost:
             seconds = None
         else:
             seconds = min(max(0.0, (self._alarm_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
+        self._by_bell = not self._files and not pump.listeners
         self._asleep = True
         if self._waking:
             seconds = 0.0  # before, and after that nobody would have rung
@@ -203,7 +220,10 @@ class NativeHost:
     def _sleep(self, seconds: float | None) -> None:
         try:
             self._turn.give()
-            self._bell.get(timeout=seconds)
+            if self._by_bell:
+                self._bell.get(timeout=seconds)
+            elif self._selector.select(seconds):
+                self._swallow()
         except queue.Empty:
             return  # it is time
         finally:
