@@ -432,7 +432,8 @@ static const struct {
     MEMBERS(nursery_states), MEMBERS(timer_kinds), MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid), MEMBERS(bill_suspended),
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
-    MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(own_modules), MEMBERS(str_throw), MEMBERS(str_hand_over), MEMBERS(str_start),
+    MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(own_modules), MEMBERS(str_throw), MEMBERS(str_hand_over),
+    MEMBERS(str_start),
     MEMBERS(str_post), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
 };
 
