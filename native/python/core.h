@@ -324,6 +324,9 @@ struct Kernel {
     int64_t promised_ns;     /* the number and the deadline of that timer */
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
+    PyObject *threads;       /* the pool that the last plain function was handed to; or NULL */
+    Terms *thread_terms;     /* the terms under which that was allowed; owned */
+    PyObject *thread_code, *thread_notes; /* and of what code and with what annotations it was, if it was a function */
     PyObject *doom;          /* what ends the run at the next step: see `k_doom`; NULL: nothing */
     Aside aside;             /* what of its records the collector does not look at; open while somebody drives it */
     PyObject *revoked;       /* the registry's set of revoked serials */
@@ -347,7 +350,7 @@ typedef struct State {
     /* classes and functions of the Python side */
     PyObject *law;           /* the namespace that `adopt` was given: everything that C calls by name */
     PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
-    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post;
+    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post, *str_start;
     PyObject *own_modules;   /* whose functions belong into the loop: execution/own.py */
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */

@@ -67,7 +67,7 @@ ready(Kernel *k, Permit *permit)
     }
     gate->waiting -= 1;
     permit->ready_ns = k->now_ns;
-    return gate_admit(k, gate, permit);
+    return gate_admit(k, gate, permit, permit->priority);
 }
 
 /* Enter the edge from `other` to `permit`, unless there is nothing to wait for. 0, or -1 with an exception set. */

@@ -32,7 +32,8 @@ typedef struct Rows {
     PyObject_HEAD
     PyObject *classes;   /* dict: (priority, demand) → Row */
     Row *recent;         /* borrowed: the one that was entered last, if it is there still; or NULL */
-    int64_t boost;       /* 0: strict */
+    int64_t interval_ns;
+    int64_t boost;       /* per interval of waiting; 0: strict */
     int64_t entered;     /* how many ever did */
     int64_t length;
 } Rows;
@@ -157,7 +158,7 @@ int books_take(Turnstile *gate, PyObject *demand, int64_t sign); /* take it (1),
 /* settle.c: deciding. 0, or -1 with an exception set. */
 int gate_settle(Kernel *k, Turnstile *gate);
 int gate_take(Turnstile *gate, Permit *permit);             /* it takes what it asked for, */
-int gate_admit(Kernel *k, Turnstile *gate, Permit *permit); /* and is let in */
+int gate_admit(Kernel *k, Turnstile *gate, Permit *permit, int64_t effective); /* and is let in */
 
 /* gate.c. 0, or -1 with an exception set. */
 int gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with); /* 1: it returned something true */

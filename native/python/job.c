@@ -17,13 +17,7 @@ typedef struct OnThread {
     PyObject *args;
 } OnThread;
 
-/* What it costs is known here, and what it does is Python's. */
-static PyObject *
-on_thread_perform(Kernel *k, Task *task, Request *request)
-{
-    PyObject *args[] = {(PyObject *)request, (PyObject *)k, (PyObject *)task};
-    return PyObject_VectorcallMethod(k->st->str_hand_over, args, 3, NULL);
-}
+static PyObject *on_thread_perform(Kernel *k, Task *task, Request *request);
 
 static const RequestVT on_thread_vt = {.cost = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2}, .perform = on_thread_perform};
 
@@ -107,6 +101,23 @@ typedef struct Job {
     bool counted, begun, posted;
 } Job;
 
+/* What a job is about. 0, or -1 with an exception set. */
+static int
+set_up(Job *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
+{
+    if (task->borrows && context_of_its_own(task) < 0) {
+        return -1; /* J1: a thread runs in it while others run in theirs */
+    }
+    Py_XSETREF(self->wait.task, (Task *)Py_NewRef((PyObject *)task));
+    self->wait.generation = task->generation;
+    Py_XSETREF(self->pool, Py_NewRef(pool));
+    Py_XSETREF(self->fn, Py_NewRef(fn));
+    Py_XSETREF(self->args, Py_NewRef(given));
+    self->heeded = -1;
+    self->counted = true;
+    return 0;
+}
+
 static int
 job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
@@ -115,17 +126,7 @@ job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:Job", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
         return -1;
     }
-    if (((Task *)task)->borrows && context_of_its_own((Task *)task) < 0) {
-        return -1; /* J1: a thread runs in it while others run in theirs */
-    }
-    Py_XSETREF(self->wait.task, (Task *)Py_NewRef(task));
-    self->wait.generation = self->wait.task->generation;
-    Py_XSETREF(self->pool, Py_NewRef(pool));
-    Py_XSETREF(self->fn, Py_NewRef(fn));
-    Py_XSETREF(self->args, Py_NewRef(given));
-    self->heeded = -1;
-    self->counted = true;
-    return 0;
+    return set_up(self, pool, (Task *)task, fn, given);
 }
 
 static int
@@ -164,6 +165,61 @@ job_dealloc(Job *self)
     type->tp_free(self);
     Py_DECREF(type);
 }
+
+/* ---- handing over */
+
+/* By the method, which finds out everything. If it came to a plain job, others of the same terms may have theirs from the
+ * same pool: the run is no replay, and they may use threads. And what was written and annotated like this function wants no
+ * checkpoint; the function itself is not kept, for it may hold what its tasks were given. */
+static PyObject *
+hand_over(Kernel *k, Task *task, OnThread *request)
+{
+    PyObject *args[] = {(PyObject *)request, (PyObject *)k, (PyObject *)task};
+    PyObject *answer = PyObject_VectorcallMethod(k->st->str_hand_over, args, 3, NULL);
+    PyObject *wait = answer == NULL ? NULL : task->pending;
+    if (wait != NULL && Py_TYPE(wait) == k->st->Job && ((Job *)wait)->pool != NULL) {
+        Py_XSETREF(k->threads, Py_NewRef(((Job *)wait)->pool));
+        Py_XSETREF(k->thread_terms, (Terms *)Py_NewRef((PyObject *)task->terms));
+        PyFunctionObject *fn = PyFunction_Check(request->fn) ? (PyFunctionObject *)request->fn : NULL;
+        Py_XSETREF(k->thread_code, fn == NULL ? NULL : Py_NewRef(fn->func_code));
+        Py_XSETREF(k->thread_notes, fn == NULL ? NULL : Py_XNewRef(fn->func_annotations));
+    }
+    return answer;
+}
+
+/* Whether it is known that a function wants no checkpoint: it has no annotations, or the last one was such. */
+static bool
+has_no_place(const Kernel *k, PyObject *thing)
+{
+    if (!PyFunction_Check(thing)) {
+        return false;
+    }
+    PyFunctionObject *fn = (PyFunctionObject *)thing;
+    PyObject *notes = fn->func_annotations; /* NULL: none, or not worked out yet */
+    return notes != NULL && ((PyDict_CheckExact(notes) && PyDict_GET_SIZE(notes) == 0)
+                             || (notes == k->thread_notes && fn->func_code == k->thread_code));
+}
+
+static PyObject *
+on_thread_perform(Kernel *k, Task *task, Request *request)
+{
+    OnThread *self = (OnThread *)request;
+    bool known = k->thread_terms != NULL && task->terms == k->thread_terms && PySet_GET_SIZE(k->revoked) == 0;
+    if (!known || !has_no_place(k, self->fn)) {
+        return hand_over(k, task, self);
+    }
+    PyObject *pool = Py_NewRef(k->threads); /* R3 */
+    Job *job = (Job *)k->st->Job->tp_alloc(k->st->Job, 0);
+    bool whole = job != NULL && set_up(job, pool, task, self->fn, self->args) == 0;
+    PyObject *started = whole ? PyObject_CallMethodOneArg(pool, k->st->str_start, (PyObject *)job) : NULL;
+    int failed = started == NULL ? -1 : k_blocked(k, task, (PyObject *)job);
+    Py_XDECREF(started);
+    Py_XDECREF((PyObject *)job);
+    Py_DECREF(pool);
+    return failed < 0 ? NULL : Py_NewRef(k->st->SUSPENDED);
+}
+
+/* ---- in the thread */
 
 /* What the function returned, or NULL with an exception: a coroutine or a request is of no use to whoever does not await
  * it (execution/own.py). Takes over the value. */

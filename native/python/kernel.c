@@ -117,6 +117,10 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->cancel_spare);
     Py_VISIT(k->promised);
     Py_VISIT(k->spawn_terms);
+    Py_VISIT(k->threads);
+    Py_VISIT(k->thread_terms);
+    Py_VISIT(k->thread_code);
+    Py_VISIT(k->thread_notes);
     Py_VISIT(k->last_terms);
     Py_VISIT(k->timer_permit);
     Py_VISIT(k->revoked);
@@ -163,6 +167,10 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->cancel_spare);
     Py_CLEAR(k->cancel_args);
     Py_CLEAR(k->spawn_terms);
+    Py_CLEAR(k->threads);
+    Py_CLEAR(k->thread_terms);
+    Py_CLEAR(k->thread_code);
+    Py_CLEAR(k->thread_notes);
     Py_CLEAR(k->last_terms);
     Py_CLEAR(k->timer_permit);
     Py_CLEAR(k->revoked);

@@ -410,9 +410,11 @@ module_exec(PyObject *module)
     st->str_throw = PyUnicode_InternFromString("throw");
     st->str_hand_over = PyUnicode_InternFromString("hand_over");
     st->str_post = PyUnicode_InternFromString("post");
+    st->str_start = PyUnicode_InternFromString("start");
     st->coroutine_throw = PyObject_GetAttrString((PyObject *)&PyCoro_Type, "throw");
     st->checkpoint = checkpoint_new(st);
-    if (st->str_throw == NULL || st->str_hand_over == NULL || st->str_post == NULL || st->coroutine_throw == NULL || st->checkpoint == NULL
+    if (st->str_throw == NULL || st->str_hand_over == NULL || st->str_post == NULL || st->str_start == NULL
+        || st->coroutine_throw == NULL || st->checkpoint == NULL
         || set_attribute(st->Wait, "interruptible", Py_NewRef(Py_True)) < 0
         || set_attribute(st->Operation, "reason", PyUnicode_FromString("waits")) < 0) {
         return -1;
@@ -431,6 +433,7 @@ static const struct {
     MEMBERS(bill_cut), MEMBERS(law), MEMBERS(Outcome), MEMBERS(CancelReason), MEMBERS(Cancelled), MEMBERS(CapSpawn),
     MEMBERS(CapTimer), MEMBERS(CapBudget), MEMBERS(Drain), MEMBERS(UNSTATED), MEMBERS(SUSPENDED),
     MEMBERS(CapabilityDenied), MEMBERS(Short), MEMBERS(own_modules), MEMBERS(str_throw), MEMBERS(str_hand_over),
+    MEMBERS(str_start),
     MEMBERS(str_post), MEMBERS(coroutine_throw), MEMBERS(checkpoint),
 };
 

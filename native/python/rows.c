@@ -266,14 +266,19 @@ rows_starved_ns(const Permit *permit, int64_t now_ns)
 
 /* ---- for Python */
 
-/* Rows(boost) */
+/* Rows(interval_ns, boost) */
 static int
 rows_init(Rows *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    long long boost;
-    if (!PyArg_ParseTuple(args, "L:Rows", &boost)) {
+    long long interval_ns, boost;
+    if (!PyArg_ParseTuple(args, "LL:Rows", &interval_ns, &boost)) {
         return -1;
     }
+    if (interval_ns < 1 && boost != 0) {
+        PyErr_SetString(PyExc_ValueError, "Rows() takes an interval of a nanosecond or more");
+        return -1;
+    }
+    self->interval_ns = interval_ns;
     self->boost = boost;
     self->recent = NULL;
     Py_XSETREF(self->classes, PyDict_New());
@@ -374,6 +379,7 @@ static PyMethodDef rows_methods[] = {
 
 static PyMemberDef rows_members[] = {
     {"classes", T_OBJECT, offsetof(Rows, classes), READONLY, NULL},
+    {"interval_ns", T_LONGLONG, offsetof(Rows, interval_ns), READONLY, NULL},
     {"boost", T_LONGLONG, offsetof(Rows, boost), READONLY, NULL},
     {"entered", T_LONGLONG, offsetof(Rows, entered), READONLY, NULL},
     {"length", T_LONGLONG, offsetof(Rows, length), READONLY, NULL},

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar import InfeasibleDemand, Soft
-from bursar.admission.resources import ALIKE_MAX, Resources, limits_of, to_amount
+from bursar.admission.resources import ALIKE_MAX, Resources, in_words, limits_of, to_amount
 
 
 def books(slots=None, **resources) -> Resources:
@@ -41,6 +41,11 @@ def test_sizes(value, amount):
 def test_what_is_no_size(value):
     with pytest.raises(ValueError, match="ram"):
         to_amount(value, "ram")
+
+
+@pytest.mark.parametrize("value", ["0", "1", "1,023", "1 MiB", "1,536 MiB", "2 GiB", "1,024 GiB", "1,500,000,000"])
+def test_an_amount_in_words_is_what_people_write(value):
+    assert in_words(to_amount(value.replace(",", ""), "ram")) == value
 
 
 def test_a_slot_is_taken_by_everybody():

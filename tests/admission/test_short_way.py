@@ -23,6 +23,8 @@ GATES = [
     Authority(resources={"cpu": 2}),
     Authority(max_concurrent=1),
     Authority(max_concurrent=3, order=Aging(0.25, 7)),
+    Authority(max_concurrent=2, order=Aging(0.5, 20), resources={"ram": 4, "gpu": 2}, reserve_after=2.0),
+    Authority(max_concurrent=1, order=Aging(1e-9, 10**9)),  # soon more than a number in C holds
     Authority(max_concurrent=2, max_queue=9, order=Strict()),
     Authority(max_concurrent=2, max_wait=3.0, resources={"ram": 4}),
     Authority(max_concurrent=3, resources={"ram": 4, "gpu": 2}, reserve_after=0.5),

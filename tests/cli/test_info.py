@@ -125,3 +125,9 @@ def test_without_its_packages_the_command_line_names_the_remedy(missing):
     assert answer.returncode == 2
     assert answer.stderr.strip().endswith("pip install 'bursar[cli]'")
     assert missing in answer.stderr
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_says_nothing():
+    code = "import bursar.cli as cli, signal; cli.build_app = lambda: signal.raise_signal(signal.SIGINT); cli.main()"
+    answer = subprocess.run([sys.executable, "-c", code, "info"], capture_output=True, text=True, timeout=WAIT_S)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")

@@ -515,6 +515,7 @@ def test_explain_while_it_runs(started, bursar, flow):
     behind = bursar("explain", file, "behind").stdout
     assert "waits for task 'running', which is running" in behind
     found = json.loads(bursar("explain", file, "behind", "--json").stdout)
+    assert behind.splitlines()[-1] == f"  in the run {found['run']}"  # there may be others of this workflow
     assert found["state"] == "pending"
     assert found["running"]
     assert found["blockers"] == [["running", "running"]]

@@ -534,6 +534,60 @@ def test_what_was_allowed_before_can_be_taken_back(go):
     assert isinstance(alone(caught), bursar.CapabilityRevoked)
 
 
+def test_who_may_not_is_refused_also_after_others_who_may(go):
+    async def main():
+        async with nursery() as n:
+            assert [await n.spawn(double, i) for i in range(3)] == [0, 2, 4]
+            n.spawn(double, 1, capabilities=[])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        go(main)
+    assert isinstance(alone(caught), CapabilityDenied)
+
+
+def test_a_checkpoint_is_given_also_after_functions_that_want_none(go):
+    def bare(x):
+        return x
+
+    def told(x: int) -> int:
+        return x
+
+    def wants(x: int, checkpoint: Checkpoint) -> int:
+        checkpoint(progress=0.5)
+        return x
+
+    def retold(x: int) -> int:  # of the annotations of another
+        return x
+
+    retold.__annotations__ = told.__annotations__
+
+    async def main():
+        async with nursery() as n:
+            return [await n.spawn(fn, i) for i in range(3) for fn in (bare, told, told, wants, retold, print, bare)]
+
+    assert go(main) == [one for i in range(3) for one in (i, i, i, i, i, None, i)]
+
+
+def test_no_function_is_kept_for_the_next_one(go):
+    async def main():
+        async with nursery() as n:
+            for annotated in (False, True):
+
+                def closure(box):
+                    return len(box)
+
+                if annotated:
+                    closure.__annotations__ = {"box": list}
+                gone = weakref.ref(closure)
+                assert await n.spawn(closure, []) == 0
+                assert await n.spawn(closure, []) == 0
+                del closure
+                gc.collect()
+                assert gone() is None
+
+    go(main)
+
+
 # ---- what is around
 
 

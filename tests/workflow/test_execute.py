@@ -263,8 +263,10 @@ def test_a_timeout_of_each_kind(w):
 
     w.task("thread", counts, timeout=0.02)
     w.task("coroutine", sleeps, timeout=0.02)
-    w.task("command", command=["sleep", "1000"], timeout=0.02)
+    slow = w.task("command", command=["sleep", "1000"], timeout=0.02)
+    w.task("behind", int, after=[slow])
     report = w.run()
+    assert report.tasks.pop("behind").error.endswith("failed: TimeoutError: was not done within 0.02 s")
     assert {task.error for task in report.tasks.values()} == {"was not done within 0.02 s"}
     assert report.counts == {"failed": 3}
 

@@ -52,6 +52,13 @@ def test_a_task_whose_run_was_killed(journal, path):
     assert "has not run yet; the run is not going on (bursar resume)" in said(path, "b")
 
 
+def test_what_a_task_waited_for_when_its_run_was_killed(journal, path):
+    journal.started("a")
+    journal.waiting([("d", "needs 1 of cpu")])
+    journal.close()
+    assert "  when it was last looked at, it needs 1 of cpu" in said(path, "d").splitlines()
+
+
 def test_a_task_that_failed_twice(journal, path):
     journal.started("a")
     journal.failed("a", "ValueError: first")

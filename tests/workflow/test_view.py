@@ -43,6 +43,7 @@ def test_plain(w):
     assert "b will be tried again, 1 more time at most" in out.getvalue()
     assert "b started (attempt 2)" in out.getvalue()
     assert "c cancelled: dependency: task 'b'" in out.getvalue()
+    assert "\n             hello\n" in out.getvalue(), "what a failure has to say in several lines is indented"
     assert "film: 1 ok, 1 failed, 1 cancelled in" in out.getvalue()
 
 

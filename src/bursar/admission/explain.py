@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from bursar.admission.permit import Permit, PermitState
+from bursar.admission.resources import in_words
 
 if TYPE_CHECKING:
     from bursar.admission.gate import Gate
@@ -119,7 +120,7 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
     for resource, needed, limit, taken in short:
         number = gate.resources.numbers[resource]
         names, more = named(other.task for other in gate.held if number in dict(other.kept()))
-        text = f"needs {needed:,} of {resource}, of which {taken:,} of {limit:,} are taken by"
+        text = f"needs {in_words(needed)} of {resource}, of which {in_words(taken)} of {in_words(limit)} are taken by"
         what: What = "slot" if resource == "slot" else "resource"
         if what == "slot":
             text = f"needs one of {limit:,} slots, all taken by"
@@ -158,9 +159,9 @@ def _advice(holder: str, keeps: int, task: str, short: Blocker, enough: int) -> 
             f"the end of a nursery's block, where a place is lent, or state Authority(max_concurrent={enough})"
         )
     return (
-        f"task {holder!r} keeps {keeps:,} of {short.resource} while it waits for task {task!r}, which needs "
-        f"{short.needed:,}: let {holder!r} need less and a child of its own the rest, give its children a gate of "
-        f"their own, or state more, Authority(resources={{{short.resource!r}: {enough}}})"
+        f"task {holder!r} keeps {in_words(keeps)} of {short.resource} while it waits for task {task!r}, which needs "
+        f"{in_words(short.needed)}: let {holder!r} need less and a child of its own the rest, give its children a "
+        f"gate of their own, or state more, Authority(resources={{{short.resource!r}: {enough}}})"
     )
 
 

@@ -91,7 +91,7 @@ class Short(NamedTuple):
 
     def told(self) -> Past:
         short = self.resources.shortages(self.demand, self.taken)
-        what = ", ".join(f"{s.resource} (needs {s.needed:,}, {s.taken:,} of {s.limit:,} taken)" for s in short)
+        what = ", ".join(str(one) for one in short)
         if not short and self.kept_for:
             what = f"what is reserved for task {self.kept_for!r}"
         return Past(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")

@@ -58,10 +58,11 @@ class Row:
 class Rows:
     """All who have everything but permission, by their classes."""
 
-    __slots__ = ("boost", "classes", "entered", "length")
+    __slots__ = ("boost", "classes", "entered", "interval_ns", "length")
 
-    def __init__(self, boost: int) -> None:
-        self.boost = boost
+    def __init__(self, interval_ns: int, boost: int) -> None:
+        self.interval_ns = interval_ns
+        self.boost = boost  # per interval of waiting; 0: strict
         self.classes: dict[tuple[int, Demand], Row] = {}
         self.entered = 0  # how many ever did
         self.length = 0
@@ -115,10 +116,6 @@ def _strict_rank(permit: Permit) -> tuple[int, int]:
 class Queues(Rows):
     """Those who wait, in their order."""
 
-    def __init__(self, interval_ns: int, boost: int) -> None:
-        super().__init__(boost)
-        self._interval_ns = interval_ns
-
     def __iter__(self) -> Iterator[Permit]:
         for row in self.classes.values():
             yield from row
@@ -134,7 +131,7 @@ class Queues(Rows):
         """The priority that counts."""
         if not self.boost:
             return permit.priority
-        return permit.priority + (now_ns - permit.ready_ns) // self._interval_ns * self.boost
+        return permit.priority + (now_ns - permit.ready_ns) // self.interval_ns * self.boost
 
     def rank(self, permit: Permit, now_ns: int) -> tuple[int, int]:
         """Smaller goes first."""

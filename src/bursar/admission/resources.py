@@ -73,6 +73,14 @@ def to_amount(value: Any, what: str) -> int:
     return int(value)
 
 
+def in_words(amount: int) -> str:
+    """An amount as people write it: a size, if it is whole mebibytes or gibibytes."""
+    for size, unit in ((2**30, "GiB"), (2**20, "MiB")):
+        if amount and amount % size == 0:
+            return f"{amount // size:,} {unit}"
+    return f"{amount:,}"
+
+
 def limits_of(resources: Any) -> tuple[Limit, ...]:
     """The limits that an authority states, checked."""
     if not isinstance(resources, Mapping):
@@ -94,6 +102,10 @@ class Shortage(NamedTuple):
     needed: int
     limit: int
     taken: int
+
+    def __str__(self) -> str:
+        needed, taken, limit = in_words(self.needed), in_words(self.taken), in_words(self.limit)
+        return f"{self.resource} (needs {needed}, {taken} of {limit} taken)"
 
 
 class Resources:
@@ -134,7 +146,7 @@ class Resources:
                 known = ", ".join(limit.name for limit in self.limits[1:]) or "none"
                 raise InfeasibleDemand(
                     f"task {task!r} needs {brief(name, repr)}, which its gate does not have (it has: {known}); "
-                    f"state it: Authority(resources={{{brief(name, repr)}: ...}})"
+                    "state how much there is of it, among the resources of the authority"
                 )
             _, limit, soft = self.limits[number]
             amount = told[name] = to_amount(value, f"task {task!r} needs {name}")
@@ -142,7 +154,8 @@ class Resources:
                 continue
             if amount > limit and not soft:
                 raise InfeasibleDemand(
-                    f"task {task!r} needs {amount:,} of {name}, and there are {limit:,} in all; it could never start"
+                    f"task {task!r} needs {in_words(amount)} of {name}, and there are {in_words(limit)} in all; "
+                    "it could never start"
                 )
             amounts[number] = amount
         alike = self._alike.get(key := tuple(told.items()))

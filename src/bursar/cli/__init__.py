@@ -37,6 +37,8 @@ def main() -> None:
         if missing not in NEEDED:
             raise
         refuse(f"the command line needs {missing}, which is not installed; pip install 'bursar[cli]'")
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)  # nothing has begun that could tell of it
     app()
 
 

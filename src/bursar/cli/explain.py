@@ -27,7 +27,11 @@ def explain(
     from bursar.workflow import record, store
 
     try:
-        found = record.task(store.find(workflow), task)
+        path = store.find(workflow)
+        found = record.task(path, task)
     except BursarError as error:
         refuse(str(error))
-    print(json.dumps(dataclasses.asdict(found)) if as_json else record.explained(found))
+    if as_json:
+        print(json.dumps({"run": path.stem, **dataclasses.asdict(found)}))
+    else:
+        print(f"{record.explained(found)}\n  in the run {path.stem}")

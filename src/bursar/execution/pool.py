@@ -151,6 +151,8 @@ class Pool:
         self._counting = threading.Lock()
         self._ended: deque[Job] = deque()  # which the loop has not taken in
         self._told = False  # that there are such
+        # A job is over, in its thread. The worker sees to that before it rests, or whoever is on the way does (W5).
+        self.post: Callable[[Job], None] = self._ended.append if pump.live else self._post_by_name
         self.permit: object = None  # the last capability that was found to allow threads
 
     @classmethod
@@ -165,7 +167,11 @@ class Pool:
     # ---- in the loop
 
     def start(self, job: Job) -> None:
-        """Have a job done."""
+        """Have a job done. Until its end is taken in it is a source of the pump."""
+        self._hand_out(job)
+        self.pump.sources += 1
+
+    def _hand_out(self, job: Job) -> None:
         if len(self._jobs) >= len(self._workers):  # W1
             self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
         self._jobs.add(job)
@@ -233,12 +239,9 @@ class Pool:
 
     # ---- in a worker's thread
 
-    def post(self, job: Job) -> None:
-        """A job is over. The worker sees to that before it rests, or whoever is on the way does (W5)."""
-        if self.pump.live:
-            self._ended.append(job)
-        else:
-            self.pump.post(job.told, job.deliver)  # a replay takes in each by its name
+    def _post_by_name(self, job: Job) -> None:
+        """A replay takes in each end by its name."""
+        self.pump.post(job.told, job.deliver)
 
     def _tell(self) -> None:
         """One message is about all that end before the loop looks."""
@@ -269,13 +272,13 @@ class Pool:
         try:
             return self._queue.popleft()
         except IndexError:
-            return None
+            return None  # another was faster
 
     def next_job(self) -> Job | None:
         """The next job, once there is one; None: the worker is dismissed."""
         waiting, ended = self._queue, self._ended
         while True:
-            job = self._take()
+            job = self._take() if waiting else None
             if job is None:
                 if ended:
                     self._see_to_ended()
@@ -284,7 +287,7 @@ class Pool:
                 self._bell.get()
                 if self._over:
                     return None
-                job = self._take()
+                job = self._take() if waiting else None
                 self._errand.append(None)  # whoever comes from here on sends somebody else (W2), or sees to it (W5)
                 if ended:
                     self._see_to_ended()
@@ -331,6 +334,7 @@ class Alternation(Pool):
         self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # the turn comes back to the loop
         self._due: set[Line] = set()  # whose turn is posted
         self._resting: set[Line] = set()  # at whose end a thread waits for its turn
+        self.post = self._post_in_turn if pump.live else self._post_by_name
 
     # ---- in the loop
 
@@ -339,12 +343,13 @@ class Alternation(Pool):
             self.pump.post(f"thread {job.label}", job.work_here)
         else:
             self.pump.post(f"turn {job.label}", partial(self._begin, job))
+        self.pump.sources += 1
 
     def _begin(self, job: Job) -> None:
         if self.pump.over:
             return
         try:
-            self._await_turn(partial(super().start, job))
+            self._await_turn(partial(self._hand_out, job))
         except RuntimeError as refused:  # the system has no thread for it
             job.lost(refused)
 
@@ -379,10 +384,9 @@ class Alternation(Pool):
         self.ring(line)
         self.rest(line)
 
-    def post(self, job: Job) -> None:
-        super().post(job)
-        if self.pump.live:
-            self._tell()  # while it is the worker's turn
+    def _post_in_turn(self, job: Job) -> None:
+        self._ended.append(job)
+        self._tell()  # while it is the worker's turn
 
     def worked(self) -> None:
         self._back.put(None)
@@ -399,7 +403,7 @@ class Solo(Pool):
         super().__init__(pump)
         self._standing: dict[Line, Job] = {}
 
-    def start(self, job: Job) -> None:
+    def _hand_out(self, job: Job) -> None:
         self.pump.post(f"thread {job.label}", partial(self._run, job))
 
     def _run(self, job: Job) -> None:
@@ -413,7 +417,7 @@ class Solo(Pool):
     def ring(self, line: Line) -> None:
         job = self._standing.pop(line, None)
         if job is not None:
-            self.start(job)
+            self._hand_out(job)
 
     def ask(self, label: str, answer: Callable[[], None]) -> None:
         answer()

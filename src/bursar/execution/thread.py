@@ -79,7 +79,6 @@ class OnThread(Request[T]):
         else:
             job = TiedJob(pool, task, fn, self.args, place)
         pool.start(job)
-        pump.sources += 1
         kernel.blocked(task, job)
         return SUSPENDED
 

@@ -223,6 +223,8 @@ class Execution:
             late = isinstance(error, TimeoutError) and limit.expired
             said = f"was not done within {run.step.timeout:g} s" if late else _said(error)
             self._failed(run, task.attempt, error, said)
+            if late:
+                raise TimeoutError(said) from error  # those who follow say because of what they are cancelled
             raise
         except SystemExit as error:  # a step that calls sys.exit fails like any other
             failure = WorkflowError(f"called sys.exit({brief(error.code, repr)})")

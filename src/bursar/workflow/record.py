@@ -137,6 +137,8 @@ def explained(found: TaskRecord, now: float | None = None) -> str:
     """Where a task stands and why, as a few lines."""
     now = time.time() if now is None else now
     lines = [f"task {found.name!r} {_standing(found, now)}", f"  runs {found.title}"]
+    if found.state == "pending" and not found.running and found.reason:
+        lines.append(f"  when it was last looked at, it {found.reason}")
     if found.state == "pending":
         lines += [f"  waits for task {name!r}, which is {state}" for name, state in found.blockers]
     for attempt in found.attempts:

@@ -7,7 +7,7 @@ Both are written as things happen and flushed at once, so that what was seen is 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from bursar.workflow.values import keep
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from bursar.workflow.events import Event
     from bursar.workflow.execute import Execution
     from bursar.workflow.summary import Report
+
+
+INDENT: Final = len("    0.000 s  ")  # of what goes on in the next line
 
 
 class Silent:
@@ -40,7 +43,7 @@ class Plain(Silent):
         self._out = out
 
     def told(self, event: Event) -> None:
-        self._line(f"{event.at:9.3f} s  {words(event)}")
+        self._line(f"{event.at:9.3f} s  {words(event)}".replace("\n", "\n" + " " * INDENT))
 
     def finish(self, report: Report) -> None:
         self._line(str(report))
