@@ -56,6 +56,7 @@ typedef struct Nursery {
     uint64_t spawned; /* by the owner: only it writes this */
     uint64_t ended;   /* above the owner: only it writes this */
     uint64_t handed;  /* by others, under the lock */
+    uint32_t requests_seen; /* how many requests to stop, of all, there were when it was opened (T1) */
     Lock lock;
     bool own_purse, keep_going, hold;
     bool failed;         /* under the lock, as the rest */
