@@ -96,11 +96,8 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * generation of the record that it means. ENGINE_OK; ENGINE_CLOSED if it takes no
  * children; ENGINE_CANCELLED if the caller is to stop; ENGINE_BUDGET; ENGINE_MEMORY; ENGINE_INVALID for a stack that is too
  * large; ENGINE_INVALID if the record is another's by now. A refused spawn leaves nothing behind. `child`, unless NULL,
- * becomes index | generation << 32: what a handle is made of. */
+ * becomes index | generation << 32: what a handle is made of. usual.h has the short way for a plain task by the owner. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
-
-/* The same for a plain task, by the owner; usual.h has the short way. */
-int nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
  * keeps it from going away. */
