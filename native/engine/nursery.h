@@ -44,9 +44,7 @@ typedef struct {
 
 typedef struct Nursery {
     SlabHead head;
-    atomic_i64 live;   /* N5 */
-    atomic_u32 state;  /* LawNurseryState; changed under the lock */
-    atomic_u32 drained;
+    atomic_u32 state;   /* LawNurseryState; changed under the lock */
     atomic_u32 watched; /* not 0: somebody outside is to hear of a cancellation; see SchedulerOptions.cancel_hook */
     struct Scheduler *scheduler;
     Task *owner;           /* NULL: a root */
@@ -67,7 +65,11 @@ typedef struct Nursery {
     Parker *await_parker;
     LawQueue waiting; /* children that have waited at least once */
     LawLink root_link;
+    atomic_i64 live; /* N5. Others write this and the next at every end; the owner reads what is above at every spawn */
+    atomic_u32 drained;
 } Nursery;
+
+_Static_assert(offsetof(Nursery, live) >= offsetof(Nursery, requests_seen) + 64, "so they are on different lines");
 
 /* What a task is made of. All zero but `entry` is a plain one. */
 typedef struct {
