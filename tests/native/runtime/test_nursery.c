@@ -365,12 +365,36 @@ spawns_many(void *arg)
     return 0;
 }
 
+static int64_t
+says_that_it_runs(void *flag)
+{
+    atomic_store((atomic_int *)flag, 1);
+    return janus_yield();
+}
+
+/* Not one that its owner runs itself: it has begun before the await, and ends wherever it does. */
+static int64_t
+waits_for_one(void *arg)
+{
+    for (int64_t round = (int64_t)(intptr_t)arg; round > 0; round--) {
+        atomic_int runs = 0;
+        janus_nursery_create();
+        MUST(janus_nursery_spawn(says_that_it_runs, &runs) == 0);
+        while (atomic_load(&runs) == 0) {
+            MUST(janus_yield() == JANUS_OK);
+        }
+        MUST(janus_nursery_await_all() == JANUS_OK);
+    }
+    return 0;
+}
+
 /* Faults 5 and 24: far more than a hundred children, nurseries that are freed the moment the last of them ends. */
 static void
 many_short(void)
 {
     CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)FEW(20000)), JANUS_OK);
     CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)1), JANUS_OK);
+    CHECK_EQUAL(rt_run(waits_for_one, (void *)(intptr_t)FEW(5000)), JANUS_OK);
 }
 
 /* Fault 7: whoever is spawned while the nursery is cancelled is either refused or cancelled. */
