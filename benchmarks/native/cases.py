@@ -134,7 +134,7 @@ CASES: Final = (
     ),
     Case(
         "steal",
-        "spawn until a searching thief runs it, median",
+        "spawn until a searching thief runs it, median; without: a flag from processor to processor",
         "ns",
         2_000,
         1_000,

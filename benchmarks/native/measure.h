@@ -13,6 +13,7 @@
 #ifndef BURSAR_BENCH_MEASURE_H
 #define BURSAR_BENCH_MEASURE_H
 
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,35 @@ static inline int64_t
 argument(int count, char **arguments, int which, int64_t otherwise)
 {
     return count > which ? strtoll(arguments[which], NULL, 10) : otherwise;
+}
+
+/* The number of the first, second, ... processor that this thread may use. */
+static inline int
+processor(int which)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(cpu, &allowed) && which-- == 0) {
+                return cpu;
+            }
+        }
+    }
+    fail("too few processors");
+    return 0;
+}
+
+/* This thread stays there. For a latency between two processors: on a busy machine the kernel puts both threads on one, and
+ * what is measured is its own switch. */
+static inline void
+stay_on(int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) {
+        fail("not allowed there");
+    }
 }
 
 /* Resident memory of this process in bytes. */

@@ -2,7 +2,6 @@
 #include "abi/abi.h"
 
 #include "abi/current.h"
-#include "engine/usual.h"
 
 /* ---- opening */
 
@@ -72,8 +71,7 @@ through_noarg_i32(void *task)
     return ((janus_task_noarg_i32_fn)(void (*)(void))((Task *)task)->entry)();
 }
 
-/* Into the current nursery: 0, or -1. */
-static __attribute__((noinline)) int
+int
 spawn_current(janus_task_fn fn, void *arg, int64_t (*through)(void *task))
 {
     Visit visit = visit_begin();
@@ -85,19 +83,6 @@ spawn_current(janus_task_fn fn, void *arg, int64_t (*through)(void *task))
     }
     visit_end(&visit);
     return error == ENGINE_OK ? 0 : -1;
-}
-
-int
-janus_nursery_spawn(janus_task_fn fn, void *arg)
-{
-    Task *self = visit_task();
-    if (self == NULL || self->opened == NULL) {
-        return spawn_current(fn, arg, NULL);
-    }
-    if (spawn_usual(self->opened, self, fn, arg)) {
-        return 0;
-    }
-    return nursery_spawn_plain(self->opened, self, fn, arg) == ENGINE_OK ? 0 : -1;
 }
 
 int

@@ -22,7 +22,7 @@ buffer_make(const EngineMemory *memory, int64_t capacity, DequeBuffer *older)
         return NULL;
     }
     buffer->older = older;
-    buffer->capacity = capacity;
+    buffer->mask = capacity - 1;
     for (int64_t i = 0; i < capacity; i++) {
         init_ptr(&buffer->slots[i], NULL);
     }
@@ -58,7 +58,7 @@ deque_destroy(Deque *deque)
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
     while (buffer != NULL) {
         DequeBuffer *older = buffer->older;
-        deque->memory->release(deque->memory->context, buffer, buffer_bytes(buffer->capacity));
+        deque->memory->release(deque->memory->context, buffer, buffer_bytes(buffer->mask + 1));
         buffer = older;
     }
     init_ptr(&deque->buffer, NULL);
@@ -71,7 +71,7 @@ static bool
 grow(Deque *deque, int64_t top, int64_t bottom, int64_t capacity)
 {
     DequeBuffer *old = load_ptr(&deque->buffer, RELAXED);
-    int64_t doubled = old->capacity;
+    int64_t doubled = old->mask + 1;
     while (doubled < capacity) {
         doubled *= 2;
     }
@@ -82,7 +82,7 @@ grow(Deque *deque, int64_t top, int64_t bottom, int64_t capacity)
     for (int64_t i = top; i < bottom; i++) {
         store_ptr(deque_slot(buffer, i), load_ptr(deque_slot(old, i), RELAXED), RELAXED);
     }
-    store_ptr(&deque->buffer, buffer, RELEASE); /* publishes the slots, the capacity and the link */
+    store_ptr(&deque->buffer, buffer, RELEASE); /* publishes the slots, the mask and the link */
     return true;
 }
 
@@ -95,7 +95,7 @@ deque_reserve(Deque *deque, size_t count)
     int64_t top = load_i64(&deque->top, ACQUIRE);
     deque->top_seen = top;
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
-    size_t room = (size_t)(buffer->capacity - (bottom - top));
+    size_t room = (size_t)(buffer->mask + 1 - (bottom - top));
     if (room >= count) {
         return count;
     }
@@ -115,7 +115,7 @@ steal_at(Deque *victim, int64_t top, void **item, int64_t *length)
     if (*length <= 0) {
         return STEAL_EMPTY;
     }
-    DequeBuffer *buffer = load_ptr(&victim->buffer, ACQUIRE); /* receives capacity and copied slots, if it is new */
+    DequeBuffer *buffer = load_ptr(&victim->buffer, ACQUIRE); /* receives mask and copied slots, if it is new */
     /* May be an item that came to this slot later, if top has moved on; then the next line fails. */
     void *oldest = load_ptr(deque_slot(buffer, top), RELAXED);
     /* RELEASE: the load above stays above, see deque_reserve. ACQUIRE: as the load of top in deque_steal, for the next

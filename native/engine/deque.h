@@ -42,7 +42,7 @@
 
 typedef struct DequeBuffer {
     struct DequeBuffer *older; /* the one that this one replaced (Q6) */
-    int64_t capacity;          /* a power of two */
+    int64_t mask;              /* its capacity, a power of two, less one */
     atomic_ptr slots[];
 } DequeBuffer;
 
@@ -106,14 +106,14 @@ static inline size_t
 deque_capacity(const Deque *deque)
 {
     const DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
-    return (size_t)buffer->capacity;
+    return (size_t)(buffer->mask + 1);
 }
 
 /* The slot of an index. */
 static inline atomic_ptr *
 deque_slot(DequeBuffer *buffer, int64_t index)
 {
-    return &buffer->slots[index & (buffer->capacity - 1)];
+    return &buffer->slots[index & buffer->mask];
 }
 
 /* The owner: put an item, which is not NULL, at the bottom, if it is known that there is room. False: nothing has changed. */
@@ -122,7 +122,7 @@ deque_push_within(Deque *deque, void *item)
 {
     int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (Q2) */
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (Q2) */
-    if (__builtin_expect(bottom - deque->top_seen >= buffer->capacity, 0)) {
+    if (__builtin_expect(bottom - deque->top_seen > buffer->mask, 0)) {
         return false;
     }
     store_ptr(deque_slot(buffer, bottom), item, RELAXED); /* seen by nobody before bottom says so */

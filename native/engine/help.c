@@ -16,7 +16,8 @@
  * T1  while the child runs or is in a queue, the child: as every task it looks at a counter of all requests at every call at
  *     which it could be told to stop, and if that has moved, it asks for itself and for all beneath it (task_must_stop). A
  *     request is counted after it can be seen. When a task begins, what was asked until then has been looked at for it and
- *     for those beneath it; one that is to stop takes no count as seen, and so looks every time
+ *     for those beneath it; one that is to stop takes no count as seen, and so looks every time. Nobody can have asked a
+ *     child, or its nursery, to stop as long as the counter is what it was when the nursery was opened
  * T2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into a queue,
  *     and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
  * T3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on; else it is
@@ -54,26 +55,37 @@ ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
     worker->current = self;
 }
 
+/* As task_pass_ticks. Most have drawn nothing, and pay from the same purse: they have nothing to pass on. */
 static SANITIZE_INLINE void
-run_above(const struct runner_perch *perch, Nursery *nursery, Task *self, Task *child)
+pass_ticks(Task *from, Task *to)
+{
+    if (__builtin_expect(from->ticks_left != 0 || from->purse != to->purse, 0)) {
+        task_pass_ticks(from, to);
+    }
+}
+
+static SANITIZE_INLINE void
+run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Task *self, Task *child)
 {
     enum fiber_state state = FIBER_NO_STACK;
-    bool own_purse = child->purse != self->purse;
-    task_begin(task_worker(self), child);
-    if (__builtin_expect(task_asked(child) || nursery_cancelled(nursery), 0)) {
+    task_begin(worker, child);
+    if (__builtin_expect(self->requests_seen != nursery->requests_seen, 0) && task_cancelled(child)) {
         child->marks.kind = END_CANCELLED;
     } else {
         child->above = true;
         child->requests_seen = self->requests_seen; /* T1: the owner has just looked, and here is the rest */
-        if (__builtin_expect(self->ticks_left != 0 || own_purse, 0)) {
-            task_pass_ticks(self, child);
-        }
+        pass_ticks(self, child);
         state = runner_call_above(perch, &self->fiber, &child->fiber);
-        if (__builtin_expect(child->ticks_left != 0 || own_purse, 0)) {
-            task_pass_ticks(child, self);
-        }
+        pass_ticks(child, self);
     }
     ended_above(nursery, self, child, state);
+}
+
+/* Whether there is as much room as a class guarantees; most ask for the smallest one. */
+static SANITIZE_INLINE bool
+has_room(size_t room, unsigned class)
+{
+    return __builtin_expect(class == 0, 1) ? room >= STACK_BYTES_MIN : room >> class >= STACK_BYTES_MIN;
 }
 
 /* Child after child, all from one perch. */
@@ -89,13 +101,14 @@ help(void *arg)
         if (__builtin_expect(load_u32(requests, RELAXED) != self->requests_seen, 0) && task_look_for_requests(self)) {
             return;
         }
-        Task *task = worker_next(task_worker(self));
+        Worker *worker = task_worker(self);
+        Task *task = worker_next(worker);
         bool ours = task != NULL && task->nursery == nursery && task_is(task, FIBER_FRESH);
-        if (__builtin_expect(!ours || room >> task->fiber.class < STACK_BYTES_MIN, 0)) {
+        if (__builtin_expect(!ours || !has_room(room, task->fiber.class), 0)) {
             helping->next = task;
             return;
         }
-        run_above(&helping->perch, nursery, self, task);
+        run_above(&helping->perch, nursery, worker, self, task);
     }
 }
 

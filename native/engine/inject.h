@@ -60,11 +60,11 @@ bool inject_push(Injector *injector, InjectLink *link);
  * none, if somebody else is taking, or if the oldest push is not finished. */
 size_t inject_take(Injector *injector, InjectLink **links, size_t links_max);
 
-/* Whether there is anything, unfinished pushes included (J3). */
-static inline bool
+/* Not 0 if there is anything, unfinished pushes included (J3): bits, so that several can be asked at once. */
+static inline int64_t
 inject_any(const Injector *injector)
 {
-    return load_i64(&injector->count, RELAXED) != 0;
+    return load_i64(&injector->count, RELAXED);
 }
 
 /* How many links there are, unfinished pushes included. A guess while others push or take. */

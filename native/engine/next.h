@@ -35,8 +35,8 @@ worker_next(Worker *worker)
 {
     const Scheduler *scheduler = worker->scheduler;
     worker->turns += 1;
-    if (__builtin_expect(inject_any(&scheduler->cancel_lane), 0) || __builtin_expect(inject_any(&scheduler->timed_lane), 0) ||
-        __builtin_expect(inject_any(&scheduler->injector), 0)) {
+    int64_t shared = inject_any(&scheduler->cancel_lane) | inject_any(&scheduler->timed_lane) | inject_any(&scheduler->injector);
+    if (__builtin_expect(shared != 0, 0)) { /* one branch, not three */
         return worker_next_shared(worker);
     }
     worker->cancel_streak = worker->timed_streak = 0;

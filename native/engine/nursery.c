@@ -68,6 +68,7 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
     store_u32(&nursery->drained, 0, RELAXED);
     nursery->id = next_id(scheduler, worker);
     nursery->spawned = nursery->ended = nursery->handed = 0;
+    nursery->requests_seen = load_u32(&scheduler->requests, RELAXED); /* none of these was to it, or to a child */
     nursery->keep_going = options != NULL && options->keep_going;
     nursery->hold = options != NULL && options->hold;
     nursery->failed = false;

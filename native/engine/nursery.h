@@ -44,9 +44,7 @@ typedef struct {
 
 typedef struct Nursery {
     SlabHead head;
-    atomic_i64 live;   /* N5 */
-    atomic_u32 state;  /* LawNurseryState; changed under the lock */
-    atomic_u32 drained;
+    atomic_u32 state;   /* LawNurseryState; changed under the lock */
     atomic_u32 watched; /* not 0: somebody outside is to hear of a cancellation; see SchedulerOptions.cancel_hook */
     struct Scheduler *scheduler;
     Task *owner;           /* NULL: a root */
@@ -56,6 +54,7 @@ typedef struct Nursery {
     uint64_t spawned; /* by the owner: only it writes this */
     uint64_t ended;   /* above the owner: only it writes this */
     uint64_t handed;  /* by others, under the lock */
+    uint32_t requests_seen; /* how many requests to stop, of all, there were when it was opened (T1) */
     Lock lock;
     bool own_purse, keep_going, hold;
     bool failed;         /* under the lock, as the rest */
@@ -66,7 +65,11 @@ typedef struct Nursery {
     Parker *await_parker;
     LawQueue waiting; /* children that have waited at least once */
     LawLink root_link;
+    atomic_i64 live; /* N5. Others write this and the next at every end; the owner reads what is above at every spawn */
+    atomic_u32 drained;
 } Nursery;
+
+_Static_assert(offsetof(Nursery, live) >= offsetof(Nursery, requests_seen) + 64, "so they are on different lines");
 
 /* What a task is made of. All zero but `entry` is a plain one. */
 typedef struct {
@@ -95,11 +98,8 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * generation of the record that it means. ENGINE_OK; ENGINE_CLOSED if it takes no
  * children; ENGINE_CANCELLED if the caller is to stop; ENGINE_BUDGET; ENGINE_MEMORY; ENGINE_INVALID for a stack that is too
  * large; ENGINE_INVALID if the record is another's by now. A refused spawn leaves nothing behind. `child`, unless NULL,
- * becomes index | generation << 32: what a handle is made of. */
+ * becomes index | generation << 32: what a handle is made of. usual.h has the short way for a plain task by the owner. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
-
-/* The same for a plain task, by the owner; usual.h has the short way. */
-int nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
  * keeps it from going away. */

@@ -207,13 +207,6 @@ spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *
 }
 
 int
-nursery_spawn_plain(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
-{
-    const TaskOptions options = {.entry = entry, .arg = arg};
-    return spawn_own(nursery, caller, &options, NULL);
-}
-
-int
 nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child)
 {
     int error;

@@ -33,12 +33,11 @@ task_renew(Task *task, Nursery *nursery)
     task_word_begin(task);
 }
 
-/* Spawn a plain child of the caller's own nursery, if nobody is to stop, the worker has paid for it in advance, and there is
+/* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for it in advance, and there is
  * a record for it. In a sovereign scheduler, where a plain child is something else, nothing is paid in advance. */
 static SANITIZE_INLINE bool
-spawn_usual(Nursery *nursery, Task *caller, int64_t (*entry)(void *arg), void *arg)
+spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
-    Worker *worker = task_worker(caller);
     SlabCache *records = &worker->host->tasks;
     bool asked = load_u32(&worker->scheduler->requests, RELAXED) != caller->requests_seen;
     if (__builtin_expect(asked || entry == NULL || nursery_state(nursery) != LAW_NURSERY_OPEN || /* N2 */

@@ -1,4 +1,4 @@
-/* Fibers that wait, each with a stack of 8 KiB and no guard; bytes of each. */
+/* Fibers that wait, each with a stack (boost.h) and no guard; bytes of each. */
 #include <vector>
 
 #include "boost.h"

@@ -1,5 +1,5 @@
-/* From before a spawn until the child runs on another worker, which searches: the spawner computes and does not give way.
- * The median of SIZE hands per round; both readings of the clock are in it. */
+/* From before a spawn until the child runs on another worker, which searches on another processor: the spawner computes and
+ * does not give way. The median of SIZE hands per round; both readings of the clock are in it. */
 #include "janus.h"
 
 #include <stdatomic.h>
@@ -7,12 +7,16 @@
 #define WARM 64 /* hands that wake the second worker and keep it searching */
 
 static int64_t size;
+static int here, there;
 static _Atomic int64_t hand;
 static double *latencies, arrived_ns;
 
 static int64_t
 takes(void *arg)
 {
+    if ((intptr_t)arg == 1) {
+        stay_on(there);
+    }
     arrived_ns = clock_ns(CLOCK_MONOTONIC);
     atomic_store_explicit(&hand, (int64_t)(intptr_t)arg, memory_order_release);
     return 0;
@@ -22,6 +26,7 @@ static int64_t
 hands(void *arg)
 {
     (void)arg;
+    stay_on(here);
     janus_nursery_create();
     for (int64_t i = 1; i <= size + WARM; i++) {
         double since_ns = clock_ns(CLOCK_MONOTONIC);
@@ -46,6 +51,8 @@ main(int count, char **arguments)
 {
     size = argument(count, arguments, 2, 2000);
     latencies = (double *)calloc((size_t)size, sizeof *latencies);
+    here = processor(0);
+    there = processor(1);
     start(count, arguments);
     for (int64_t round = argument(count, arguments, 3, 5); round > 0; round--) {
         atomic_store(&hand, 0);

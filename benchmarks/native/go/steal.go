@@ -1,4 +1,5 @@
 // From before a go statement until the goroutine runs on another processor; the spawner computes and does not give way.
+// Go has no say in which processor that is: on a busy machine it may be the same one, and then this is the kernel's switch.
 package main
 
 import "sync/atomic"

@@ -1,4 +1,5 @@
-/* From before a task is given to a group until it runs on another worker; the spawner computes and does not give way. */
+/* From before a task is given to a group until it runs on another worker, on another processor; the spawner computes and does
+ * not give way. */
 #include <atomic>
 #include <vector>
 
@@ -11,14 +12,19 @@ main(int count, char **arguments)
 {
     int64_t size = argument(count, arguments, 2, 2000);
     std::vector<double> latencies(static_cast<size_t>(size));
+    int here = processor(0), there = processor(1);
     in_arena(count, arguments, [&] {
+        stay_on(here);
         for (int64_t round = argument(count, arguments, 3, 5); round > 0; round--) {
             std::atomic<int64_t> hand{0};
             double arrived_ns = 0;
             tbb::task_group group;
             for (int64_t i = 1; i <= size + WARM; i++) {
                 double since_ns = clock_ns(CLOCK_MONOTONIC);
-                group.run([&hand, &arrived_ns, i] {
+                group.run([&hand, &arrived_ns, there, i] {
+                    if (i == 1) {
+                        stay_on(there);
+                    }
                     arrived_ns = clock_ns(CLOCK_MONOTONIC);
                     hand.store(i, std::memory_order_release);
                 });

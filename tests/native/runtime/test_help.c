@@ -280,6 +280,65 @@ woken_from_outside_while_covered(void)
     CHECK_EQUAL(janus_channel_destroy(outside.to_other), JANUS_OK);
 }
 
+static atomic_int begun;
+
+static int64_t
+begins(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&begun, 1);
+    return 0;
+}
+
+static int64_t
+fails(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&begun, 1);
+    return -100;
+}
+
+/* The owner of children that are asked to stop before they have begun; it runs them itself, the newest first. */
+static int64_t
+asks_before_they_begin(void *arg)
+{
+    janus_nursery_options options = {.size = sizeof options, .keep_going = true};
+    janus_task asked;
+    (void)arg;
+    void *nursery = janus_nursery_open(&options); /* one of three, by name */
+    MUST(janus_nursery_spawn(begins, NULL) == 0);
+    MUST(janus_nursery_spawn_with(nursery, begins, NULL, NULL, &asked) == JANUS_OK);
+    MUST(janus_nursery_spawn(begins, NULL) == 0);
+    MUST(janus_task_cancel(asked) == JANUS_OK);
+    (void)janus_nursery_await(nursery);
+    MUST(janus_nursery_destroy(nursery) == JANUS_OK && atomic_exchange(&begun, 0) == 2);
+
+    MUST(janus_nursery_create() != NULL); /* all of them */
+    MUST(janus_nursery_spawn(begins, NULL) == 0 && janus_nursery_spawn(begins, NULL) == 0);
+    janus_nursery_cancel();
+    MUST(janus_nursery_await_all() == JANUS_CANCELLED && atomic_exchange(&begun, 0) == 0);
+
+    MUST(janus_nursery_create() != NULL); /* those that are left when one has failed */
+    MUST(janus_nursery_spawn(begins, NULL) == 0 && janus_nursery_spawn(fails, NULL) == 0);
+    MUST(janus_nursery_spawn(begins, NULL) == 0);
+    MUST(janus_nursery_await_all() == -100 && atomic_exchange(&begun, 0) == 2);
+
+    MUST(janus_nursery_create() != NULL); /* none: it is others who were asked, when this nursery was open already */
+    MUST(janus_nursery_spawn(begins, NULL) == 0 && janus_nursery_spawn(begins, NULL) == 0);
+    MUST(janus_nursery_create() != NULL && janus_nursery_spawn(begins, NULL) == 0);
+    janus_nursery_cancel();
+    MUST(janus_nursery_await_all() == JANUS_CANCELLED);
+    return janus_nursery_await_all() == JANUS_OK && atomic_exchange(&begun, 0) == 2 ? 0 : -1;
+}
+
+/* Who was asked to stop before it began never begins, whether by name, with its nursery, or because a sibling failed (T1). */
+static void
+asked_before_it_began(void)
+{
+    atomic_store(&begun, 0);
+    CHECK_EQUAL(rt_run(asks_before_they_begin, NULL), 0);
+}
+
 int
 main(void)
 {
@@ -293,6 +352,7 @@ main(void)
     for (int i = 0; i < 10; i++) {
         woken_from_outside_while_covered();
     }
+    asked_before_it_began();
     janus_rt_shutdown();
     return finish();
 }

@@ -123,12 +123,13 @@ states(void)
     CHECK(janus_nursery_is_cancelled()); /* there is none */
 }
 
-static atomic_int cleaned_up;
+static atomic_int begun, cleaned_up;
 
 static int64_t
 waits_for_ever(void *channel)
 {
     int64_t value;
+    atomic_fetch_add(&begun, 1);
     int error = janus_channel_receive(channel, &value);
     atomic_fetch_add(&cleaned_up, 1); /* fault 16: it is unwound by its own code */
     MUST(error == JANUS_CANCELLED && janus_cancelled());
@@ -141,10 +142,24 @@ spins(void *arg)
 {
     (void)arg;
     janus_ticks *ticks = janus_ticks_get();
+    atomic_fetch_add(&begun, 1);
     while (janus_tick(ticks) == JANUS_OK) {
     }
     atomic_fetch_add(&cleaned_up, 1);
     return JANUS_CANCELLED;
+}
+
+/* Until so many others have begun, and have most probably begun to wait. */
+static int64_t
+until_begun(void *count)
+{
+    while (atomic_load(&begun) < (int)(intptr_t)count) {
+        MUST(janus_yield() == JANUS_OK);
+    }
+    for (int i = 0; i < 20; i++) {
+        MUST(janus_yield() == JANUS_OK);
+    }
+    return -99;
 }
 
 static int64_t
@@ -155,25 +170,50 @@ fails(void *arg)
     return -99;
 }
 
-/* NC-1, NU-8; fault 10 and 16: blocked, sleeping and spinning children end, and clean up. */
+/* NC-1, NU-8; fault 10 and 16: blocked and spinning children end, and clean up, each of them. */
 static void
 cancel_blocked(void)
 {
     void *channel = janus_channel_create_i64(0);
     void *n = janus_nursery_open(NULL);
+    atomic_store(&begun, 0);
     atomic_store(&cleaned_up, 0);
     for (int i = 0; i < 10; i++) {
         CHECK_EQUAL(janus_nursery_spawn_in(n, waits_for_ever, channel), JANUS_OK);
     }
     CHECK_EQUAL(janus_nursery_spawn_in(n, spins, NULL), JANUS_OK);
-    CHECK_EQUAL(janus_nursery_spawn_in(n, fails, NULL), JANUS_OK);
-    /* NU-12, NC-2; fault 17: the failure cancels the siblings, and beats the cancellation. A sibling that had not begun
-     * by then ends without running. */
+    CHECK_EQUAL(janus_nursery_spawn_in(n, until_begun, (void *)(intptr_t)11), JANUS_OK);
+    /* NU-12, NC-2; fault 17: the failure cancels the siblings, and beats the cancellation. */
     CHECK_EQUAL(janus_nursery_await(n), -99);
     CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
-    CHECK(atomic_load(&cleaned_up) <= 11);
+    CHECK_EQUAL(atomic_load(&cleaned_up), 11);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
     CHECK_EQUAL(janus_channel_destroy(channel), JANUS_OK);
+}
+
+/* NU-12: also a failure that comes after the cancellation, in a child that was told to stop. */
+static int64_t
+fails_when_told(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&begun, 1);
+    while (janus_yield() == JANUS_OK) {
+    }
+    return -98;
+}
+
+static void
+failure_beats_cancellation(void)
+{
+    void *n = janus_nursery_open(NULL);
+    atomic_store(&begun, 0);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, fails_when_told, NULL), JANUS_OK);
+    CHECK_EQUAL(rt_run(until_begun, (void *)(intptr_t)1), -99);
+    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), -98);
+    CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
+    CHECK_EQUAL(janus_nursery_state(n), 4);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
 static int64_t
@@ -218,18 +258,26 @@ descends(void *arg)
 {
     int64_t depth = (int64_t)(intptr_t)arg;
     if (depth == 0) {
+        atomic_fetch_add(&begun, 1);
         int64_t ended = sleeps_long(NULL);
         atomic_fetch_add(&cleaned_up, 1);
         return ended;
     }
     janus_nursery_create();
-    int spawned = janus_nursery_spawn(descends, (void *)(intptr_t)(depth - 1));
-    MUST(spawned == 0 || janus_cancelled()); /* the request may be quicker than the descent */
+    MUST(janus_nursery_spawn(descends, (void *)(intptr_t)(depth - 1)) == 0);
     int64_t ended = janus_nursery_await_all();
     janus_result result;
     MUST(janus_nursery_result(&result) == JANUS_OK);
     MUST(ended == JANUS_CANCELLED && result.kind == JANUS_KIND_CANCELLED && janus_cancelled());
+    atomic_fetch_add(&cleaned_up, 1);
     return ended;
+}
+
+static int64_t
+cancels_when_begun(void *nursery)
+{
+    MUST(until_begun((void *)(intptr_t)1) == -99);
+    return janus_nursery_cancel_in(nursery);
 }
 
 static int64_t
@@ -244,12 +292,13 @@ cancels_later(void *nursery)
 static void
 nested(void)
 {
+    atomic_store(&begun, 0);
     atomic_store(&cleaned_up, 0);
     void *n = janus_nursery_open(NULL);
     CHECK_EQUAL(janus_nursery_spawn_in(n, descends, (void *)(intptr_t)50), JANUS_OK);
-    CHECK_EQUAL(janus_nursery_spawn_in(n, cancels_later, n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, cancels_when_begun, n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
-    CHECK(atomic_load(&cleaned_up) <= 1);
+    CHECK_EQUAL(atomic_load(&cleaned_up), 51);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
@@ -316,12 +365,36 @@ spawns_many(void *arg)
     return 0;
 }
 
+static int64_t
+says_that_it_runs(void *flag)
+{
+    atomic_store((atomic_int *)flag, 1);
+    return janus_yield();
+}
+
+/* Not one that its owner runs itself: it has begun before the await, and ends wherever it does. */
+static int64_t
+waits_for_one(void *arg)
+{
+    for (int64_t round = (int64_t)(intptr_t)arg; round > 0; round--) {
+        atomic_int runs = 0;
+        janus_nursery_create();
+        MUST(janus_nursery_spawn(says_that_it_runs, &runs) == 0);
+        while (atomic_load(&runs) == 0) {
+            MUST(janus_yield() == JANUS_OK);
+        }
+        MUST(janus_nursery_await_all() == JANUS_OK);
+    }
+    return 0;
+}
+
 /* Faults 5 and 24: far more than a hundred children, nurseries that are freed the moment the last of them ends. */
 static void
 many_short(void)
 {
     CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)FEW(20000)), JANUS_OK);
     CHECK_EQUAL(rt_run(spawns_many, (void *)(intptr_t)1), JANUS_OK);
+    CHECK_EQUAL(rt_run(waits_for_one, (void *)(intptr_t)FEW(5000)), JANUS_OK);
 }
 
 /* Fault 7: whoever is spawned while the nursery is cancelled is either refused or cancelled. */
@@ -388,8 +461,10 @@ cut_off(void)
 int
 main(void)
 {
-    void (*const tests[])(void) = {results,    adapters,   values,         states,     cancel_blocked,       no_orphans, nested,
-                                   cancel_one, stack_of_the_task, many_short, spawn_against_cancel, siblings,   cut_off};
+    void (*const tests[])(void) = {
+        results, adapters, values, states, cancel_blocked, failure_beats_cancellation, no_orphans, nested, cancel_one,
+        stack_of_the_task, many_short, spawn_against_cancel, siblings, cut_off,
+    };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }

@@ -1,6 +1,8 @@
 /* The scheduler: workers, stealing, yields, disasters, starting and stopping. */
 #include "rt.h"
 
+#include <time.h>
+
 #include "engine/scheduler.h"
 
 static atomic_long ran;
@@ -364,6 +366,42 @@ policies(void)
     CHECK_EQUAL(janus_rt_init_with(&wrong), JANUS_INVALID);
 }
 
+/* The processor time of this thread. */
+static int64_t
+own_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool
+looked_for_work(void)
+{
+    janus_statistics before = rt_statistics();
+    int64_t begun_ms = own_ms();
+    while (own_ms() < begun_ms + 20) { /* twenty times the longest pause of a searcher */
+    }
+    janus_statistics after = rt_statistics();
+    return after.steals_failed != before.steals_failed || after.sleeps != before.sleeps;
+}
+
+/* Fault 21: workers without work look a few times and then sleep, all of them, until there is some. */
+static void
+idle_workers_sleep(void)
+{
+    rt_up(4);
+    for (int round = 0; round < 3; round++) {
+        CHECK_EQUAL(rt_run(tree, (void *)(intptr_t)4), JANUS_OK);
+        int looks = 0;
+        while (looks < 500 && looked_for_work()) { /* a busy machine keeps them awake for a while, not for ever */
+            looks++;
+        }
+        CHECK(looks < 500);
+    }
+    janus_rt_shutdown();
+}
+
 static int64_t
 looks_at_itself(void *arg)
 {
@@ -399,5 +437,6 @@ main(void)
     stop_with_work();
     stop_with_guest();
     policies();
+    idle_workers_sleep();
     return finish();
 }
