@@ -51,6 +51,13 @@ coroutine_code(PyObject *coroutine)
 #endif
 }
 
+/* Resume what is usually a coroutine: `PyIter_Send`, without asking how. */
+static inline PySendResult
+coroutine_send(PyObject *work, PyObject *sent, PyObject **result)
+{
+    return PyCoro_CheckExact(work) ? PyCoro_Type.tp_as_async->am_send(work, sent, result) : PyIter_Send(work, sent, result);
+}
+
 /* 3.13 names the result of a look-up that may find nothing. */
 #if PY_VERSION_HEX < 0x030D0000
 static inline int
@@ -66,15 +73,18 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
 }
 #endif
 
-/* For the compiler, which knows neither: what is rare, and what is not worth a place in the middle of a hot path. */
+/* For the compiler, which knows neither: what is rare, what is not worth a place in the middle of a hot
+ * path, and what is. */
 #if defined(__GNUC__)
 #  define USUALLY(what) __builtin_expect(!!(what), 1)
 #  define APART __attribute__((noinline))
+#  define WITHIN inline __attribute__((always_inline))
 #  define SELDOM __attribute__((noinline, cold))
 #  define FETCH(address) __builtin_prefetch(address, 1)
 #else
 #  define USUALLY(what) (what)
 #  define APART
+#  define WITHIN inline
 #  define SELDOM
 #  define FETCH(address) ((void)(address))
 #endif

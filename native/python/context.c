@@ -8,6 +8,8 @@
  *   C1  the stage has the variables of the snapshot that it was made of whenever no task is on it
  *   C2  nobody but the kernel holds the stage then: a token of `ContextVar.set` does, and is good for one context only,
  *       even if it was for a value that the variable had already
+ *   C3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in between; it
+ *       has left when the batch is over
  *
  * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
  * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found every
@@ -21,24 +23,11 @@
 
 #include <string.h>
 
-/* How CPython 3.11 to 3.14 lay out a context, up to the field that is read. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *previous;
-    PyObject *variables; /* an immutable mapping: another object after every change */
-} Layout;
-
-static PyObject *
-variables_of(PyObject *context)
-{
-    return ((Layout *)(void *)context)->variables;
-}
-
 /* Whether `context` has an immutable mapping where it is looked for. */
 static bool
 has_mapping(PyObject *context)
 {
-    PyObject *found = (size_t)Py_TYPE(context)->tp_basicsize >= sizeof(Layout) ? variables_of(context) : NULL;
+    PyObject *found = (size_t)Py_TYPE(context)->tp_basicsize >= sizeof(ContextLayout) ? variables_of(context) : NULL;
     return found != NULL && strcmp(Py_TYPE(found)->tp_name, "hamt") == 0;
 }
 
@@ -129,9 +118,13 @@ set_stage(Kernel *k, Task *task)
     return 0;
 }
 
+/* A poll begins that does not find the thread on its stage. */
 PyObject *
-context_enter(Kernel *k, Task *task)
+context_set(Kernel *k, Task *task)
 {
+    if (context_leave(k) < 0) {
+        return NULL;
+    }
     if (task->borrows && (k->stage == NULL || variables_of(k->stage) != variables_of(task->context))
         && set_stage(k, task) < 0) {
         return NULL;
@@ -162,4 +155,11 @@ context_exit(Kernel *k, Task *task, PyObject *context)
     }
     Py_DECREF(context);
     return failed;
+}
+
+int
+context_quit(Kernel *k)
+{
+    k->stays = false;
+    return PyContext_Exit(k->stage);
 }

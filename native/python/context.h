@@ -8,8 +8,50 @@
 int context_try(bool *comparable);             /* once: whether contexts can be told apart by what they hold */
 int context_at_spawn(Kernel *k, Task *task);   /* what the task begins with, perhaps together with others (`borrows`) */
 int context_of_its_own(Task *task);            /* for one that `borrows`: somebody wants to have it */
-/* Around a poll. The context that the task runs in, new reference or NULL with an exception set; it is given back. */
-PyObject *context_enter(Kernel *k, Task *task);
+
+/* How CPython 3.11 to 3.14 lay out a context, up to the field that is read. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *previous;
+    PyObject *variables; /* an immutable mapping: another object after every change */
+} ContextLayout;
+
+static inline PyObject *
+variables_of(PyObject *context)
+{
+    return ((ContextLayout *)(void *)context)->variables;
+}
+
+/* Around a poll: the context that the task runs in, new reference or NULL with an exception set, which is given back when
+ * the task pauses or exits. Where it pauses the thread may stay on the stage, for the next poll (C3). */
+PyObject *context_set(Kernel *k, Task *task);
 int context_exit(Kernel *k, Task *task, PyObject *context);
+int context_quit(Kernel *k);
+static inline int context_leave(Kernel *k) { return k->stays ? context_quit(k) : 0; }
+
+static inline PyObject *
+context_enter(Kernel *k, Task *task)
+{
+    if (USUALLY(k->stays && task->borrows && variables_of(k->stage) == variables_of(task->context))) { /* C1 */
+        k->on_stage = task;
+        k->stays = false;
+        return Py_NewRef(k->stage);
+    }
+    return context_set(k, task);
+}
+
+static inline int
+context_pause(Kernel *k, Task *task, PyObject *context)
+{
+    enum { HOLDERS = 3 }; /* C2: the kernel, the thread, and the caller */
+    if (USUALLY(k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS
+                && variables_of(context) == variables_of(task->context))) {
+        k->on_stage = NULL;
+        k->stays = true;
+        Py_DECREF(context);
+        return 0;
+    }
+    return context_exit(k, task, context);
+}
 
 #endif

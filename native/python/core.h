@@ -210,6 +210,7 @@ typedef struct WaitList {
 typedef struct RequestVT {
     LawCost cost;
     bool timed;
+    bool quiet; /* performing it runs nothing of the program's: the thread may stay in the task's context */
     /* The result (new reference), or SUSPENDED once the kernel knows how the poll ended. NULL: an operation. */
     PyObject *(*perform)(Kernel *, Task *, Request *);
     int (*ready)(Kernel *, Task *, Request *);             /* 1 or 0 */
@@ -323,6 +324,7 @@ struct Kernel {
     uint64_t promised_id;
     int64_t promised_ns;     /* the number and the deadline of that timer */
     Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
+    bool stays;              /* nobody does, but the thread is in that context, for the next one */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *threads;       /* the pool that the last plain function was handed to; or NULL */
     Terms *thread_terms;     /* the terms under which that was allowed; owned */
@@ -463,6 +465,12 @@ task_cleanup_left(const Task *task)
     return task->more ? task->more->cleanup_left : whole;
 }
 
+static inline bool
+task_cleans_up(const Task *task)
+{
+    return task->more ? task->more->cleanup_left >= 0 : task->phase == LAW_PHASE_DRAINING;
+}
+
 /* ---- arguments.c */
 extern PyType_Spec arguments_spec;
 PyObject *arguments_new(State *st, PyObject *const *items, Py_ssize_t n); /* new reference, or NULL with MemoryError set */
@@ -557,7 +565,8 @@ int k_interrupt(Kernel *k, Task *task);
 
 /* ---- ledger.c */
 typedef enum { BILL_ERROR = -1, BILL_PAID = 0, BILL_SUSPENDED = 1, BILL_CUT = 2, BILL_REFUSED = 3 } BillResult;
-/* The bill that nearly every request is: a few operations, in the middle of a turn, unobserved. False: ask `k_bill`. */
+/* The bill that nearly every request in C is: a few ops, and perhaps one thing more, as every table of a request says; in
+ * the middle of a turn, unobserved. False: ask `k_bill`. */
 bool k_paid_at_once(Kernel *k, Task *task, const LawCost *cost);
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
 

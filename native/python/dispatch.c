@@ -78,28 +78,33 @@ put(Kernel *k, Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake 
 int
 k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
-    Worker *home = task->worker >= 0 ? worker_at(k, task->worker) : k->at;
-    if (task->cancel_pending || task->cut || task_cleanup_left(task) >= 0) {
-        home = home ? home : worker_at(k, 0);
-        put(k, home, &home->cancel, task, LAW_LANE_CANCEL, LAW_TAKE_PINNED);
-    }
-    else if (timed && home != NULL) {
-        LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
-        task->home = home->id;
-        worker_push_timed(home, task, deadline_ns);
-        task->lane = LAW_LANE_TIMED;
-    }
-    else if (task->pinned && home != NULL) {
-        put(k, home, &home->pinned, task, LAW_LANE_READY, LAW_TAKE_PINNED);
-    }
-    else if ((home = k->at ? k->at : home) != NULL) {
+    Worker *home = k->at;
+    bool asked = task->cancel_pending || task->cut || task_cleans_up(task);
+    if (USUALLY(home != NULL && !asked && !timed && !task->pinned)) {
         put(k, home, &home->stealable, task, LAW_LANE_READY, LAW_TAKE_STEALABLE);
     }
     else {
-        LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
-        task->lane = LAW_LANE_READY;
-        task->queue = LAW_TAKE_INJECTOR;
-        law_queue_append(&k->injector, &task->link);
+        home = task->worker >= 0 ? worker_at(k, task->worker) : home;
+        if (asked) {
+            home = home ? home : worker_at(k, 0);
+            put(k, home, &home->cancel, task, LAW_LANE_CANCEL, LAW_TAKE_PINNED);
+        }
+        else if (timed && home != NULL) {
+            LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
+            task->home = home->id;
+            worker_push_timed(home, task, deadline_ns);
+            task->lane = LAW_LANE_TIMED;
+        }
+        else if (home != NULL) {
+            LawTake which = task->pinned ? LAW_TAKE_PINNED : LAW_TAKE_STEALABLE;
+            put(k, home, task->pinned ? &home->pinned : &home->stealable, task, LAW_LANE_READY, which);
+        }
+        else {
+            LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
+            task->lane = LAW_LANE_READY;
+            task->queue = LAW_TAKE_INJECTOR;
+            law_queue_append(&k->injector, &task->link);
+        }
     }
     k->runnable += 1;
     return NOTED(k, note_enqueued(k, task, home, timed, deadline_ns));
@@ -281,14 +286,9 @@ begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
 }
 
 /* Let one worker decide, and start a poll if it found a task. */
-static int
-dispatch(Kernel *k, Worker *worker, bool stealable, Task **found)
+APART static int
+dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found)
 {
-    int drains = draining(k);
-    if (drains < 0) {
-        return -1;
-    }
-    uint32_t limit = law_cancel_limit(drains > 0);
     Task *due = worker->n_timed == 0 ? NULL : worker_earliest(worker, k->now_ns), *task = NULL;
     bool asked = !law_queue_empty(&worker->cancel);
     bool ready = !law_queue_empty(&worker->pinned) || !law_queue_empty(&worker->stealable)
@@ -320,13 +320,23 @@ dispatch(Kernel *k, Worker *worker, bool stealable, Task **found)
     return task == NULL ? 0 : begin(k, worker, task, lane, limit);
 }
 
+/* The same where all that is runnable is ready, and in one queue of the only worker: so it is nearly always. */
+static inline int
+dispatch_ready(Kernel *k, Worker *worker, uint32_t limit, Task **found)
+{
+    LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
+    worker->ready_turns += 1;
+    *found = take(k, &worker->stealable);
+    return begin(k, worker, *found, lane, limit);
+}
+
 /* One decision of several workers: of the first whose turn it is and who finds a task. */
 APART static int
-step_of_many(Kernel *k, Task **task)
+step_of_many(Kernel *k, uint32_t limit, Task **task)
 {
     bool stealable = k->stealable > 0;
     for (int i = 0; i < 2 * k->n_workers - 1; i++) { /* the rest of this round and a whole one: nobody is left out */
-        if (dispatch(k, next_worker(k), stealable, task) < 0) {
+        if (dispatch(k, next_worker(k), stealable, limit, task) < 0) {
             return -1;
         }
         if (*task != NULL) {
@@ -343,10 +353,17 @@ k_step(Kernel *k, Task **task)
     if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
         return -1;
     }
-    if (k->runnable == 0) {
-        return 0;
+    int drains = draining(k);
+    if (k->runnable == 0 || drains < 0) {
+        return drains < 0 ? -1 : 0;
     }
-    return USUALLY(k->n_workers == 1) ? dispatch(k, worker_at(k, 0), false, task) : step_of_many(k, task);
+    uint32_t limit = law_cancel_limit(drains > 0);
+    if (!USUALLY(k->n_workers == 1)) {
+        return step_of_many(k, limit, task);
+    }
+    Worker *worker = worker_at(k, 0);
+    bool ready = k->runnable == (int64_t)worker->stealable.length;
+    return USUALLY(ready) ? dispatch_ready(k, worker, limit, task) : dispatch(k, worker, false, limit, task);
 }
 
 int

@@ -2,8 +2,25 @@
  * the poll itself is in poll.c.
  */
 
+#include "context.h"
 #include "drive.h"
 #include "notes.h"
+
+/* Nothing is polled for now, and nobody stays in the context of a task. Whether it or what went before has failed, with
+ * an exception set. */
+static bool
+left(Driver *self, bool failed)
+{
+    if (!self->kernel->stays) {
+        return failed;
+    }
+    PyObject *error = failed ? PyErr_GetRaisedException() : NULL;
+    failed = context_leave(self->kernel) < 0 || failed;
+    if (error != NULL) {
+        PyErr_SetRaisedException(error); /* the first matters more */
+    }
+    return failed;
+}
 
 static PyObject *
 driver_py_poll(Driver *self, PyObject *thing)
@@ -12,7 +29,8 @@ driver_py_poll(Driver *self, PyObject *thing)
         PyErr_Format(PyExc_TypeError, "%R is not a task of a native kernel", thing);
         return NULL;
     }
-    return driver_poll(self, (Task *)thing) < 0 ? NULL : Py_NewRef(Py_None);
+    bool failed = driver_poll(self, (Task *)thing) < 0;
+    return left(self, failed) ? NULL : Py_NewRef(Py_None);
 }
 
 /* Whether the poll of a task that was dispatched runs no code of the program's. */
@@ -36,15 +54,33 @@ is_ours(const Driver *self, const Task *task)
 
 typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_ELSEWHERE = 2 } Step;
 
-/* One step: a decision, its poll, and what must be seen to afterwards. NONE: nothing was runnable. ELSEWHERE: who was
- * dispatched is to be polled by another thread, which begins with that. */
-static Step
-step(Driver *self)
+/* The poll of a task that was dispatched, where something is out of the ordinary. */
+APART static Step
+polled_oddly(Driver *self, Task *task)
+{
+    if (self->anywhere && !is_ours(self, task)) {
+        self->dispatched = (Task *)Py_NewRef((PyObject *)task);
+        return STEP_ELSEWHERE;
+    }
+    int failed = self->checked ? driver_call(self, "poll", (PyObject *)task, NULL) : driver_poll(self, task);
+    return failed < 0 ? STEP_ERROR : STEP_DONE;
+}
+
+APART static int
+see_to_collected(Driver *self)
+{
+    PyObject *done = left(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "see_to_collected", NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* One step: a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE:
+ * nothing was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
+static inline Step
+step(Driver *self, Task *task)
 {
     Kernel *k = self->kernel;
-    Task *task = self->dispatched;
-    self->dispatched = NULL;
-    if (task == NULL) {
+    if (USUALLY(task == NULL)) {
         if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
             return STEP_ERROR;
         }
@@ -53,25 +89,60 @@ step(Driver *self)
         }
         Py_INCREF(task);
     }
-    if (self->anywhere && !is_ours(self, task)) {
-        self->dispatched = task;
-        return STEP_ELSEWHERE;
-    }
-    int failed = self->checked ? driver_call(self, "poll", (PyObject *)task, NULL) : driver_poll(self, task);
-    if (failed == 0 && self->aborting) {
+    Step went = USUALLY(self->odd == 0) ? (driver_poll(self, task) < 0 ? STEP_ERROR : STEP_DONE) : polled_oddly(self, task);
+    if (went == STEP_DONE && self->aborting) { /* since a moment ago, perhaps */
         PyErr_SetNone(PyExc_KeyboardInterrupt);
-        failed = -1;
+        went = STEP_ERROR;
     }
-    if (failed == 0 && self->collected != NULL && Py_SIZE(self->collected) > 0) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "see_to_collected", NULL);
-        Py_XDECREF(done);
-        failed = done == NULL ? -1 : 0;
-    }
-    if (failed == 0) {
-        failed = k_step_over(k, task);
+    if (went == STEP_DONE
+        && ((self->collected != NULL && Py_SIZE(self->collected) > 0 && see_to_collected(self) < 0)
+            || k_step_over(k, task) < 0)) {
+        went = STEP_ERROR;
     }
     Py_DECREF(task);
-    return failed < 0 ? STEP_ERROR : STEP_DONE;
+    return went;
+}
+
+/* Whether the host says that its time is up. -1: an exception is set. */
+APART static int
+is_overdue(PyObject *overdue)
+{
+    PyObject *said = PyObject_CallNoArgs(overdue);
+    int yes = said == NULL ? -1 : PyObject_IsTrue(said);
+    Py_XDECREF(said);
+    return yes;
+}
+
+/* At most *most steps, less those that were made, while anything is runnable. 1: it was cut; -1: an exception is set. */
+static int
+batch(Driver *self, long *most, PyObject *overdue)
+{
+    const Kernel *k = self->kernel;
+    if (self->stopped) {
+        return 0;
+    }
+    Task *first = self->dispatched;
+    self->dispatched = NULL;
+    while ((first != NULL || (*most > 0 && k->runnable > 0)) && !self->stopped) {
+        *most -= first == NULL;
+        Step went = step(self, first);
+        first = NULL;
+        switch (went) {
+        case STEP_ERROR:
+            return -1;
+        case STEP_NONE:
+            return 0;
+        case STEP_ELSEWHERE:
+            return 1;
+        case STEP_DONE:
+            break;
+        }
+        int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(overdue) : 0;
+        if (cut != 0) {
+            return cut;
+        }
+    }
+    return 0;
 }
 
 /* run(left, overdue) -> (left, whether it was cut): at most `left` steps, while anything is runnable. */
@@ -82,33 +153,12 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "run() takes how many steps are left, and who says that time is up");
         return NULL;
     }
-    long left = PyLong_AsLong(args[0]);
-    PyObject *overdue = args[1];
-    if (left == -1 && PyErr_Occurred()) {
+    long most = PyLong_AsLong(args[0]);
+    if (most == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    bool cut = false;
-    while ((self->dispatched != NULL || (left > 0 && self->kernel->runnable > 0)) && !cut && !self->stopped) {
-        left -= self->dispatched == NULL;
-        Step went = step(self);
-        if (went == STEP_ERROR) {
-            return NULL;
-        }
-        if (went == STEP_NONE) {
-            break;
-        }
-        cut = went == STEP_ELSEWHERE;
-        if (!cut && overdue != Py_None && left > 0 && self->kernel->runnable > 0) {
-            PyObject *said = PyObject_CallNoArgs(overdue);
-            int yes = said == NULL ? -1 : PyObject_IsTrue(said);
-            Py_XDECREF(said);
-            if (yes < 0) {
-                return NULL;
-            }
-            cut = yes > 0;
-        }
-    }
-    return Py_BuildValue("lO", left, cut ? Py_True : Py_False);
+    int cut = batch(self, &most, args[1]);
+    return left(self, cut < 0) ? NULL : Py_BuildValue("lO", most, cut > 0 ? Py_True : Py_False);
 }
 
 static PyObject *

@@ -19,8 +19,13 @@ typedef struct Driver {
     bool held;           /* whoever drives the kernel is on the stack, and holds it: see aside.c */
     bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
     bool stopped;        /* no step is made any more */
-    bool checked;        /* `poll` is another one, which must be called by its name */
-    bool anywhere;       /* this is not the loop's thread: only what `ours` names may be polled */
+    union {
+        struct {
+            bool checked;  /* `poll` is another one, which must be called by its name */
+            bool anywhere; /* this is not the loop's thread: only what `ours` names may be polled */
+        };
+        uint16_t odd;      /* not 0: one of these */
+    };
 } Driver;
 
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */

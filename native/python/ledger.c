@@ -87,16 +87,15 @@ pay(LawPool *pool, int64_t *spent, int64_t amount)
 bool
 k_paid_at_once(Kernel *k, Task *task, const LawCost *cost)
 {
-    if (cost->n == 0 || cost->n > 2 || cost->component[0] != LAW_OPS || task->turn_left <= 0 || k->observer != NULL
-        || task_cleanup_left(task) >= 0) {
+    if (task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
         return false;
     }
     LawPool *ops = &pool_of(task->terms->pools, LAW_OPS)->account;
     int64_t amount = cost->amount[0];
-    if (amount > INT32_MAX / 2 || !affords(ops, task->ops_spent, amount)) {
+    if (!affords(ops, task->ops_spent, amount)) {
         return false;
     }
-    if (cost->n == 2) { /* a message costs an op and a channel op */
+    if (cost->n > 1) { /* a message costs an op and a channel op */
         LawPool *pool = &pool_of(task->terms->pools, cost->component[1])->account;
         int64_t *spent = task->more != NULL ? &task->more->spent[cost->component[1]] : NULL;
         if (spent == NULL || !affords(pool, *spent, cost->amount[1])) {

@@ -121,7 +121,9 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
         return ASK_ERROR;
     }
-    PyObject *result = request_perform(k, task, request);
+    PyObject *result = USUALLY(request->vt != NULL && request->vt->perform != NULL)
+                           ? request->vt->perform(k, task, request)
+                           : request_perform(k, task, request);
     if (result == NULL) {
         return refused(self, task, error) < 0 ? ASK_ERROR : ASK_ANSWERED;
     }
@@ -137,6 +139,9 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
 APART static Asked
 bill(Driver *self, Task *task, Request *request, PyObject **error)
 {
+    if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
+        return ASK_ERROR;
+    }
     Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
     switch (request->vt != NULL ? k_bill(self->kernel, task, &request->vt->cost, NULL, error)
                                 : bill_by_method(self, task, request, error)) {
@@ -229,7 +234,7 @@ send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
         Py_SETREF(self->resume, another);
     }
     Py_XSETREF(self->resume->value, value);
-    return PyIter_Send(work, (PyObject *)self->resume, result);
+    return coroutine_send(work, (PyObject *)self->resume, result);
 }
 
 /* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away.
@@ -249,32 +254,41 @@ send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **
     return status;
 }
 
+/* Whether nothing of the program's runs when the request that the coroutine stopped at is performed. */
+static inline bool
+is_quiet(const Kernel *k, PySendResult status, const PyObject *result)
+{
+    const RequestVT *vt = status == PYGEN_NEXT && is_request(result) ? ((const Request *)result)->vt : NULL;
+    return vt != NULL && vt->quiet && k->observer == NULL;
+}
+
 /* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
  * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
-static inline PySendResult
+static WITHIN PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     PySendResult status;
-    PyObject *context = context_enter(self->kernel, task), *work = Py_NewRef(task->work);
+    Kernel *k = self->kernel;
+    PyObject *context = context_enter(k, task), *work = Py_NewRef(task->work);
     if (context == NULL) {
         Py_DECREF(work);
         Py_XDECREF(value);
         Py_XDECREF(error);
         return fallen(result);
     }
-    if (error != NULL) {
+    if (!USUALLY(error == NULL)) {
         Py_XDECREF(value);
         status = throw(self, work, error, result);
     }
     else {
         bool boxed = task->started && !task->by_hand;
-        status = boxed ? send_boxed(self, work, value, result) : send_plainly(self->kernel, task, work, value, result);
+        status = boxed ? send_boxed(self, work, value, result) : send_plainly(k, task, work, value, result);
         if (status == PYGEN_ERROR) {
             fallen(result);
         }
     }
     Py_DECREF(work);
-    if (context_exit(self->kernel, task, context) < 0) {
+    if ((is_quiet(k, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
         if (status == PYGEN_ERROR) {
             PyErr_Clear(); /* what it raised matters more */
         }
@@ -335,7 +349,7 @@ as_request(Driver *self, PyObject *thing)
 }
 
 /* From a resumption to whatever the poll ends in. All references are given away. */
-static int
+static WITHIN int
 run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
 {
     for (;;) {
@@ -357,7 +371,9 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
             if (thing == NULL) {
                 return -1;
             }
-            task->by_hand = !((Request *)thing)->awaited;
+            if (!USUALLY(((Request *)thing)->awaited && !task->by_hand)) {
+                task->by_hand = !((Request *)thing)->awaited;
+            }
             ((Request *)thing)->awaited = false;
         }
         Request *request = (Request *)thing;
@@ -375,10 +391,23 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
     }
 }
 
-int
-driver_poll(Driver *self, Task *task)
+/* Whether the task stands at a request, which was answered, and has nothing to hear but that. */
+static inline bool
+is_answered(const Task *task)
+{
+    return task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL
+           && (task->more == NULL || task->more->ending == NULL);
+}
+
+/* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
+ * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
+static inline int
+begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
 {
     TaskMore *more = task->more;
+    if (context_leave(self->kernel) < 0) {
+        return -1;
+    }
     if (more != NULL && more->ending != NULL) {
         PyObject *ending = Py_NewRef(more->ending);
         PyObject *done = PyObject_CallMethod((PyObject *)self->kernel, "finish", "OO", (PyObject *)task, ending);
@@ -392,31 +421,51 @@ driver_poll(Driver *self, Task *task)
     if (task->cut) {
         return driver_call(self, "_close", (PyObject *)task, NULL);
     }
-    PyObject *value = task->raises ? NULL : task->answer, *error = task->raises ? task->answer : NULL;
-    PyObject *retry = task->pending;
+    *(task->raises ? error : value) = task->answer;
+    *retry = task->pending;
     task->answer = task->pending = NULL;
     task->raises = 0;
-    if (error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, &error) < 0) {
-        Py_XDECREF(value);
-        Py_XDECREF(retry);
+    if (*error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, error) < 0) {
+        Py_CLEAR(*value);
+        Py_CLEAR(*retry);
         return -1;
     }
     task->effect = 0;
-    if (!task->started && error != NULL) {
-        Py_DECREF(error);
-        Py_XDECREF(value);
-        Py_XDECREF(retry);
+    if (!task->started && *error != NULL) {
+        Py_CLEAR(*error);
+        Py_CLEAR(*value);
+        Py_CLEAR(*retry);
         return driver_call(self, "_close", (PyObject *)task, NULL);
     }
-    if (error != NULL) {
-        Py_CLEAR(retry);
+    if (*error != NULL) {
+        Py_CLEAR(*retry);
     }
     if (task->work == NULL || task->context == NULL) { /* whoever spawned it had no memory left to give it code */
-        Py_XDECREF(value);
-        Py_XDECREF(error);
-        Py_XDECREF(retry);
+        Py_CLEAR(*value);
+        Py_CLEAR(*error);
+        Py_CLEAR(*retry);
         PyErr_NoMemory();
         return raised(self, task, PyErr_GetRaisedException());
+    }
+    return 1;
+}
+
+int
+driver_poll(Driver *self, Task *task)
+{
+    PyObject *value = NULL, *error = NULL, *retry = NULL;
+    if (USUALLY(is_answered(task))) {
+        value = task->answer;
+        task->answer = NULL;
+        if (task->effect) {
+            task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+        }
+    }
+    else {
+        int goes_on = begin(self, task, &value, &error, &retry);
+        if (goes_on <= 0) {
+            return goes_on;
+        }
     }
     State *st = self->kernel->st;
     st->polls += 1;

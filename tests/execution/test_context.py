@@ -1,12 +1,17 @@
 """Context variables while tasks take turns: each has its own, whether or not its kernel made a copy for it.
 
-The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything; what follows
-is what could go wrong with that.
+The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything, and its thread
+stays there from one yield to the next; what follows is what could go wrong with that.
 """
 
+import asyncio
 import contextvars
 
+import pytest
+
 import bursar
+import bursar.hosts.asyncio
+import bursar.request
 from bursar import Event, checkpoint, nursery
 
 variable = contextvars.ContextVar("variable", default="unset")
@@ -134,3 +139,83 @@ def test_the_context_of_a_task_is_the_one_it_runs_in():
 
     runtime = bursar.Runtime()
     assert runtime.run(main, runtime) == ("after", True)
+
+
+def test_between_two_batches_nobody_is_in_the_context_of_a_task():
+    """Yields of more than a batch, in a loop whose other callbacks have variables of their own."""
+
+    async def yields():
+        for _ in range(2000):
+            await checkpoint()
+        return variable.get()
+
+    async def program():
+        variable.set("inside")
+        async with nursery() as n:
+            tasks = [n.spawn(yields) for _ in range(3)]
+        return {task.result for task in tasks}
+
+    async def outside():
+        seen = []
+
+        def look_in():
+            seen.append((variable.get(), contextvars.copy_context().get(variable)))
+            if len(seen) < 50:
+                loop.call_soon(look_in)
+
+        loop = asyncio.get_running_loop()
+        variable.set("outside")
+        loop.call_soon(look_in)
+        inside = await bursar.hosts.asyncio.run(program)
+        return inside, set(seen), variable.get()
+
+    assert asyncio.run(outside()) == ({"inside"}, {("outside", "outside")}, "outside")
+
+
+def test_a_batch_that_ends_in_an_error_leaves_the_context():
+    class Odd(bursar.request.Request):
+        __slots__ = ()
+
+        def perform(self, kernel, task):
+            raise AssertionError("a rule")  # a bug of ours: it ends the run
+
+    async def breaks():
+        await checkpoint()
+        await Odd()
+
+    async def main():
+        variable.set("inside")
+        async with nursery() as n:
+            n.spawn(look, [], 100)
+            n.spawn(breaks)
+
+    with pytest.raises(AssertionError, match="a rule"):
+        bursar.run(main)
+    assert variable.get() == "unset"
+    assert contextvars.copy_context().run(variable.get) == "unset"
+
+
+def test_code_that_ends_between_two_yields_has_its_own_context():
+    """A budget that is used up at a yield cuts the task off there, and its cleanup runs in its context."""
+
+    async def spends(seen):
+        try:
+            while True:
+                await checkpoint()
+        finally:
+            seen.append(variable.get())
+            variable.set("cut")
+
+    async def main():
+        variable.set("main")
+        try:
+            async with nursery(cancel_on_failure=False) as n:
+                n.spawn(look, looked, 20)
+                n.spawn(spends, seen, budget=bursar.Budget(ops=7))
+        except* bursar.BudgetExceeded:
+            seen.append(variable.get())
+
+    seen, looked = [], []
+    bursar.run(main)
+    assert seen == ["main", "main"]
+    assert looked == ["main"] * 20
