@@ -1,7 +1,7 @@
 """Context variables while tasks take turns: each has its own, whether or not its kernel made a copy for it.
 
-The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything, and its thread
-stays there from one yield to the next; what follows is what could go wrong with that.
+The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything, and its
+thread stays there from one yield to the next; what follows is what could go wrong with that.
 """
 
 import asyncio
