@@ -4,7 +4,7 @@ And for all of them together one wheel, one node and one browser: starting each 
 start twice in one thread. They stand here, and not in tests/browser, because tests/parity needs the same ones: a
 fixture that is imported into a second conftest is a second fixture.
 
-A free-threaded Python says on stderr that our extension has it take the GIL. Programs that are run by tests have it from
+A free-threaded Python says on stderr that our extension has it take the GIL. Programs that tests run have it from
 the start, or what they say would have to be told from that.
 """
 
