@@ -3,9 +3,14 @@
 And for all of them together one wheel, one node and one browser: starting each costs seconds, and Playwright does not
 start twice in one thread. They stand here, and not in tests/browser, because tests/parity needs the same ones: a
 fixture that is imported into a second conftest is a second fixture.
+
+A free-threaded Python says on stderr that our extension has it take the GIL. Programs that tests run have it from
+the start, or what they say would have to be told from that.
 """
 
+import os
 import signal
+import sysconfig
 
 import pytest
 from browser.harness import Browser, Chromium, Kit, Node, need
@@ -14,6 +19,8 @@ from bursar.kernel import kernel_in_use
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    os.environ.setdefault("PYTHON_GIL", "1")
 
 
 def pytest_report_header():

@@ -17,7 +17,7 @@
  * however many there are: a program whose tasks all end so that they must be shown pays what it would pay without this.
  *
  * It relies on the words of head.h, and on a collector that keeps its objects in rings through them: that of CPython
- * 3.11 to 3.13. Elsewhere, and without a GIL, everything is tracked from its beginning.
+ * 3.11 to 3.13, and of 3.14 from 3.14.5 on. Elsewhere, and without a GIL, everything is tracked from its beginning.
  *
  * Rejected: untracking. An object that is in no list cannot be found again when it must be shown, and CPython unlinks a
  * coroutine without asking whether it is in a list.
@@ -26,12 +26,6 @@
 #include "aside.h"
 
 #include "compat.h"
-
-#if BURSAR_FREE_LISTS && PY_VERSION_HEX < 0x030E0000
-#  define HAS_RINGS 1
-#else
-#  define HAS_RINGS 0
-#endif
 
 static inline GcHead *
 at(uintptr_t word)
@@ -62,6 +56,10 @@ aside_keep(Aside *aside, PyObject *record)
         return;
     }
     GcHead *head = head_of(record);
+#if BURSAR_TRACKED_IS_COUNTED
+    PyObject_GC_Track(record); /* counted once, as it will be when it leaves; the collector's ring it leaves unseen */
+    join(at(head->previous), at(head->next));
+#endif
     join(at(aside->ring.previous), head);
     join(head, &aside->ring);
 }
@@ -101,7 +99,9 @@ bool
 aside_try(void)
 {
     bool works = false;
-#if HAS_RINGS
+    if (!collector_has_rings()) {
+        return false;
+    }
     Aside aside = {{0, 0}, false};
     PyObject *one = PyList_New(0), *two = PyList_New(0), *beside = PyList_New(0);
     if (one != NULL && two != NULL && beside != NULL) {
@@ -118,6 +118,5 @@ aside_try(void)
     Py_XDECREF(two);
     Py_XDECREF(beside);
     PyErr_Clear();
-#endif
     return works;
 }

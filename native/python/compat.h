@@ -8,6 +8,8 @@
 
 #include <Python.h>
 
+#include <stdbool.h>
+
 #if PY_VERSION_HEX < 0x030B0000
 #  error "Bursar needs CPython 3.11 or later"
 #endif
@@ -88,6 +90,22 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
 #  define SELDOM
 #  define FETCH(address) ((void)(address))
 #endif
+
+/* Whether the collector has what it tracks in rings, one for each generation. Those of 3.14.0 to 3.14.4 collect in
+ * increments and mark links with flags; a free-threaded one has no links. It is the running interpreter that is asked: one
+ * build is for all of 3.14. Later ones are not known. */
+static inline bool
+collector_has_rings(void)
+{
+#ifdef Py_GIL_DISABLED
+    return false;
+#else
+    return Py_Version < 0x030E0000 || (Py_Version >= 0x030E0500 && Py_Version < 0x030F0000);
+#endif
+}
+
+/* 3.14 counts what is tracked where it enters and leaves a ring; before, only the links say so. */
+#define BURSAR_TRACKED_IS_COUNTED (PY_VERSION_HEX >= 0x030E0000)
 
 /* A free-threaded interpreter would share the lists of free records among threads: there every record is made anew. */
 #ifdef Py_GIL_DISABLED

@@ -5,6 +5,7 @@ compiler and wrong for us: with a compiler at hand, a missing extension is a bro
 """
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -47,5 +48,8 @@ def test_has_no_static_state(native):
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
 def test_says_that_it_needs_the_gil():
-    code = "import sys, bursar._native; sys.exit(not sys._is_gil_enabled())"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=WAIT_S)
+    code = "import sys; print(sys._is_gil_enabled()); import bursar._native; print(sys._is_gil_enabled())"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, check=True, timeout=WAIT_S, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"]

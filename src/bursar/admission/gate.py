@@ -159,15 +159,30 @@ class Gate(Turnstile):
             if self._max_wait_ns is not None:
                 self._fresh.append(permit)
             return first or self.drops or self.settling or self.reserved is not None
+        self._hold(permit, None)
         self.waiting -= 1
         self._admit(kernel, permit, permit.priority)
         return False
 
+    def _hold(self, permit: Permit, queues: Queues | None) -> None:
+        """It has what it asked for, and is in the queue no more. All of that, or for want of memory nothing."""
+        self.held[permit] = None
+        try:
+            self.resources.take(permit.demand)
+        except BaseException:
+            del self.held[permit]
+            raise
+        try:
+            if queues is not None:
+                queues.leave(permit)
+        except BaseException:
+            del self.held[permit]
+            self.resources.give_back(permit.demand)
+            raise
+        move(permit, _HELD)
+
     def _admit(self, kernel: Dispatch, permit: Permit, effective: int) -> None:
         self.totals.admitted += 1
-        move(permit, _HELD)
-        self.resources.take(permit.demand)
-        self.held[permit] = None
         cast("Kernel", kernel).admit(permit.task, permit.priority, effective)
 
     def _limit_queue(self, kernel: Dispatch) -> None:
@@ -253,7 +268,7 @@ class Gate(Turnstile):
         permit.waited_ns = waited = now_ns - permit.ready_ns
         permit.starved_ns = starved = queues.starved_ns(permit, now_ns) if waited else 0
         queues.let_in(permit, now_ns)
-        queues.leave(permit)
+        self._hold(permit, queues)
         if waited:
             totals.wait_ns += waited
             totals.wait_max_ns = max(totals.wait_max_ns, waited)

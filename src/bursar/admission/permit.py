@@ -165,7 +165,8 @@ class Permit:
     def keep(self, past: Past | Short) -> None:
         reasons = self.reasons
         if reasons is None:
-            reasons = self.reasons = []
+            self.reasons = [past]  # at once: without memory there is none, rather than an empty one
+            return
         reasons.append(past)
         if len(reasons) > HISTORY_MAX:
             del reasons[0]

@@ -17,6 +17,7 @@ Rejected: killing a function that does not stop. It may hold a lock, or be half 
 
 from __future__ import annotations
 
+from inspect import CO_COROUTINE
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -377,5 +378,7 @@ def as_async_function(program: Program) -> NativeFunction:
 
 
 CODE: Final = next(
-    const for const in as_async_function.__code__.co_consts if isinstance(const, CodeType)
+    const
+    for const in as_async_function.__code__.co_consts
+    if isinstance(const, CodeType) and const.co_flags & CO_COROUTINE  # 3.14 has one for its annotations too
 )  # of all those

@@ -111,11 +111,23 @@ class NativeHost:
             self._bell.put(None)
             return
         try:
-            with self._ending, contextlib.suppress(OSError):  # full: a wake is pending already; closed: all is over
-                self._writer.send(b"\0")
+            self._ring()
         except BaseException:  # an error out of the blue, in a thread of the program's: the loop may not have heard
             self._waking = False  # so whoever comes next rings again
             raise
+
+    def _ring(self) -> None:
+        try:
+            self._ending.acquire()
+            try:  # noqa: SIM105 (nothing is called in between)
+                self._writer.send(b"\0")
+            except OSError:
+                pass  # full: a wake is pending already; closed: all is over
+        finally:  # also if something struck as soon as it was taken, which `with` does not see from 3.14 on
+            try:  # noqa: SIM105
+                self._ending.release()
+            except RuntimeError:
+                pass  # it was struck before
 
     def stand_in(self, drive: Callable[[], bool]) -> bool:
         turn = self._turn

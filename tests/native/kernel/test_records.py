@@ -192,11 +192,12 @@ def test_only_a_pool_of_the_same_kind_is_a_parent_or_filled(wrong):
 def test_a_line_of_pools_is_given_up_without_recursion():
     """One frame of the C stack each would be far too many."""
     top = pool = native.Pool(None)
+    fresh = native.Pool(None)
     for _ in range(200_000):
         pool = pool.lend(1)
     del pool
     assert (top.left, top.lent) == (None, 1)
-    assert sys.getrefcount(top) == 2
+    assert sys.getrefcount(top) == sys.getrefcount(fresh)  # how many that is depends on the interpreter
 
 
 def test_pools_that_hold_each_other_are_collected():
