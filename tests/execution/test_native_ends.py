@@ -36,7 +36,9 @@ class Child:
 
     def __init__(self, program: str) -> None:
         source = PRELUDE + textwrap.dedent(program)
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONFAULTHANDLER": "1"}
+        tests, given = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([given, tests] if given else [tests])  # the same library as the function is linked with
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source, str(built())],  # of fork with threads
             stdout=subprocess.PIPE,
