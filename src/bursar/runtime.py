@@ -10,6 +10,7 @@ up.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -88,6 +89,7 @@ class Cleanup:
         to_ns(self.seconds, "Cleanup.seconds")
 
 
+@functools.lru_cache(maxsize=1)  # every run asks, and nearly always hears the same
 def _by_default(found: settings.Settings) -> Authority:
     """Who admits plain functions, and whoever else has to ask, where the program names nobody."""
     return Authority(
@@ -182,7 +184,6 @@ class Runtime:
             "clock": clock,
             "budget": (budget or UNSTATED).as_tuple(),
             "capabilities": None if capabilities is None else sorted(type(c).__name__ for c in given),
-            "admission": self.kernel.gate.authority.written(),
             "admits_all": admission is not None,
         }
         self._main: Task | None = None
@@ -419,6 +420,7 @@ class Runtime:
             "scheduler": self.settings.scheduler,
             "program": self.program,
             **self._settings,
+            "admission": self.kernel.gate.authority.written(),
         }
 
     @property

@@ -27,6 +27,7 @@ from typing import Final
 SCHEDULERS: Final = ("threadpool", "simple")
 SOLO: Final = "solo"  # what those without threads have; nobody else chooses it
 THREADS: Final = sys.platform != "emscripten"
+PROCESSORS: Final = os.cpu_count()  # asked once: every time it would be a tenth of what it takes to begin a run
 WORKERS_MIN: Final = 2  # so that one long function does not keep all others from running
 WORKERS_MAX: Final = 8  # functions in Python share one interpreter: more threads only take turns
 WORKERS_UNKNOWN: Final = 4  # where nobody knows how many processors there are
@@ -57,8 +58,7 @@ class Settings:
     pause_ms: int
 
 
-def default_workers() -> int:
-    processors = os.cpu_count()
+def default_workers(processors: int | None = PROCESSORS) -> int:
     return WORKERS_UNKNOWN if processors is None else min(max(processors - 1, WORKERS_MIN), WORKERS_MAX)
 
 

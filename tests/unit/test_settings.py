@@ -1,7 +1,5 @@
 """Settings: what the environment says, its older names, and what is made of nonsense."""
 
-import os
-
 import pytest
 
 from bursar import Runtime, settings
@@ -25,9 +23,8 @@ def test_an_empty_environment_gives_the_defaults():
 
 
 @pytest.mark.parametrize(("processors", "workers"), [(None, 4), (1, 2), (2, 2), (4, 3), (9, 8), (64, 8)])
-def test_the_workers_follow_the_processors(monkeypatch, processors, workers):
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    assert default_workers() == workers
+def test_the_workers_follow_the_processors(processors, workers):
+    assert default_workers(processors) == workers
 
 
 def test_there_are_eight_and_each_has_its_older_name():
