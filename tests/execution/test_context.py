@@ -159,6 +159,27 @@ def test_a_host_that_is_asked_between_two_yields_is_in_the_context_of_no_task():
     assert seen == {"unset"}
 
 
+def test_a_cancellation_is_made_in_the_context_of_no_task(monkeypatch):
+    def noted(self, *args):
+        seen.append(variable.get())
+        BaseException.__init__(self, *args)
+
+    async def stops_itself(n):
+        await checkpoint()
+        n.cancel()
+        await checkpoint()
+
+    async def main():
+        variable.set("inner")
+        async with nursery() as n:
+            n.spawn(stops_itself, n)
+
+    seen = []
+    monkeypatch.setattr(bursar.Cancelled, "__init__", noted)
+    bursar.run(main)
+    assert seen == ["unset"]
+
+
 def test_between_two_batches_nobody_is_in_the_context_of_a_task():
     """Yields of more than a batch, in a loop whose other callbacks have variables of their own."""
 
