@@ -15,13 +15,6 @@
 
 /* ---- the promise */
 
-/* The deadline of what is armed now and runs for so long. */
-static int64_t
-deadline_in(const Kernel *k, int64_t left_ns)
-{
-    return left_ns > INT64_MAX - k->now_ns ? INT64_MAX : k->now_ns + left_ns;
-}
-
 int
 cleanup_promise(Kernel *k, Task *task)
 {
@@ -29,7 +22,7 @@ cleanup_promise(Kernel *k, Task *task)
         return -1;
     }
     k->promised = (Task *)Py_NewRef((PyObject *)task);
-    k->promised_ns = deadline_in(k, k->cleanup_ns);
+    k->promised_ns = k_deadline(k, k->cleanup_ns);
     k->promised_id = k->timers->next_id++;
     return 0;
 }
@@ -110,7 +103,7 @@ cancel_resume_cleanup(Kernel *k, Task *task)
     if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
         return 0;
     }
-    Timer *timer = timers_arm(k->st, k->timers, deadline_in(k, task->more->cleanup_left_ns), TIMER_CLEANUP, task, NULL);
+    Timer *timer = timers_arm(k->st, k->timers, k_deadline(k, task->more->cleanup_left_ns), TIMER_CLEANUP, task, NULL);
     if (timer == NULL) {
         return -1;
     }

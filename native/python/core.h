@@ -522,6 +522,12 @@ Timer *timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns
 int timers_disarm(Timers *timers, Timer *timer); /* idempotent; -1 only if the observer failed */
 Timer *timers_first(const Timers *timers);       /* borrowed, or NULL */
 Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarmed and without a note; or NULL */
+/* The deadline of what is armed now and runs for so long: no later than there are numbers. */
+static inline int64_t
+k_deadline(const Kernel *k, int64_t for_ns)
+{
+    return for_ns > INT64_MAX - k->now_ns ? INT64_MAX : k->now_ns + for_ns;
+}
 enum { TIMER_WAKE = 0, TIMER_DEADLINE = 1, TIMER_CLEANUP = 2, TIMER_PERMIT = 3 };
 
 /* ---- worker.c */

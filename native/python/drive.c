@@ -103,11 +103,11 @@ step(Driver *self, Task *task)
     return went;
 }
 
-/* Whether the host says that its time is up. -1: an exception is set. */
+/* Whether the host, which may be the program's, says that its time is up. -1: an exception is set. */
 APART static int
-is_overdue(PyObject *overdue)
+is_overdue(Driver *self, PyObject *overdue)
 {
-    PyObject *said = PyObject_CallNoArgs(overdue);
+    PyObject *said = left(self, false) ? NULL : PyObject_CallNoArgs(overdue);
     int yes = said == NULL ? -1 : PyObject_IsTrue(said);
     Py_XDECREF(said);
     return yes;
@@ -137,7 +137,7 @@ batch(Driver *self, long *most, PyObject *overdue)
         case STEP_DONE:
             break;
         }
-        int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(overdue) : 0;
+        int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(self, overdue) : 0;
         if (cut != 0) {
             return cut;
         }

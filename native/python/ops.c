@@ -60,7 +60,7 @@ typedef struct Sleep {
 static int64_t
 deadline_of(const Kernel *k, const Sleep *self)
 {
-    return self->absolute ? self->ns : k->now_ns + self->ns;
+    return self->absolute ? self->ns : k_deadline(k, self->ns);
 }
 
 static int

@@ -377,7 +377,8 @@ run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
             ((Request *)thing)->awaited = false;
         }
         Request *request = (Request *)thing;
-        if (task->cancel_pending && cancel_deliver(self->kernel, task, &error) < 0) {
+        if (task->cancel_pending /* and a Cancelled may be made in Python (C3) */
+            && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, &error) < 0)) {
             Py_XDECREF(value);
             Py_DECREF(request);
             return -1;

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar import InfeasibleDemand, Soft
-from bursar.admission.resources import ALIKE_MAX, Resources, in_words, limits_of, to_amount
+from bursar.admission.resources import ALIKE_MAX, AMOUNT_MAX, Resources, in_words, limits_of, to_amount
 
 
 def books(slots=None, **resources) -> Resources:
@@ -36,7 +36,7 @@ def test_sizes(value, amount):
 
 
 @pytest.mark.parametrize(
-    "value", ["", "MiB", "1XB", "1.0.0", "-1", "0.5", -1, 0.5, True, None, [], 2**63, float("inf")]
+    "value", ["", "MiB", "1XB", "1.0.0", "-1", "0.5", -1, 0.5, True, None, [], AMOUNT_MAX + 1, 2**63, float("inf")]
 )
 def test_what_is_no_size(value):
     with pytest.raises(ValueError, match="ram"):

@@ -13,8 +13,9 @@ import pytest
 from support.drive import checked
 
 import bursar
-from bursar import Aging, Authority, BadDependency, Priority, Runtime, Strict, TaskDropped
+from bursar import Aging, Authority, BadDependency, Priority, Runtime, Soft, Strict, TaskDropped
 from bursar.admission import invariants
+from bursar.admission.resources import AMOUNT_MAX
 from bursar.law.state import State
 
 GATES = [
@@ -379,3 +380,21 @@ def test_a_destructor_that_stops_those_who_wait_while_one_is_chosen():
     assert set(ended) <= {"OK", "CANCELLED"}
     assert "OK" in ended
     invariants.check(runtime.kernel)
+
+
+def test_amounts_as_large_as_they_may_be_are_still_counted():
+    async def takes(i):
+        log.append(i)
+        await bursar.sleep(1)
+        log.append(i)
+
+    async def main():
+        async with bursar.nursery() as n:
+            for i in range(4):
+                n.spawn(takes, i, needs={"ram": AMOUNT_MAX, "gpu": AMOUNT_MAX})
+            n.spawn(takes, 4, needs={"ram": 1})
+
+    log = []
+    resources = {"ram": Soft(AMOUNT_MAX - 1), "gpu": AMOUNT_MAX}
+    bursar.run(main, clock="virtual", admission=Authority(resources=resources, reserve_after=0))
+    assert log == [i for i in range(5) for _ in range(2)]

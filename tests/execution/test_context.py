@@ -13,6 +13,7 @@ import bursar
 import bursar.hosts.asyncio
 import bursar.request
 from bursar import Event, checkpoint, nursery
+from bursar.hosts.native import NativeHost
 
 variable = contextvars.ContextVar("variable", default="unset")
 
@@ -139,6 +140,44 @@ def test_the_context_of_a_task_is_the_one_it_runs_in():
 
     runtime = bursar.Runtime()
     assert runtime.run(main, runtime) == ("after", True)
+
+
+def test_a_host_that_is_asked_between_two_yields_is_in_the_context_of_no_task():
+    class Busy(NativeHost):
+        def overdue(self):
+            seen.add(variable.get())
+            return False
+
+    async def main():
+        variable.set("inner")
+        async with nursery() as n:
+            for _ in range(2):
+                n.spawn(look, [])
+
+    seen = set()
+    bursar.run(main, host=Busy())
+    assert seen == {"unset"}
+
+
+def test_a_cancellation_is_made_in_the_context_of_no_task(monkeypatch):
+    def noted(self, *args):
+        seen.append(variable.get())
+        BaseException.__init__(self, *args)
+
+    async def stops_itself(n):
+        await checkpoint()
+        n.cancel()
+        await checkpoint()
+
+    async def main():
+        variable.set("inner")
+        async with nursery() as n:
+            n.spawn(stops_itself, n)
+
+    seen = []
+    monkeypatch.setattr(bursar.Cancelled, "__init__", noted)
+    bursar.run(main)
+    assert seen == ["unset"]
 
 
 def test_between_two_batches_nobody_is_in_the_context_of_a_task():

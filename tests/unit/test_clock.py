@@ -4,6 +4,7 @@ import pytest
 
 import bursar
 from bursar import nursery, sleep, sleep_until
+from bursar.clock import SECONDS_MAX
 
 
 def test_the_clock_starts_at_nothing_and_moves_by_what_was_slept(run):
@@ -76,6 +77,15 @@ def test_sleep_until_is_absolute_and_what_is_past_gives_way(run):
         return first, await bursar.now()
 
     assert run(main) == (8.0, 8.0)
+
+
+def test_time_goes_on_to_the_end_of_the_clock(run):
+    async def main():
+        for _ in range(10):
+            await bursar.sleep(SECONDS_MAX)
+        return await bursar.now()
+
+    assert run(main) >= (2**63 - 1) / 1e9  # where a clock in C ends
 
 
 def test_a_cancelled_sleep_leaves_no_alarm(run):

@@ -25,7 +25,7 @@ SLOT: Final = "slot"
 NOTHING: Final[Mapping[str, int]] = {}
 SOFT_BY_NAME: Final = frozenset({"ram", "vram"})
 GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a task that stands still does not use; the rest it keeps
-AMOUNT_MAX: Final = 2**62
+AMOUNT_MAX: Final = 2**60  # an exbibyte; the sum of a limit and three amounts fits a signed 64-bit word
 ALIKE_MAX: Final = 1024  # demands of which one copy is kept for all who ask for the same; more are not classes any more
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?)?b?\s*", re.IGNORECASE)

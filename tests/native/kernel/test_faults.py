@@ -9,6 +9,7 @@ This runs in a process of its own (see `main`): the allocator stays in place unt
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import importlib.util
 import shutil
@@ -27,12 +28,15 @@ from bursar.kernel import NATIVE
 from bursar.law.invariants import check
 
 HERE = Path(__file__).parent
+BATCH = 7  # decisions
 DECISIONS_MAX = 2000  # no scenario needs half of it
 USED_AT_ONCE = 20  # no scenario has more records of one kind at a time
 EVERY = 20  # runs between two counts of the records
 
 
 # ---- scenarios
+
+variable = contextvars.ContextVar("variable", default=None)
 
 
 async def nothing():
@@ -223,6 +227,28 @@ async def queueing():
         nursery.spawn(naps, needs={"ram": 2})
 
 
+async def contexts():
+    """Some yield in a context that they share, some in their own, and some are told to stop there."""
+
+    async def looks(value, sets):
+        for i in range(3):
+            assert variable.get() == value, "it is another's"
+            await bursar.checkpoint()
+            if sets:
+                variable.set(value := (value, i))
+
+    async with bursar.nursery() as nursery:
+        for value in (1, 2):
+            variable.set(value)
+            for sets in (False, False, True, False):
+                nursery.spawn(looks, value, sets)
+        async with bursar.nursery() as inner:
+            inner.spawn(looks, 2, False)
+            inner.spawn(looks, 2, False)
+            await bursar.checkpoint()
+            inner.cancel()
+
+
 async def naps():
     await bursar.sleep(0.5)
 
@@ -243,6 +269,7 @@ SCENARIOS = [
     exhausted,
     selecting,
     locking,
+    contexts,
 ]
 
 
@@ -272,7 +299,21 @@ class Penned:
 OBSERVERS = {"observed": lambda: lambda *_: None, "penned": Penned}
 
 
-def one_run(failing, hoard, scenario, n, observer, kernel_only):
+def one_step(runtime):
+    """Whether anything was runnable."""
+    task = runtime.kernel.step()
+    if task is not None:
+        runtime.driver.poll(task)
+        runtime.kernel.step_over(task)
+    return task is not None
+
+
+def one_batch(runtime):
+    """The same as the pump does it."""
+    return runtime.driver.run(BATCH, None) != (BATCH, False)
+
+
+def one_run(failing, hoard, scenario, n, observer, kernel_only, in_batches=False):
     """(requests for memory, whether one failed, the error that ended the run)."""
     hoard.empty_lists()
     runtime = bursar.Runtime(clock="virtual")
@@ -282,6 +323,7 @@ def one_run(failing, hoard, scenario, n, observer, kernel_only):
         kernel.observe(observer())
     main = kernel.spawn(kernel.root, name="main", pinned=True)
     start(main, scenario, ())
+    runtime.driver.held = in_batches
     failing.arm(n, kernel_only)
     error = None
     steps = 0
@@ -291,12 +333,9 @@ def one_run(failing, hoard, scenario, n, observer, kernel_only):
             if steps > DECISIONS_MAX:
                 raise Lost("the run does not end")
             failing.resume()
-            task = kernel.step()
-            if task is not None:
-                runtime.driver.poll(task)
-                kernel.step_over(task)
+            ran = one_batch(runtime) if in_batches else one_step(runtime)
             failing.pause()
-            if task is None:
+            if not ran:
                 deadline_ns = kernel.timers.next_deadline_ns()
                 if deadline_ns is None:
                     raise Lost(f"{list(kernel.tasks.values())} wait for ever")
@@ -315,6 +354,9 @@ def one_run(failing, hoard, scenario, n, observer, kernel_only):
     if error is None and main.outcome is not None and main.outcome.error is not None:
         told(main.outcome.error)
     runtime.pump.stop(error)
+    runtime.driver.held = False
+    if variable.get() is not None:
+        raise Lost("the thread is left in the context of a task")
     return count, failed, error
 
 
@@ -359,24 +401,26 @@ def records(hoard):
 
 
 def main(argv):
-    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|observed|penned|all`.
+    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|batches|observed|penned|all`.
 
-    In the first three the kernel's own requests fail, without an observer, with one, or with one that has a pen; all:
-    also those of the interpreter and of the Python parts, which may leak then, but lose nobody.
+    In the first four the kernel's own requests fail: without an observer, the same in batches by whoever holds the
+    kernel, with an observer, or with one that has a pen. All: also those of the interpreter and of the Python parts,
+    which may leak then, but lose nobody.
     """
     spec = importlib.util.spec_from_file_location("failing", argv[1])
     failing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failing)
     scenario = next(s for s in SCENARIOS if s.__name__ == argv[2])
-    observer, kernel_only = OBSERVERS.get(argv[3]), argv[3] != "all"
+    how = (OBSERVERS.get(argv[3]), argv[3] != "all", argv[3] == "batches")
+    kernel_only = how[1]
     hoard = Hoard()
     for _ in range(3):
-        one_run(failing, hoard, scenario, 0, observer, kernel_only)
+        one_run(failing, hoard, scenario, 0, *how)
     before = records(hoard)
     n, ended, went_on, problems = 1, 0, 0, []
     while True:
         try:
-            count, failed, error = one_run(failing, hoard, scenario, n, observer, kernel_only)
+            count, failed, error = one_run(failing, hoard, scenario, n, *how)
         except Lost as lost:
             failing.pause()
             problems.append(f"request {n}: {lost}")
@@ -421,7 +465,9 @@ def failing(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("mode", ["quiet", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", ["quiet", "batches", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
     from support.patience import WAIT_S  # this file is also a program of its own, which finds no such thing
