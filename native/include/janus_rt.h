@@ -285,7 +285,8 @@ JANUS_API int janus_cancel_token_reason(void *token);
 /* JANUS_OK, JANUS_CANCELLED, or JANUS_TIMEOUT if its own time is over. */
 JANUS_API int janus_cancel_token_check(void *token);
 /* Has `fn` called once when it is cancelled, or at once if it is; never if it is destroyed before. By whoever cancels, on
- * that stack, which may be small: it must be short, and must not wait. JANUS_OK, JANUS_INVALID, JANUS_NO_MEMORY. */
+ * that stack, which may be small: it must be short, and must not wait. That may be a thread of the runtime which runs no task
+ * just then. JANUS_OK, JANUS_INVALID, JANUS_NO_MEMORY. */
 JANUS_API int janus_cancel_token_on_cancel(void *token, janus_cancel_fn fn, void *arg);
 /* Cancels it when the time is over; the last call counts. A nursery is cancelled with its token. The same answers. */
 JANUS_API int janus_cancel_token_cancel_after(void *token, int64_t nanoseconds);
