@@ -72,8 +72,9 @@ clerk(void *unused)
             return 0; /* closed: all is handed out */
         }
         for (int64_t n = first; n < first + RANGE; n++) {
-            if (janus_tick(ticks) != JANUS_OK) { /* a decrement and a branch; now and then it lets others run */
-                return JANUS_CANCELLED;
+            int told = janus_tick(ticks); /* a decrement and a branch; now and then it lets others run */
+            if (told != JANUS_OK) {
+                return told; /* to stop, or out of money: whoever awaits it learns which */
             }
             count += is_prime(n);
         }

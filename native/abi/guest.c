@@ -288,7 +288,7 @@ bursar_guest_pause(Guest *guest, int64_t number)
         bool noted = task_note_request(task, generation_of(guest), generation_of(guest) + 1);
         lock_give(&guest->mailbox->lock);
         if (noted) {
-            worker_wake(&visit.runtime->scheduler, NULL, task, TO_READY, false); /* as task_pause does, which would note it again */
+            worker_wake(&visit.runtime->scheduler, NULL, task, TO_READY, false); /* as task_pause, which would note it again */
         }
     }
     visit_end(&visit);

@@ -117,6 +117,7 @@ worker_loop(struct runner *runner)
 {
     for (;;) {
         Worker *worker = runner->worker, *host = worker->host;
+        worker->current = NULL; /* whoever was may run elsewhere by now: what is called here is not on its behalf */
         if (__builtin_expect(host->wants_timers, 0)) {
             host->wants_timers = false;
             (void)timers_make_thread(&worker->scheduler->timers); /* whoever asked looks whether it is there */

@@ -37,8 +37,8 @@ int task_resume(struct Scheduler *scheduler, struct Worker *worker, Task *task, 
 /* The running task stands still until it may go on, or is to stop. */
 void task_stand_still(Task *self);
 
-/* It was woken from a wait, and what it waits for is not there. If it is to stand still it does from here on: whoever wants to
- * know is told, and this answers true. Then task_stand_still comes after the wait. */
+/* The running task is about to wait, or was woken and what it waits for is not there. If it is to stand still it does from here
+ * on: whoever wants to know is told, and this answers true. Then task_stand_still comes after the wait. */
 bool task_stands_waiting(Task *self);
 
 #endif

@@ -33,8 +33,9 @@ task_renew(Task *task, Nursery *nursery)
     task_word_begin(task);
 }
 
-/* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for it in advance, and there is
- * a record for it. In a sovereign scheduler, where a plain child is something else, nothing is paid in advance. */
+/* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for it in
+ * advance, and there is a record for it. In a sovereign scheduler, where a plain child is something else, nothing is paid in
+ * advance. */
 static SANITIZE_INLINE bool
 spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {

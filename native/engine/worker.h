@@ -66,7 +66,7 @@ credit_has_spawn(const Credit *credit, const struct Purse *purse)
 typedef struct Worker {
     struct Scheduler *scheduler;
     struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
-    Task *current;       /* the task that runs */
+    Task *current;       /* the task that runs; NULL: the loop does */
     const void *called_from; /* where the last call by context_visit is to return to */
     Credit credit;
     Task *pending;       /* of a host: the task to go on with when the loop begins anew */

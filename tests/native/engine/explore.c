@@ -10,7 +10,6 @@
 #include <ucontext.h>
 
 enum {
-    STACK_BYTES = 1 << 17,
     STEPS_MAX = 3000,   /* of one run: a longer one goes in circles */
     CHOICES_MAX = 20000,
     ARENA_BYTES = 1 << 17,

@@ -64,13 +64,27 @@ self(void)
     return run.current == NOBODY ? WEAK_ALONE : (unsigned)run.current;
 }
 
-/* The cell of an access, after others had their chance to go first. */
+/* Whether there can be a cell: they are aligned, and in static memory, explore_memory's included, or on a thread's stack. */
+static bool
+is_cell(const void *address)
+{
+    extern const char __data_start[], _end[]; /* the linker's: where static memory begins and ends */
+    uintptr_t at = (uintptr_t)address;
+    bool found = at >= (uintptr_t)__data_start && at < (uintptr_t)_end;
+    for (unsigned t = 0; t < WEAK_THREADS_MAX; t++) {
+        found |= at - (uintptr_t)run.threads[t].stack < STACK_BYTES;
+    }
+    return found && at % sizeof(uint64_t) == 0;
+}
+
+/* The cell of an access, after others had their chance to go first. What is no cell comes from a record that is gone. */
 static unsigned
 reach(const void *cell)
 {
     if (run.current != NOBODY) {
         explore_step();
     }
+    explore_require(is_cell(cell), "an access to what is no cell");
     return weak_cell(cell, *(const uint64_t *)cell);
 }
 

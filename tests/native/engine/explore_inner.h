@@ -9,7 +9,7 @@
 #include "explore.h"
 #include "weakmem.h"
 
-enum { NOBODY = -1 };
+enum { NOBODY = -1, STACK_BYTES = 1 << 17 /* of a thread */ };
 
 typedef enum { RUNS, SLEEPS, DONE } Activity;
 

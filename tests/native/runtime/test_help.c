@@ -280,6 +280,60 @@ woken_from_outside_while_covered(void)
     CHECK_EQUAL(janus_channel_destroy(outside.to_other), JANUS_OK);
 }
 
+/* ---- who is told of a cancellation while an owner is covered */
+
+static atomic_int child_waits, was_told;
+static atomic_uint_least64_t told_as;
+
+static void
+is_told(void *arg, int reason)
+{
+    (void)arg;
+    (void)reason;
+    atomic_store(&told_as, janus_task_id());
+    atomic_store(&was_told, 1);
+}
+
+static int64_t
+says_that_it_waits(void *channel)
+{
+    atomic_store(&child_waits, 1);
+    return receives(channel);
+}
+
+static int64_t
+watches_its_nursery(void *channel)
+{
+    MUST(janus_nursery_create() != NULL);
+    void *token = janus_nursery_get_token();
+    MUST(janus_cancel_token_on_cancel(token, is_told, NULL) == JANUS_OK);
+    MUST(janus_nursery_spawn(says_that_it_waits, channel) == 0);
+    int64_t ended = janus_nursery_await_all();
+    janus_cancel_token_destroy(token);
+    return ended;
+}
+
+/* The owner is served by the loop, not by a task: whoever is called then is not taken for the one that was parked last. */
+static void
+told_by_the_loop(void)
+{
+    void *channel = janus_channel_create(sizeof(int64_t), 0), *nursery = janus_nursery_open(NULL);
+    janus_task covered;
+    atomic_store(&child_waits, 0);
+    atomic_store(&was_told, 0);
+    atomic_store(&told_as, 1);
+    CHECK_EQUAL(janus_nursery_spawn_with(nursery, watches_its_nursery, channel, NULL, &covered), JANUS_OK);
+    while (atomic_load(&child_waits) == 0 || rt_statistics().parked < 1) {
+        (void)sched_yield();
+    }
+    CHECK_EQUAL(janus_task_cancel(covered), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(nursery), JANUS_OK);
+    CHECK_EQUAL(atomic_load(&was_told), 1);
+    CHECK_EQUAL(atomic_load(&told_as), 0);
+    CHECK_EQUAL(janus_nursery_destroy(nursery), JANUS_OK);
+    CHECK_EQUAL(janus_channel_destroy(channel), JANUS_OK);
+}
+
 static atomic_int begun;
 
 static int64_t
@@ -353,6 +407,9 @@ main(void)
         woken_from_outside_while_covered();
     }
     asked_before_it_began();
+    janus_rt_shutdown();
+    rt_up(1);
+    told_by_the_loop();
     janus_rt_shutdown();
     return finish();
 }

@@ -474,6 +474,37 @@ strangers(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
+static uint64_t told_as;
+
+static void
+asks_who_it_is(void *arg, int reason)
+{
+    (void)arg;
+    (void)reason;
+    told_as = janus_task_id();
+}
+
+static int64_t
+sleeps_past_a_limit(void *token)
+{
+    MUST(janus_cancel_token_on_cancel(token, asks_who_it_is, NULL) == JANUS_OK);
+    MUST(janus_cancel_token_cancel_after(token, 1000) == JANUS_OK);
+    return janus_sleep_ns(1000000);
+}
+
+/* In a deterministic runtime nobody runs while time passes: the callback is no task's, least of all that of one that sleeps. */
+static void
+told_by_nobody(void)
+{
+    rt_up_logical(1, 7, NULL);
+    void *token = janus_cancel_token_create();
+    told_as = 1;
+    CHECK_EQUAL(rt_run(sleeps_past_a_limit, token), JANUS_OK);
+    CHECK_EQUAL(told_as, 0);
+    janus_cancel_token_destroy(token);
+    janus_rt_shutdown();
+}
+
 int
 main(void)
 {
@@ -491,5 +522,6 @@ main(void)
         rt_each(tests[i]);
     }
     told_by_shutdown();
+    told_by_nobody();
     return finish();
 }
