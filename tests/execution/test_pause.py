@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from support.hands import Hands
 from support.patience import WAIT_S
 from support.real import settled
 
@@ -285,3 +286,20 @@ def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):
         replay(Trace(path), main)
     assert seen[0] == seen[1] == seen[2]
     assert seen[0][0] >= 5
+
+
+def test_asked_to_stop_while_it_stands_it_leaves_without_its_place():
+    """Whoever has that now need not end first; and one that ignores the request is said to have been asked."""
+    hands = Hands(Authority(max_concurrent=1))
+    stubborn, other = hands.spawn("stubborn", plain=True), hands.spawn("other")
+    hands.do(stubborn.pause)
+    hands.tell(stubborn, "ignore")
+    assert stubborn.state is State.PAUSED
+    assert other.state is State.BLOCKED  # at work, in the place of the first one
+    hands.do(stubborn.cancel)
+    assert stubborn.state is State.BLOCKED
+    assert "was asked to stop" in stubborn.explain().reason
+    hands.tell(stubborn, "end")
+    assert stubborn.outcome.kind is OutcomeKind.CANCELLED
+    assert other.outcome is None
+    hands.finish()

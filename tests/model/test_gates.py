@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
         for task in self.hands.live():
             if task.id in self.hands.judge.let_in:
                 needs = self.wants(task)
-                if task.state is State.PAUSED:
+                if task.state is State.PAUSED or self.leaves(task):
                     needs["cpu"] = needs["slot"] = 0
                 taken.update(needs)
                 takers.update(name for name, amount in needs.items() if amount)
@@ -269,6 +269,12 @@ class Machine(RuleBasedStateMachine):
                 for name, limit in self.limits.items()
                 if (needed := self.wants(task)[name])
             ), f"{task} comes first, and fits, and waits"
+
+    def leaves(self, task: bursar.Task) -> bool:
+        """It was asked to stop while it stood, and goes without its place. Nobody else who is aside works."""
+        aside = at_gate(task).state == "aside" and task.state is not State.PAUSED
+        assert not aside or "was asked to stop" in task.explain().reason, f"{task} works, and has no place"
+        return aside
 
     def wants(self, task: bursar.Task) -> dict[str, int]:
         """What was asked for it, or for its first attempt."""

@@ -8,7 +8,8 @@ need it; but once it has waited for `reserve_after` it holds a *reservation*: fr
 after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
 What stands still may never end: who would still not fit when all that runs has drained reserves nothing.
 
-A1  `max_concurrent` and hard limits are never exceeded (A5), soft ones only by one task alone (A6)
+A1  `max_concurrent` and hard limits are never exceeded (A5), soft ones only by one task alone (A6), by those who were
+    let in and go on; who is asked to stop while it stands still leaves without having its place again
 A2  after every change, nobody who may be let in waits
 A3  entered = waiting + queued + held + aside + over
 
