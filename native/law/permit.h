@@ -1,7 +1,7 @@
 /* Permits: where a task stands that has to ask for permission, and what may follow. After admission/permit.py.
  *
  *     WAITS ◄──► QUEUED ──► HELD ──► OVER        and from anywhere to OVER; asked to stop, WAITS and QUEUED become
- *                            ▲ ▼                 STOPS
+ *                            ▲ ▼                 STOPS, ASIDE and RETURNS become HELD
  *                    ASIDE ◄──► RETURNS
  */
 #ifndef LAW_PERMIT_H
@@ -36,7 +36,7 @@ law_permit_may_move(unsigned from, unsigned to)
         [LAW_PERMIT_QUEUED] = 1u << LAW_PERMIT_HELD | 1u << LAW_PERMIT_WAITS | 1u << LAW_PERMIT_STOPS | 1u << LAW_PERMIT_OVER,
         [LAW_PERMIT_STOPS] = 1u << LAW_PERMIT_OVER,
         [LAW_PERMIT_HELD] = 1u << LAW_PERMIT_ASIDE | 1u << LAW_PERMIT_OVER,
-        [LAW_PERMIT_ASIDE] = 1u << LAW_PERMIT_RETURNS | 1u << LAW_PERMIT_OVER,
+        [LAW_PERMIT_ASIDE] = 1u << LAW_PERMIT_RETURNS | 1u << LAW_PERMIT_HELD | 1u << LAW_PERMIT_OVER,
         [LAW_PERMIT_RETURNS] = 1u << LAW_PERMIT_HELD | 1u << LAW_PERMIT_ASIDE | 1u << LAW_PERMIT_OVER,
         [LAW_PERMIT_OVER] = 0,
     };

@@ -196,15 +196,17 @@ k_unpause(Kernel *k, Task *task)
     return !woken ? 0 : k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
 }
 
-/* Admission hears that a task which had to ask it is to stop as a whole. 1: only a block of it is, and it stands still. */
+/* Admission hears that a task which had to ask it is to stop, as a whole or a block of it. 1: a block, and it stands
+ * still. */
 static int
 stop_permit(Kernel *k, Task *task)
 {
-    if (!task->cut && cancel_deliverable(k->st, task) != (PyObject *)task) {
-        return task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
+    bool whole = task->cut || cancel_deliverable(k->st, task) == (PyObject *)task;
+    if (!whole && (task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE))) {
+        return 1;
     }
     PyObject *permit = Py_NewRef(task->more->permit); /* R3 */
-    PyObject *none = PyObject_CallMethod(permit, "stopped", "O", (PyObject *)k);
+    PyObject *none = PyObject_CallMethod(permit, whole ? "stopped" : "hurried", "O", (PyObject *)k);
     Py_XDECREF(none);
     Py_DECREF(permit);
     return none == NULL ? -1 : 0;

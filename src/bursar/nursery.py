@@ -440,7 +440,7 @@ class NurseryBlock(Request["Nursery"]):
             passing = await _quiesce(kernel, record, passing, None)
         finally:
             if lent is not None:
-                await take_back(kernel, lent, passing is not None)
+                await take_back(kernel, lent)
         if passing is not None and passing is not error:
             raise passing
         return isinstance(error, Cancelled) and passing is None

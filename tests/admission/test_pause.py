@@ -1,6 +1,8 @@
 """Standing still: tasks that wait for permission, coroutines that wait, and what they give back. Functions on threads
 are in tests/execution/test_pause.py."""
 
+from contextlib import suppress
+
 import pytest
 from support.gated import Log, kinds, nap, run
 
@@ -390,3 +392,70 @@ def test_many_hands_on_one_task():
         return kinds(task)
 
     assert run(main) == ["cancelled"]
+
+
+# ---- asked to stop while it stands
+
+
+def test_a_coroutine_that_is_cancelled_while_it_stands_cleans_up_at_once_and_counts_until_it_has():
+    """It does not wait for whoever has its place; the next one waits until there is room for it beside both."""
+    log = Log()
+
+    async def tidy():
+        try:
+            await bursar.sleep(100)
+        finally:
+            await log.work("cleanup", 0.5)
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(tidy)
+            await bursar.sleep(1)
+            await task.pause()
+            n.spawn(log.work, "in its place", 1.25)
+            n.spawn(log.work, "next")
+            await bursar.sleep(1)
+            task.cancel()
+        return task.outcome.kind.name
+
+    assert run(main) == "CANCELLED"
+    assert log.entries == [("in its place", 1), ("cleanup", 2), ("next", 2.5)]
+
+
+def test_who_is_cancelled_with_its_block_while_its_place_is_lent_goes_on_with_it():
+    """Only a block of it was stopped: what comes after that runs in a place that counts."""
+    log = Log()
+
+    async def lends():
+        with suppress(TimeoutError):
+            async with bursar.timeout(1), bursar.nursery() as n:
+                n.spawn(log.work, "child")
+        await log.work("after", 1.0)
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(log.work, "other", 1.5)
+            n.spawn(log.work, "next")
+
+    run(main, admission=one())
+    assert log.entries == [("other", 0), ("after", 1), ("next", 2)]
+
+
+def test_whose_block_ends_while_it_waits_to_have_its_place_back_goes_on_with_it():
+    log = Log()
+
+    async def lends():
+        with suppress(TimeoutError):
+            async with bursar.timeout(2), bursar.nursery() as n:
+                n.spawn(log.work, "child", priority=100)
+        await log.work("after", 1.0)
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(log.work, "other", 1.5)
+            n.spawn(log.work, "next")
+
+    run(main, admission=one())
+    assert log.entries == [("child", 0), ("other", 1), ("after", 2), ("next", 3)]

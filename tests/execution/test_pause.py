@@ -288,10 +288,11 @@ def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):
     assert seen[0][0] >= 5
 
 
-def test_asked_to_stop_while_it_stands_it_leaves_without_its_place():
-    """Whoever has that now need not end first; and one that ignores the request is said to have been asked."""
-    hands = Hands(Authority(max_concurrent=1))
+def test_asked_to_stop_while_it_stands_it_leaves_at_once_and_counts_until_it_has_left():
+    """Whoever has its place now need not end first. But one that ignores the request keeps others from coming in."""
+    hands = Hands(Authority(max_concurrent=1, resources={"cpu": 1}))
     stubborn, other = hands.spawn("stubborn", plain=True), hands.spawn("other")
+    third = hands.spawn("third", plain=True)
     hands.do(stubborn.pause)
     hands.tell(stubborn, "ignore")
     assert stubborn.state is State.PAUSED
@@ -299,7 +300,25 @@ def test_asked_to_stop_while_it_stands_it_leaves_without_its_place():
     hands.do(stubborn.cancel)
     assert stubborn.state is State.BLOCKED
     assert "was asked to stop" in stubborn.explain().reason
+    hands.tell(other, "end")
+    assert third.state is State.PENDING
+    assert "needs one of 1 slots, all taken by: 'stubborn'" in str(third.explain())
     hands.tell(stubborn, "end")
     assert stubborn.outcome.kind is OutcomeKind.CANCELLED
+    assert third.state is State.BLOCKED
+    hands.finish()
+
+
+def test_asked_to_stop_while_it_waits_to_go_on_it_leaves_at_once():
+    hands = Hands(Authority(max_concurrent=1))
+    first, other = hands.spawn("first", plain=True), hands.spawn("other")
+    hands.do(first.pause)
+    hands.tell(first, "ignore")
+    hands.do(first.resume)
+    assert first.explain().admission.state == "returns"
+    hands.do(first.cancel)
+    assert first.explain().admission.state == "held"
+    hands.tell(first, "checkpoint")
+    assert first.outcome.kind is OutcomeKind.CANCELLED
     assert other.outcome is None
     hands.finish()

@@ -28,6 +28,9 @@ class Permit:
     def stopped(self, kernel) -> None:
         self.told.append("stopped")
 
+    def hurried(self, kernel) -> None:
+        self.told.append("hurried")
+
     def failed(self, error) -> None:
         self.told.append("failed")
 
@@ -208,6 +211,17 @@ def test_a_request_to_a_block_of_it_waits_until_it_goes_on(kernel):
     assert permit.told == []
     kernel.resume(task, True)
     assert task.state is State.READY
+    assert task.lane is Lane.CANCEL
+    check(kernel)
+
+
+def test_of_a_request_to_a_block_of_one_that_does_not_stand_its_permit_hears(kernel):
+    task, permit = running(kernel)
+    nursery = kernel.open_nursery(task)
+    kernel.blocked(task, Nap(task))
+    kernel.step_over(task)
+    kernel.cancel_nursery(nursery, STOP)
+    assert permit.told == ["hurried"]
     assert task.lane is Lane.CANCEL
     check(kernel)
 

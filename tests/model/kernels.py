@@ -117,6 +117,9 @@ class Permit:
     def stopped(self, kernel: Any) -> None:
         self.told.append("stopped")
 
+    def hurried(self, kernel: Any) -> None:
+        self.told.append("hurried")
+
     def failed(self, error: Exception) -> None:
         self.told.append("failed")
 

@@ -138,6 +138,7 @@ class Machine(RuleBasedStateMachine):
     def begin(self, order, slots, cpu, ram, tokens, max_queue, max_wait, everywhere) -> None:
         self.limits = {"cpu": Hard(cpu), "ram": Soft(ram), "tokens": tokens}
         self.needs: dict[int, dict[str, int]] = {}  # by task
+        self.leave: set[bursar.Task] = set()  # were asked to stop while they stood still, or waited to go on
         self.alone = not everywhere  # whoever asks whether a task stands need not ask at the gate
         authority = Authority(
             order=order, max_concurrent=slots, max_queue=max_queue, max_wait=max_wait, resources=self.limits
@@ -181,7 +182,10 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.hands.bodies)
     @rule(which=pick, what=st.sampled_from(["pause", "pause", "resume", "cancel"]))
     def somebody_is_told(self, which, what) -> None:
-        self.hands.do(getattr(self.task(which), what))
+        task = self.task(which)
+        if what == "cancel" and task.outcome is None and at_gate(task).state in ("aside", "returns"):
+            self.leave.add(task)
+        self.hands.do(getattr(task, what))
 
     @precondition(lambda self: self.hands.waiting_for_words())
     @rule(
@@ -251,16 +255,19 @@ class Machine(RuleBasedStateMachine):
         """By a count of our own, of who was let in and is not over: nobody too many, and not the first one too few."""
         if not hasattr(self, "hands"):
             return
-        taken, takers = Counter(), Counter()
+        taken, takers, by_right = Counter(), Counter(), Counter()
         for task in self.hands.live():
             if task.id in self.hands.judge.let_in:
                 needs = self.wants(task)
-                if task.state is State.PAUSED or self.leaves(task):
+                if task.state is State.PAUSED:
                     needs["cpu"] = needs["slot"] = 0
                 taken.update(needs)
                 takers.update(name for name, amount in needs.items() if amount)
+                if task in self.leave:  # they need not wait for others, and others wait for them
+                    needs["cpu"] = needs["slot"] = 0
+                by_right.update(needs)
         for name, limit in self.limits.items():
-            assert taken[name] <= limit.amount or (isinstance(limit, Soft) and takers[name] == 1)
+            assert by_right[name] <= limit.amount or (isinstance(limit, Soft) and takers[name] == 1)
         first = [task for task in self.hands.live() if at_gate(task).place == 1]
         returning = [task for task in self.hands.live() if at_gate(task).state == "returns"]
         for task in first if not returning else ():
@@ -269,12 +276,6 @@ class Machine(RuleBasedStateMachine):
                 for name, limit in self.limits.items()
                 if (needed := self.wants(task)[name])
             ), f"{task} comes first, and fits, and waits"
-
-    def leaves(self, task: bursar.Task) -> bool:
-        """It was asked to stop while it stood, and goes without its place. Nobody else who is aside works."""
-        aside = at_gate(task).state == "aside" and task.state is not State.PAUSED
-        assert not aside or "was asked to stop" in task.explain().reason, f"{task} works, and has no place"
-        return aside
 
     def wants(self, task: bursar.Task) -> dict[str, int]:
         """What was asked for it, or for its first attempt."""

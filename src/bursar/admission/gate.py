@@ -8,8 +8,9 @@ need it; but once it has waited for `reserve_after` it holds a *reservation*: fr
 after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
 What stands still may never end: who would still not fit when all that runs has drained reserves nothing.
 
-A1  `max_concurrent` and hard limits are never exceeded (A5), soft ones only by one task alone (A6), by those who were
-    let in and go on; who is asked to stop while it stands still leaves without having its place again
+A1  nobody is let in, nor goes on, beyond `max_concurrent` and the hard limits (A5), or, but alone, a soft one (A6). Who
+    is asked to stop must not wait for others: if it stands still it takes its place back at once, free or not. That
+    counts like any other, so until there is room again nobody is let in
 A2  after every change, nobody who may be let in waits
 A3  entered = waiting + queued + held + aside + over
 
@@ -367,6 +368,13 @@ class Gate(Turnstile):
                 self.waiting += 1
             move(permit, _STOPS)
             self.settle(kernel)  # what it had reserved
+        elif permit.state in (_ASIDE, _RETURNS) and not permit.joins:
+            self.reclaim(kernel, permit)
+
+    def hurried(self, kernel: Dispatch, permit: Permit) -> None:
+        """A block of the task was asked to stop, and it does not stand: it goes on, with its place or before that."""
+        if permit.state is _RETURNS:
+            self.reclaim(kernel, permit)
 
     def _gives_up(self, kernel: Dispatch, permit: Permit) -> None:
         """It leaves the queue without having been let in."""
@@ -384,6 +392,7 @@ class Gate(Turnstile):
     def stand_aside(self, permit: Permit) -> None:
         """An admitted task stands still: what it does not use is free."""
         permit.lent = self.resources.usable_while_still(permit.demand)
+        permit.unasked = False
         move(permit, _ASIDE)
         self.resources.give_back(permit.lent)
         self.resources.keep(permit.kept(), 1)
@@ -402,6 +411,19 @@ class Gate(Turnstile):
         self.settle(kernel)
         if permit.state is _RETURNS:
             self._note_short(permit, kernel.now_ns)
+
+    def reclaim(self, kernel: Dispatch, permit: Permit) -> None:
+        """It goes on at once, because it is asked to stop: with what it gave back, whether that is free or not (A1)."""
+        if permit.state is _ASIDE:
+            self.resources.keep(permit.kept(), -1)
+        else:
+            del self.returning[permit]
+        self.resources.take(permit.lent)
+        permit.lent = ()
+        permit.unasked = True
+        permit.regain = None
+        move(permit, _HELD)
+        self.settle(kernel)  # what it had reserved
 
     def step_back(self, permit: Permit) -> None:
         """It would not go on any more."""

@@ -71,9 +71,10 @@ def _lists(gate: Gate, permits: list[Permit]) -> None:
 
 
 def _resources(gate: Gate) -> None:
-    """A5–A7, and so A1."""
+    """A5–A7, and so A1: what those took back who were asked to stop may be too much, all else is not."""
     resources = gate.resources
     taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
+    unasked = _sums(resources.usable_while_still(permit.demand) for permit in gate.held if permit.unasked)
     for permit in gate.held:
         if permit.state is PermitState.ASIDE:
             kept.update(dict(permit.kept()))
@@ -82,7 +83,7 @@ def _resources(gate: Gate) -> None:
         assert resources.kept[number] == kept[number], f"A7: {name}, of those who stand still"
         takers = [permit for permit in gate.held if number in dict(permit.kept())]
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
-        within = limit is None or taken[number] <= limit
+        within = limit is None or taken[number] - unasked[number] <= limit
         assert within or (soft and len(takers) == 1), f"{'A6' if soft else 'A5'}: {name}: {taken[number]} of {limit}"
 
 
@@ -108,6 +109,9 @@ def _standing(kernel: Kernel, permit: Permit) -> None:
     assert permit.timer is None or permit.timer.armed, f"{permit} counts on a timer that is not armed"
     if permit.paused and permit.pausing is None:
         assert kernel.is_paused(task), f"{task} was paused, and goes on"
+    if permit.state in (PermitState.ASIDE, PermitState.RETURNS):
+        waits = permit.joins or permit.regain is not None or (task.state is State.READY and not task.cancel_pending)
+        assert waits or kernel.is_paused(task), f"A1: {task} works, and has no place"
     if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
         assert permit.paused, f"{task} stands still, and nobody paused it"
     if permit.pausing is not None:

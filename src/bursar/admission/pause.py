@@ -4,7 +4,7 @@ A task that does not run stands at once. One that runs on a thread stands at its
 come within the gate's `pause_timeout` the task is cancelled, and whoever asked is told. A task that stands gives back
 its slot and its CPU, and keeps the rest: its memory is still in use. What it waits for goes on being counted
 meanwhile, and a wake is kept for it. Going on means asking for what was given back; who asks again comes before all
-who ask for the first time.
+who ask for the first time. Being asked to stop is no reason to wait: whoever stands still then goes to its end at once.
 
 A task that ends its block and waits for children at the same gate lends them its place in the same way: else the two
 would wait for each other.
@@ -161,21 +161,24 @@ def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Permit | None:
     return permit
 
 
-async def take_back(kernel: Kernel, permit: Permit, stopping: bool) -> None:
-    """Its children have ended: it goes on when it has its place again. Who is `stopping` does not wait for that."""
+async def take_back(kernel: Kernel, permit: Permit) -> None:
+    """Its children have ended: it goes on when it has its place again."""
     if permit.state is PermitState.OVER:
         return
-    if stopping:
-        ask(kernel, permit)
-    else:
+    ask(kernel, permit)
+    if permit.state is PermitState.RETURNS:
         await _Regain(permit)
 
 
 def ask(kernel: Kernel, permit: Permit) -> None:
-    """It asks for the place that it lent."""
-    kernel.note("permit_asked", permit.task)
+    """It asks for the place that it lent, or takes it: who is asked to stop, or cleans up, does not wait for it."""
+    task = permit.task
+    kernel.note("permit_asked", task)
     permit.joins = False
-    permit.gate.ask_again(kernel, permit)
+    if task.cancel_pending or task.cleanup_left >= 0 or task.cut:
+        permit.gate.reclaim(kernel, permit)
+    else:
+        permit.gate.ask_again(kernel, permit)
 
 
 class _Regain(Request[None]):
@@ -189,8 +192,7 @@ class _Regain(Request[None]):
 
     def perform(self, kernel: Any, task: Any) -> Any:
         permit = self._permit
-        ask(kernel, permit)
-        if permit.state is PermitState.HELD:
+        if permit.state is PermitState.HELD:  # by now: its turn was over when it asked
             return None
         permit.regain = wait = _Regaining(task)
         kernel.blocked(task, wait)

@@ -2,14 +2,15 @@
 
     WAITS ◄──all it waits for is there, or it stands still──► QUEUED ──admitted──► HELD ──its end──► OVER
       │                                                         │                  │  ▲               ▲
-      └────────────────────► STOPS ◄────────────────────────────┘            aside │  │ granted       │
-                               │                                                   ▼  │               │
+      └────────────────────► STOPS ◄────────────────────────────┘            aside │  │ granted, or   │
+                               │                                                   ▼  │ is to stop    │
                                └─────────────────── its end                ASIDE ◄──► RETURNS         │
                                                         └─────────────────────────────────────────────┘
 
 WAITS: for tasks that it is to follow, for the time of a retry, or to be resumed. STOPS: it was asked to stop before it
 was admitted, and is about to end. ASIDE: admitted, and stands still (paused, or waiting for children of its own at the
-same gate); what it does not use meanwhile is given back, so it must ask for that again: RETURNS.
+same gate); what it does not use meanwhile is given back, so it must ask for that again: RETURNS. From either it is HELD
+at once, without asking, when its task is asked to stop.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
     _QUEUED: frozenset({_HELD, _WAITS, _STOPS, _OVER}),  # back to WAITS: paused before it was admitted
     _STOPS: frozenset({_OVER}),
     _HELD: frozenset({_ASIDE, _OVER}),
-    _ASIDE: frozenset({_RETURNS, _OVER}),
+    _ASIDE: frozenset({_RETURNS, _HELD, _OVER}),  # HELD at once: its task is asked to stop
     _RETURNS: frozenset({_HELD, _ASIDE, _OVER}),  # back to ASIDE: paused before it was its turn
     _OVER: frozenset(),
 }
@@ -128,6 +129,7 @@ class Permit:
     late: PauseTimeout | None = None  # it was cancelled for that
     joins = False  # gave back because it waits for children at the same gate
     regain: Wait | None = None  # how it waits to have that back
+    unasked = False  # took back what it gave without being let in: it was asked to stop
     # attempts
     retry: Retry | None = None
     call: Callable[[Permit, Exception], None] | None = None  # makes another attempt, if there is to be one
@@ -201,6 +203,9 @@ class Permit:
 
     def stopped(self, kernel: Dispatch) -> None:
         self.gate.stopped(kernel, self)
+
+    def hurried(self, kernel: Dispatch) -> None:
+        self.gate.hurried(kernel, self)
 
     def failed(self, error: Exception) -> None:
         if self.call is not None:

@@ -4,8 +4,8 @@ A *slot* is a resource too: every admitted task takes one, and `max_concurrent` 
 written down as the pairs (resource, amount) of limited resources that it takes, so what nobody limits costs nothing
 to check.
 
-A5  what is taken of a hard resource never exceeds its limit
-A6  what is taken of a soft one exceeds its limit only while one task alone takes all of it (the escape rule)
+A5  nobody is given more of a hard resource than its limit leaves
+A6  nor of a soft one, but for one task that takes all of it alone (the escape rule)
 A7  what is taken is the sum of what is held, and what those keep who stand still is a part of it
 
 Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks

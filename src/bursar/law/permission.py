@@ -42,6 +42,10 @@ class Permit(Protocol):
         """The task as a whole is asked to stop, or cut off."""
         ...
 
+    def hurried(self, kernel: Dispatch) -> None:
+        """A block of the task is asked to stop, and it does not stand still."""
+        ...
+
     def failed(self, error: Exception) -> None:
         """The task fails with this, and is about to end."""
         ...
@@ -104,6 +108,8 @@ class Permission(Ledger):
                 task.permit.stopped(self)
             elif self.is_paused(task):
                 return
+            else:
+                task.permit.hurried(self)
         super().interrupt(task)
 
     def is_paused(self, task: Task) -> bool:

@@ -11,8 +11,9 @@ test_the_drawing(void)
     CHECK(law_permit_may_move(LAW_PERMIT_QUEUED, LAW_PERMIT_WAITS));
     CHECK(law_permit_may_move(LAW_PERMIT_HELD, LAW_PERMIT_ASIDE));
     CHECK(law_permit_may_move(LAW_PERMIT_RETURNS, LAW_PERMIT_HELD));
+    CHECK(law_permit_may_move(LAW_PERMIT_ASIDE, LAW_PERMIT_HELD)); /* asked to stop */
     CHECK(!law_permit_may_move(LAW_PERMIT_HELD, LAW_PERMIT_QUEUED));
-    CHECK(!law_permit_may_move(LAW_PERMIT_ASIDE, LAW_PERMIT_HELD));
+    CHECK(!law_permit_may_move(LAW_PERMIT_ASIDE, LAW_PERMIT_QUEUED));
     CHECK(!law_permit_may_move(LAW_PERMIT_STOPS, LAW_PERMIT_HELD));
     CHECK(!law_permit_may_move(LAW_PERMITS, 0));
     CHECK(!law_permit_may_move(0, LAW_PERMITS));
