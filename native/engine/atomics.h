@@ -41,6 +41,8 @@ uint64_t explore_and(void *cell, uint64_t value, memory_order order);
 void explore_init(void *cell, uint64_t value);
 void explore_fence(void);
 void explore_fence_all(void);
+void explore_loop(void);
+void explore_again(uint64_t state);
 
 #define ATOMIC_CELL(name, type, word)                                                                                  \
     typedef struct {                                                                                                   \
@@ -195,6 +197,27 @@ void fence_heavy(bool asymmetric);
 
 /* Asks the kernel for asymmetric fences, for this process. Answers whether there are any; may be called again. */
 bool fence_asymmetric(void);
+
+/* Before a loop that tries again for as long as others are in its way. */
+static inline void
+tries_begin(void)
+{
+#ifdef BURSAR_EXPLORE
+    explore_loop();
+#endif
+}
+
+/* At its head: `state` is all that the next try has from those before it. So the explorer knows that a thread which goes
+ * round without a change has not come to anything new; it would follow it for ever. */
+static inline void
+tries_again(uint64_t state)
+{
+#ifdef BURSAR_EXPLORE
+    explore_again(state);
+#else
+    (void)state;
+#endif
+}
 
 /* Tells the processor that this is a waiting loop. */
 static inline void

@@ -100,8 +100,10 @@ pick(IdleSet *set)
 void
 idle_wake_one(IdleSet *set)
 {
+    tries_begin();
     uint64_t word = load_u64(&set->word, RELAXED);
     while (idle_count(word) != 0 && idle_searching(word) == 0) {
+        tries_again(word);
         if (!cas_u64(&set->word, &word, word + SEARCH_ONE, ACQ_REL)) { /* I4 */
             continue;
         }

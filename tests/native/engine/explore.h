@@ -5,8 +5,9 @@
  * real thread, so a run is a function of the choices and can be repeated.
  *
  * X1  explore_all visits every reachable state, or says that it did not (`complete`)
- * X2  a state is the memory, and for each thread what it has read since it last called explore_state; two runs that meet
- *     in a state have the same futures, so the second one is given up there. That is what makes "all" small
+ * X2  a state is the memory, and for each thread what it has read since it last called explore_state, less what it read in
+ *     tries that came to nothing (`tries_again` in atomics.h); two runs that meet in a state have the same futures, so the
+ *     second one is given up there. That is what makes "all" small
  * X3  a thread must be a function of what it reads: no clock, no randomness; memory of its own that survives
  *     explore_state is part of the number handed to it, plain memory that several threads use is hashed by `shared`
  * X4  memory comes from explore_memory; a run that is given up gives nothing back and loses nothing

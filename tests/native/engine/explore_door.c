@@ -110,6 +110,8 @@ uint64_t explore_and(void *address, uint64_t value, memory_order order);
 void explore_init(void *address, uint64_t value);
 void explore_fence(void);
 void explore_fence_all(void);
+void explore_loop(void);
+void explore_again(uint64_t state);
 bool explore_wait(const void *address, uint64_t expected, bool timed);
 void explore_wake(const void *address);
 
@@ -207,6 +209,23 @@ explore_fence_all(void)
         weak_fence_all(run.program->threads);
         note(0);
         trace("FENCE", NULL, 0, 0);
+    }
+}
+
+void
+explore_loop(void)
+{
+    if (run.current != NOBODY) {
+        run.threads[run.current].before = run.threads[run.current].history;
+    }
+}
+
+void
+explore_again(uint64_t state)
+{
+    if (run.current != NOBODY) {
+        run.threads[run.current].history = run.threads[run.current].before;
+        note(state);
     }
 }
 

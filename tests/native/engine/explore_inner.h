@@ -18,6 +18,7 @@ typedef struct {
     jmp_buf here;  /* where it was left */
     char *stack;
     uint64_t history; /* hash of all it has read since its last explore_state */
+    uint64_t before;  /* the same when it came to the loop that it is in */
     Activity activity;
     bool started;
     bool timed;
