@@ -522,7 +522,7 @@ Timer *timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns
 int timers_disarm(Timers *timers, Timer *timer); /* idempotent; -1 only if the observer failed */
 Timer *timers_first(const Timers *timers);       /* borrowed, or NULL */
 Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarmed and without a note; or NULL */
-/* The deadline of what is armed now and runs for so long: no later than there are numbers. */
+/* The deadline of what is armed now and runs for so long: no later than the end of time (`TIME_END_NS`). */
 static inline int64_t
 k_deadline(const Kernel *k, int64_t for_ns)
 {

@@ -86,12 +86,18 @@ py_arm(Timers *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"deadline_ns", "kind", "task", "scope", NULL};
     State *st = state_of(Py_TYPE(self));
-    long long deadline_ns;
-    int kind;
-    PyObject *task, *scope = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "LiO!|O:arm", names, &deadline_ns, &kind, st->Task, &task, &scope)) {
+    int kind, beyond;
+    PyObject *deadline, *task, *scope = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!|O:arm", names, &PyLong_Type, &deadline, &kind, st->Task, &task,
+                                     &scope)) {
         return NULL;
     }
+    long long deadline_ns = PyLong_AsLongLongAndOverflow(deadline, &beyond);
+    if (beyond < 0) {
+        PyErr_SetString(PyExc_OverflowError, "a deadline before the clock began");
+        return NULL;
+    }
+    deadline_ns = beyond > 0 ? INT64_MAX : deadline_ns; /* the end of time */
     if (kind < TIMER_WAKE || kind > TIMER_PERMIT) {
         PyErr_Format(PyExc_ValueError, "%d is not a valid TimerKind", kind);
         return NULL;

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from bursar.kernel import Kernel, Task, native, tell
 from bursar.law.capability import CapClock, CapTimer, require
-from bursar.law.timers import TimerKind
+from bursar.law.timers import TIME_END_NS, TimerKind
 from bursar.request import SUSPENDED, Entry, Operation, Request
 
 NS = 1_000_000_000
@@ -45,7 +45,7 @@ class _Sleep(Operation[None]):
         return why_sleep(self._ns, self._absolute)
 
     def _deadline_ns(self, kernel: Kernel) -> int:
-        return self._ns if self._absolute else kernel.now_ns + self._ns
+        return self._ns if self._absolute else min(kernel.now_ns + self._ns, TIME_END_NS)
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         require(task, task.capabilities, CapTimer, "sleep")

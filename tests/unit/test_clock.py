@@ -5,6 +5,7 @@ import pytest
 import bursar
 from bursar import nursery, sleep, sleep_until
 from bursar.clock import SECONDS_MAX
+from bursar.law.timers import TIME_END_NS
 
 
 def test_the_clock_starts_at_nothing_and_moves_by_what_was_slept(run):
@@ -85,7 +86,20 @@ def test_time_goes_on_to_the_end_of_the_clock(run):
             await bursar.sleep(SECONDS_MAX)
         return await bursar.now()
 
-    assert run(main) >= (2**63 - 1) / 1e9  # where a clock in C ends
+    assert run(main) == TIME_END_NS / 1e9
+
+
+def test_what_would_be_due_after_the_end_of_the_clock_is_due_then(run):
+    async def main():
+        for _ in range(9):
+            await bursar.sleep(SECONDS_MAX)
+        with pytest.raises(TimeoutError):
+            async with bursar.timeout(SECONDS_MAX):
+                await bursar.Event().wait()
+        await bursar.sleep(1)
+        return await bursar.now()
+
+    assert run(main) == TIME_END_NS / 1e9
 
 
 def test_a_cancelled_sleep_leaves_no_alarm(run):

@@ -5,6 +5,8 @@ enqueues a wake or a cancellation request. Disarming is O(1): the entry stays in
 the heap is rebuilt when dead entries outnumber live ones, so a million timeouts that never expire cost what
 the live ones cost. A host that reports a timer that is no longer armed gets a `stale_timer` record.
 
+Time ends: what would be due later than `TIME_END_NS` is due then. So every instant is a number that C has, too.
+
 Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bursar.law.chain import MASK64
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from bursar.law.cancel import Scope
     from bursar.law.task import Task
 
+TIME_END_NS: Final = 2**63 - 1  # 292 years after the run began
 COMPACT_MIN = 64  # below this many dead entries a rebuild costs more than it saves
 
 
@@ -71,6 +74,8 @@ class Timers:
         return len(self._by_id)
 
     def arm(self, deadline_ns: int, kind: TimerKind, task: Task, scope: Scope | None = None) -> Timer:
+        if deadline_ns > TIME_END_NS:
+            deadline_ns = TIME_END_NS
         timer = Timer(self._next_id, deadline_ns, kind, task, scope, task.generation)
         self._next_id += 1
         self._by_id[timer.id] = timer
