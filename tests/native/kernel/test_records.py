@@ -16,7 +16,7 @@ from bursar.law.budget import OPS, PAID, Budget, affordable, close, derive, left
 from bursar.law.budget import Pool as LawPool
 from bursar.law.cancel import CancelKind, CancelReason, request
 from bursar.law.kernel import Kernel as LawKernel
-from bursar.law.timers import TimerKind
+from bursar.law.timers import TIME_END_NS, TimerKind
 from bursar.law.timers import Timers as LawTimers
 from bursar.law.wake import Wait
 
@@ -332,14 +332,27 @@ def test_timers_in_a_cycle_are_collected():
     assert sys.getrefcount(task) == before
 
 
-@pytest.mark.parametrize("deadline_ns", [2**63, -(2**63) - 1])
-def test_a_time_that_no_word_holds_is_refused(deadline_ns):
+def test_a_time_that_no_word_holds_is_refused():
     timers, task = native.Timers(), make_task()
-    for call in (lambda: timers.arm(deadline_ns, TimerKind.WAKE, task), lambda: timers.pop_due(deadline_ns)):
+    early, late = -(2**63) - 1, 2**63
+    for call in (
+        lambda: timers.arm(early, TimerKind.WAKE, task),
+        lambda: timers.pop_due(early),
+        lambda: timers.pop_due(late),
+    ):
         with pytest.raises(OverflowError):
             call()
     assert len(timers) == 0
     assert timers.arm(WORD_MAX, TimerKind.WAKE, task).id == 1
+
+
+@pytest.mark.parametrize("timers", [native.Timers, LawTimers])
+def test_what_is_due_after_the_end_of_time_is_due_then(timers):
+    made = timers()
+    late = made.arm(2**200, TimerKind.WAKE, make_task())
+    assert late.deadline_ns == made.next_deadline_ns() == TIME_END_NS == WORD_MAX
+    assert made.pop_due(TIME_END_NS - 1) is None
+    assert made.pop_due(TIME_END_NS) is late
 
 
 @pytest.mark.parametrize(("id", "generation"), [(-1, 0), (1, -1), (2**64, 0), (1, 2**64), (2, 0), (1, 10**6)])
