@@ -18,7 +18,8 @@
  *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it is flushed;
  *      only releases by others touch the account's atomics meanwhile. That is what makes a charge cheap.
  *   2. An account lives while anything holds it: its maker, entries of the table, a pending strike, the list of
- *      changes. ENTERED keeps it while its counts are in `here`.
+ *      changes. Its maker holds it MAKER times, and lets go only while it is not entered: so it also lives while
+ *      entries of the table are counted in `here` only, of which others may release some meanwhile.
  *   3. A strike that comes after the poll it was meant for does nothing: it asks who is entered.
  *   4. Nothing here allocates through Python but `deliver`, which runs between two bytecodes.
  */
@@ -31,7 +32,7 @@
 #include <string.h>
 
 #define ARENA_FREE_BYTES METER_OVERDRAFT_BYTES   /* of arenas, not held against a living task */
-#define ENTERED (INT64_C(1) << 40)               /* more holders than there can be blocks in memory */
+#define MAKER (INT64_C(1) << 40)                 /* holds it so often: more than there can be blocks in memory */
 
 struct MeterBook {
     MeterTell tell;
@@ -121,11 +122,21 @@ room(const MeterAccount *account)
     return account->limit_bytes + (account->told ? METER_OVERDRAFT_BYTES : 0) - counted(account);
 }
 
+/* Writes down whether it knows that it is over its limit. */
+static void
+set_told(MeterAccount *account, bool told)
+{
+    account->told = told;
+    if (here.account == account) {
+        here.told = told;
+    }
+}
+
 /* Whoever has come below its limit again will be told again. */
 static void
 look_again(MeterAccount *account)
 {
-    account->told &= counted(account) > account->limit_bytes;
+    set_told(account, account->told && counted(account) > account->limit_bytes);
     here.room_bytes = room(account);
 }
 
@@ -134,9 +145,19 @@ static void
 load(MeterAccount *account)
 {
     here.account = account;
+    here.thread = account == NULL ? NULL : PyThreadState_Get();
     here.blocks_bytes = here.arenas_bytes = here.entries = 0;
     if (account != NULL) {
         look_again(account);
+    }
+}
+
+/* Adds to a count that others may be adding to; nothing costs nothing, and most stretches have nothing to add. */
+static void
+add(_Atomic int64_t *count, int64_t amount)
+{
+    if (amount != 0) {
+        atomic_fetch_add(count, amount);
     }
 }
 
@@ -146,25 +167,22 @@ flush(void)
 {
     MeterAccount *account = here.account;
     if (account != NULL) {
-        atomic_fetch_add(&account->blocks_bytes, here.blocks_bytes);
-        atomic_fetch_add(&account->arenas_bytes, here.arenas_bytes);
-        atomic_fetch_add(&account->holders, here.entries);
+        add(&account->blocks_bytes, here.blocks_bytes);
+        add(&account->arenas_bytes, here.arenas_bytes);
+        add(&account->holders, here.entries);
         load(NULL);
     }
 }
 
-/* A block or an arena is gone: refund its owner. Any thread. */
+/* What `account_release` cannot do in passing: for an owner that does not run here, that was told, or of an arena. */
 void
-account_release(const Owned *owned)
+account_refund(const Owned *owned)
 {
     MeterAccount *account = owned->account;
     if (account == here.account) {
         *(owned->arena ? &here.arenas_bytes : &here.blocks_bytes) -= owned->bytes;
         here.entries--;
-        here.room_bytes += owned->bytes;
-        if (owned->arena || account->told) {
-            look_again(account);
-        }
+        look_again(account);
         return;
     }
     atomic_fetch_sub(owned->arena ? &account->arenas_bytes : &account->blocks_bytes, owned->bytes);
@@ -197,7 +215,7 @@ deliver(void *argument)
         MeterAccount *paused = meter_pause();
         PyObject *error = account->book->tell(account->book->context, account->tag);
         if (error != Py_None) {
-            account->told = true;
+            set_told(account, true);
             struck = -1;
             if (error != NULL) {
                 PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -244,7 +262,7 @@ account_admit(int64_t bytes)
     MeterAccount *account = here.account;
     int64_t excess = counted(account) + bytes - account->limit_bytes;
     if (excess <= 0) { /* others have freed something of its own */
-        account->told = false;
+        set_told(account, false);
         here.room_bytes = bytes - excess;
         return true;
     }
@@ -322,17 +340,17 @@ meter_account_new(MeterBook *book, uint64_t tag)
     }
     account->book = book;
     account->tag = tag;
-    atomic_store(&account->holders, 1);
+    atomic_store(&account->holders, MAKER);
     atomic_fetch_add(&book->holders, 1);
     return account;
 }
 
-/* Its maker lets go of it. Blocks that it still owns are nobody's concern any more. */
+/* Its maker lets go of it, and it is not entered. Blocks that it still owns are nobody's concern any more. */
 void
 meter_account_free(MeterAccount *account)
 {
     atomic_store(&account->closed, true);
-    drop(account, 1);
+    drop(account, MAKER);
 }
 
 /* Takes the next account of which others have freed something off the list. False if there is none. */
@@ -369,7 +387,6 @@ void
 meter_enter(MeterAccount *account, int64_t left_bytes)
 {
     account->outer = meter_pause();
-    atomic_fetch_add(&account->holders, ENTERED);
     account->limit_bytes = left_bytes == METER_OPEN ? METER_OPEN : account->paid_bytes + left_bytes;
     load(account);
 }
@@ -381,8 +398,14 @@ meter_leave(MeterAccount *account)
     flush();
     MeterAccount *outer = account->outer;
     account->outer = NULL;
-    drop(account, ENTERED);
     load(outer);
+}
+
+/* Whether this thread charges it. */
+bool
+meter_entered(const MeterAccount *account)
+{
+    return here.account == account;
 }
 
 /* Charges nobody until `meter_resume`; returns who is to be resumed. */
@@ -449,6 +472,6 @@ meter_untold(MeterAccount *account)
     if (account->told || counted(account) <= account->limit_bytes) {
         return false;
     }
-    account->told = true;
+    set_told(account, true);
     return true;
 }
