@@ -15,7 +15,7 @@
  * interpreter may hold while it allocates, and makes its own exception, without a message).
  *
  * Invariants:
- *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it is flushed;
+ *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it turns to another;
  *      only releases by others touch the account's atomics meanwhile. That is what makes a charge cheap.
  *   2. An account lives while anything holds it: its maker, entries of the table, a pending strike, the list of
  *      changes. Its maker holds it MAKER times, and lets go only while it is not entered: so it also lives while
@@ -112,14 +112,29 @@ counted(const MeterAccount *account)
     return blocks + arenas;
 }
 
-/* How much may be charged before somebody must look: to the limit, or, for one who was told, to the overdraft's end. */
+/* How far an account is over its limit; less than 0: below it. */
 static int64_t
-room(const MeterAccount *account)
+excess(const MeterAccount *account)
+{
+    return counted(account) - account->limit_bytes;
+}
+
+/* How much may be charged before somebody must look, to one who is so far over its limit: as much as it is below, or,
+ * for one who was told, to the overdraft's end. */
+static int64_t
+room(const MeterAccount *account, int64_t over)
 {
     if (account->limit_bytes == METER_OPEN) {
         return METER_OPEN / 2;
     }
-    return account->limit_bytes + (account->told ? METER_OVERDRAFT_BYTES : 0) - counted(account);
+    return (account->told ? METER_OVERDRAFT_BYTES : 0) - over;
+}
+
+/* So much may be charged from here on before somebody must look. */
+static void
+set_room(int64_t bytes)
+{
+    here.line_bytes = here.blocks_bytes + bytes;
 }
 
 /* Writes down whether it knows that it is over its limit. */
@@ -132,12 +147,13 @@ set_told(MeterAccount *account, bool told)
     }
 }
 
-/* Whoever has come below its limit again will be told again. */
+/* The running task: if it has come below its limit again, it will be told again. */
 static void
 look_again(MeterAccount *account)
 {
-    set_told(account, account->told && counted(account) > account->limit_bytes);
-    here.room_bytes = room(account);
+    int64_t over = excess(account);
+    here.told = account->told = account->told && over > 0;
+    set_room(room(account, over));
 }
 
 /* From here on this thread charges `account`; NULL: nobody. */
@@ -145,11 +161,13 @@ static void
 load(MeterAccount *account)
 {
     here.account = account;
-    here.thread = account == NULL ? NULL : PyThreadState_Get();
     here.blocks_bytes = here.arenas_bytes = here.entries = 0;
-    if (account != NULL) {
-        look_again(account);
+    if (account == NULL) {
+        here.thread = NULL;
+        return;
     }
+    here.thread = PyThreadState_Get();
+    look_again(account);
 }
 
 /* Adds to a count that others may be adding to; nothing costs nothing, and most stretches have nothing to add. */
@@ -161,17 +179,17 @@ add(_Atomic int64_t *count, int64_t amount)
     }
 }
 
-/* Adds what this thread has counted to the account, and charges nobody from here on. */
+/* Adds what this thread has counted to the account that it charges, if any, and charges another from here on. */
 static void
-flush(void)
+turn_to(MeterAccount *next)
 {
     MeterAccount *account = here.account;
     if (account != NULL) {
         add(&account->blocks_bytes, here.blocks_bytes);
         add(&account->arenas_bytes, here.arenas_bytes);
         add(&account->holders, here.entries);
-        load(NULL);
     }
+    load(next);
 }
 
 /* What `account_release` cannot do in passing: for an owner that does not run here, that was told, or of an arena. */
@@ -211,7 +229,7 @@ deliver(void *argument)
     MeterAccount *account = argument;
     int struck = 0;
     atomic_store(&account->striking, false);
-    if (here.account == account && counted(account) > account->limit_bytes) {
+    if (here.account == account && excess(account) > 0) {
         MeterAccount *paused = meter_pause();
         PyObject *error = account->book->tell(account->book->context, account->tag);
         if (error != Py_None) {
@@ -260,21 +278,21 @@ bool
 account_admit(int64_t bytes)
 {
     MeterAccount *account = here.account;
-    int64_t excess = counted(account) + bytes - account->limit_bytes;
-    if (excess <= 0) { /* others have freed something of its own */
+    int64_t over = excess(account) + bytes;
+    if (over <= 0) { /* others have freed something of its own */
         set_told(account, false);
-        here.room_bytes = bytes - excess;
+        set_room(bytes - over);
         return true;
     }
-    if (excess > METER_OVERDRAFT_BYTES && !in_own_code()) {
+    if (over > METER_OVERDRAFT_BYTES && !in_own_code()) {
         account->refused_bytes = bytes;
         return false;
     }
     if (!account->told) {
         strike(account);
     }
-    int64_t rest = METER_OVERDRAFT_BYTES - excess;
-    here.room_bytes = bytes + (rest > 0 ? rest : 0);
+    int64_t rest = METER_OVERDRAFT_BYTES - over;
+    set_room(bytes + (rest > 0 ? rest : 0));
     return true;
 }
 
@@ -285,8 +303,9 @@ account_charge_arena(int64_t bytes)
     MeterAccount *account = here.account;
     here.arenas_bytes += bytes;
     here.entries++;
-    here.room_bytes = room(account);
-    if (counted(account) > account->limit_bytes) {
+    int64_t over = excess(account);
+    set_room(room(account, over));
+    if (over > 0) {
         strike(account);
     }
 }
@@ -386,19 +405,18 @@ meter_quiet(const MeterBook *book)
 void
 meter_enter(MeterAccount *account, int64_t left_bytes)
 {
-    account->outer = meter_pause();
+    account->outer = here.account;
     account->limit_bytes = left_bytes == METER_OPEN ? METER_OPEN : account->paid_bytes + left_bytes;
-    load(account);
+    turn_to(account);
 }
 
 /* The task does not run any more; whoever was entered before it is entered again. */
 void
 meter_leave(MeterAccount *account)
 {
-    flush();
     MeterAccount *outer = account->outer;
     account->outer = NULL;
-    load(outer);
+    turn_to(outer);
 }
 
 /* Whether this thread charges it. */
@@ -413,7 +431,7 @@ MeterAccount *
 meter_pause(void)
 {
     MeterAccount *account = here.account;
-    flush();
+    turn_to(NULL);
     return account;
 }
 
@@ -469,7 +487,7 @@ meter_end(MeterAccount *account)
 bool
 meter_untold(MeterAccount *account)
 {
-    if (account->told || counted(account) <= account->limit_bytes) {
+    if (account->told || excess(account) <= 0) {
         return false;
     }
     set_told(account, true);

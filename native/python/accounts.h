@@ -9,8 +9,8 @@
 /* The account that this thread charges, and what it has charged since it was loaded. */
 typedef struct {
     MeterAccount *account;
-    int64_t room_bytes; /* to the next line that must be looked at */
     int64_t blocks_bytes;
+    int64_t line_bytes; /* who would bring `blocks_bytes` over it must look */
     int64_t arenas_bytes;
     int64_t entries;       /* of the owner table */
     PyThreadState *thread; /* that entered the account; NULL while none is */
@@ -43,10 +43,9 @@ void account_refund(const Owned *owned);
 static inline bool
 account_charge(int64_t bytes)
 {
-    if (bytes > here.room_bytes && !account_admit(bytes)) {
+    if (bytes > here.line_bytes - here.blocks_bytes && !account_admit(bytes)) {
         return false;
     }
-    here.room_bytes -= bytes;
     here.blocks_bytes += bytes;
     return true;
 }
@@ -55,7 +54,6 @@ account_charge(int64_t bytes)
 static inline void
 account_uncharge(int64_t bytes)
 {
-    here.room_bytes += bytes;
     here.blocks_bytes -= bytes;
 }
 
