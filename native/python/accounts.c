@@ -15,10 +15,11 @@
  * interpreter may hold while it allocates, and makes its own exception, without a message).
  *
  * Invariants:
- *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it is flushed;
+ *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it turns to another;
  *      only releases by others touch the account's atomics meanwhile. That is what makes a charge cheap.
  *   2. An account lives while anything holds it: its maker, entries of the table, a pending strike, the list of
- *      changes. ENTERED keeps it while its counts are in `here`.
+ *      changes. Its maker holds it MAKER times, and lets go only while it is not entered: so it also lives while
+ *      entries of the table are counted in `here` only, of which others may release some meanwhile.
  *   3. A strike that comes after the poll it was meant for does nothing: it asks who is entered.
  *   4. Nothing here allocates through Python but `deliver`, which runs between two bytecodes.
  */
@@ -31,7 +32,7 @@
 #include <string.h>
 
 #define ARENA_FREE_BYTES METER_OVERDRAFT_BYTES   /* of arenas, not held against a living task */
-#define ENTERED (INT64_C(1) << 40)               /* more holders than there can be blocks in memory */
+#define MAKER (INT64_C(1) << 40)                 /* holds it so often: more than there can be blocks in memory */
 
 struct MeterBook {
     MeterTell tell;
@@ -111,22 +112,48 @@ counted(const MeterAccount *account)
     return blocks + arenas;
 }
 
-/* How much may be charged before somebody must look: to the limit, or, for one who was told, to the overdraft's end. */
+/* How far an account is over its limit; less than 0: below it. */
 static int64_t
-room(const MeterAccount *account)
+excess(const MeterAccount *account)
+{
+    return counted(account) - account->limit_bytes;
+}
+
+/* How much may be charged before somebody must look, to one who is so far over its limit: as much as it is below, or,
+ * for one who was told, to the overdraft's end. */
+static int64_t
+room(const MeterAccount *account, int64_t over)
 {
     if (account->limit_bytes == METER_OPEN) {
         return METER_OPEN / 2;
     }
-    return account->limit_bytes + (account->told ? METER_OVERDRAFT_BYTES : 0) - counted(account);
+    return (account->told ? METER_OVERDRAFT_BYTES : 0) - over;
 }
 
-/* Whoever has come below its limit again will be told again. */
+/* So much may be charged from here on before somebody must look. */
+static void
+set_room(int64_t bytes)
+{
+    here.line_bytes = here.blocks_bytes + bytes;
+}
+
+/* Writes down whether it knows that it is over its limit. */
+static void
+set_told(MeterAccount *account, bool told)
+{
+    account->told = told;
+    if (here.account == account) {
+        here.told = told;
+    }
+}
+
+/* The running task: if it has come below its limit again, it will be told again. */
 static void
 look_again(MeterAccount *account)
 {
-    account->told &= counted(account) > account->limit_bytes;
-    here.room_bytes = room(account);
+    int64_t over = excess(account);
+    here.told = account->told = account->told && over > 0;
+    set_room(room(account, over));
 }
 
 /* From here on this thread charges `account`; NULL: nobody. */
@@ -135,36 +162,45 @@ load(MeterAccount *account)
 {
     here.account = account;
     here.blocks_bytes = here.arenas_bytes = here.entries = 0;
-    if (account != NULL) {
-        look_again(account);
+    if (account == NULL) {
+        here.thread = NULL;
+        return;
+    }
+    here.thread = PyThreadState_Get();
+    look_again(account);
+}
+
+/* Adds to a count that others may be adding to; nothing costs nothing, and most stretches have nothing to add. */
+static void
+add(_Atomic int64_t *count, int64_t amount)
+{
+    if (amount != 0) {
+        atomic_fetch_add(count, amount);
     }
 }
 
-/* Adds what this thread has counted to the account, and charges nobody from here on. */
+/* Adds what this thread has counted to the account that it charges, if any, and charges another from here on. */
 static void
-flush(void)
+turn_to(MeterAccount *next)
 {
     MeterAccount *account = here.account;
     if (account != NULL) {
-        atomic_fetch_add(&account->blocks_bytes, here.blocks_bytes);
-        atomic_fetch_add(&account->arenas_bytes, here.arenas_bytes);
-        atomic_fetch_add(&account->holders, here.entries);
-        load(NULL);
+        add(&account->blocks_bytes, here.blocks_bytes);
+        add(&account->arenas_bytes, here.arenas_bytes);
+        add(&account->holders, here.entries);
     }
+    load(next);
 }
 
-/* A block or an arena is gone: refund its owner. Any thread. */
+/* What `account_release` cannot do in passing: for an owner that does not run here, that was told, or of an arena. */
 void
-account_release(const Owned *owned)
+account_refund(const Owned *owned)
 {
     MeterAccount *account = owned->account;
     if (account == here.account) {
         *(owned->arena ? &here.arenas_bytes : &here.blocks_bytes) -= owned->bytes;
         here.entries--;
-        here.room_bytes += owned->bytes;
-        if (owned->arena || account->told) {
-            look_again(account);
-        }
+        look_again(account);
         return;
     }
     atomic_fetch_sub(owned->arena ? &account->arenas_bytes : &account->blocks_bytes, owned->bytes);
@@ -193,11 +229,11 @@ deliver(void *argument)
     MeterAccount *account = argument;
     int struck = 0;
     atomic_store(&account->striking, false);
-    if (here.account == account && counted(account) > account->limit_bytes) {
+    if (here.account == account && excess(account) > 0) {
         MeterAccount *paused = meter_pause();
         PyObject *error = account->book->tell(account->book->context, account->tag);
         if (error != Py_None) {
-            account->told = true;
+            set_told(account, true);
             struck = -1;
             if (error != NULL) {
                 PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -242,21 +278,21 @@ bool
 account_admit(int64_t bytes)
 {
     MeterAccount *account = here.account;
-    int64_t excess = counted(account) + bytes - account->limit_bytes;
-    if (excess <= 0) { /* others have freed something of its own */
-        account->told = false;
-        here.room_bytes = bytes - excess;
+    int64_t over = excess(account) + bytes;
+    if (over <= 0) { /* others have freed something of its own */
+        set_told(account, false);
+        set_room(bytes - over);
         return true;
     }
-    if (excess > METER_OVERDRAFT_BYTES && !in_own_code()) {
+    if (over > METER_OVERDRAFT_BYTES && !in_own_code()) {
         account->refused_bytes = bytes;
         return false;
     }
     if (!account->told) {
         strike(account);
     }
-    int64_t rest = METER_OVERDRAFT_BYTES - excess;
-    here.room_bytes = bytes + (rest > 0 ? rest : 0);
+    int64_t rest = METER_OVERDRAFT_BYTES - over;
+    set_room(bytes + (rest > 0 ? rest : 0));
     return true;
 }
 
@@ -267,8 +303,9 @@ account_charge_arena(int64_t bytes)
     MeterAccount *account = here.account;
     here.arenas_bytes += bytes;
     here.entries++;
-    here.room_bytes = room(account);
-    if (counted(account) > account->limit_bytes) {
+    int64_t over = excess(account);
+    set_room(room(account, over));
+    if (over > 0) {
         strike(account);
     }
 }
@@ -322,17 +359,17 @@ meter_account_new(MeterBook *book, uint64_t tag)
     }
     account->book = book;
     account->tag = tag;
-    atomic_store(&account->holders, 1);
+    atomic_store(&account->holders, MAKER);
     atomic_fetch_add(&book->holders, 1);
     return account;
 }
 
-/* Its maker lets go of it. Blocks that it still owns are nobody's concern any more. */
+/* Its maker lets go of it, and it is not entered. Blocks that it still owns are nobody's concern any more. */
 void
 meter_account_free(MeterAccount *account)
 {
     atomic_store(&account->closed, true);
-    drop(account, 1);
+    drop(account, MAKER);
 }
 
 /* Takes the next account of which others have freed something off the list. False if there is none. */
@@ -368,21 +405,25 @@ meter_quiet(const MeterBook *book)
 void
 meter_enter(MeterAccount *account, int64_t left_bytes)
 {
-    account->outer = meter_pause();
-    atomic_fetch_add(&account->holders, ENTERED);
+    account->outer = here.account;
     account->limit_bytes = left_bytes == METER_OPEN ? METER_OPEN : account->paid_bytes + left_bytes;
-    load(account);
+    turn_to(account);
 }
 
 /* The task does not run any more; whoever was entered before it is entered again. */
 void
 meter_leave(MeterAccount *account)
 {
-    flush();
     MeterAccount *outer = account->outer;
     account->outer = NULL;
-    drop(account, ENTERED);
-    load(outer);
+    turn_to(outer);
+}
+
+/* Whether this thread charges it. */
+bool
+meter_entered(const MeterAccount *account)
+{
+    return here.account == account;
 }
 
 /* Charges nobody until `meter_resume`; returns who is to be resumed. */
@@ -390,7 +431,7 @@ MeterAccount *
 meter_pause(void)
 {
     MeterAccount *account = here.account;
-    flush();
+    turn_to(NULL);
     return account;
 }
 
@@ -446,9 +487,9 @@ meter_end(MeterAccount *account)
 bool
 meter_untold(MeterAccount *account)
 {
-    if (account->told || counted(account) <= account->limit_bytes) {
+    if (account->told || excess(account) <= 0) {
         return false;
     }
-    account->told = true;
+    set_told(account, true);
     return true;
 }

@@ -36,7 +36,7 @@ static inline void *
 keep(void *block, int64_t bytes)
 {
     Owned owned = {.block = (uintptr_t)block, .bytes = bytes, .account = here.account};
-    if (block != NULL && owners_put(&owned)) {
+    if (block != NULL && owners_put(&owned, here_alone())) {
         here.entries++;
     }
     else {
@@ -69,7 +69,7 @@ raw_calloc(void *Py_UNUSED(context), size_t count, size_t each)
 static void
 put_back(Owned owned)
 {
-    if (!owners_put(&owned)) {
+    if (!owners_put(&owned, here_alone())) {
         account_release(&owned);
     }
 }
@@ -133,7 +133,7 @@ raw_realloc(void *context, void *block, size_t size)
         return raw_malloc(context, size);
     }
     Owned old = {0};
-    bool owned = owners_take(block, &old);
+    bool owned = owners_take(block, &old, here_alone());
     if (here.account != NULL && size > SMALL_BYTES && (int64_t)size > old.bytes) {
         return grow(block, old, (int64_t)size);
     }
@@ -144,7 +144,7 @@ static void
 raw_free(void *Py_UNUSED(context), void *block)
 {
     Owned owned;
-    if (block != NULL && owners_take(block, &owned)) {
+    if (block != NULL && owners_take(block, &owned, here_alone())) {
         account_release(&owned);
     }
     under.free(under.ctx, block);
@@ -157,7 +157,7 @@ arena_alloc(void *Py_UNUSED(context), size_t size)
 {
     void *arena = under_arena.alloc(under_arena.ctx, size);
     Owned owned = {.block = (uintptr_t)arena, .bytes = (int64_t)size, .account = here.account, .arena = true};
-    if (arena != NULL && here.account != NULL && owners_put(&owned)) {
+    if (arena != NULL && here.account != NULL && owners_put(&owned, here_alone())) {
         account_charge_arena(owned.bytes);
     }
     return arena;
@@ -167,7 +167,7 @@ static void
 arena_free(void *Py_UNUSED(context), void *arena, size_t size)
 {
     Owned owned;
-    if (owners_take(arena, &owned)) {
+    if (owners_take(arena, &owned, here_alone())) {
         account_release(&owned);
     }
     under_arena.free(under_arena.ctx, arena, size);

@@ -47,6 +47,7 @@ bool meter_quiet(const MeterBook *book);
 
 void meter_enter(MeterAccount *account, int64_t left_bytes);
 void meter_leave(MeterAccount *account);
+bool meter_entered(const MeterAccount *account); /* and charged, in this thread */
 MeterAccount *meter_pause(void);
 void meter_resume(MeterAccount *account);
 

@@ -231,7 +231,7 @@ meter_face_leave(PyObject *account)
         return -1;
     }
     self->entered = false;
-    if (((Book *)self->book)->open) { /* else closing the book has seen to it */
+    if (((Book *)self->book)->open || meter_entered(self->account)) { /* else closing the book has seen to it */
         meter_leave(self->account);
     }
     Py_DECREF(self); /* whoever calls holds it as well */

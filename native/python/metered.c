@@ -26,7 +26,7 @@ left_bytes(const Task *task)
 int
 metered_enter(Driver *self, Task *task)
 {
-    TaskMore *more = task_more(task);
+    TaskMore *more = task->more != NULL ? task->more : task_more(task);
     if (more == NULL) {
         return -1;
     }
@@ -80,7 +80,10 @@ metered_leave(Driver *self, Task *task)
     }
     MeterAccount *account = meter_face_account(memory);
     int64_t due = meter_due_bytes(account);
-    if (due != 0 && settle(self->kernel, task, account, due) < 0) {
+    if (due == 0) { /* all of it is paid for, and so within the limit */
+        return Py_NewRef(Py_None);
+    }
+    if (settle(self->kernel, task, account, due) < 0) {
         return NULL;
     }
     if (!meter_untold(account)) {

@@ -14,8 +14,8 @@ typedef struct {
     bool arena; /* an arena of small objects, not a block */
 } Owned;
 
-bool owners_put(const Owned *owned);
-bool owners_take(const void *block, Owned *owned);
+bool owners_put(const Owned *owned, bool alone);
+bool owners_take(const void *block, Owned *owned, bool alone);
 void owners_clear(void (*visit)(const Owned *owned));
 size_t owners_count(void);
 bool owners_survive_fork(void);

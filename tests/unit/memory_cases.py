@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import zlib
 from functools import partial
 
 import pytest
@@ -332,6 +333,39 @@ def test_threads_may_free_what_a_task_allocated(meter):
     assert meter(main) >= 4 * MB
 
 
+def test_blocks_taken_without_the_gil_are_charged_and_refunded(meter):
+    packed = zlib.compress(bytes(i * i * 7 % 251 for i in range(200 * KB)), 0)
+    window = 32 << 10  # which zlib takes in the midst of its work, when others may run
+    over = threading.Event()
+
+    def unpack():
+        while not over.is_set():
+            zlib.decompress(packed)
+
+    async def main():
+        streams = []
+        before = await held()
+        for _ in range(100):
+            stream = zlib.decompressobj()
+            stream.decompress(packed[: 100 * KB])
+            streams.append(stream)
+        taken = await held() - before
+        streams.clear()
+        return taken, await held() - before
+
+    others = [threading.Thread(target=unpack) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        taken, after = meter(main)
+    finally:
+        over.set()
+        for thread in others:
+            thread.join()
+    assert taken >= 100 * window
+    assert abs(after) < MB
+
+
 # ---- too much
 
 
@@ -651,6 +685,24 @@ def test_closing_the_book_leaves_whatever_is_entered():
     assert first.leave() >= MB
     outer.close()
     assert len(kept) == MB
+    assert _native.memory_hooks() == (False, 0)
+
+
+def test_a_book_that_another_thread_closes_is_left_all_the_same():
+    book = _native.MemoryBook(lambda tag: None)
+    account = _native.MemoryAccount(book, 1)
+    account.enter(10 * MB)
+    kept = bytes(MB)
+    closer = threading.Thread(target=book.close)
+    closer.start()
+    closer.join()
+    account.leave()
+    del account
+    again = _native.MemoryBook(lambda tag: None)  # nobody is entered any more, so nobody is charged
+    kept = bytes(2 * MB)
+    assert _native.memory_hooks() == (True, 0)
+    again.close()
+    assert len(kept) == 2 * MB
     assert _native.memory_hooks() == (False, 0)
 
 

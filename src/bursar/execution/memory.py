@@ -93,7 +93,10 @@ class MemoryMeter:
     def leave(self, task: Task) -> BudgetExceeded | None:
         """It does not run any more, but will again. What is returned is to be raised where it stands."""
         account = self._holdings[task.id].account
-        self._settle(task, account, account.leave())
+        due = account.leave()
+        if not due:  # all of it is paid for, and so within the limit
+            return None
+        self._settle(task, account, due)
         return self.shortage(task, account.due) if account.untold() else None
 
     def end(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
