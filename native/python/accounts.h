@@ -3,6 +3,7 @@
 #ifndef BURSAR_ACCOUNTS_H
 #define BURSAR_ACCOUNTS_H
 
+#include "compat.h"
 #include "meter.h"
 #include "owners.h"
 
@@ -27,11 +28,7 @@ extern _Thread_local __attribute__((tls_model("initial-exec"), visibility("hidde
 static inline bool
 here_alone(void)
 {
-#if PY_VERSION_HEX >= 0x030D0000
     return here.thread != NULL && here.thread == PyThreadState_GetUnchecked();
-#else
-    return here.thread != NULL && here.thread == _PyThreadState_UncheckedGet();
-#endif
 }
 
 bool account_admit(int64_t bytes);

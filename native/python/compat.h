@@ -42,6 +42,11 @@ PyErr_SetRaisedException(PyObject *error)
 }
 #endif
 
+/* The thread state that holds the GIL in this thread, or NULL. 3.13 has it under a public name. */
+#if PY_VERSION_HEX < 0x030D0000
+#  define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
+#endif
+
 /* What a coroutine runs; a new reference. 3.12 says it of itself. */
 static inline PyObject *
 coroutine_code(PyObject *coroutine)
