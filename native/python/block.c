@@ -39,7 +39,7 @@ static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform}
 static NurseryBlock *
 block_new_plain(State *st)
 {
-    NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock, sizeof(NurseryBlock));
+    NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock);
     if (self != NULL) {
         self->request.vt = &block_vt;
         self->budget = Py_NewRef(st->UNSTATED);

@@ -333,7 +333,7 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 PyObject *
 join_new(State *st, Nursery *nursery)
 {
-    About *self = (About *)free_make(&st->free_joins, st->Join, sizeof(About));
+    About *self = (About *)free_make(&st->free_joins, st->Join);
     if (self != NULL) {
         self->request.vt = &join_vt;
         self->record = Py_NewRef((PyObject *)nursery);
