@@ -160,6 +160,6 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 int
 context_quit(Kernel *k)
 {
-    k->stays = false;
+    k->on_stage = NULL;
     return PyContext_Exit(k->stage);
 }
