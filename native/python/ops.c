@@ -317,6 +317,7 @@ join_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
 
 static const RequestVT join_vt = {
     .cost = {.n = 0},
+    .quiet = true,
     .ready = join_ready,
     .take = nothing,
     .enlist = join_enlist,

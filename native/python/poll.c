@@ -259,12 +259,39 @@ send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **
     return status;
 }
 
-/* Whether nothing of the program's runs when the request that the coroutine stopped at is performed. */
+/* Whether somebody may be told when a coroutine goes. */
 static inline bool
-is_quiet(const Kernel *k, PySendResult status, const PyObject *result)
+is_watched(const PyObject *work)
 {
-    const RequestVT *vt = status == PYGEN_NEXT && is_request(result) ? ((const Request *)result)->vt : NULL;
-    return vt != NULL && vt->quiet && k->observer == NULL;
+    Py_ssize_t at = Py_TYPE(work)->tp_weaklistoffset;
+    return at <= 0 || *(PyObject *const *)(const void *)((const char *)work + at) != NULL;
+}
+
+/* Whether nothing of the program's runs when the task ends with this: it came to a number or to nothing, whose end runs no
+ * code, and nobody hears of it but, perhaps, who waits for the last child. */
+static inline bool
+ends_quietly(const Task *task, const PyObject *result)
+{
+    const Nursery *nursery = task->nursery;
+    bool plain = (result == Py_None || PyLong_CheckExact(result)) && task->more == NULL && task->phase == LAW_PHASE_IDLE;
+    bool heard = nursery->ends != NULL || nursery->ends_waiter != NULL
+                 || (nursery->joining != NULL && !is_task(nursery->joining));
+    return plain && !heard && task->work != NULL && !is_watched(task->work);
+}
+
+/* Whether nothing of the program's runs when what the coroutine came to is seen to: a request that it stopped at, or the
+ * end of the task, which a meter may turn into a failure. */
+static inline bool
+is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObject *result)
+{
+    if (self->kernel->observer != NULL || status == PYGEN_ERROR) {
+        return false;
+    }
+    if (!USUALLY(status == PYGEN_NEXT)) {
+        return self->meter == NULL && ends_quietly(task, result);
+    }
+    const RequestVT *vt = is_request(result) ? ((const Request *)result)->vt : NULL;
+    return vt != NULL && vt->quiet;
 }
 
 /* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
@@ -293,7 +320,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         }
     }
     Py_DECREF(work);
-    if ((is_quiet(k, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
+    if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
         if (status == PYGEN_ERROR) {
             PyErr_Clear(); /* what it raised matters more */
         }
@@ -426,6 +453,14 @@ is_answered(const Task *task)
            && (task->more == NULL || task->more->ending == NULL);
 }
 
+/* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
+static inline bool
+is_fresh(const Task *task)
+{
+    return !task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL
+           && task->more == NULL && task_unborn(task) && task->context != NULL;
+}
+
 /* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
  * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
 APART static int
@@ -482,7 +517,8 @@ APART static int
 poll_otherwise(Driver *self, Task *task)
 {
     PyObject *value = NULL, *error = NULL, *thing = NULL;
-    int goes_on = begin(self, task, &value, &error, &thing);
+    int goes_on = is_fresh(task) ? (task_begin(self->kernel->st, task) < 0 ? -1 : 1)
+                                 : begin(self, task, &value, &error, &thing);
     if (goes_on <= 0) {
         return goes_on;
     }
