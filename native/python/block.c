@@ -34,14 +34,15 @@ block_perform(Kernel *k, Task *task, Request *request)
 }
 
 static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
+static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = block_perform};
 
 /* The block of `nursery()`. NULL with MemoryError set. */
 static NurseryBlock *
 block_new_plain(State *st)
 {
-    NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock, sizeof(NurseryBlock));
+    NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock);
     if (self != NULL) {
-        self->request.vt = &block_vt;
+        self->request.vt = &plain_vt;
         self->budget = Py_NewRef(st->UNSTATED);
         self->cancel_on_failure = true;
         PyObject_GC_Track((PyObject *)self);
@@ -65,6 +66,7 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
     Py_XDECREF(checked);
     NurseryBlock *self = block_new_plain(st);
     if (self != NULL) {
+        self->request.vt = &block_vt; /* a mapping of capabilities may be the program's */
         self->name = PyUnicode_GET_LENGTH(name) > 0 ? Py_NewRef(name) : NULL;
         Py_SETREF(self->budget, Py_NewRef(budget));
         self->capabilities = capabilities == Py_None ? NULL : Py_NewRef(capabilities);

@@ -87,13 +87,11 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
 #  define APART __attribute__((noinline))
 #  define WITHIN inline __attribute__((always_inline))
 #  define SELDOM __attribute__((noinline, cold))
-#  define FETCH(address) __builtin_prefetch(address, 1)
 #else
 #  define USUALLY(what) (what)
 #  define APART
 #  define WITHIN inline
 #  define SELDOM
-#  define FETCH(address) ((void)(address))
 #endif
 
 /* Whether the collector has what it tracks in rings, one for each generation. Those of 3.14.0 to 3.14.4 collect in

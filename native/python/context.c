@@ -8,8 +8,9 @@
  *   C1  the stage has the variables of the snapshot that it was made of whenever no task is on it
  *   C2  nobody but the kernel holds the stage then: a token of `ContextVar.set` does, and is good for one context only,
  *       even if it was for a value that the variable had already
- *   C3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in between; it
- *       has left when the batch is over
+ *   C3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in between: after
+ *       a yield, at the beginning and the end of a nursery's block, and where a task ended that nobody hears of (`is_quiet`
+ *       in poll.c); it has left when the batch is over
  *
  * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
  * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found every
@@ -160,6 +161,6 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 int
 context_quit(Kernel *k)
 {
-    k->stays = false;
+    k->on_stage = NULL;
     return PyContext_Exit(k->stage);
 }

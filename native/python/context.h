@@ -27,14 +27,22 @@ variables_of(PyObject *context)
 PyObject *context_set(Kernel *k, Task *task);
 int context_exit(Kernel *k, Task *task, PyObject *context);
 int context_quit(Kernel *k);
-static inline int context_leave(Kernel *k) { return k->stays ? context_quit(k) : 0; }
+
+/* Who is on the stage if nobody is, but the thread has not left it: a word that is no task. */
+static inline Task *
+context_stayer(const Kernel *k)
+{
+    return (Task *)(uintptr_t)&k->on_stage;
+}
+
+static inline bool context_stays(const Kernel *k) { return k->on_stage == context_stayer(k); }
+static inline int context_leave(Kernel *k) { return context_stays(k) ? context_quit(k) : 0; }
 
 static inline PyObject *
 context_enter(Kernel *k, Task *task)
 {
-    if (USUALLY(k->stays && task->borrows && variables_of(k->stage) == variables_of(task->context))) { /* C1 */
+    if (USUALLY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) { /* C1 */
         k->on_stage = task;
-        k->stays = false;
         return Py_NewRef(k->stage);
     }
     return context_set(k, task);
@@ -46,8 +54,7 @@ context_pause(Kernel *k, Task *task, PyObject *context)
     enum { HOLDERS = 3 }; /* C2: the kernel, the thread, and the caller */
     if (USUALLY(k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS
                 && variables_of(context) == variables_of(task->context))) {
-        k->on_stage = NULL;
-        k->stays = true;
+        k->on_stage = context_stayer(k);
         Py_DECREF(context);
         return 0;
     }

@@ -210,6 +210,7 @@ typedef struct WaitList {
 typedef struct RequestVT {
     LawCost cost;
     bool timed;
+    bool yields; /* performing it is `k_yielded`, and no more */
     bool quiet; /* performing it runs nothing of the program's: the thread may stay in the task's context */
     /* The result (new reference), or SUSPENDED once the kernel knows how the poll ended. NULL: an operation. */
     PyObject *(*perform)(Kernel *, Task *, Request *);
@@ -267,14 +268,13 @@ typedef struct Worker {
     LawQueue cancel, pinned, stealable;
     TimedEntry *timed;
     Py_ssize_t n_timed, room_timed;
-    uint32_t stamp;
     uint32_t cancel_streak;
     uint32_t timed_streak;
-    uint64_t ready_turns;
+    uint32_t stamp;
     uint32_t next_victim;
     bool steal_enabled;
     LawStream stream;
-    int64_t dispatched[6];
+    int64_t dispatched[LAW_LANES];
     int64_t injected, steals, steals_failed, stolen_from;
 } Worker;
 
@@ -295,13 +295,13 @@ struct Kernel {
     Task *current;           /* borrowed: the one RUNNING task (K3), which lives */
     Worker *at;              /* borrowed from `workers` */
     PyObject *workers;       /* tuple of Worker: nothing empties it before its time */
+    Worker *only;            /* and again from there, if it is the only one; else NULL */
     int n_workers;
     LawStealPolicy policy;
     LawStream rounds;
     int *order;
     int place;
     LawQueue injector;
-    int64_t stealable;       /* entries in all stealable queues */
     int64_t draining_regions;
     PyObject *draining_holders; /* dict: tasks that clean up and hold obligations, longest first */
     Timers *timers;
@@ -323,8 +323,7 @@ struct Kernel {
     Task *promised;          /* whose cleanup timer is promised: see cleanup.c; owned; or NULL: nobody's */
     uint64_t promised_id;
     int64_t promised_ns;     /* the number and the deadline of that timer */
-    Task *on_stage;          /* borrowed: the one that does so now, which lives; or NULL */
-    bool stays;              /* nobody does, but the thread is in that context, for the next one */
+    Task *on_stage;          /* borrowed: the one that does so now, which lives; NULL: nobody; else see `context_stays` */
     PyObject *timer_permit;  /* the CapTimer that was found good last */
     PyObject *threads;       /* the pool that the last plain function was handed to; or NULL */
     Terms *thread_terms;     /* the terms under which that was allowed; owned */
@@ -359,7 +358,7 @@ typedef struct State {
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
         free_joins, free_timers, free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
-    int polls;               /* that are under way, one in the other or in several threads */
+    int polls;               /* that are under way, or batches of them, one in the other or in several threads */
     bool adopted;
     bool asides;              /* see aside.c */
     bool contexts_comparable; /* see context.c */
@@ -421,7 +420,6 @@ PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_
 /* ---- pool.c */
 extern PyType_Spec pool_spec, terms_spec;
 PyObject *pools_root(State *st, PyObject *budget);        /* the tuple of a root nursery */
-int pools_pay(PyObject *pools, const LawCost *cost);      /* LAW_PAID, or the component that falls short (B3) */
 Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap);
 
 /* ---- task.c */
@@ -547,9 +545,7 @@ int k_doom(Kernel *k);
 SELDOM int k_doom_again(const Kernel *k);               /* always -1, with the exception set again */
 static inline int k_doomed(const Kernel *k) { return USUALLY(k->doom == NULL) ? 0 : k_doom_again(k); } /* -1 if so */
 
-/* ---- dispatch.c: the same */
-int k_step(Kernel *k, Task **task);                     /* *task: borrowed from `current`; NULL: nothing is runnable */
-int k_step_over(Kernel *k, Task *task);
+/* ---- dispatch.c, and dispatch.h for what every poll does: the same */
 int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
 int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
 int k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* it is READY already */
@@ -559,7 +555,6 @@ void k_forget(Kernel *k, Task *task);  /* a run is dropped in the middle: out of
 /* ---- runnable.c: the same */
 int k_poll_over(Kernel *k, Task *task);
 void k_discard_answer(Task *task);
-int k_yielded(Kernel *k, Task *task);
 int k_blocked(Kernel *k, Task *task, PyObject *wait);   /* a Wait, or whatever behaves like one */
 int k_blocked_bare(Kernel *k, Task *task, Request *operation); /* after it was enlisted by itself */
 int k_end_wait(Kernel *k, Task *task);
@@ -571,9 +566,6 @@ int k_interrupt(Kernel *k, Task *task);
 
 /* ---- ledger.c */
 typedef enum { BILL_ERROR = -1, BILL_PAID = 0, BILL_SUSPENDED = 1, BILL_CUT = 2, BILL_REFUSED = 3 } BillResult;
-/* The bill that nearly every request in C is: a few ops, and perhaps one thing more, as every table of a request says; in
- * the middle of a turn, unobserved. False: ask `k_bill`. */
-bool k_paid_at_once(Kernel *k, Task *task, const LawCost *cost);
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
 
 /* ---- cancel.c: after law/cancel.py; all return 0, or -1 with an exception set */

@@ -5,15 +5,9 @@
  * K3  `current` is the one RUNNING task, or NULL
  */
 
-#include "notes.h"
+#include "dispatch.h"
 
 /* ---- lanes */
-
-static inline Worker *
-worker_at(Kernel *k, int i)
-{
-    return (Worker *)PyTuple_GET_ITEM(k->workers, i);
-}
 
 /* The queue that a queued task is in; not for the timed lane. */
 static LawQueue *
@@ -38,7 +32,6 @@ unqueue(Kernel *k, Task *task)
     }
     else {
         law_queue_remove(queue_of(k, task), &task->link);
-        k->stealable -= task->lane == LAW_LANE_READY && task->queue == LAW_TAKE_STEALABLE;
     }
     task->lane = LAW_LANE_IDLE;
     k->runnable -= 1;
@@ -59,20 +52,6 @@ k_forget(Kernel *k, Task *task)
     }
 }
 
-/* Append a task to a queue of a worker (L1). */
-static void
-put(Kernel *k, Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
-{
-    LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
-    home->stamp += 1;
-    task->stamp = home->stamp;
-    task->home = home->id;
-    task->lane = (uint8_t)lane;
-    task->queue = (uint16_t)which & 3u;
-    law_queue_append(queue, &task->link);
-    k->stealable += lane == LAW_LANE_READY && which == LAW_TAKE_STEALABLE;
-}
-
 /* Put a READY task in its lane. Cancelled and timed tasks go to their home worker. A stealable task goes to the worker
  * on which it was spawned or woken; woken by the host, to its home; without a home, to the injector. */
 int
@@ -81,13 +60,13 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
     Worker *home = k->at;
     bool asked = task->cancel_pending || task->cut || task_cleans_up(task);
     if (USUALLY(home != NULL && !asked && !timed && !task->pinned)) {
-        put(k, home, &home->stealable, task, LAW_LANE_READY, LAW_TAKE_STEALABLE);
+        lane_put(home, &home->stealable, task, LAW_LANE_READY, LAW_TAKE_STEALABLE);
     }
     else {
         home = task->worker >= 0 ? worker_at(k, task->worker) : home;
         if (asked) {
             home = home ? home : worker_at(k, 0);
-            put(k, home, &home->cancel, task, LAW_LANE_CANCEL, LAW_TAKE_PINNED);
+            lane_put(home, &home->cancel, task, LAW_LANE_CANCEL, LAW_TAKE_PINNED);
         }
         else if (timed && home != NULL) {
             LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
@@ -97,7 +76,7 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
         }
         else if (home != NULL) {
             LawTake which = task->pinned ? LAW_TAKE_PINNED : LAW_TAKE_STEALABLE;
-            put(k, home, task->pinned ? &home->pinned : &home->stealable, task, LAW_LANE_READY, which);
+            lane_put(home, task->pinned ? &home->pinned : &home->stealable, task, LAW_LANE_READY, which);
         }
         else {
             LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
@@ -182,36 +161,10 @@ load_of(void *kernel, uint32_t worker)
     return worker_at(kernel, (int)worker)->stealable.length;
 }
 
-enum { LINE_BYTES = 64, CROWD_MIN = 4096 }; /* fewer tasks stay in a near cache by themselves */
-
-static inline void
-fetch(const void *start, size_t bytes)
-{
-    for (size_t at = 0; at < bytes; at += LINE_BYTES) {
-        FETCH((const char *)start + at);
-    }
-}
-
-/* In a crowd every record comes from far away. So while one task runs, what the next one needs is on its way: the
- * coroutine and the context of the next, whose own record was fetched a step ago, and the record of the one after. */
-static inline void
-look_ahead(const LawQueue *queue)
-{
-    if (queue->length >= CROWD_MIN) {
-        const LawLink *next = queue->ring.newer;
-        const Task *task = LAW_RECORD(next, Task, link);
-        fetch(task->work, 4 * LINE_BYTES);
-        fetch(task->context, LINE_BYTES);
-        fetch(LAW_RECORD(next->newer, Task, link), sizeof(Task));
-    }
-}
-
 static Task *
-take(Kernel *k, LawQueue *queue)
+take(LawQueue *queue)
 {
     Task *task = LAW_RECORD(law_queue_take_oldest(queue), Task, link);
-    look_ahead(queue);
-    k->stealable -= task->lane == LAW_LANE_READY && task->queue == LAW_TAKE_STEALABLE;
     task->lane = LAW_LANE_IDLE;
     return task;
 }
@@ -229,7 +182,7 @@ steal(Kernel *k, Worker *thief)
         if (!law_queue_empty(&other->stealable)) {
             thief->steals += 1;
             other->stolen_from += 1;
-            return take(k, &other->stealable);
+            return take(&other->stealable);
         }
         thief->steals_failed += 1;
     }
@@ -248,41 +201,20 @@ came_before(const LawQueue *one, const LawQueue *other)
 static inline Task *
 take_ready(Kernel *k, Worker *worker)
 {
-    worker->ready_turns += 1;
+    uint64_t turns = (uint64_t)worker->dispatched[LAW_LANE_READY] + 1; /* with this one, which is counted in a moment */
     bool injector = !law_queue_empty(&k->injector), pinned = !law_queue_empty(&worker->pinned);
     bool stealable = !law_queue_empty(&worker->stealable);
     bool first = pinned && stealable && came_before(&worker->pinned, &worker->stealable);
-    switch (law_take_ready(worker->ready_turns, injector, pinned, stealable, !first, first)) {
+    switch (law_take_ready(turns, injector, pinned, stealable, !first, first)) {
     case LAW_TAKE_INJECTOR:
         worker->injected += 1;
-        return take(k, &k->injector);
+        return take(&k->injector);
     case LAW_TAKE_PINNED:
-        return take(k, &worker->pinned);
+        return take(&worker->pinned);
     case LAW_TAKE_STEALABLE:
     default:
-        return take(k, &worker->stealable);
+        return take(&worker->stealable);
     }
-}
-
-/* Record the decision in the chain and start the poll. */
-static int
-begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
-{
-    k->runnable -= 1;
-    law_streaks_after(lane, &worker->cancel_streak, &worker->timed_streak);
-    LAW_RULE(worker->cancel_streak <= limit, "D1");
-    worker->dispatched[lane] += 1;
-    k->decisions += 1;
-    law_begin_poll(&task->wake, &task->generation);
-    LAW_RULE(task->state == LAW_STATE_READY, "L1"); /* and from there it may run: see the table */
-    task->state = LAW_STATE_RUNNING;
-    task->worker = (int16_t)worker->id;
-    task->turn_left = k->yield_interval > INT32_MAX ? INT32_MAX : (int32_t)k->yield_interval;
-    k->current = task;
-    k->at = worker;
-    k->chain = law_link(k->chain, task->id, task->nursery->id, lane, (uint64_t)worker->id, worker->cancel_streak, limit,
-                        task->generation);
-    return NOTED(k, note_decision(k, task, lane, worker, limit));
 }
 
 /* Let one worker decide, and start a poll if it found a task. */
@@ -302,7 +234,7 @@ dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found
     switch (lane) {
     case LAW_LANE_CANCEL:
     case LAW_LANE_CANCEL_FALLBACK:
-        task = take(k, &worker->cancel);
+        task = take(&worker->cancel);
         break;
     case LAW_LANE_TIMED:
         task = due;
@@ -317,24 +249,17 @@ dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found
         break;
     }
     *found = task;
-    return task == NULL ? 0 : begin(k, worker, task, lane, limit);
-}
-
-/* The same where all that is runnable is ready, and in one queue of the only worker: so it is nearly always. */
-static inline int
-dispatch_ready(Kernel *k, Worker *worker, uint32_t limit, Task **found)
-{
-    LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
-    worker->ready_turns += 1;
-    *found = take(k, &worker->stealable);
-    return begin(k, worker, *found, lane, limit);
+    return task == NULL ? 0 : k_begin(k, worker, task, lane, limit);
 }
 
 /* One decision of several workers: of the first whose turn it is and who finds a task. */
 APART static int
 step_of_many(Kernel *k, uint32_t limit, Task **task)
 {
-    bool stealable = k->stealable > 0;
+    bool stealable = false;
+    for (int i = 0; i < k->n_workers && !stealable; i++) {
+        stealable = !law_queue_empty(&worker_at(k, i)->stealable);
+    }
     for (int i = 0; i < 2 * k->n_workers - 1; i++) { /* the rest of this round and a whole one: nobody is left out */
         if (dispatch(k, next_worker(k), stealable, limit, task) < 0) {
             return -1;
@@ -347,7 +272,7 @@ step_of_many(Kernel *k, uint32_t limit, Task **task)
 }
 
 int
-k_step(Kernel *k, Task **task)
+k_step_otherwise(Kernel *k, Task **task)
 {
     *task = NULL;
     if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
@@ -358,16 +283,11 @@ k_step(Kernel *k, Task **task)
         return drains < 0 ? -1 : 0;
     }
     uint32_t limit = law_cancel_limit(drains > 0);
-    if (!USUALLY(k->n_workers == 1)) {
-        return step_of_many(k, limit, task);
-    }
-    Worker *worker = worker_at(k, 0);
-    bool ready = k->runnable == (int64_t)worker->stealable.length;
-    return USUALLY(ready) ? dispatch_ready(k, worker, limit, task) : dispatch(k, worker, false, limit, task);
+    return k->only == NULL ? step_of_many(k, limit, task) : dispatch(k, k->only, false, limit, task);
 }
 
 int
-k_step_over(Kernel *k, Task *task)
+k_step_over_otherwise(Kernel *k, Task *task)
 {
     if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
         return -1;

@@ -1,17 +1,16 @@
 /* The driver: one batch of steps, each a decision and a poll, and what Python sees of it. After execution/coroutine.py;
- * the poll itself is in poll.c.
+ * the step itself is in poll.c.
  */
 
 #include "context.h"
 #include "drive.h"
-#include "notes.h"
 
 /* Nothing is polled for now, and nobody stays in the context of a task. Whether it or what went before has failed, with
  * an exception set. */
 static bool
 left(Driver *self, bool failed)
 {
-    if (!self->kernel->stays) {
+    if (!context_stays(self->kernel)) {
         return failed;
     }
     PyObject *error = failed ? PyErr_GetRaisedException() : NULL;
@@ -52,11 +51,9 @@ is_ours(const Driver *self, const Task *task)
     return found;
 }
 
-typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_ELSEWHERE = 2 } Step;
-
 /* The poll of a task that was dispatched, where something is out of the ordinary. */
-APART static Step
-polled_oddly(Driver *self, Task *task)
+Step
+driver_polled_oddly(Driver *self, Task *task)
 {
     if (self->anywhere && !is_ours(self, task)) {
         self->dispatched = (Task *)Py_NewRef((PyObject *)task);
@@ -66,41 +63,12 @@ polled_oddly(Driver *self, Task *task)
     return failed < 0 ? STEP_ERROR : STEP_DONE;
 }
 
-APART static int
-see_to_collected(Driver *self)
+int
+driver_see_to_collected(Driver *self)
 {
     PyObject *done = left(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "see_to_collected", NULL);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
-}
-
-/* One step: a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE:
- * nothing was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
-static inline Step
-step(Driver *self, Task *task)
-{
-    Kernel *k = self->kernel;
-    if (USUALLY(task == NULL)) {
-        if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
-            return STEP_ERROR;
-        }
-        if (task == NULL) {
-            return STEP_NONE;
-        }
-        Py_INCREF(task);
-    }
-    Step went = USUALLY(self->odd == 0) ? (driver_poll(self, task) < 0 ? STEP_ERROR : STEP_DONE) : polled_oddly(self, task);
-    if (went == STEP_DONE && self->aborting) { /* since a moment ago, perhaps */
-        PyErr_SetNone(PyExc_KeyboardInterrupt);
-        went = STEP_ERROR;
-    }
-    if (went == STEP_DONE
-        && ((self->collected != NULL && Py_SIZE(self->collected) > 0 && see_to_collected(self) < 0)
-            || k_step_over(k, task) < 0)) {
-        went = STEP_ERROR;
-    }
-    Py_DECREF(task);
-    return went;
 }
 
 /* Whether the host, which may be the program's, says that its time is up. -1: an exception is set. */
@@ -125,17 +93,10 @@ batch(Driver *self, long *most, PyObject *overdue)
     self->dispatched = NULL;
     while ((first != NULL || (*most > 0 && k->runnable > 0)) && !self->stopped) {
         *most -= first == NULL;
-        Step went = step(self, first);
+        Step went = driver_step(self, first);
         first = NULL;
-        switch (went) {
-        case STEP_ERROR:
-            return -1;
-        case STEP_NONE:
-            return 0;
-        case STEP_ELSEWHERE:
-            return 1;
-        case STEP_DONE:
-            break;
+        if (!USUALLY(went == STEP_DONE)) {
+            return went == STEP_ERROR ? -1 : went == STEP_ELSEWHERE;
         }
         int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(self, overdue) : 0;
         if (cut != 0) {
@@ -157,7 +118,11 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
     if (most == -1 && PyErr_Occurred()) {
         return NULL;
     }
+    State *st = self->kernel->st;
+    int counted = self->odd == 0; /* else each poll counts itself */
+    st->polls += counted;
     int cut = batch(self, &most, args[1]);
+    st->polls -= counted;
     return left(self, cut < 0) ? NULL : Py_BuildValue("lO", most, cut > 0 ? Py_True : Py_False);
 }
 

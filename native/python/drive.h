@@ -28,6 +28,12 @@ typedef struct Driver {
     };
 } Driver;
 
+typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_ELSEWHERE = 2 } Step;
+
+Step driver_step(Driver *self, Task *task);         /* `task`: who was dispatched already; or NULL */
+Step driver_polled_oddly(Driver *self, Task *task); /* the poll in it, where `odd` says that it is not as usual */
+int driver_see_to_collected(Driver *self);          /* after a poll: the collector found something */
+
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */
 int driver_poll(Driver *self, Task *task);
 

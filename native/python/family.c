@@ -4,8 +4,9 @@
  * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
  */
 
+#include "dispatch.h"
 #include "family.h"
-#include "notes.h"
+#include "ledger.h"
 #include "request.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */
@@ -187,7 +188,7 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
         task->since_ns = k->now_ns;
         return 0;
     }
-    return k_ready(k, task, false, 0);
+    return k_ready_new(k, task);
 }
 
 /* The pools of a new task or nursery; *budget becomes what of it can be afforded. NULL: nothing was lent. New reference. */

@@ -19,15 +19,6 @@
 
 #include "head.h"
 
-#include <string.h>
-
-/* The next one on a list: in the word behind the object's head, which every record has. */
-static PyObject **
-next_of(PyObject *record)
-{
-    return (PyObject **)(void *)((char *)record + sizeof(PyObject));
-}
-
 bool
 free_try(PyObject *tracked)
 {
@@ -49,39 +40,25 @@ free_open(FreeList *list, bool uncounted)
     *list = (FreeList){.room = BURSAR_FREE_LISTS ? FREE_MAX : 0, .uncounted = uncounted};
 }
 
-PyObject *
-free_take(FreeList *list, PyTypeObject *type)
-{
-    PyObject *record = list->first;
-    if (record != NULL) {
-        list->first = *next_of(record);
-        list->n -= 1;
-        Py_INCREF(type);
-        _Py_NewReference(record); /* a count of one, as for a new object */
-    }
-    return record;
-}
-
 bool
 free_give(FreeList *list, PyObject *record)
 {
     if (list->n >= list->room) {
         return false;
     }
-    *next_of(record) = list->first;
+    *free_next(record) = list->first;
     list->first = record;
     list->n += 1;
     return true;
 }
 
-/* A new record, tracked by nobody. NULL with MemoryError set. */
-static PyObject *
-make(const FreeList *list, PyTypeObject *type, size_t size)
+PyObject *
+free_make_new(const FreeList *list, PyTypeObject *type)
 {
     if (!list->uncounted) {
         return PyObject_GC_New(PyObject, type);
     }
-    GcHead *head = PyObject_Malloc(sizeof(GcHead) + size);
+    GcHead *head = PyObject_Malloc(sizeof(GcHead) + (size_t)type->tp_basicsize);
     if (head == NULL) {
         return PyErr_NoMemory();
     }
@@ -100,17 +77,6 @@ give_back(const FreeList *list, PyObject *record)
     }
 }
 
-PyObject *
-free_make(FreeList *list, PyTypeObject *type, size_t size)
-{
-    PyObject *record = free_take(list, type);
-    if (record == NULL && (record = make(list, type, size)) == NULL) {
-        return NULL;
-    }
-    memset((char *)record + sizeof(PyObject), 0, size - sizeof(PyObject));
-    return record;
-}
-
 void
 free_drop(FreeList *list, PyObject *record)
 {
@@ -127,7 +93,7 @@ free_shut(FreeList *list)
     list->room = 0;
     while (list->first != NULL) {
         PyObject *record = list->first;
-        list->first = *next_of(record);
+        list->first = *free_next(record);
         give_back(list, record);
     }
     list->n = 0;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "compat.h"
 
@@ -23,12 +24,45 @@ bool free_try(PyObject *tracked);
 void free_open(FreeList *list, bool uncounted);
 void free_shut(FreeList *list); /* what is in it is freed, and it takes in no more */
 
-PyObject *free_take(FreeList *list, PyTypeObject *type); /* a record, tracked by nobody, its fields as they were; or NULL */
-bool free_give(FreeList *list, PyObject *record);        /* false: the list is full */
+/* The next one on a list: in the word behind the object's head, which every record has. */
+static inline PyObject **
+free_next(PyObject *record)
+{
+    return (PyObject **)(void *)((char *)record + sizeof(PyObject));
+}
+
+/* A record, tracked by nobody, its fields as they were; or NULL. */
+static inline PyObject *
+free_take(FreeList *list, PyTypeObject *type)
+{
+    PyObject *record = list->first;
+    if (record != NULL) {
+        list->first = *free_next(record);
+        list->n -= 1;
+        Py_INCREF(type);
+        _Py_NewReference(record); /* a count of one, as for a new object */
+    }
+    return record;
+}
+
+bool free_give(FreeList *list, PyObject *record); /* false: the list is full */
 
 /* The same for a type all of whose records come from its list, new ones included. */
-/* A record of `size` bytes, all zero, tracked by nobody. NULL with MemoryError set. */
-PyObject *free_make(FreeList *list, PyTypeObject *type, size_t size);
+PyObject *free_make_new(const FreeList *list, PyTypeObject *type); /* one that no list has */
+
+/* A record of that very type, all zero, tracked by nobody. NULL with MemoryError set. The size is asked of the type: if the
+ * compiler knew it, it would clear the record by an instruction that is slow to start. */
+static inline PyObject *
+free_make(FreeList *list, PyTypeObject *type)
+{
+    PyObject *record = free_take(list, type);
+    if (record == NULL && (record = free_make_new(list, type)) == NULL) {
+        return NULL;
+    }
+    memset((char *)record + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
+    return record;
+}
+
 /* A record that holds nothing any more and is tracked by nobody is kept, or freed, and its type let go. NULL: there is no
  * list any more. */
 void free_drop(FreeList *list, PyObject *record);

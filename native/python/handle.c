@@ -104,7 +104,7 @@ static PyMemberDef handle_members[] = {
 PyObject *
 task_handle_new(Kernel *k, Task *task)
 {
-    Handle *self = (Handle *)free_make(&k->st->free_handles, k->st->TaskHandle, sizeof(Handle));
+    Handle *self = (Handle *)free_make(&k->st->free_handles, k->st->TaskHandle);
     if (self == NULL) {
         return NULL;
     }
@@ -117,7 +117,7 @@ task_handle_new(Kernel *k, Task *task)
 PyObject *
 nursery_handle_new(Kernel *k, Nursery *nursery)
 {
-    Handle *self = (Handle *)free_make(&k->st->free_nursery_handles, k->st->NurseryHandle, sizeof(Handle));
+    Handle *self = (Handle *)free_make(&k->st->free_nursery_handles, k->st->NurseryHandle);
     if (self != NULL) {
         self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
         self->record = Py_NewRef((PyObject *)nursery);

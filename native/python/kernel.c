@@ -4,11 +4,11 @@
  * what is not here is the Python method.
  */
 
+#include "dispatch.h"
 #include "family.h"
 #include "gate.h"
 #include "handle.h"
 #include "context.h"
-#include "notes.h"
 #include "view.h"
 #include "worker.h"
 
@@ -50,6 +50,7 @@ make_workers(Kernel *k, uint64_t seed, int n)
         k->order[i] = i;
     }
     k->n_workers = k->place = n;
+    k->only = n == 1 ? (Worker *)PyTuple_GET_ITEM(k->workers, 0) : NULL;
     return 0;
 }
 
@@ -139,7 +140,7 @@ empty_lanes(Kernel *k)
     while ((link = law_queue_take_oldest(&k->injector)) != NULL) {
         LAW_RECORD(link, Task, link)->lane = LAW_LANE_IDLE;
     }
-    k->runnable = k->stealable = 0;
+    k->runnable = 0;
     k->current = NULL;
     k->at = NULL;
 }
@@ -184,6 +185,7 @@ kernel_dealloc(Kernel *k)
     PyTypeObject *type = Py_TYPE(k);
     PyObject_GC_UnTrack(k);
     kernel_clear(k);
+    k->only = NULL;
     Py_CLEAR(k->workers);
     Py_CLEAR(k->default_spawns);
     PyMem_Free(k->order);

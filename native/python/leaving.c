@@ -24,7 +24,7 @@ PyObject *
 leaving_new(NurseryBlock *block, PyObject *error)
 {
     State *st = block->kernel->st;
-    Leaving *self = (Leaving *)free_make(&st->free_leavings, st->Leaving, sizeof(Leaving));
+    Leaving *self = (Leaving *)free_make(&st->free_leavings, st->Leaving);
     if (self == NULL) {
         return NULL;
     }

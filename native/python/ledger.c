@@ -4,6 +4,7 @@
  * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
  */
 
+#include "ledger.h"
 #include "notes.h"
 #include "request.h"
 
@@ -66,46 +67,6 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
     }
     *refusal = bill;
     return BILL_REFUSED;
-}
-
-/* Whether a pool can pay, and neither its count nor that of the task saturates. */
-static inline bool
-affords(const LawPool *pool, int64_t spent, int64_t amount)
-{
-    return law_can_pay(pool->left, amount) && pool->spent < (uint64_t)LAW_UNITS_MAX - (uint64_t)amount
-           && spent < LAW_UNITS_MAX - amount;
-}
-
-static inline void
-pay(LawPool *pool, int64_t *spent, int64_t amount)
-{
-    pool->spent += (uint64_t)amount;
-    pool->left -= pool->left == LAW_OPEN ? 0 : amount;
-    *spent += amount;
-}
-
-bool
-k_paid_at_once(Kernel *k, Task *task, const LawCost *cost)
-{
-    if (task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
-        return false;
-    }
-    LawPool *ops = &pool_of(task->terms->pools, LAW_OPS)->account;
-    int64_t amount = cost->amount[0];
-    if (!affords(ops, task->ops_spent, amount)) {
-        return false;
-    }
-    if (cost->n > 1) { /* a message costs an op and a channel op */
-        LawPool *pool = &pool_of(task->terms->pools, cost->component[1])->account;
-        int64_t *spent = task->more != NULL ? &task->more->spent[cost->component[1]] : NULL;
-        if (spent == NULL || !affords(pool, *spent, cost->amount[1])) {
-            return false;
-        }
-        pay(pool, spent, cost->amount[1]);
-    }
-    pay(ops, &task->ops_spent, amount);
-    task->turn_left -= (int32_t)amount;
-    return true;
 }
 
 BillResult

@@ -8,6 +8,7 @@
 
 #include "drive.h"
 #include "family.h"
+#include "ledger.h"
 #include "meter.h"
 
 #define CLEANUP_BYTES (INT64_C(1) << 20) /* as in execution/memory.py */

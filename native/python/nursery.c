@@ -15,7 +15,7 @@ Nursery *
 nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools, PyObject *purse_of,
             PyObject *capabilities)
 {
-    Nursery *self = (Nursery *)free_make(&k->st->free_nurseries, k->st->Nursery, sizeof(Nursery));
+    Nursery *self = (Nursery *)free_make(&k->st->free_nurseries, k->st->Nursery);
     if (self == NULL) {
         return NULL;
     }

@@ -2,7 +2,7 @@
  * After task.py, clock.py and nursery.py.
  */
 
-#include "core.h"
+#include "dispatch.h"
 #include "ops.h"
 #include "request.h"
 
@@ -22,7 +22,7 @@ checkpoint_perform(Kernel *k, Task *task, Request *Py_UNUSED(self))
     return suspended(k, k_yielded(k, task));
 }
 
-static const RequestVT checkpoint_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = checkpoint_perform};
+static const RequestVT checkpoint_vt = {.cost = LAW_ROW_OP, .yields = true, .quiet = true, .perform = checkpoint_perform};
 
 static PyType_Slot bare_slots[] = {
     {Py_am_send, request_send},
@@ -317,6 +317,7 @@ join_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
 
 static const RequestVT join_vt = {
     .cost = {.n = 0},
+    .quiet = true,
     .ready = join_ready,
     .take = nothing,
     .enlist = join_enlist,
@@ -333,7 +334,7 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 PyObject *
 join_new(State *st, Nursery *nursery)
 {
-    About *self = (About *)free_make(&st->free_joins, st->Join, sizeof(About));
+    About *self = (About *)free_make(&st->free_joins, st->Join);
     if (self != NULL) {
         self->request.vt = &join_vt;
         self->record = Py_NewRef((PyObject *)nursery);

@@ -20,7 +20,7 @@
 Permit *
 permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObject *needs)
 {
-    Permit *self = (Permit *)free_make(&st->free_permits, st->Permit, sizeof(Permit));
+    Permit *self = (Permit *)free_make(&st->free_permits, st->Permit);
     if (self == NULL) {
         return NULL;
     }
@@ -35,7 +35,7 @@ static PyObject *
 permit_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
     State *st = state_of(type);
-    PyObject *self = st == NULL ? NULL : free_make(&st->free_permits, type, sizeof(Permit));
+    PyObject *self = st == NULL ? NULL : free_make(&st->free_permits, type);
     if (self != NULL) {
         PyObject_GC_Track(self);
     }

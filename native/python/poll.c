@@ -1,14 +1,18 @@
-/* One poll of one coroutine, from a dispatch to whatever it ends in. After execution/coroutine.py.
+/* One step: a decision, and one poll of one coroutine, to whatever it ends in. After execution/coroutine.py.
  *
  * Between a wake and the next step of a coroutine there is no Python frame: a context entered, a send, a bill, a request
  * performed. Endings out of the ordinary (a task that is cut off, an error, a cancellation that was swallowed) are
  * methods of the Python class that derives from this type.
+ *
+ * `poll` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch.h)
+ * and the bill (ledger.h). `poll_otherwise` and `run` know all the others.
  */
 
 #include "context.h"
+#include "dispatch.h"
 #include "drive.h"
 #include "family.h"
-#include "notes.h"
+#include "ledger.h"
 
 #include <time.h>
 
@@ -23,13 +27,14 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
     return done == NULL ? -1 : 0;
 }
 
-APART static int
+/* The coroutine returned `value`, which is given away. */
+static inline int
 returned(Driver *self, Task *task, PyObject *value)
 {
-    if (task->phase == LAW_PHASE_DRAINING) {
-        return driver_call(self, "_returned", (PyObject *)task, value);
-    }
-    return k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL) < 0 ? -1 : 0;
+    int failed = task->phase == LAW_PHASE_DRAINING ? driver_call(self, "_returned", (PyObject *)task, value)
+                                                   : k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL);
+    Py_DECREF(value);
+    return failed < 0 ? -1 : 0;
 }
 
 /* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
@@ -254,12 +259,39 @@ send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **
     return status;
 }
 
-/* Whether nothing of the program's runs when the request that the coroutine stopped at is performed. */
+/* Whether somebody may be told when a coroutine goes. */
 static inline bool
-is_quiet(const Kernel *k, PySendResult status, const PyObject *result)
+is_watched(const PyObject *work)
 {
-    const RequestVT *vt = status == PYGEN_NEXT && is_request(result) ? ((const Request *)result)->vt : NULL;
-    return vt != NULL && vt->quiet && k->observer == NULL;
+    Py_ssize_t at = Py_TYPE(work)->tp_weaklistoffset;
+    return at <= 0 || *(PyObject *const *)(const void *)((const char *)work + at) != NULL;
+}
+
+/* Whether nothing of the program's runs when the task ends with this: it came to a number or to nothing, whose end runs no
+ * code, and nobody hears of it but, perhaps, who waits for the last child. */
+static inline bool
+ends_quietly(const Task *task, const PyObject *result)
+{
+    const Nursery *nursery = task->nursery;
+    bool plain = (result == Py_None || PyLong_CheckExact(result)) && task->more == NULL && task->phase == LAW_PHASE_IDLE;
+    bool heard = nursery->ends != NULL || nursery->ends_waiter != NULL
+                 || (nursery->joining != NULL && !is_task(nursery->joining));
+    return plain && !heard && task->work != NULL && !is_watched(task->work);
+}
+
+/* Whether nothing of the program's runs when what the coroutine came to is seen to: a request that it stopped at, or the
+ * end of the task, which a meter may turn into a failure. */
+static inline bool
+is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObject *result)
+{
+    if (self->kernel->observer != NULL || status == PYGEN_ERROR) {
+        return false;
+    }
+    if (!USUALLY(status == PYGEN_NEXT)) {
+        return self->meter == NULL && ends_quietly(task, result);
+    }
+    const RequestVT *vt = is_request(result) ? ((const Request *)result)->vt : NULL;
+    return vt != NULL && vt->quiet;
 }
 
 /* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
@@ -288,7 +320,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         }
     }
     Py_DECREF(work);
-    if ((is_quiet(k, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
+    if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
         if (status == PYGEN_ERROR) {
             PyErr_Clear(); /* what it raised matters more */
         }
@@ -348,47 +380,68 @@ as_request(Driver *self, PyObject *thing)
     return (Request *)foreign;
 }
 
-/* From a resumption to whatever the poll ends in. All references are given away. */
-static WITHIN int
-run(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject *thing)
+/* One or the other. Where nobody meters, what the coroutine awaits may be answered on the spot: see request.c. */
+static WITHIN PySendResult
+go_straight_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    Kernel *k = self->kernel;
+    if (!USUALLY(self->meter == NULL)) {
+        return resume_metered(self, task, value, error, result);
+    }
+    k->answers = true;
+    PySendResult status = resume(self, task, value, error, result);
+    k->answers = false;
+    return status;
+}
+
+APART static PySendResult
+go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    return go_straight_on(self, task, value, error, result);
+}
+
+/* Bill and perform a request, which is given away, unless there is an error to raise: *value and *error are as in `ask`. */
+static inline Asked
+answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Asked asked = ASK_ANSWERED;
+    if (task->cancel_pending /* and a Cancelled may be made in Python (C3) */
+        && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
+        Py_CLEAR(*value);
+        asked = ASK_ERROR;
+    }
+    else if (*error == NULL) {
+        asked = ask(self, task, request, value, error);
+    }
+    Py_DECREF(request);
+    return asked;
+}
+
+/* From what the coroutine came to, which is given away, to whatever the poll ends in. */
+APART static int
+run(Driver *self, Task *task, PySendResult status, PyObject *thing)
 {
     for (;;) {
-        if (thing == NULL) {
-            self->kernel->answers = self->meter == NULL;
-            PySendResult status = self->meter == NULL ? resume(self, task, value, error, &thing)
-                                                      : resume_metered(self, task, value, error, &thing);
-            self->kernel->answers = false;
-            value = error = NULL;
-            if (status == PYGEN_RETURN) {
-                int failed = returned(self, task, thing);
-                Py_DECREF(thing);
-                return failed;
-            }
-            if (status == PYGEN_ERROR) {
-                return raised(self, task, thing);
-            }
-            thing = (PyObject *)as_request(self, thing);
-            if (thing == NULL) {
-                return -1;
-            }
-            if (!USUALLY(((Request *)thing)->awaited && !task->by_hand)) {
-                task->by_hand = !((Request *)thing)->awaited;
-            }
-            ((Request *)thing)->awaited = false;
+        PyObject *value = NULL, *error = NULL;
+        if (status == PYGEN_RETURN) {
+            return returned(self, task, thing);
         }
-        Request *request = (Request *)thing;
-        if (task->cancel_pending /* and a Cancelled may be made in Python (C3) */
-            && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, &error) < 0)) {
-            Py_XDECREF(value);
-            Py_DECREF(request);
+        if (status == PYGEN_ERROR) {
+            return raised(self, task, thing);
+        }
+        Request *request = as_request(self, thing);
+        if (request == NULL) {
             return -1;
         }
-        Asked asked = error != NULL ? ASK_ANSWERED : ask(self, task, request, &value, &error);
-        Py_DECREF(request);
+        if (!USUALLY(request->awaited && !task->by_hand)) {
+            task->by_hand = !request->awaited;
+        }
+        request->awaited = false;
+        Asked asked = answer(self, task, request, &value, &error);
         if (asked != ASK_ANSWERED) {
             return asked == ASK_ERROR ? -1 : 0;
         }
-        thing = NULL;
+        status = go_on(self, task, value, error, &thing);
     }
 }
 
@@ -400,9 +453,17 @@ is_answered(const Task *task)
            && (task->more == NULL || task->more->ending == NULL);
 }
 
+/* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
+static inline bool
+is_fresh(const Task *task)
+{
+    return !task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL
+           && task->more == NULL && task_unborn(task) && task->context != NULL;
+}
+
 /* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
  * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
-static inline int
+APART static int
 begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
 {
     TaskMore *more = task->more;
@@ -451,26 +512,101 @@ begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **r
     return 1;
 }
 
+/* Any poll. 0, or -1 with an exception set. */
+APART static int
+poll_otherwise(Driver *self, Task *task)
+{
+    PyObject *value = NULL, *error = NULL, *thing = NULL;
+    int goes_on = is_fresh(task) ? (task_begin(self->kernel->st, task) < 0 ? -1 : 1)
+                                 : begin(self, task, &value, &error, &thing);
+    if (goes_on <= 0) {
+        return goes_on;
+    }
+    Asked asked = thing != NULL ? answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
+    if (asked != ASK_ANSWERED) {
+        return asked == ASK_ERROR ? -1 : 0;
+    }
+    PySendResult status = go_straight_on(self, task, value, error, &thing);
+    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+}
+
+/* Whether the task awaits a turn of the others, and nothing but that. */
+static inline bool
+gives_way(const Task *task, PySendResult status, const PyObject *thing)
+{
+    const Request *request = status == PYGEN_NEXT && is_request(thing) ? (const Request *)thing : NULL;
+    return request != NULL && request->vt != NULL && request->vt->yields && request->awaited && !task->by_hand
+           && !task->cancel_pending;
+}
+
+/* The same, and the usual one straight on: from an answer to a yield, without a call of ours on the way. */
+static WITHIN int
+poll(Driver *self, Task *task)
+{
+    Kernel *k = self->kernel;
+    if (!USUALLY(is_answered(task))) {
+        return poll_otherwise(self, task);
+    }
+    PyObject *value = NULL, *thing = NULL, *error = NULL;
+    if (task->answer != NULL || task->effect) {
+        value = task->answer;
+        task->answer = NULL;
+        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+    }
+    PySendResult status = go_straight_on(self, task, value, NULL, &thing);
+    if (!USUALLY(gives_way(task, status, thing) && k_paid_at_once(k, task, &((Request *)thing)->vt->cost))) {
+        return run(self, task, status, thing);
+    }
+    int failed = k_yielded(k, task);
+    ((Request *)thing)->awaited = false;
+    Py_DECREF(thing);
+    if (USUALLY(failed == 0)) {
+        return 0;
+    }
+    if (refused(self, task, &error) < 0) {
+        return -1;
+    }
+    status = go_on(self, task, NULL, error, &thing);
+    return run(self, task, status, thing);
+}
+
 int
 driver_poll(Driver *self, Task *task)
 {
-    PyObject *value = NULL, *error = NULL, *retry = NULL;
-    if (USUALLY(is_answered(task))) {
-        value = task->answer;
-        task->answer = NULL;
-        if (task->effect) {
-            task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
-        }
-    }
-    else {
-        int goes_on = begin(self, task, &value, &error, &retry);
-        if (goes_on <= 0) {
-            return goes_on;
-        }
-    }
     State *st = self->kernel->st;
     st->polls += 1;
-    int failed = run(self, task, value, error, retry);
+    int failed = poll_otherwise(self, task);
     st->polls -= 1;
     return failed;
+}
+
+/* ---- the step */
+
+/* One step: a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE:
+ * nothing was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
+Step
+driver_step(Driver *self, Task *task)
+{
+    Kernel *k = self->kernel;
+    if (USUALLY(task == NULL)) {
+        if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
+            return STEP_ERROR;
+        }
+        if (task == NULL) {
+            return STEP_NONE;
+        }
+        Py_INCREF(task);
+    }
+    Step went = USUALLY(self->odd == 0) ? (poll(self, task) < 0 ? STEP_ERROR : STEP_DONE) : driver_polled_oddly(self, task);
+    if (went == STEP_DONE && self->aborting) { /* since a moment ago, perhaps */
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        went = STEP_ERROR;
+    }
+    if (went == STEP_DONE
+        && ((self->collected != NULL && Py_SIZE(self->collected) > 0 && driver_see_to_collected(self) < 0)
+            || k_step_over(k, task) < 0)) {
+        went = STEP_ERROR;
+    }
+    Py_DECREF(task);
+    return went;
 }

@@ -422,14 +422,3 @@ pools_close(PyObject *pools, PyObject *parents)
     }
     return 0;
 }
-
-/* Charge a cost to five pools, whole or not at all (B3). LAW_PAID, or the component that falls short. */
-int
-pools_pay(PyObject *pools, const LawCost *cost)
-{
-    LawPools accounts; /* of those that pay; the others are not looked at */
-    for (unsigned i = 0; i < cost->n; i++) {
-        accounts.of[cost->component[i]] = &pool_of(pools, cost->component[i])->account;
-    }
-    return law_pay(&accounts, cost);
-}

@@ -12,7 +12,7 @@
  * methods. `request_perform` and `operation_delist` do not care which.
  */
 
-#include "core.h"
+#include "ledger.h"
 #include "request.h"
 
 /* ---- Resume */

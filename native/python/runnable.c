@@ -7,7 +7,7 @@
  * K3  `current` is the one RUNNING task, or NULL
  */
 
-#include "notes.h"
+#include "dispatch.h"
 
 /* ---- how a poll ends */
 
@@ -30,7 +30,7 @@ k_discard_answer(Task *task)
 }
 
 int
-k_yielded(Kernel *k, Task *task)
+k_yielded_otherwise(Kernel *k, Task *task)
 {
     if (k_poll_over(k, task) < 0) {
         return -1;

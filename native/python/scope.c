@@ -59,7 +59,7 @@ block_new(State *st, Task *task)
     if (more == NULL) {
         return NULL;
     }
-    Block *block = (Block *)free_make(&st->free_scopes, st->Block, sizeof(Block));
+    Block *block = (Block *)free_make(&st->free_scopes, st->Block);
     if (block == NULL) {
         return NULL;
     }

@@ -13,7 +13,7 @@
 Task *
 task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
 {
-    Task *self = (Task *)free_make(&st->free_tasks, st->Task, sizeof(Task));
+    Task *self = (Task *)free_make(&st->free_tasks, st->Task);
     if (self == NULL) {
         return NULL;
     }

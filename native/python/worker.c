@@ -279,7 +279,7 @@ static PyMemberDef worker_members[] = {
     {"id", T_INT, offsetof(Worker, id), READONLY, "its number, from 0"},
     {"cancel_streak", T_UINT, offsetof(Worker, cancel_streak), 0, "dispatches from the cancel lane in a row"},
     {"timed_streak", T_UINT, offsetof(Worker, timed_streak), 0, "timed dispatches since the last ready one"},
-    {"ready_turns", T_ULONGLONG, offsetof(Worker, ready_turns), READONLY, "how often it took a ready task"},
+    {"ready_turns", T_LONGLONG, offsetof(Worker, dispatched) + LAW_LANE_READY * sizeof(int64_t), READONLY, "how often it took a ready task"},
     {"next_victim", T_UINT, offsetof(Worker, next_victim), READONLY, "whom it tried to steal from last"},
     {"steal_enabled", T_BOOL, offsetof(Worker, steal_enabled), 0, "whether it may steal"},
     {"stamp", T_UINT, offsetof(Worker, stamp), READONLY, "how many tasks were queued here"},

@@ -1,11 +1,13 @@
 """Context variables while tasks take turns: each has its own, whether or not its kernel made a copy for it.
 
 The native kernel lets tasks run in one context, one at a time, for as long as none of them sets anything, and its
-thread stays there from one yield to the next; what follows is what could go wrong with that.
+thread stays there from one yield to the next, and from the end of a short task to the next one; what follows is what
+could go wrong with that.
 """
 
 import asyncio
 import contextvars
+import weakref
 
 import pytest
 
@@ -258,3 +260,56 @@ def test_code_that_ends_between_two_yields_has_its_own_context():
     bursar.run(main)
     assert seen == ["main", "main"]
     assert looked == ["main"] * 20
+
+
+def test_what_goes_with_a_short_task_goes_in_the_context_of_no_task():
+    seen = []
+
+    class Loud:
+        def __del__(self):
+            seen.append(("result", variable.get()))
+
+    async def short():
+        pass
+
+    async def loud():
+        return Loud()
+
+    def gone(_):
+        seen.append(("code", variable.get()))
+
+    async def main():
+        variable.set("task")
+        async with nursery() as n:
+            n.spawn(short)
+            n.spawn(loud)
+            n.spawn(short)
+            watched = weakref.ref(n.spawn(short)._record.work, gone)
+            n.spawn(short)
+        assert watched() is None
+        return variable.get()
+
+    assert bursar.run(main) == "task"
+    assert seen == [("result", "unset"), ("code", "unset")]
+
+
+def test_a_short_task_leaves_what_it_set_to_nobody():
+    async def put(tokens):
+        tokens.append(variable.set("mine"))
+
+    async def touch(tokens):
+        tokens.append(variable.set(variable.get()))
+
+    async def main():
+        variable.set("outer")
+        seen, tokens = [], []
+        for _ in range(3):
+            async with nursery() as n:
+                for code in (put, touch, put):
+                    n.spawn(look, seen, 1)
+                    n.spawn(code, tokens)
+                seen.append(variable.get())
+            seen.append(variable.get())
+        return seen, len({id(token) for token in tokens})
+
+    assert bursar.run(main) == (["outer"] * 15, 9)
