@@ -1,4 +1,4 @@
-/* What drives the coroutines of one kernel: the type (drive.c), and one poll (poll.c). */
+/* What drives the coroutines of one kernel: the type (drive.c), one poll (poll.c), one answer (answer.c). */
 
 #ifndef BURSAR_PYTHON_DRIVE_H
 #define BURSAR_PYTHON_DRIVE_H
@@ -36,6 +36,16 @@ int driver_see_to_collected(Driver *self);          /* after a poll: the collect
 
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */
 int driver_poll(Driver *self, Task *task);
+
+typedef enum { ASK_ERROR = -1, ASK_ANSWERED = 0, ASK_SUSPENDED = 1 } Asked;
+
+/* Bill and perform a request, which is given away, unless there is an error to raise. ANSWERED: *value is the result, or
+ * *error is to be raised at the await point; new references. SUSPENDED: the poll is over. */
+Asked driver_answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error);
+
+/* What a request was refused with goes to the await point, as *error; a bug of ours, or worse, goes out. So does what failed
+ * when the poll was over: the task waits already, and cannot be told. 0 or -1. */
+SELDOM int driver_refused(Driver *self, Task *task, PyObject **error);
 
 /* A metered task's code begins to run: 0, or -1 with an exception set. */
 int metered_enter(Driver *self, Task *task);

@@ -1,20 +1,17 @@
 /* One step: a decision, and one poll of one coroutine, to whatever it ends in. After execution/coroutine.py.
  *
- * Between a wake and the next step of a coroutine there is no Python frame: a context entered, a send, a bill, a request
- * performed. Endings out of the ordinary (a task that is cut off, an error, a cancellation that was swallowed) are
- * methods of the Python class that derives from this type.
+ * Between a wake and the next step of a coroutine there is no Python frame: a context entered and a send (resume.h), a bill
+ * and a request performed (answer.c). Endings out of the ordinary (a task that is cut off, an error, a cancellation that was
+ * swallowed) are methods of the Python class that derives from this type.
  *
  * `poll` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch.h)
  * and the bill (ledger.h). `poll_otherwise` and `run` know all the others.
  */
 
-#include "context.h"
 #include "dispatch.h"
-#include "drive.h"
 #include "family.h"
 #include "ledger.h"
-
-#include <time.h>
+#include "resume.h"
 
 /* ---- endings */
 
@@ -50,322 +47,7 @@ raised(Driver *self, Task *task, PyObject *error)
     return failed < 0 ? -1 : 0;
 }
 
-/* ---- requests */
-
-/* Bill a request that is written in Python. */
-SELDOM static BillResult
-bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
-{
-    LawCost cost;
-    PyObject *row = PyObject_CallMethod((PyObject *)request, "bill", NULL);
-    BillResult result = BILL_ERROR;
-    if (row != NULL && cost_of_row(row, &cost) == 0) {
-        result = k_bill(self->kernel, task, &cost, row, refusal);
-    }
-    Py_XDECREF(row);
-    return result;
-}
-
-SELDOM static int
-says_timed(Request *request)
-{
-    PyObject *timed = PyObject_GetAttrString((PyObject *)request, "timed");
-    int yes = timed == NULL ? -1 : PyObject_IsTrue(timed);
-    Py_XDECREF(timed);
-    return yes;
-}
-
-/* What a request was refused with goes to the await point; a bug of ours, or worse, goes out. So does what failed when
- * the poll was over: the task waits already, and cannot be told. 0 or -1. */
-SELDOM static int
-refused(Driver *self, Task *task, PyObject **error)
-{
-    Kernel *k = self->kernel;
-    if (k->current != task || PyErr_ExceptionMatches(PyExc_AssertionError) || !PyErr_ExceptionMatches(PyExc_Exception)) {
-        return -1;
-    }
-    *error = PyErr_GetRaisedException();
-    if (k->observer != NULL && PyErr_GivenExceptionMatches(*error, k->st->CapabilityDenied)) {
-        return k_note(k, "capability_denied", task, Py_NewRef(*error));
-    }
-    return 0;
-}
-
-typedef enum { ASK_ERROR = -1, ASK_ANSWERED = 0, ASK_SUSPENDED = 1 } Asked;
-
-/* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
-APART static int
-look_at_clock(Driver *self)
-{
-#if defined(__linux__)
-    Kernel *k = self->kernel;
-    struct timespec read;
-    if (self->start_ns >= 0 && clock_gettime(CLOCK_MONOTONIC, &read) == 0) { /* as `time.monotonic_ns` does */
-        int64_t now_ns = (int64_t)read.tv_sec * 1000000000 + read.tv_nsec - self->start_ns;
-        if (now_ns <= k->now_ns) {
-            return 0;
-        }
-        k->now_ns = now_ns;
-        return NOTE(k, "clock", k->current, PyLong_FromLongLong(now_ns));
-    }
-#endif
-    PyObject *now = PyObject_CallNoArgs(self->clock);
-    Py_XDECREF(now);
-    return now == NULL ? -1 : 0;
-}
-
-/* Perform a request that was paid for. */
-static inline Asked
-perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
-{
-    Kernel *k = self->kernel;
-    int timed = USUALLY(request->vt != NULL) ? request->vt->timed : says_timed(request);
-    if (timed < 0) {
-        return ASK_ERROR;
-    }
-    if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
-        return ASK_ERROR;
-    }
-    PyObject *result = USUALLY(request->vt != NULL && request->vt->perform != NULL)
-                           ? request->vt->perform(k, task, request)
-                           : request_perform(k, task, request);
-    if (result == NULL) {
-        return refused(self, task, error) < 0 ? ASK_ERROR : ASK_ANSWERED;
-    }
-    if (result == k->st->SUSPENDED) {
-        Py_DECREF(result);
-        return ASK_SUSPENDED;
-    }
-    *value = result;
-    return ASK_ANSWERED;
-}
-
-/* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
-APART static Asked
-bill(Driver *self, Task *task, Request *request, PyObject **error)
-{
-    if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
-        return ASK_ERROR;
-    }
-    Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
-    switch (request->vt != NULL ? k_bill(self->kernel, task, &request->vt->cost, NULL, error)
-                                : bill_by_method(self, task, request, error)) {
-    case BILL_PAID:
-    case BILL_REFUSED:
-        Py_CLEAR(task->pending);
-        return ASK_ANSWERED;
-    case BILL_SUSPENDED:
-        return ASK_SUSPENDED;
-    case BILL_CUT:
-        return driver_call(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
-    case BILL_ERROR:
-    default:
-        return ASK_ERROR;
-    }
-}
-
-/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
-static inline Asked
-ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
-{
-    if (!USUALLY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
-        Asked billed = bill(self, task, request, error);
-        if (billed != ASK_ANSWERED || *error != NULL) {
-            return billed;
-        }
-    }
-    return perform(self, task, request, value, error);
-}
-
 /* ---- the poll */
-
-/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
-static PySendResult
-fallen(PyObject **error)
-{
-    *error = PyErr_GetRaisedException();
-    return PYGEN_ERROR;
-}
-
-/* A StopIteration, which is given away, as it comes out of a generator or a coroutine. Thrown as it is it would end the
- * `await`, from 3.12 on, as if all had gone well. */
-SELDOM static PyObject *
-stopped(PyObject *stop)
-{
-    PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
-    PyObject *error = PyErr_GetRaisedException();
-    PyException_SetContext(error, Py_NewRef(stop));
-    PyException_SetCause(error, stop);
-    return error;
-}
-
-/* Raise `error`, which is given away, at the await point. */
-APART static PySendResult
-throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
-{
-    State *st = self->kernel->st;
-    PyObject *usual = st->Cancelled; /* which is no StopIteration */
-    if ((PyObject *)Py_TYPE(error) != usual && PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
-        error = stopped(error);
-    }
-    PyObject *args[] = {work, error};
-    *result = PyCoro_CheckExact(work) ? PyObject_Vectorcall(st->coroutine_throw, args, 2, NULL)
-                                      : PyObject_CallMethodOneArg(work, st->str_throw, error);
-    Py_DECREF(error);
-    if (*result != NULL) {
-        return PYGEN_NEXT;
-    }
-    PyObject *stop = PyErr_GetRaisedException();
-    if ((PyObject *)Py_TYPE(stop) == usual || !PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
-        *result = stop;
-        return PYGEN_ERROR;
-    }
-    PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
-    *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
-    Py_DECREF(stop);
-    return PYGEN_RETURN;
-}
-
-/* Resume a coroutine that awaits a request: that opens the box which the result is in. `value` is given away. */
-static inline PySendResult
-send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
-{
-    if (Py_REFCNT(self->resume) > 1) { /* whoever drives a coroutine by hand has kept it, and may still pass it on */
-        Resume *another = resume_new(self->kernel->st);
-        if (another == NULL) {
-            Py_XDECREF(value);
-            return PYGEN_ERROR;
-        }
-        Py_SETREF(self->resume, another);
-    }
-    Py_XSETREF(self->resume->value, value);
-    return coroutine_send(work, (PyObject *)self->resume, result);
-}
-
-/* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away.
- * Most end where they began; one that does not is aside from then on, while its task lives. */
-APART static PySendResult
-send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
-{
-    bool begins = !task->started;
-    PyObject *sent = !begins && value != NULL ? value : Py_None;
-    task->started = 1;
-    task->by_hand = 0;
-    PySendResult status = PyIter_Send(work, sent, result);
-    if (begins && status == PYGEN_NEXT && PyCoro_CheckExact(work)) {
-        aside_move(&k->aside, work);
-    }
-    Py_XDECREF(value);
-    return status;
-}
-
-/* Whether somebody may be told when a coroutine goes. */
-static inline bool
-is_watched(const PyObject *work)
-{
-    Py_ssize_t at = Py_TYPE(work)->tp_weaklistoffset;
-    return at <= 0 || *(PyObject *const *)(const void *)((const char *)work + at) != NULL;
-}
-
-/* Whether nothing of the program's runs when the task ends with this: it came to a number or to nothing, whose end runs no
- * code, and nobody hears of it but, perhaps, who waits for the last child. */
-static inline bool
-ends_quietly(const Task *task, const PyObject *result)
-{
-    const Nursery *nursery = task->nursery;
-    bool plain = (result == Py_None || PyLong_CheckExact(result)) && task->more == NULL && task->phase == LAW_PHASE_IDLE;
-    bool heard = nursery->ends != NULL || nursery->ends_waiter != NULL
-                 || (nursery->joining != NULL && !is_task(nursery->joining));
-    return plain && !heard && task->work != NULL && !is_watched(task->work);
-}
-
-/* Whether nothing of the program's runs when what the coroutine came to is seen to: a request that it stopped at, or the
- * end of the task, which a meter may turn into a failure. */
-static inline bool
-is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObject *result)
-{
-    if (self->kernel->observer != NULL || status == PYGEN_ERROR) {
-        return false;
-    }
-    if (!USUALLY(status == PYGEN_NEXT)) {
-        return self->meter == NULL && ends_quietly(task, result);
-    }
-    const RequestVT *vt = is_request(result) ? ((const Request *)result)->vt : NULL;
-    return vt != NULL && vt->quiet;
-}
-
-/* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
- * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
-static WITHIN PySendResult
-resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
-{
-    PySendResult status;
-    Kernel *k = self->kernel;
-    PyObject *context = context_enter(k, task), *work = Py_NewRef(task->work);
-    if (context == NULL) {
-        Py_DECREF(work);
-        Py_XDECREF(value);
-        Py_XDECREF(error);
-        return fallen(result);
-    }
-    if (!USUALLY(error == NULL)) {
-        Py_XDECREF(value);
-        status = throw(self, work, error, result);
-    }
-    else {
-        bool boxed = task->started && !task->by_hand;
-        status = boxed ? send_boxed(self, work, value, result) : send_plainly(k, task, work, value, result);
-        if (status == PYGEN_ERROR) {
-            fallen(result);
-        }
-    }
-    Py_DECREF(work);
-    if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
-        if (status == PYGEN_ERROR) {
-            PyErr_Clear(); /* what it raised matters more */
-        }
-        else {
-            Py_CLEAR(*result);
-            status = fallen(result);
-        }
-    }
-    return status;
-}
-
-/* The same where memory is metered. The meter is told before and after, and may have an error raised at the await
- * point, in place of what the coroutine asks for, or in place of the error that it ended with. */
-APART static PySendResult
-resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
-{
-    for (;;) {
-        if (metered_enter(self, task) < 0) {
-            Py_XDECREF(value);
-            Py_XDECREF(error);
-            return fallen(result);
-        }
-        PySendResult status = resume(self, task, value, error, result);
-        PyObject *ended = status == PYGEN_ERROR ? *result : NULL;
-        PyObject *instead = status == PYGEN_NEXT ? metered_leave(self, task) : metered_end(self, task, ended);
-        if (instead == Py_None) {
-            Py_DECREF(instead);
-            return status;
-        }
-        if (status != PYGEN_ERROR) {
-            Py_CLEAR(*result);
-        }
-        if (instead == NULL) {
-            Py_XDECREF(ended);
-            return fallen(result);
-        }
-        if (status != PYGEN_NEXT) {
-            PyException_SetCause(instead, ended);
-            *result = instead;
-            return PYGEN_ERROR;
-        }
-        value = NULL;
-        error = instead;
-    }
-}
 
 /* What the coroutine yielded, if it is ours; else a request that refuses it. Takes the reference over. */
 static inline Request *
@@ -380,41 +62,10 @@ as_request(Driver *self, PyObject *thing)
     return (Request *)foreign;
 }
 
-/* One or the other. Where nobody meters, what the coroutine awaits may be answered on the spot: see request.c. */
-static WITHIN PySendResult
-go_straight_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
-{
-    Kernel *k = self->kernel;
-    if (!USUALLY(self->meter == NULL)) {
-        return resume_metered(self, task, value, error, result);
-    }
-    k->answers = true;
-    PySendResult status = resume(self, task, value, error, result);
-    k->answers = false;
-    return status;
-}
-
 APART static PySendResult
 go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     return go_straight_on(self, task, value, error, result);
-}
-
-/* Bill and perform a request, which is given away, unless there is an error to raise: *value and *error are as in `ask`. */
-static inline Asked
-answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
-{
-    Asked asked = ASK_ANSWERED;
-    if (task->cancel_pending /* and a Cancelled may be made in Python (C3) */
-        && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
-        Py_CLEAR(*value);
-        asked = ASK_ERROR;
-    }
-    else if (*error == NULL) {
-        asked = ask(self, task, request, value, error);
-    }
-    Py_DECREF(request);
-    return asked;
 }
 
 /* From what the coroutine came to, which is given away, to whatever the poll ends in. */
@@ -437,7 +88,7 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
             task->by_hand = !request->awaited;
         }
         request->awaited = false;
-        Asked asked = answer(self, task, request, &value, &error);
+        Asked asked = driver_answer(self, task, request, &value, &error);
         if (asked != ASK_ANSWERED) {
             return asked == ASK_ERROR ? -1 : 0;
         }
@@ -522,7 +173,7 @@ poll_otherwise(Driver *self, Task *task)
     if (goes_on <= 0) {
         return goes_on;
     }
-    Asked asked = thing != NULL ? answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
+    Asked asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
     if (asked != ASK_ANSWERED) {
         return asked == ASK_ERROR ? -1 : 0;
     }
@@ -563,7 +214,7 @@ poll(Driver *self, Task *task)
     if (USUALLY(failed == 0)) {
         return 0;
     }
-    if (refused(self, task, &error) < 0) {
+    if (driver_refused(self, task, &error) < 0) {
         return -1;
     }
     status = go_on(self, task, NULL, error, &thing);
