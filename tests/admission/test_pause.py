@@ -459,3 +459,19 @@ def test_whose_block_ends_while_it_waits_to_have_its_place_back_goes_on_with_it(
 
     run(main, admission=one())
     assert log.entries == [("child", 0), ("other", 1), ("after", 2), ("next", 3)]
+
+
+def test_of_two_blocks_with_children_the_one_that_is_left_lends_the_place():
+    async def lends():
+        async with bursar.nursery() as outer:
+            outer.spawn(nap, 3.0)
+            async with bursar.nursery() as inner:
+                inner.spawn(nap)
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(nap, 0.5)
+        return await bursar.now()
+
+    assert run(main, admission=Authority(max_concurrent=2)) == 3
