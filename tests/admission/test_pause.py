@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from support.gated import Log, kinds, nap, run
+from support.hands import HandHost
 
 import bursar
 from bursar import Authority, Budget, ScopeMisuse, Soft
@@ -475,3 +476,27 @@ def test_of_two_blocks_with_children_the_one_that_is_left_lends_the_place():
         return await bursar.now()
 
     assert run(main, admission=Authority(max_concurrent=2)) == 3
+
+
+def test_torn_down_while_its_place_is_lent_it_asks_for_nothing():
+    log = []
+
+    async def lends():
+        try:
+            async with bursar.nursery() as n:
+                n.spawn(nap)
+        finally:
+            log.append("left")
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(nap)
+
+    host = HandHost()
+    runtime = bursar.Runtime(host=host, admission=one())
+    runtime.start(main)
+    host.run()
+    runtime.pump.stop(RuntimeError("torn down"))
+    assert log == ["left"]
+    assert not runtime.kernel.reports

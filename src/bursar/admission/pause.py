@@ -162,8 +162,8 @@ def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Permit | None:
 
 
 async def take_back(kernel: Kernel, permit: Permit) -> None:
-    """Its children have ended: it goes on when it has its place again."""
-    if permit.state is PermitState.OVER:
+    """Its children have ended: it goes on when it has its place again; not if all is torn down from outside."""
+    if permit.state is PermitState.OVER or kernel.current is not permit.task:
         return
     ask(kernel, permit)
     if permit.state is PermitState.RETURNS:
