@@ -4,7 +4,7 @@ are in tests/execution/test_pause.py."""
 from contextlib import suppress
 
 import pytest
-from support.gated import Log, kinds, nap, run
+from support.gated import Log, fails, kinds, nap, run
 from support.hands import HandHost
 
 import bursar
@@ -500,3 +500,28 @@ def test_torn_down_while_its_place_is_lent_it_asks_for_nothing():
     runtime.pump.stop(RuntimeError("torn down"))
     assert log == ["left"]
     assert not runtime.kernel.reports
+
+
+@pytest.mark.parametrize("stop", ["timeout", "cancel"])
+def test_what_children_failed_with_is_not_lost_if_it_is_asked_to_stop_before_it_has_its_place(stop):
+    seen = []
+
+    async def lends():
+        try:
+            async with bursar.timeout(2 if stop == "timeout" else 50), bursar.nursery() as n:
+                n.spawn(fails, 1.0, priority=100)
+        except* ValueError:
+            seen.append("failed")
+        await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(lends, priority=100)
+            n.spawn(nap, 5.0)
+            if stop == "cancel":
+                await bursar.sleep(2)
+                task.cancel()
+        return kinds(task)
+
+    assert run(main, admission=one()) == ["ok" if stop == "timeout" else "cancelled"]
+    assert seen == ["failed"]

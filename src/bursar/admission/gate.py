@@ -421,9 +421,9 @@ class Gate(Turnstile):
         self.resources.take(permit.lent)
         permit.lent = ()
         permit.unasked = True
-        permit.regain = None
         move(permit, _HELD)
         self.settle(kernel)  # what it had reserved
+        self._regained(kernel, permit)
 
     def step_back(self, permit: Permit) -> None:
         """It would not go on any more."""
@@ -445,6 +445,10 @@ class Gate(Turnstile):
             resume = getattr(task.wait, "ask_resume", None)
             if resume is not None:
                 resume(kernel)
+        self._regained(kernel, permit)
+
+    def _regained(self, kernel: Dispatch, permit: Permit) -> None:
+        """Its wait is answered, also if it is asked to stop: what its children came to must not be lost to that."""
         regain, permit.regain = permit.regain, None
         if regain is not None:
             regain.answer(kernel, None)
