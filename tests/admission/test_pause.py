@@ -525,3 +525,35 @@ def test_what_children_failed_with_is_not_lost_if_it_is_asked_to_stop_before_it_
 
     assert run(main, admission=one()) == ["ok" if stop == "timeout" else "cancelled"]
     assert seen == ["failed"]
+
+
+async def timed(log):
+    try:
+        async with bursar.timeout(3):
+            await bursar.sleep(100)
+    except TimeoutError:
+        await log.work("timed out")
+
+
+async def awaits(hold, log):
+    await hold[0].wait()
+    await log.work("it has ended", 0)
+
+
+@pytest.mark.parametrize("resumed", [2, 5])
+def test_whose_block_is_over_time_does_not_wait_for_its_place_once_it_was_resumed(resumed):
+    """Whoever has the place waits for it, so it would wait for ever."""
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(timed, log)
+            await bursar.sleep(1)
+            await task.pause()
+            n.spawn(awaits, [task], log)
+            await bursar.sleep(resumed - 1)
+            task.resume()
+
+    run(main)
+    then = max(resumed, 3)
+    assert log.entries == [("timed out", then), ("it has ended", then + 1)]

@@ -372,9 +372,10 @@ class Gate(Turnstile):
             self.reclaim(kernel, permit)
 
     def hurried(self, kernel: Dispatch, permit: Permit) -> None:
-        """A block of the task was asked to stop, and it does not stand: it goes on, with its place or before that."""
+        """A block of the task was asked to stop: if its place is all that it waits for, it goes on with that."""
         if permit.state is _RETURNS:
             self.reclaim(kernel, permit)
+            self._go_on(kernel, permit)
 
     def _gives_up(self, kernel: Dispatch, permit: Permit) -> None:
         """It leaves the queue without having been let in."""

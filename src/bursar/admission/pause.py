@@ -108,6 +108,8 @@ def resume(kernel: Dispatch, permit: Permit) -> None:
         gate.enter_queue(kernel, permit)
     elif permit.state is PermitState.ASIDE and not permit.joins:
         gate.ask_again(kernel, permit)
+        if task.cancel_pending:  # a block of it was asked to stop while it stood
+            gate.hurried(kernel, permit)
     else:
         law.resume(task, True)
 
