@@ -557,3 +557,23 @@ def test_whose_block_is_over_time_does_not_wait_for_its_place_once_it_was_resume
     run(main)
     then = max(resumed, 3)
     assert log.entries == [("timed out", then), ("it has ended", then + 1)]
+
+
+def test_processors_that_may_be_exceeded_alone_are_when_another_one_is_asked_to_stop():
+    async def tidy():
+        try:
+            await bursar.sleep(100)
+        finally:
+            await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery(admission=Authority(resources={"cpu": Soft(1)})) as n:
+            small = n.spawn(tidy, needs={"cpu": 1})
+            await bursar.sleep(1)
+            await small.pause()
+            n.spawn(nap, 5.0, needs={"cpu": 2})
+            await bursar.checkpoint()
+            small.cancel()
+        return await bursar.now()
+
+    assert run(main) == 6
