@@ -119,6 +119,8 @@ def _standing(kernel: Kernel, permit: Permit) -> None:
     if permit.state in (PermitState.ASIDE, PermitState.RETURNS):
         waits = permit.joins or permit.regain is not None or (task.state is State.READY and not task.cancel_pending)
         assert waits or kernel.is_paused(task), f"A1: {task} works, and has no place"
+    if permit.state is PermitState.RETURNS:
+        assert not task.cancel_pending, f"A1: {task} is asked to stop, and waits for its place"
     if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
         assert permit.paused, f"{task} stands still, and nobody paused it"
     if permit.pausing is not None:
