@@ -1,7 +1,7 @@
 """Standing still: tasks that wait for permission, coroutines that wait, and what they give back. Functions on threads
 are in tests/execution/test_pause.py."""
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import pytest
 from support.gated import Log, fails, kinds, nap, run
@@ -577,3 +577,35 @@ def test_processors_that_may_be_exceeded_alone_are_when_another_one_is_asked_to_
         return await bursar.now()
 
     assert run(main) == 6
+
+
+def test_a_generator_that_is_closed_inside_its_block_takes_its_place_back():
+    log = Log()
+
+    async def tidy():
+        try:
+            await bursar.sleep(100)
+        finally:
+            await log.work("cleanup")
+
+    async def steps():
+        async with bursar.nursery() as n:
+            n.spawn(tidy)
+            await bursar.sleep(1)
+            yield 1
+
+    async def lends():
+        async with aclosing(steps()) as all_of_them:
+            async for _ in all_of_them:
+                break
+        await log.work("after")
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            await bursar.sleep(0.5)
+            n.spawn(log.work, "next", 3.0)
+            n.spawn(log.work, "last")
+
+    run(main, admission=Authority(max_concurrent=2))
+    assert sorted(log.entries) == [("after", 3), ("cleanup", 1), ("last", 2), ("next", 1)]
