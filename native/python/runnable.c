@@ -197,19 +197,17 @@ k_unpause(Kernel *k, Task *task)
 }
 
 /* Admission hears that a task which had to ask it is to stop, as a whole or a block of it. 1: a block, and it stands
- * still. */
+ * still, or did until now. */
 static int
 stop_permit(Kernel *k, Task *task)
 {
     bool whole = task->cut || cancel_deliverable(k->st, task) == (PyObject *)task;
-    if (!whole && (task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE))) {
-        return 1;
-    }
+    bool stands = task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
     PyObject *permit = Py_NewRef(task->more->permit); /* R3 */
     PyObject *none = PyObject_CallMethod(permit, whole ? "stopped" : "hurried", "O", (PyObject *)k);
     Py_XDECREF(none);
     Py_DECREF(permit);
-    return none == NULL ? -1 : 0;
+    return none == NULL ? -1 : stands && !whole;
 }
 
 int

@@ -1,10 +1,11 @@
 """Standing still: tasks that wait for permission, coroutines that wait, and what they give back. Functions on threads
 are in tests/execution/test_pause.py."""
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import pytest
-from support.gated import Log, kinds, nap, run
+from support.gated import Log, fails, kinds, nap, run
+from support.hands import HandHost
 
 import bursar
 from bursar import Authority, Budget, ScopeMisuse, Soft
@@ -459,3 +460,152 @@ def test_whose_block_ends_while_it_waits_to_have_its_place_back_goes_on_with_it(
 
     run(main, admission=one())
     assert log.entries == [("child", 0), ("other", 1), ("after", 2), ("next", 3)]
+
+
+def test_of_two_blocks_with_children_the_one_that_is_left_lends_the_place():
+    async def lends():
+        async with bursar.nursery() as outer:
+            outer.spawn(nap, 3.0)
+            async with bursar.nursery() as inner:
+                inner.spawn(nap)
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(nap, 0.5)
+        return await bursar.now()
+
+    assert run(main, admission=Authority(max_concurrent=2)) == 3
+
+
+def test_torn_down_while_its_place_is_lent_it_asks_for_nothing():
+    log = []
+
+    async def lends():
+        try:
+            async with bursar.nursery() as n:
+                n.spawn(nap)
+        finally:
+            log.append("left")
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            n.spawn(nap)
+
+    host = HandHost()
+    runtime = bursar.Runtime(host=host, admission=one())
+    runtime.start(main)
+    host.run()
+    runtime.pump.stop(RuntimeError("torn down"))
+    assert log == ["left"]
+    assert not runtime.kernel.reports
+
+
+@pytest.mark.parametrize("stop", ["timeout", "cancel"])
+def test_what_children_failed_with_is_not_lost_if_it_is_asked_to_stop_before_it_has_its_place(stop):
+    seen = []
+
+    async def lends():
+        try:
+            async with bursar.timeout(2 if stop == "timeout" else 50), bursar.nursery() as n:
+                n.spawn(fails, 1.0, priority=100)
+        except* ValueError:
+            seen.append("failed")
+        await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(lends, priority=100)
+            n.spawn(nap, 5.0)
+            if stop == "cancel":
+                await bursar.sleep(2)
+                task.cancel()
+        return kinds(task)
+
+    assert run(main, admission=one()) == ["ok" if stop == "timeout" else "cancelled"]
+    assert seen == ["failed"]
+
+
+async def timed(log):
+    try:
+        async with bursar.timeout(3):
+            await bursar.sleep(100)
+    except TimeoutError:
+        await log.work("timed out")
+
+
+async def awaits(hold, log):
+    await hold[0].wait()
+    await log.work("it has ended", 0)
+
+
+@pytest.mark.parametrize("resumed", [2, 5])
+def test_whose_block_is_over_time_does_not_wait_for_its_place_once_it_was_resumed(resumed):
+    """Whoever has the place waits for it, so it would wait for ever."""
+    log = Log()
+
+    async def main():
+        async with bursar.nursery(admission=one()) as n:
+            task = n.spawn(timed, log)
+            await bursar.sleep(1)
+            await task.pause()
+            n.spawn(awaits, [task], log)
+            await bursar.sleep(resumed - 1)
+            task.resume()
+
+    run(main)
+    then = max(resumed, 3)
+    assert log.entries == [("timed out", then), ("it has ended", then + 1)]
+
+
+def test_processors_that_may_be_exceeded_alone_are_when_another_one_is_asked_to_stop():
+    async def tidy():
+        try:
+            await bursar.sleep(100)
+        finally:
+            await bursar.sleep(1)
+
+    async def main():
+        async with bursar.nursery(admission=Authority(resources={"cpu": Soft(1)})) as n:
+            small = n.spawn(tidy, needs={"cpu": 1})
+            await bursar.sleep(1)
+            await small.pause()
+            n.spawn(nap, 5.0, needs={"cpu": 2})
+            await bursar.checkpoint()
+            small.cancel()
+        return await bursar.now()
+
+    assert run(main) == 6
+
+
+def test_a_generator_that_is_closed_inside_its_block_takes_its_place_back():
+    log = Log()
+
+    async def tidy():
+        try:
+            await bursar.sleep(100)
+        finally:
+            await log.work("cleanup")
+
+    async def steps():
+        async with bursar.nursery() as n:
+            n.spawn(tidy)
+            await bursar.sleep(1)
+            yield 1
+
+    async def lends():
+        async with aclosing(steps()) as all_of_them:
+            async for _ in all_of_them:
+                break
+        await log.work("after")
+
+    async def main():
+        async with bursar.nursery() as n:
+            n.spawn(lends)
+            await bursar.sleep(0.5)
+            n.spawn(log.work, "next", 3.0)
+            n.spawn(log.work, "last")
+
+    run(main, admission=Authority(max_concurrent=2))
+    assert sorted(log.entries) == [("after", 3), ("cleanup", 1), ("last", 2), ("next", 1)]

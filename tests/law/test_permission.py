@@ -208,7 +208,7 @@ def test_a_request_to_a_block_of_it_waits_until_it_goes_on(kernel):
     kernel.pause(task)
     kernel.cancel_nursery(nursery, STOP)
     assert kernel.is_paused(task)
-    assert permit.told == []
+    assert permit.told == ["hurried"]
     kernel.resume(task, True)
     assert task.state is State.READY
     assert task.lane is Lane.CANCEL
@@ -236,7 +236,20 @@ def test_so_does_one_that_was_ready_when_it_was_paused(kernel):
     assert task.state is State.PAUSED
     kernel.resume(task, True)
     assert task.lane is Lane.CANCEL
-    assert permit.told == []
+    assert permit.told == ["hurried"]
+    check(kernel)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_its_permit_may_resume_one_that_stands_for_such_a_request(kernel, waits):
+    task, permit = running(kernel)
+    nursery = kernel.open_nursery(task)
+    kernel.blocked(task, Nap(task)) if waits else kernel.yielded(task)
+    kernel.step_over(task)
+    kernel.pause(task)
+    permit.hurried = lambda kernel: kernel.is_paused(task) and kernel.resume(task, True)
+    kernel.cancel_nursery(nursery, STOP)
+    assert task.lane is Lane.CANCEL
     check(kernel)
 
 

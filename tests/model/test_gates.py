@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support import flows
+from support import flows, loans
 from support.drive import checked
 from support.gated import nap
 from support.hands import Hands
@@ -66,6 +66,33 @@ def test_the_programs_reach_every_part_of_admission():
     assert over["starved"]
     assert over["passed over"]
     assert len(endings) >= 3
+
+
+# ---- places that are lent
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
+def test_nobody_works_without_its_place_in_any_way_out_of_a_block(first, tmp_path):
+    for number in range(first, first + CHUNK):
+        loans.run_checked(number, tmp_path / "run.trace")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_nobody_works_without_its_place_in_any_way_out_of_many_blocks(tmp_path):
+    for number in range(PROGRAMS, 6000):
+        loans.run_checked(number, tmp_path / "run.trace")
+
+
+def test_the_programs_that_lend_take_back_in_every_way(tmp_path):
+    kinds, taken_back = Counter(), 0
+    for number in range(PROGRAMS):
+        _, judge, flow = loans.run_checked(number, tmp_path / "run.trace")
+        kinds.update(judge.kinds)
+        taken_back += flow.taken_back
+    for kind in ("permit_lent", "permit_granted", "task_paused", "task_resumed", "cancel_delivered", "cleanup_cut"):
+        assert kinds[kind], kind
+    assert taken_back
 
 
 # ---- the bound on starvation

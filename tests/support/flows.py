@@ -226,12 +226,16 @@ def runtime_for(number: int, **keywords) -> Runtime:
 def run(runtime: Runtime, number: int) -> tuple[str, Flow]:
     """Run a program to its end; how it ended, in one word."""
     flow = Flow(Random(number))
+    return ending_of(runtime, flow.main), flow
+
+
+def ending_of(runtime: Runtime, main) -> str:
     try:
-        runtime.run(flow.main)
+        runtime.run(main)
     except (bursar.BursarError, Boom, Crash, TimeoutError, BaseExceptionGroup) as error:
         _unless_broken(error)
-        return type(error).__name__, flow
-    return "ok", flow
+        return type(error).__name__
+    return "ok"
 
 
 def _unless_broken(error) -> None:

@@ -372,9 +372,10 @@ class Gate(Turnstile):
             self.reclaim(kernel, permit)
 
     def hurried(self, kernel: Dispatch, permit: Permit) -> None:
-        """A block of the task was asked to stop, and it does not stand: it goes on, with its place or before that."""
+        """A block of the task was asked to stop: if its place is all that it waits for, it goes on with that."""
         if permit.state is _RETURNS:
             self.reclaim(kernel, permit)
+            self._go_on(kernel, permit)
 
     def _gives_up(self, kernel: Dispatch, permit: Permit) -> None:
         """It leaves the queue without having been let in."""
@@ -421,9 +422,9 @@ class Gate(Turnstile):
         self.resources.take(permit.lent)
         permit.lent = ()
         permit.unasked = True
-        permit.regain = None
         move(permit, _HELD)
         self.settle(kernel)  # what it had reserved
+        self._regained(kernel, permit)
 
     def step_back(self, permit: Permit) -> None:
         """It would not go on any more."""
@@ -445,6 +446,10 @@ class Gate(Turnstile):
             resume = getattr(task.wait, "ask_resume", None)
             if resume is not None:
                 resume(kernel)
+        self._regained(kernel, permit)
+
+    def _regained(self, kernel: Dispatch, permit: Permit) -> None:
+        """Its wait is answered, also if it is asked to stop: what its children came to must not be lost to that."""
         regain, permit.regain = permit.regain, None
         if regain is not None:
             regain.answer(kernel, None)

@@ -74,17 +74,24 @@ def _resources(gate: Gate) -> None:
     """A5–A7, and so A1: what those took back who were asked to stop may be too much, all else is not."""
     resources = gate.resources
     taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
-    unasked = _sums(resources.usable_while_still(permit.demand) for permit in gate.held if permit.unasked)
+    rights = [_by_right(resources, permit) for permit in gate.held]
+    by_right = _sums(rights)
     for permit in gate.held:
         if permit.state is PermitState.ASIDE:
             kept.update(dict(permit.kept()))
     for name, number in resources.numbers.items():
         assert resources.taken[number] == taken[number], f"A7: {name}"
         assert resources.kept[number] == kept[number], f"A7: {name}, of those who stand still"
-        takers = [permit for permit in gate.held if number in dict(permit.kept())]
+        takers = sum(number in dict(right) for right in rights)
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
-        within = limit is None or taken[number] - unasked[number] <= limit
-        assert within or (soft and len(takers) == 1), f"{'A6' if soft else 'A5'}: {name}: {taken[number]} of {limit}"
+        within = limit is None or by_right[number] <= limit
+        assert within or (soft and takers == 1), f"{'A6' if soft else 'A5'}: {name}: {taken[number]} of {limit}"
+
+
+def _by_right(resources: Resources, permit: Permit) -> Demand:
+    """What it takes that it was let in with."""
+    unasked = resources.usable_while_still(permit.demand) if permit.unasked else ()
+    return tuple(pair for pair in permit.kept() if pair not in unasked)
 
 
 def _graph(permits: list[Permit]) -> None:
@@ -112,6 +119,8 @@ def _standing(kernel: Kernel, permit: Permit) -> None:
     if permit.state in (PermitState.ASIDE, PermitState.RETURNS):
         waits = permit.joins or permit.regain is not None or (task.state is State.READY and not task.cancel_pending)
         assert waits or kernel.is_paused(task), f"A1: {task} works, and has no place"
+    if permit.state is PermitState.RETURNS:
+        assert not task.cancel_pending, f"A1: {task} is asked to stop, and waits for its place"
     if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
         assert permit.paused, f"{task} stands still, and nobody paused it"
     if permit.pausing is not None:

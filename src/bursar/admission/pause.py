@@ -4,7 +4,7 @@ A task that does not run stands at once. One that runs on a thread stands at its
 come within the gate's `pause_timeout` the task is cancelled, and whoever asked is told. A task that stands gives back
 its slot and its CPU, and keeps the rest: its memory is still in use. What it waits for goes on being counted
 meanwhile, and a wake is kept for it. Going on means asking for what was given back; who asks again comes before all
-who ask for the first time. Being asked to stop is no reason to wait: whoever stands still then goes to its end at once.
+who ask for the first time. Who is asked to stop does not wait: it takes what it gave back, free or not, and goes on.
 
 A task that ends its block and waits for children at the same gate lends them its place in the same way: else the two
 would wait for each other.
@@ -108,6 +108,8 @@ def resume(kernel: Dispatch, permit: Permit) -> None:
         gate.enter_queue(kernel, permit)
     elif permit.state is PermitState.ASIDE and not permit.joins:
         gate.ask_again(kernel, permit)
+        if task.cancel_pending:  # a block of it was asked to stop while it stood
+            gate.hurried(kernel, permit)
     else:
         law.resume(task, True)
 
@@ -162,8 +164,8 @@ def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Permit | None:
 
 
 async def take_back(kernel: Kernel, permit: Permit) -> None:
-    """Its children have ended: it goes on when it has its place again."""
-    if permit.state is PermitState.OVER:
+    """Its children have ended: it goes on when it has its place again; not if all is torn down from outside."""
+    if permit.state is PermitState.OVER or kernel.current is not permit.task:
         return
     ask(kernel, permit)
     if permit.state is PermitState.RETURNS:

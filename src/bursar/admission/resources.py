@@ -37,7 +37,7 @@ Needs = Mapping[str, int | float | str]
 
 @dataclass(frozen=True, slots=True)
 class Hard:
-    """A limit that is never exceeded."""
+    """A limit beyond which nobody is let in."""
 
     amount: int | float | str | None
 

@@ -6,6 +6,7 @@ What a task asked for is in the record of its submission; who was let in, and wh
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, cast
 
 from bursar.admission import graph, pause
@@ -151,10 +152,16 @@ class Gates(Acts):
     def on_permit_lent(self, id: int) -> None:
         task = self._acting(id)
         gate = self._permit(task).gate
-        nursery = next((n for n in (task.owned or {}).values() if (n.gate or self.gate) is gate and n.children), None)
+        nursery = next((n for n in self._leaves(task) if (n.gate or self.gate) is gate and n.children), None)
         if nursery is None or pause.give_way(self, task, nursery) is None:
             raise self.records.wrong(f"task {id} has no place that its children could use")
         self._lent_to[id] = nursery
+
+    def _leaves(self, task: Task) -> Iterator[Nursery]:
+        """The nurseries whose blocks it leaves, the innermost first; those around them are not asked for their end."""
+        for nursery in reversed((task.owned or {}).values()):
+            if nursery.scope is not None and nursery.scope.exiting:
+                yield nursery
 
     def on_permit_asked(self, id: int) -> None:
         task = self._acting(id)

@@ -8,7 +8,8 @@ who may can have any task stand still (`pause`) and go on (`resume`):
     BLOCKED                     stays so, for it still waits; but a wake is only noted, as while a task runs
 
 A task that is asked to stop as a whole stops, wherever it stands. If only a block of it is (a timeout, a nursery that
-it owns), one that stands still hears of it when it goes on: it is no way to set it going.
+it owns), one that stands still hears of it when it goes on: it is no way to set it going. But one that was resumed
+already, and waits for its place, waits no more.
 
 Every admission and every drop is a link of the chain, like a dispatch.
 
@@ -43,7 +44,7 @@ class Permit(Protocol):
         ...
 
     def hurried(self, kernel: Dispatch) -> None:
-        """A block of the task is asked to stop, and it does not stand still."""
+        """A block of the task is asked to stop. It is resumed for that if it is to go on, and waits for its turn."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -106,10 +107,11 @@ class Permission(Ledger):
         if task.permit is not None:
             if task.cut or deliverable(task) is task:
                 task.permit.stopped(self)
-            elif self.is_paused(task):
-                return
             else:
+                stands = self.is_paused(task)
                 task.permit.hurried(self)
+                if stands:
+                    return
         super().interrupt(task)
 
     def is_paused(self, task: Task) -> bool:
