@@ -378,14 +378,12 @@ int
 k_close_nursery(Kernel *k, Nursery *nursery)
 {
     Block *scope = nursery->scope;
-    bool begins = scope != NULL && !scope->exiting;
-    if (nursery->state == LAW_NURSERY_OPEN) {
-        if (nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) {
-            return -1;
-        }
-        begins = true;
+    bool open = nursery->state == LAW_NURSERY_OPEN;
+    if (!open && (scope == NULL || scope->exiting)) {
+        return 0;
     }
-    if (begins && NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
+    if ((open && nursery_move(nursery, LAW_NURSERY_CLOSING) < 0)
+        || NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
         return -1;
     }
     if (scope != NULL && nursery->owner != NULL) {

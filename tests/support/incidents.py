@@ -257,8 +257,14 @@ async def misfortunes(runtime):
 
         await anext(numbers())
 
+    async def leaves_a_block_before_the_one_inside():
+        async with bursar.timeout(1), bursar.nursery(), bursar.timeout(50):
+            await bursar.nursery().__aenter__()
+            await bursar.sleep(100)
+
+    rogues = (ends_without_looking, cannot_be_closed, fails_when_closed, has_a_bad_generator)
     async with bursar.nursery(cancel_on_failure=False) as n:
-        for fn in (ends_without_looking, cannot_be_closed, fails_when_closed, has_a_bad_generator):
+        for fn in (*rogues, leaves_a_block_before_the_one_inside):
             n.spawn(fn)
         with suppress(bursar.CapabilityDenied):
             await bursar.channel(1)

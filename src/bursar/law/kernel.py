@@ -256,13 +256,12 @@ class Kernel(Permission):
         return nursery
 
     def close_nursery(self, nursery: Nursery) -> None:
-        """The block has ended: no more children; from now on its owner only waits."""
-        begins = nursery.scope is not None and not nursery.scope.exiting
+        """The block has ended: no more children; from now on its owner only waits. Idempotent."""
         if nursery.state is NurseryState.OPEN:
             move_nursery(nursery, NurseryState.CLOSING)
-            begins = True
-        if begins:
-            self.note("nursery_closing", nursery.owner, nursery)
+        elif nursery.scope is None or nursery.scope.exiting:
+            return
+        self.note("nursery_closing", nursery.owner, nursery)
         if nursery.scope is not None and nursery.owner is not None:
             nursery.scope.exiting = True
             if nursery.state is NurseryState.CANCELLING:
