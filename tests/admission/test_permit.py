@@ -46,5 +46,6 @@ def test_only_the_newest_reasons_are_kept():
 def test_what_it_keeps_is_what_it_did_not_give_back():
     one = permit()
     one.demand = ((0, 1), (1, 2), (2, 3))
-    one.lent = ((0, 1), (1, 2))
+    assert one.kept() == one.demand
+    one.lent, one.still = ((0, 1), (1, 2)), ((2, 3),)
     assert one.kept() == ((2, 3),)

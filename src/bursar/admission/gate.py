@@ -258,8 +258,8 @@ class Gate(Turnstile):
     def _let_in(self, kernel: Dispatch, permit: Permit) -> None:
         now_ns = kernel.now_ns
         if permit.state is _RETURNS:
-            del self.returning[permit]
             self.resources.take(permit.lent)
+            del self.returning[permit]
             permit.lent = ()
             move(permit, _HELD)
             kernel.note("permit_granted", permit.task)
@@ -391,12 +391,18 @@ class Gate(Turnstile):
     # ---- standing still (see `admission.pause`)
 
     def stand_aside(self, permit: Permit) -> None:
-        """An admitted task stands still: what it does not use is free."""
-        permit.lent = self.resources.usable_while_still(permit.demand)
-        permit.unasked = False
+        """An admitted task stands still: what it does not use is free. All of that, or for want of memory nothing."""
+        lent = self.resources.usable_while_still(permit.demand)
+        still = tuple(pair for pair in permit.demand if pair not in lent)
+        permit.still, permit.lent, permit.unasked = still, (), False
+        self.resources.give_back(lent)
+        try:
+            self.resources.keep(still, 1)
+        except BaseException:
+            self.resources.take(lent)
+            raise
+        permit.lent = lent
         move(permit, _ASIDE)
-        self.resources.give_back(permit.lent)
-        self.resources.keep(permit.kept(), 1)
 
     def leave_queue(self, permit: Permit) -> None:
         """It stands still before it was admitted."""
@@ -406,9 +412,13 @@ class Gate(Turnstile):
 
     def ask_again(self, kernel: Dispatch, permit: Permit) -> None:
         """It would like to go on: at once, or when what it gave back is free."""
-        move(permit, _RETURNS)
-        self.resources.keep(permit.kept(), -1)
         self.returning[permit] = None
+        try:
+            self.resources.keep(permit.kept(), -1)
+        except BaseException:
+            del self.returning[permit]
+            raise
+        move(permit, _RETURNS)
         self.settle(kernel)
         if permit.state is _RETURNS:
             self._note_short(permit, kernel.now_ns)
@@ -417,9 +427,14 @@ class Gate(Turnstile):
         """It goes on at once, because it is asked to stop: with what it gave back, whether that is free or not (A1)."""
         if permit.state is _ASIDE:
             self.resources.keep(permit.kept(), -1)
+            try:
+                self.resources.take(permit.lent)
+            except BaseException:
+                self.resources.keep(permit.kept(), 1)
+                raise
         else:
+            self.resources.take(permit.lent)
             del self.returning[permit]
-        self.resources.take(permit.lent)
         permit.lent = ()
         permit.unasked = True
         move(permit, _HELD)
@@ -428,9 +443,9 @@ class Gate(Turnstile):
 
     def step_back(self, permit: Permit) -> None:
         """It would not go on any more."""
+        self.resources.keep(permit.kept(), 1)
         del self.returning[permit]
         move(permit, _ASIDE)
-        self.resources.keep(permit.kept(), 1)
 
     def enter_queue(self, kernel: Dispatch, permit: Permit) -> None:
         """It goes on waiting: for permission, if there is nothing else left."""

@@ -123,7 +123,8 @@ class Permit:
     reasons: list[Past | Short] | None = None
     # standing still
     paused = False  # was asked to, or does
-    lent: Demand = ()  # what it gave back meanwhile
+    lent: Demand = ()  # what it gave back meanwhile,
+    still: Demand = ()  # and what it keeps then
     pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
     patience_ns = 0  # how long they do
     late: PauseTimeout | None = None  # it was cancelled for that
@@ -187,7 +188,7 @@ class Permit:
 
     def kept(self) -> Demand:
         """What it takes of its demand while it stands still."""
-        return tuple(pair for pair in self.demand if pair not in self.lent)
+        return self.still if self.lent else self.demand
 
     def over(self) -> None:
         """Its task is over and holds it; it need not hold the task, nor its gate."""

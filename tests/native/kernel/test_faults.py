@@ -217,6 +217,23 @@ async def gated():
         second.cancel()
 
 
+async def standing():
+    """One is asked to stop while it waits to go on, one while it stands."""
+    authority = bursar.Authority(max_concurrent=1, resources={"ram": 2})
+    async with bursar.nursery(admission=authority) as nursery:
+        first, second = nursery.spawn(naps, needs={"ram": 1}), nursery.spawn(naps)
+        nursery.spawn(naps)
+        await bursar.checkpoint()
+        first.pause()
+        await bursar.checkpoint()
+        first.resume()
+        await bursar.checkpoint()
+        first.cancel()
+        second.pause()
+        await bursar.checkpoint()
+        second.cancel()
+
+
 async def queueing():
     """Three classes wait for one slot, and none of them for anything else."""
     authority = bursar.Authority(max_concurrent=1, resources={"ram": 2}, reserve_after=0.75)
@@ -256,6 +273,7 @@ async def naps():
 SCENARIOS = [
     spawn_and_join,
     gated,
+    standing,
     queueing,
     spawn_with_budgets,
     nested,
