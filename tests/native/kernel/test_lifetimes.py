@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import os
 import resource
 import sys
 import types
@@ -38,6 +39,8 @@ BATCH = 100  # tasks of one run
 QUICK = 10_000  # lives of each kind in `make test`
 LONG = 500_000  # in `make test-all`: with 21 kinds, ten million
 GROWTH_MAX = 4_000_000  # bytes by which the process may grow meanwhile: arenas that are half full
+if "asan" in os.environ.get("LD_PRELOAD", ""):
+    GROWTH_MAX = 1 << 29  # a sanitizer does not use again what was freed, for a while
 SLACK = 30  # references by which a count may differ: what the interpreter itself keeps or drops meanwhile
 
 
