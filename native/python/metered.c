@@ -35,7 +35,10 @@ metered_enter(Driver *self, Task *task)
     if (more->memory != NULL && meter_face_quiet(more->memory)) {
         return meter_face_enter(more->memory, left_bytes(task));
     }
-    PyObject *account = context_leave(self->kernel) < 0 ? NULL : PyObject_CallMethod(self->meter, "enter", "O", task); /* C3 */
+    if (context_leave(self->kernel) < 0) { /* C3 */
+        return -1;
+    }
+    PyObject *account = PyObject_CallMethod(self->meter, "enter", "O", task);
     if (account == NULL) {
         return -1;
     }
