@@ -10,7 +10,8 @@
  *       even if it was for a value that the variable had already
  *   C3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in between: after
  *       a yield, at the beginning and the end of a nursery's block, and where a task ended that nobody hears of (`is_quiet`
- *       in poll.c); it has left when the batch is over
+ *       in resume.h). It has left when the batch is over, and before Python is called on the way, our own law included: a
+ *       frame is where signals are handled, garbage is collected, and whoever traces or profiles looks in
  *
  * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
  * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found every

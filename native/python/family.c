@@ -4,6 +4,7 @@
  * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
  */
 
+#include "context.h"
 #include "dispatch.h"
 #include "family.h"
 #include "ledger.h"
@@ -54,7 +55,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
             return NULL;
         }
     }
-    PyObject *what = PyUnicode_FromString(operation);
+    PyObject *what = context_leave(k) < 0 ? NULL : PyUnicode_FromString(operation); /* C3 */
     PyObject *args[] = {(PyObject *)task, held, kind, what};
     PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
     Py_XDECREF(what);
@@ -336,7 +337,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     }
     else {
         PyObject *args[] = {(PyObject *)k, (PyObject *)owner, capabilities ? capabilities : Py_None};
-        held = law_call(k->st, "nursery_capabilities", args, 3);
+        held = context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* C3 */
     }
     granted = Py_NewRef(budget);
     if (held != NULL && name != NULL) {

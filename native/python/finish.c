@@ -1,5 +1,6 @@
 /* The end of a task, and the passing of time. After law/kernel.py. */
 
+#include "context.h"
 #include "family.h"
 #include "gate.h"
 #include "notes.h"
@@ -188,7 +189,7 @@ release_permit(Kernel *k, Task *task)
         k->uses -= 1;
         return 0;
     }
-    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", permit); /* C3 */
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }

@@ -6,6 +6,7 @@
  * `MemoryMeter`'s, in Python.
  */
 
+#include "context.h"
 #include "drive.h"
 #include "family.h"
 #include "ledger.h"
@@ -33,6 +34,9 @@ metered_enter(Driver *self, Task *task)
     }
     if (more->memory != NULL && meter_face_quiet(more->memory)) {
         return meter_face_enter(more->memory, left_bytes(task));
+    }
+    if (context_leave(self->kernel) < 0) { /* C3 */
+        return -1;
     }
     PyObject *account = PyObject_CallMethod(self->meter, "enter", "O", task);
     if (account == NULL) {
@@ -64,7 +68,9 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
         }
     }
     else {
-        PyObject *paid = PyObject_CallMethod((PyObject *)k, "settle_memory", "OL", task, (long long)due);
+        PyObject *paid = context_leave(k) < 0 /* C3 */
+                             ? NULL
+                             : PyObject_CallMethod((PyObject *)k, "settle_memory", "OL", task, (long long)due);
         amount = paid == NULL ? 0 : PyLong_AsLongLong(paid);
         Py_XDECREF(paid);
     }
@@ -89,6 +95,9 @@ metered_leave(Driver *self, Task *task)
     }
     if (!meter_untold(account)) {
         return Py_NewRef(Py_None);
+    }
+    if (context_leave(self->kernel) < 0) { /* C3 */
+        return NULL;
     }
     return PyObject_CallMethod(self->meter, "shortage", "OL", task, (long long)meter_due_bytes(account));
 }

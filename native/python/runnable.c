@@ -7,6 +7,7 @@
  * K3  `current` is the one RUNNING task, or NULL
  */
 
+#include "context.h"
 #include "dispatch.h"
 
 /* ---- how a poll ends */
@@ -149,7 +150,8 @@ k_answer(Kernel *k, PyObject *who, PyObject *value)
     if (Py_TYPE(who) == k->st->Entry) {
         return k_wake(k, ((Wait *)who)->task, ((Wait *)who)->generation, value, NULL, true, &notice);
     }
-    PyObject *none = PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, value ? value : Py_None);
+    PyObject *what = value ? value : Py_None;
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, what); /* C3 */
     Py_XDECREF(none);
     return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
 }

@@ -18,7 +18,7 @@ from support import programs
 from support.patience import WAIT_S
 
 import bursar
-from bursar import Runtime, TraceError
+from bursar import Authority, Retry, Runtime, TraceError
 from bursar.errors import TraceCut
 from bursar.evidence import trace as traces
 from bursar.evidence.events import KINDS, fingerprint
@@ -106,6 +106,29 @@ def test_the_last_decision_is_the_fingerprint_of_the_run(path):
     runtime.run(naps)
     *_, last = Trace(path).events()
     assert f"{last.decision_hash:016x}" == runtime.fingerprint
+
+
+async def fail():
+    raise ValueError("again")
+
+
+async def queue_up():
+    async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1)) as nursery:
+        for _ in range(3):
+            nursery.spawn(nap, 1)  # one is admitted, one waits, one is dropped
+    async with bursar.nursery() as nursery:
+        nursery.spawn(fail, retry=Retry(1))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_who_is_admitted_and_who_is_dropped_is_part_of_the_chain(path, workers):
+    runtime = Runtime(clock="virtual", seed=5, workers=workers, record=path)
+    with pytest.raises(ExceptionGroup):
+        runtime.run(queue_up)
+    trace = Trace(path)
+    told = [event.name for event in trace.events() if event.name in ("task_admitted", "task_dropped")]
+    assert told == ["task_admitted", "task_dropped", *["task_admitted"] * 3]
+    assert trace.broken_link() is None
 
 
 def test_recording_does_not_touch_the_schedule(tmp_path):
@@ -528,6 +551,17 @@ def resigned(good: bytes, old: bytes, new: bytes) -> bytes:
     assert good.count(old) == 1
     body = good.replace(old, new)[:-32]
     return body + hashlib.sha256(body).digest()
+
+
+def test_an_admission_that_was_changed_breaks_the_chain(path):
+    with pytest.raises(ExceptionGroup):
+        bursar.run(queue_up, clock="virtual", record=path)
+    kind, whole = KINDS["task_admitted"], path.read_bytes()
+    admitted = next(event for event in read(whole) if event.name == kind.name)
+    old = kind.layout.pack(kind.code, *admitted.numbers.values())
+    new = kind.layout.pack(kind.code, *(admitted.numbers | {"task_id": admitted.task_id + 1}).values())
+    trace = Trace.of(io.BytesIO(resigned(whole, old, new)), "forged.trace")
+    assert trace.broken_link().number == admitted.number
 
 
 def test_a_decision_that_was_changed_breaks_the_chain_even_if_the_file_was_signed_again(good):

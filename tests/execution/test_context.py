@@ -7,6 +7,7 @@ could go wrong with that.
 
 import asyncio
 import contextvars
+import sys
 import weakref
 
 import pytest
@@ -313,3 +314,44 @@ def test_a_short_task_leaves_what_it_set_to_nobody():
         return seen, len({id(token) for token in tokens})
 
     assert bursar.run(main) == (["outer"] * 15, 9)
+
+
+@pytest.mark.parametrize("options", [{}, {"profile": "cluster"}, {"meter_memory": True}])
+def test_our_own_code_between_two_polls_runs_in_the_context_of_no_task(options):
+    """Whoever traces or profiles sees it there; so would a signal handler, or the destructors of garbage."""
+    if "meter_memory" in options:
+        pytest.importorskip("bursar._native")
+    runtime, seen = bursar.Runtime(**options), set()
+
+    def profiler(frame, event, _):
+        ours = frame.f_globals.get("__name__", "").startswith("bursar.")
+        if ours and event == "call" and (runtime.kernel.current is None or frame.f_code.co_qualname in within):
+            seen.add((frame.f_code.co_qualname, variable.get()))
+
+    async def short():
+        return 1
+
+    async def spawns():
+        async with nursery() as n:
+            n.spawn(short)
+            await checkpoint()
+            n.spawn(short)
+
+    async def main():
+        await checkpoint()
+        narrow = (await bursar.capabilities())[bursar.CapSpawn].attenuate(max_tasks=9)
+        variable.set("task")
+        async with nursery() as n:
+            n.spawn(look, [])
+            n.spawn(spawns)
+            n.spawn(spawns, capabilities=[narrow])
+
+    within = {"inheritable", "MemoryMeter.enter"}  # of a poll, before and after the task's code
+    before = sys.getprofile()
+    sys.setprofile(profiler)
+    try:
+        runtime.run(main)
+    finally:
+        sys.setprofile(before)
+    assert ("Registry.release", "unset") in seen
+    assert {value for _, value in seen} == {"unset"}

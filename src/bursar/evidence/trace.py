@@ -37,6 +37,7 @@ from bursar.evidence.store import Deque, Shelved, encoded, newest, pen_for
 from bursar.law.chain import fingerprint, link, seed_chain
 from bursar.law.dispatch import WORKERS_MAX
 from bursar.law.kernel import Kernel
+from bursar.law.permission import ADMIT, DROP
 from bursar.law.task import Task
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ HEADER: Final[dict[str, type]] = {
 }
 LAW_HEADER: Final = HEADER.keys() - {"schema", "versions", "kernel", "host", "clock", "program"}  # alike on every host
 
+# What else is a link of the chain, of a task that no poll has begun yet (`Permission._link`).
+_PERMISSION: Final = {"task_admitted": (ADMIT, 0, 0, 0, 0), "task_dropped": (DROP, 0, 0, 0, 0)}
 _LENGTH: Final = struct.Struct("<I")
 _END: Final = struct.Struct("<BQQI")
 
@@ -281,18 +284,12 @@ class Trace:
         """The first decision whose hash does not follow from the one before it; None: the chain holds."""
         chain = self.seed_hash
         for event in self.events():
+            told, circumstances = event.numbers, _PERMISSION.get(event.name)
             if event.name == "scheduler_step_decision":
-                told = event.numbers
-                chain = link(
-                    chain,
-                    event.task_id,
-                    event.region_id,
-                    told["lane"],
-                    told["worker"],
-                    event.cancel_streak,
-                    event.cancel_streak_limit,
-                    told["generation"],
-                )
+                streak, limit = event.cancel_streak, event.cancel_streak_limit
+                circumstances = (told["lane"], told["worker"], streak, limit, told["generation"])
+            if circumstances is not None:
+                chain = link(chain, event.task_id, event.region_id, *circumstances)
                 if chain != event.decision_hash:
                     return event
         return None
