@@ -90,6 +90,24 @@ def test_several_are_closed_in_the_order_of_their_first_iteration(workers):
     assert log == ["c", "a", "d", "b"]
 
 
+def test_for_one_that_is_held_and_used_up_nobody_is_spawned():
+    """How long it is held is the collector's affair, and must not show in the schedule."""
+    held = []
+
+    async def main(keep):
+        generator = generators([])("a")
+        if keep:
+            held.append(generator)
+        assert [i async for i in generator] == list(range(10))
+
+    def fingerprint(keep):
+        runtime = Runtime(clock="virtual")
+        runtime.run(main, keep)
+        return runtime.fingerprint
+
+    assert fingerprint(True) == fingerprint(False)
+
+
 def test_one_that_was_never_iterated_needs_no_closing():
     log = []
     kept = []

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from bursar.errors import BudgetExceeded, brief
 from bursar.execution.coroutine import start
@@ -25,6 +25,12 @@ SWEEP_MIN: Final = (
 )
 
 Gen = AsyncGenerator[Any, Any]
+
+
+def is_open(generator: Gen | None) -> TypeGuard[Gen]:
+    """Whether there is anything to close. One that came to its end may live on, in a traceback perhaps, and when that goes
+    is nobody's decision: no task is spawned for it."""
+    return generator is not None and getattr(generator, "ag_frame", generator) is not None
 
 
 class AsyncGenerators:
@@ -90,7 +96,7 @@ class AsyncGenerators:
 
     def close_all(self) -> bool:
         """See to every generator that is still open. False: there was none."""
-        left = [(generator, owner) for ref, owner in self._live.values() if (generator := ref()) is not None]
+        left = [(generator, owner) for ref, owner in self._live.values() if is_open(generator := ref())]
         self._live.clear()
         self.collected.extend(left)
         found = bool(self.collected)
