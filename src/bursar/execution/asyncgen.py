@@ -28,8 +28,8 @@ Gen = AsyncGenerator[Any, Any]
 
 
 def is_open(generator: Gen | None) -> TypeGuard[Gen]:
-    """Whether there is anything to close. One that came to its end may live on, in a traceback perhaps, and when that goes
-    is nobody's decision: no task is spawned for it."""
+    """Whether there is anything to close. One that came to its end may live on, in a traceback perhaps, and when that
+    goes is nobody's decision: no task is spawned for it."""
     return generator is not None and getattr(generator, "ag_frame", generator) is not None
 
 
