@@ -423,14 +423,19 @@ def test_a_coroutine_that_is_cancelled_while_it_stands_cleans_up_at_once_and_cou
     assert log.entries == [("in its place", 1), ("cleanup", 2), ("next", 2.5)]
 
 
-def test_who_is_cancelled_with_its_block_while_its_place_is_lent_goes_on_with_it():
+LENT = [("other", 0), ("after", 1), ("next", 2)]  # its time is up while it waits for its child,
+ASKED = [("child", 0), ("other", 1), ("after", 2), ("next", 3)]  # or, that one being over, for its place
+
+
+@pytest.mark.parametrize(("seconds", "priority", "came"), [(1, 50, LENT), (2, 100, ASKED)])
+def test_whose_block_is_over_time_while_its_place_is_lent_goes_on_with_it(seconds, priority, came):
     """Only a block of it was stopped: what comes after that runs in a place that counts."""
     log = Log()
 
     async def lends():
         with suppress(TimeoutError):
-            async with bursar.timeout(1), bursar.nursery() as n:
-                n.spawn(log.work, "child")
+            async with bursar.timeout(seconds), bursar.nursery() as n:
+                n.spawn(log.work, "child", priority=priority)
         await log.work("after", 1.0)
 
     async def main():
@@ -440,26 +445,7 @@ def test_who_is_cancelled_with_its_block_while_its_place_is_lent_goes_on_with_it
             n.spawn(log.work, "next")
 
     run(main, admission=one())
-    assert log.entries == [("other", 0), ("after", 1), ("next", 2)]
-
-
-def test_whose_block_ends_while_it_waits_to_have_its_place_back_goes_on_with_it():
-    log = Log()
-
-    async def lends():
-        with suppress(TimeoutError):
-            async with bursar.timeout(2), bursar.nursery() as n:
-                n.spawn(log.work, "child", priority=100)
-        await log.work("after", 1.0)
-
-    async def main():
-        async with bursar.nursery() as n:
-            n.spawn(lends)
-            n.spawn(log.work, "other", 1.5)
-            n.spawn(log.work, "next")
-
-    run(main, admission=one())
-    assert log.entries == [("child", 0), ("other", 1), ("after", 2), ("next", 3)]
+    assert log.entries == came
 
 
 def test_of_two_blocks_with_children_the_one_that_is_left_lends_the_place():
