@@ -48,17 +48,31 @@ context_enter(Kernel *k, Task *task)
     return context_set(k, task);
 }
 
+/* Whether the task leaves the stage as it was, and nobody else holds it, so that the thread may stay. */
+static inline bool
+context_is_plain(const Kernel *k, const Task *task, PyObject *context)
+{
+    enum { HOLDERS = 3 }; /* C2: the kernel, the thread, and the caller */
+    return k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS
+           && variables_of(context) == variables_of(task->context);
+}
+
+/* The thread stays, where that is so. */
+static inline void
+context_pause_plainly(Kernel *k, PyObject *context)
+{
+    k->on_stage = context_stayer(k);
+    Py_DECREF(context);
+}
+
 static inline int
 context_pause(Kernel *k, Task *task, PyObject *context)
 {
-    enum { HOLDERS = 3 }; /* C2: the kernel, the thread, and the caller */
-    if (USUALLY(k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS
-                && variables_of(context) == variables_of(task->context))) {
-        k->on_stage = context_stayer(k);
-        Py_DECREF(context);
-        return 0;
+    if (!USUALLY(context_is_plain(k, task, context))) {
+        return context_exit(k, task, context);
     }
-    return context_exit(k, task, context);
+    context_pause_plainly(k, context);
+    return 0;
 }
 
 #endif

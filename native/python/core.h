@@ -210,7 +210,6 @@ typedef struct WaitList {
 typedef struct RequestVT {
     LawCost cost;
     bool timed;
-    bool yields; /* performing it is `k_yielded`, and no more */
     bool quiet; /* performing it runs nothing of the program's: the thread may stay in the task's context */
     /* The result (new reference), or SUSPENDED once the kernel knows how the poll ended. NULL: an operation. */
     PyObject *(*perform)(Kernel *, Task *, Request *);
@@ -283,6 +282,7 @@ struct Kernel {
     struct State *st;
     int64_t now_ns;
     int64_t yield_interval;
+    int32_t turn;            /* the same, as far as a turn is counted */
     int64_t cleanup_ops;
     int64_t cleanup_ns;
     int64_t runnable;

@@ -272,7 +272,7 @@ step_of_many(Kernel *k, uint32_t limit, Task **task)
 }
 
 int
-k_step_otherwise(Kernel *k, Task **task)
+k_step(Kernel *k, Task **task)
 {
     *task = NULL;
     if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {

@@ -1,9 +1,9 @@
 /* What every poll does to the lanes, to be compiled into the loop that does it; dispatch.c and runnable.c have the rest.
  *
  * A yield and the decision after it are some hundred instructions of the machine, of which calls between files were a
- * third. So the usual case of each is here, and asks first whether it is one: nobody listens, nothing is doomed or
- * drains, nobody is to stop. Whatever it does not know it leaves to the function of the same name with `otherwise`, which
- * decides any case.
+ * third, and asking again what was known already another. So the usual case of each is here, in two parts: `is_plain_...`
+ * says whether it is one (nobody listens, nothing is doomed or drains, nobody is to stop), and `..._plainly` presumes that
+ * and asks nothing. Whoever asks leaves all other cases to the function without that ending, which decides any of them.
  */
 
 #ifndef BURSAR_PYTHON_DISPATCH_H
@@ -19,26 +19,31 @@ worker_at(const Kernel *k, int i)
     return (Worker *)PyTuple_GET_ITEM(k->workers, i);
 }
 
-/* Append a task to a queue of a worker (L1). */
+/* Append a task to a queue of a worker (L1), which is the kind that it was in last. */
 static inline void
-lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
+lane_put_again(Worker *home, LawQueue *queue, Task *task, LawLane lane)
 {
     LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
     home->stamp += 1;
     task->stamp = home->stamp;
     task->home = home->id;
     task->lane = (uint8_t)lane;
-    if (task->queue != (unsigned)which) {
-        task->queue = (uint16_t)which & 3u;
-    }
     law_queue_append(queue, &task->link);
+}
+
+/* Append a task to a queue of a worker. */
+static inline void
+lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
+{
+    task->queue = (uint16_t)which & 3u;
+    lane_put_again(home, queue, task, lane);
 }
 
 /* ---- the decision */
 
-/* Record the decision in the chain and start the poll. */
-static inline int
-k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
+/* Record the decision in the chain and start the poll; `k_begin` tells it to whoever listens. */
+static inline void
+k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
 {
     uint32_t streak = worker->cancel_streak;
     law_streaks_after(lane, &streak, &worker->timed_streak);
@@ -51,38 +56,51 @@ k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
     LAW_RULE(task->state == LAW_STATE_READY, "L1"); /* and from there it may run: see the table */
     task->state = LAW_STATE_RUNNING;
     task->worker = (int16_t)worker->id;
-    task->turn_left = k->yield_interval > INT32_MAX ? INT32_MAX : (int32_t)k->yield_interval;
+    task->turn_left = k->turn;
     k->current = task;
     k->at = worker;
     k->chain = law_link(k->chain, task->id, task->nursery->id, lane, (uint64_t)worker->id, streak, limit, task->generation);
+}
+
+static inline int
+k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
+{
+    k_begin_unheard(k, worker, task, lane, limit);
     return NOTED(k, note_decision(k, task, lane, worker, limit));
 }
 
-/* Whether nothing drains, and all that is runnable is ready, and in one queue of the only worker: so it is nearly always. */
+/* After a plain yield, whether the next step is plain too: that nobody listens, no doom and nobody running is known. */
 static inline bool
-is_plain_step(const Kernel *k)
+is_plain_again(const Kernel *k)
 {
-    return k->doom == NULL && k->current == NULL && k->only != NULL && k->runnable > 0
-           && k->runnable == (int64_t)k->only->stealable.length && k->draining_regions == 0
+    const Worker *only = k->only;
+    return only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_regions == 0
            && PyDict_GET_SIZE(k->draining_holders) == 0;
 }
 
-int k_step_otherwise(Kernel *k, Task **task);
-
-/* One decision. *task: borrowed from `current`; NULL: nothing is runnable. */
-static inline int
-k_step(Kernel *k, Task **task)
+/* Whether nobody listens, nothing drains, and all that is runnable is ready, and in one queue of the only worker: so it is
+ * nearly always. */
+static inline bool
+is_plain_step(const Kernel *k)
 {
-    if (!USUALLY(is_plain_step(k))) {
-        return k_step_otherwise(k, task);
-    }
+    return k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 && is_plain_again(k);
+}
+
+/* The decision where that is so: borrowed from `current`. */
+static inline Task *
+k_step_plainly(Kernel *k)
+{
     Worker *worker = k->only;
     uint32_t limit = law_cancel_limit(false);
     LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
-    *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
-    (*task)->lane = LAW_LANE_IDLE;
-    return k_begin(k, worker, *task, lane, limit);
+    Task *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
+    task->lane = LAW_LANE_IDLE;
+    k_begin_unheard(k, worker, task, lane, limit);
+    return task;
 }
+
+/* Any decision. *task: borrowed from `current`; NULL: nothing is runnable. */
+int k_step(Kernel *k, Task **task);
 
 int k_step_over_otherwise(Kernel *k, Task *task);
 
@@ -102,36 +120,50 @@ k_step_over(Kernel *k, Task *task)
 static inline bool
 is_plain_ready(const Kernel *k, const Task *task)
 {
-    return k->at != NULL && k->observer == NULL && !task->pinned && !task->cancel_pending && !task->cut
+    return !task->pinned && !task->cancel_pending && !task->cut && k->at != NULL && k->observer == NULL
            && !task_cleans_up(task);
 }
 
-/* That: READY, and queued (K2). Its state may be left for this one, by the table. */
+/* That: READY, and queued (K2). Its state may be left for this one, by the table. It was in such a queue last. */
 static inline void
-k_ready_plainly(Kernel *k, Task *task)
+k_ready_again(Kernel *k, Task *task)
 {
     Worker *home = k->at;
     task->state = LAW_STATE_READY;
     task->wake = LAW_WAKE_QUEUED;
     task->since_ns = k->now_ns;
-    lane_put(home, &home->stealable, task, LAW_LANE_READY, LAW_TAKE_STEALABLE);
+    lane_put_again(home, &home->stealable, task, LAW_LANE_READY);
     k->runnable += 1;
 }
 
-int k_yielded_otherwise(Kernel *k, Task *task);
-
-/* The poll of the running task is over, and it is READY again: at the end of the lane of the worker that polled it. */
-static inline int
-k_yielded(Kernel *k, Task *task)
+/* The same for one that was in any other, or in none. */
+static inline void
+k_ready_plainly(Kernel *k, Task *task)
 {
-    bool usual = k->current == task && k->promised == NULL && task->answer == NULL && !task->effect;
-    if (!USUALLY(usual && is_plain_ready(k, task))) {
-        return k_yielded_otherwise(k, task);
-    }
-    k->current = NULL;
-    k_ready_plainly(k, task); /* from RUNNING, by K3 */
-    return 0;
+    task->queue = LAW_TAKE_STEALABLE;
+    k_ready_again(k, task);
 }
+
+/* Whether the poll of a task that gives way can be over with no more than that: nothing came for it meanwhile, no timer is
+ * promised, the run is not doomed, and it goes back to where it was taken from. */
+static inline bool
+is_plain_yield(const Kernel *k, const Task *task)
+{
+    return !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) && k->current == task
+           && k->doom == NULL && k->promised == NULL && task->answer == NULL;
+}
+
+/* Then it is READY again, at the end of the lane of the worker that polled it, and the step is over. */
+static inline void
+k_yield_plainly(Kernel *k, Task *task)
+{
+    k->current = NULL;
+    k_ready_again(k, task); /* from RUNNING, by K3 */
+    k->at = NULL;
+}
+
+/* The poll of the running task is over, and it is READY again. */
+int k_yielded(Kernel *k, Task *task);
 
 /* A new task, PENDING so far, may run. */
 static inline int

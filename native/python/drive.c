@@ -92,10 +92,9 @@ batch(Driver *self, long *most, PyObject *overdue)
     Task *first = self->dispatched;
     self->dispatched = NULL;
     while ((first != NULL || (*most > 0 && k->runnable > 0)) && !self->stopped) {
-        *most -= first == NULL;
-        Step went = driver_step(self, first);
+        Step went = driver_steps(self, first, overdue == Py_None, most);
         first = NULL;
-        if (!USUALLY(went == STEP_DONE)) {
+        if (!USUALLY(went == STEP_TURNED || went == STEP_DONE)) {
             return went == STEP_ERROR ? -1 : went == STEP_ELSEWHERE;
         }
         int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(self, overdue) : 0;
@@ -119,7 +118,7 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     State *st = self->kernel->st;
-    int counted = self->odd == 0; /* else each poll counts itself */
+    int counted = !self->checked && !self->anywhere; /* else each poll counts itself */
     st->polls += counted;
     int cut = batch(self, &most, args[1]);
     st->polls -= counted;
@@ -206,6 +205,7 @@ static int
 set_meter(Driver *self, PyObject *value, void *Py_UNUSED(closure))
 {
     Py_XSETREF(self->meter, value == NULL || value == Py_None ? NULL : Py_NewRef(value));
+    self->metered = self->meter != NULL;
     return 0;
 }
 

@@ -17,21 +17,24 @@ typedef struct Driver {
     Task *dispatched;    /* owned: the first to be polled, by the thread that may; NULL: nobody */
     Resume *resume;
     bool held;           /* whoever drives the kernel is on the stack, and holds it: see aside.c */
-    bool aborting;       /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
-    bool stopped;        /* no step is made any more */
     union {
         struct {
+            bool metered;  /* there is a meter */
             bool checked;  /* `poll` is another one, which must be called by its name */
             bool anywhere; /* this is not the loop's thread: only what `ours` names may be polled */
+            bool aborting; /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
+            bool stopped;  /* no step is made any more */
         };
-        uint16_t odd;      /* not 0: one of these */
+        uint64_t odd;      /* not 0: one of these */
     };
 } Driver;
 
-typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_ELSEWHERE = 2 } Step;
+typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_TURNED = 2, STEP_ELSEWHERE = 3 } Step;
 
-Step driver_step(Driver *self, Task *task);         /* `task`: who was dispatched already; or NULL */
-Step driver_polled_oddly(Driver *self, Task *task); /* the poll in it, where `odd` says that it is not as usual */
+/* One step or, `straight`, several while they are turns, *most at the most, less those that were made. `task`: who was
+ * dispatched already, and comes first and is not counted; or NULL. */
+Step driver_steps(Driver *self, Task *task, bool straight, long *most);
+Step driver_polled_oddly(Driver *self, Task *task); /* the poll in it, where it is `checked` or may be `anywhere` */
 int driver_see_to_collected(Driver *self);          /* after a poll: the collector found something */
 
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */

@@ -73,6 +73,7 @@ kernel_init(Kernel *k, PyObject *args, PyObject *Py_UNUSED(kwargs))
     }
     k->policy = (LawStealPolicy)policy;
     k->yield_interval = interval;
+    k->turn = interval > INT32_MAX ? INT32_MAX : (int32_t)interval;
     k->cleanup_ops = ops;
     k->cleanup_ns = ns;
     k->inherit = inherit != 0;
@@ -529,7 +530,7 @@ static PyGetSetDef kernel_getset[] = {
 
 static PyMemberDef kernel_members[] = {
     {"now_ns", T_LONGLONG, offsetof(Kernel, now_ns), 0, NULL},
-    {"yield_interval", T_LONGLONG, offsetof(Kernel, yield_interval), 0, NULL},
+    {"yield_interval", T_LONGLONG, offsetof(Kernel, yield_interval), READONLY, NULL},
     {"cleanup_ops", T_LONGLONG, offsetof(Kernel, cleanup_ops), 0, NULL},
     {"cleanup_ns", T_LONGLONG, offsetof(Kernel, cleanup_ns), 0, NULL},
     {"runnable", T_LONGLONG, offsetof(Kernel, runnable), READONLY, NULL},

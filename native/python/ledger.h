@@ -16,12 +16,12 @@ pools_pay(PyObject *pools, const LawCost *cost)
     return law_pay(&accounts, cost);
 }
 
-/* Whether a pool can pay, and neither its count nor that of the task saturates. */
+/* Whether a pool can pay, and neither its count nor that of the task is anywhere near where it saturates: no bill of a
+ * request in C is large. */
 static inline bool
 affords(const LawPool *pool, int64_t spent, int64_t amount)
 {
-    return law_can_pay(pool->left, amount) && pool->spent < (uint64_t)LAW_UNITS_MAX - (uint64_t)amount
-           && spent < LAW_UNITS_MAX - amount;
+    return law_can_pay(pool->left, amount) && ((pool->spent | (uint64_t)spent) & ~((uint64_t)LAW_UNITS_MAX >> 1)) == 0;
 }
 
 static inline void

@@ -22,7 +22,7 @@ checkpoint_perform(Kernel *k, Task *task, Request *Py_UNUSED(self))
     return suspended(k, k_yielded(k, task));
 }
 
-static const RequestVT checkpoint_vt = {.cost = LAW_ROW_OP, .yields = true, .quiet = true, .perform = checkpoint_perform};
+static const RequestVT checkpoint_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = checkpoint_perform};
 
 static PyType_Slot bare_slots[] = {
     {Py_am_send, request_send},

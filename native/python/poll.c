@@ -4,7 +4,7 @@
  * and a request performed (answer.c). Endings out of the ordinary (a task that is cut off, an error, a cancellation that was
  * swallowed) are methods of the Python class that derives from this type.
  *
- * `poll` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch.h)
+ * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch.h)
  * and the bill (ledger.h). `poll_otherwise` and `run` know all the others.
  */
 
@@ -96,11 +96,11 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
     }
 }
 
-/* Whether the task stands at a request, which was answered, and has nothing to hear but that. */
+/* Whether the task stands at a request that it awaits, which was answered, and has nothing to hear but that. */
 static inline bool
 is_answered(const Task *task)
 {
-    return task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL
+    return task->started && !task->raises && !task->cancel_pending && !task->cut && !task->by_hand && task->pending == NULL
            && (task->more == NULL || task->more->ending == NULL);
 }
 
@@ -181,46 +181,6 @@ poll_otherwise(Driver *self, Task *task)
     return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
 }
 
-/* Whether the task awaits a turn of the others, and nothing but that. */
-static inline bool
-gives_way(const Task *task, PySendResult status, const PyObject *thing)
-{
-    const Request *request = status == PYGEN_NEXT && is_request(thing) ? (const Request *)thing : NULL;
-    return request != NULL && request->vt != NULL && request->vt->yields && request->awaited && !task->by_hand
-           && !task->cancel_pending;
-}
-
-/* The same, and the usual one straight on: from an answer to a yield, without a call of ours on the way. */
-static WITHIN int
-poll(Driver *self, Task *task)
-{
-    Kernel *k = self->kernel;
-    if (!USUALLY(is_answered(task))) {
-        return poll_otherwise(self, task);
-    }
-    PyObject *value = NULL, *thing = NULL, *error = NULL;
-    if (task->answer != NULL || task->effect) {
-        value = task->answer;
-        task->answer = NULL;
-        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
-    }
-    PySendResult status = go_straight_on(self, task, value, NULL, &thing);
-    if (!USUALLY(gives_way(task, status, thing) && k_paid_at_once(k, task, &((Request *)thing)->vt->cost))) {
-        return run(self, task, status, thing);
-    }
-    int failed = k_yielded(k, task);
-    ((Request *)thing)->awaited = false;
-    Py_DECREF(thing);
-    if (USUALLY(failed == 0)) {
-        return 0;
-    }
-    if (driver_refused(self, task, &error) < 0) {
-        return -1;
-    }
-    status = go_on(self, task, NULL, error, &thing);
-    return run(self, task, status, thing);
-}
-
 int
 driver_poll(Driver *self, Task *task)
 {
@@ -233,31 +193,117 @@ driver_poll(Driver *self, Task *task)
 
 /* ---- the step */
 
-/* One step: a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE:
- * nothing was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
-Step
-driver_step(Driver *self, Task *task)
+static inline bool
+has_collected(const Driver *self)
+{
+    return self->collected != NULL && Py_SIZE(self->collected) > 0;
+}
+
+/* The poll of a step is over: what must be seen to afterwards. */
+static Step
+over(Driver *self, Task *task, Step went)
+{
+    if (went != STEP_DONE) {
+        return went;
+    }
+    if (self->aborting) { /* since a moment ago, perhaps */
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return STEP_ERROR;
+    }
+    bool failed = (has_collected(self) && driver_see_to_collected(self) < 0) || k_step_over(self->kernel, task) < 0;
+    return failed ? STEP_ERROR : STEP_DONE;
+}
+
+/* Any poll of a task that was dispatched, and what must be seen to afterwards. */
+APART static Step
+poll_any(Driver *self, Task *task)
+{
+    if (self->checked || self->anywhere) {
+        return over(self, task, driver_polled_oddly(self, task));
+    }
+    return over(self, task, poll_otherwise(self, task) < 0 ? STEP_ERROR : STEP_DONE);
+}
+
+/* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for
+ * one. So is what it stopped at. */
+APART static Step
+turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
+{
+    if (status == PYGEN_ERROR) {
+        fallen(&thing);
+    }
+    if (context != NULL) {
+        status = leave(self, task, context, status, &thing);
+    }
+    return over(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
+}
+
+/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
+static inline bool
+gives_way(const Driver *self, const Task *task, PyObject *context, PySendResult status, const PyObject *thing)
+{
+    const Kernel *k = self->kernel;
+    const Request *checkpoint = k->st->checkpoint;
+    return status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited && is_plain_yield(k, task)
+           && context_is_plain(k, task, context) && self->odd == 0 && !has_collected(self);
+}
+
+/* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
+ * the way and with nothing to be seen to afterwards. TURNED: that is what it was. */
+static WITHIN Step
+turn(Driver *self, Task *task)
 {
     Kernel *k = self->kernel;
-    if (USUALLY(task == NULL)) {
-        if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
-            return STEP_ERROR;
+    PyObject *value = NULL, *thing = NULL;
+    PyObject *context = context_enter(k, task);
+    if (!USUALLY(context != NULL)) {
+        return turn_otherwise(self, task, NULL, PYGEN_ERROR, NULL);
+    }
+    if (task->answer != NULL || task->effect) {
+        value = task->answer;
+        task->answer = NULL;
+        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+    }
+    PyObject *work = Py_NewRef(task->work);
+    k->answers = true;
+    PySendResult status = send_boxed(self, work, value, &thing);
+    k->answers = false;
+    Py_DECREF(work);
+    if (!USUALLY(gives_way(self, task, context, status, thing) && k_paid_at_once(k, task, &LAW_OP))) {
+        return turn_otherwise(self, task, context, status, thing);
+    }
+    context_pause_plainly(k, context);
+    k_yield_plainly(k, task);
+    ((Request *)thing)->awaited = false;
+    Py_DECREF(thing);
+    return STEP_TURNED;
+}
+
+/* A step is a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE: nothing
+ * was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
+Step
+driver_steps(Driver *self, Task *task, bool straight, long *most)
+{
+    Kernel *k = self->kernel;
+    for (bool plain = is_plain_step(k);; plain = true) {
+        if (USUALLY(task == NULL)) {
+            *most -= 1;
+            if (USUALLY(plain)) {
+                task = k_step_plainly(k);
+            }
+            else if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
+                return STEP_ERROR;
+            }
+            else if (task == NULL) {
+                return STEP_NONE;
+            }
+            Py_INCREF(task);
         }
-        if (task == NULL) {
-            return STEP_NONE;
+        Step went = USUALLY(self->odd == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
+        Py_DECREF(task);
+        if (went != STEP_TURNED || !straight || *most <= 0 || !is_plain_again(k)) {
+            return went;
         }
-        Py_INCREF(task);
+        task = NULL;
     }
-    Step went = USUALLY(self->odd == 0) ? (poll(self, task) < 0 ? STEP_ERROR : STEP_DONE) : driver_polled_oddly(self, task);
-    if (went == STEP_DONE && self->aborting) { /* since a moment ago, perhaps */
-        PyErr_SetNone(PyExc_KeyboardInterrupt);
-        went = STEP_ERROR;
-    }
-    if (went == STEP_DONE
-        && ((self->collected != NULL && Py_SIZE(self->collected) > 0 && driver_see_to_collected(self) < 0)
-            || k_step_over(k, task) < 0)) {
-        went = STEP_ERROR;
-    }
-    Py_DECREF(task);
-    return went;
 }

@@ -123,6 +123,23 @@ is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObje
     return vt != NULL && vt->quiet;
 }
 
+/* The code has stopped, with `status` and *result, and its task leaves the context that it ran in, which is given away. */
+static WITHIN PySendResult
+leave(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject **result)
+{
+    Kernel *k = self->kernel;
+    if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
+        if (status == PYGEN_ERROR) {
+            PyErr_Clear(); /* what it raised matters more */
+        }
+        else {
+            Py_CLEAR(*result);
+            status = fallen(result);
+        }
+    }
+    return status;
+}
+
 /* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
  * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
 static WITHIN PySendResult
@@ -149,16 +166,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         }
     }
     Py_DECREF(work);
-    if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) < 0) {
-        if (status == PYGEN_ERROR) {
-            PyErr_Clear(); /* what it raised matters more */
-        }
-        else {
-            Py_CLEAR(*result);
-            status = fallen(result);
-        }
-    }
-    return status;
+    return leave(self, task, context, status, result);
 }
 
 /* The same where memory is metered. The meter is told before and after, and may have an error raised at the await

@@ -31,7 +31,7 @@ k_discard_answer(Task *task)
 }
 
 int
-k_yielded_otherwise(Kernel *k, Task *task)
+k_yielded(Kernel *k, Task *task)
 {
     if (k_poll_over(k, task) < 0) {
         return -1;
