@@ -80,14 +80,16 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
 }
 #endif
 
-/* For the compiler, which knows neither: what is rare, what is not worth a place in the middle of a hot
- * path, and what is. */
+/* For the compiler, which knows none of it: what is rare, what is not worth a place in the middle of a hot path, what is,
+ * and what will be read in a moment, if it is anything. */
 #if defined(__GNUC__)
+#  define SOON(where) __builtin_prefetch(where)
 #  define USUALLY(what) __builtin_expect(!!(what), 1)
 #  define APART __attribute__((noinline))
 #  define WITHIN inline __attribute__((always_inline))
 #  define SELDOM __attribute__((noinline, cold))
 #else
+#  define SOON(where) ((void)(where))
 #  define USUALLY(what) (what)
 #  define APART
 #  define WITHIN inline

@@ -86,6 +86,14 @@ is_plain_step(const Kernel *k)
     return k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 && is_plain_again(k);
 }
 
+/* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the taking. */
+static inline void
+look_ahead(const LawQueue *queue)
+{
+    SOON((const char *)queue->ring.newer + 64);
+    SOON((const char *)queue->ring.newer + 128);
+}
+
 /* The decision where that is so: borrowed from `current`. */
 static inline Task *
 k_step_plainly(Kernel *k)
@@ -95,6 +103,7 @@ k_step_plainly(Kernel *k)
     LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
     Task *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
     task->lane = LAW_LANE_IDLE;
+    look_ahead(&worker->stealable);
     k_begin_unheard(k, worker, task, lane, limit);
     return task;
 }
