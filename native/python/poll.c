@@ -104,6 +104,18 @@ is_answered(const Task *task)
            && (task->more == NULL || task->more->ending == NULL);
 }
 
+/* Then what it goes on with: new reference, or NULL for None. */
+static inline PyObject *
+take_answer(Task *task)
+{
+    PyObject *value = task->answer;
+    if (value != NULL || task->effect) {
+        task->answer = NULL;
+        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+    }
+    return value;
+}
+
 /* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
 static inline bool
 is_fresh(const Task *task)
@@ -168,8 +180,16 @@ APART static int
 poll_otherwise(Driver *self, Task *task)
 {
     PyObject *value = NULL, *error = NULL, *thing = NULL;
-    int goes_on = is_fresh(task) ? (task_begin(self->kernel->st, task) < 0 ? -1 : 1)
-                                 : begin(self, task, &value, &error, &thing);
+    int goes_on = 1;
+    if (is_fresh(task)) {
+        goes_on = task_begin(self->kernel->st, task) < 0 ? -1 : 1;
+    }
+    else if (is_answered(task)) {
+        value = take_answer(task);
+    }
+    else {
+        goes_on = begin(self, task, &value, &error, &thing);
+    }
     if (goes_on <= 0) {
         return goes_on;
     }
@@ -254,17 +274,11 @@ static WITHIN Step
 turn(Driver *self, Task *task)
 {
     Kernel *k = self->kernel;
-    PyObject *value = NULL, *thing = NULL;
     PyObject *context = context_enter(k, task);
     if (!USUALLY(context != NULL)) {
         return turn_otherwise(self, task, NULL, PYGEN_ERROR, NULL);
     }
-    if (task->answer != NULL || task->effect) {
-        value = task->answer;
-        task->answer = NULL;
-        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
-    }
-    PyObject *work = Py_NewRef(task->work);
+    PyObject *thing = NULL, *value = take_answer(task), *work = Py_NewRef(task->work);
     k->answers = true;
     PySendResult status = send_boxed(self, work, value, &thing);
     k->answers = false;
