@@ -2,7 +2,8 @@
 
 Interpreters are looked for on PATH and, where pyenv is set up, among its versions. Each distinct version
 (3.12, 3.13, 3.13t, ...) gets a virtual environment of its own, `.venv-3.12` and so on, in the checkout. The
-suites run one after the other; a table at the end says how each went, and any failure fails the script.
+suites run one after the other, each on all processors; a table at the end says how each went, and any failure fails
+the script.
 """
 
 import os
@@ -67,7 +68,7 @@ def suite_passes(name: str, executable: Path) -> bool:
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     commands = [
         [python, "-m", "pip", "install", "--quiet", "--editable", ".[cli,test]"],
-        [python, "-m", "pytest", "-m", "not browser"],  # what is in the browser is another Python
+        [python, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-m", "not browser"],  # that is another Python
     ]
     if not python.exists():
         commands.insert(0, [executable, "-m", "venv", environment])
