@@ -8,11 +8,16 @@
 #include "context.h"
 #include "drive.h"
 
-/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
+/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. An interpreter that
+ * has no memory left may fail without saying so. */
 static PySendResult
 fallen(PyObject **error)
 {
     *error = PyErr_GetRaisedException();
+    if (!USUALLY(*error != NULL)) {
+        PyErr_SetString(PyExc_SystemError, "a coroutine returned NULL without setting an exception");
+        *error = PyErr_GetRaisedException();
+    }
     return PYGEN_ERROR;
 }
 
