@@ -424,7 +424,6 @@ Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *s
 
 /* ---- task.c */
 extern PyType_Spec task_spec;
-Task *task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms);
 int task_visit(Task *task, visitproc visit, void *arg); /* what it refers to, its type apart */
 int task_clear(Task *task);               /* let go of all that */
 int task_begin(State *st, Task *task);    /* make the coroutine of a task that is `task_unborn` */

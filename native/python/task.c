@@ -9,22 +9,6 @@
 
 /* ---- life */
 
-/* A task in PENDING, in no list yet. New reference, or NULL with MemoryError set. */
-Task *
-task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
-{
-    Task *self = (Task *)free_make(&st->free_tasks, st->Task);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->nursery = (Nursery *)Py_NewRef((PyObject *)nursery);
-    self->id = id;
-    self->name = Py_NewRef(name);
-    self->terms = (Terms *)Py_NewRef((PyObject *)terms);
-    self->worker = -1;
-    return self; /* while it lives the collector sees it as a part of its nursery (R4) */
-}
-
 TaskMore *
 task_more(Task *self)
 {
