@@ -163,13 +163,27 @@ begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **r
     return 1;
 }
 
+/* The first poll of a task that `is_fresh`, to its end if it does not await anything. 0, or -1 with an exception set. */
+static inline int
+poll_first(Driver *self, Task *task)
+{
+    PyObject *thing = NULL;
+    if (task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
+    PySendResult status = go_straight_on(self, task, NULL, NULL, &thing);
+    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+}
+
 /* Any poll. 0, or -1 with an exception set. */
 APART static int
 poll_otherwise(Driver *self, Task *task)
 {
+    if (USUALLY(is_fresh(task))) {
+        return poll_first(self, task);
+    }
     PyObject *value = NULL, *error = NULL, *thing = NULL;
-    int goes_on = is_fresh(task) ? (task_begin(self->kernel->st, task) < 0 ? -1 : 1)
-                                 : begin(self, task, &value, &error, &thing);
+    int goes_on = begin(self, task, &value, &error, &thing);
     if (goes_on <= 0) {
         return goes_on;
     }
@@ -177,8 +191,8 @@ poll_otherwise(Driver *self, Task *task)
     if (asked != ASK_ANSWERED) {
         return asked == ASK_ERROR ? -1 : 0;
     }
-    PySendResult status = go_straight_on(self, task, value, error, &thing);
-    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+    PySendResult status = go_on(self, task, value, error, &thing);
+    return run(self, task, status, thing);
 }
 
 /* Whether the task awaits a turn of the others, and nothing but that. */

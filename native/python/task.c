@@ -141,25 +141,16 @@ task_dealloc(Task *self)
     Py_TRASHCAN_END
 }
 
-/* Make the coroutine of a task that was given a function; a call that fails is the failure of the task. */
-int
-task_begin(State *st, Task *self)
+PyObject *
+task_raise_later(State *st)
 {
-    Arguments *args = task_arguments(self);
-    self->answer = NULL;
-    PyObject *work = PyObject_Vectorcall(self->work, args ? args->item : NULL, args ? (size_t)Py_SIZE(args) : 0, NULL);
-    if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyObject *error[] = {PyErr_GetRaisedException()};
-        work = law_call(st, "raise_later", error, 1);
-        Py_DECREF(error[0]);
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        return NULL;
     }
-    if (work == NULL) {
-        self->answer = (PyObject *)args;
-        return -1;
-    }
-    Py_XDECREF((PyObject *)args);
-    Py_SETREF(self->work, work);
-    return 0;
+    PyObject *error[] = {PyErr_GetRaisedException()};
+    PyObject *work = law_call(st, "raise_later", error, 1);
+    Py_DECREF(error[0]);
+    return work;
 }
 
 /* ---- questions */
