@@ -624,6 +624,7 @@ Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */
+int k_returned(Kernel *k, Task *task, PyObject *value); /* with a value, which is given away; 0, or -1 */
 PyObject *k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation); /* borrowed; NULL: refused */
 
 /* ---- request.c, poll.c, drive.c and the operations in C */

@@ -28,10 +28,12 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
 static inline int
 returned(Driver *self, Task *task, PyObject *value)
 {
-    int failed = task->phase == LAW_PHASE_DRAINING ? driver_call(self, "_returned", (PyObject *)task, value)
-                                                   : k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL);
+    if (USUALLY(task->phase != LAW_PHASE_DRAINING)) {
+        return k_returned(self->kernel, task, value);
+    }
+    int failed = driver_call(self, "_returned", (PyObject *)task, value);
     Py_DECREF(value);
-    return failed < 0 ? -1 : 0;
+    return failed;
 }
 
 /* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */

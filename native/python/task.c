@@ -128,17 +128,44 @@ task_clear(Task *self)
     return 0;
 }
 
+/* A record that holds nothing any more but its name. */
+static inline void
+drop_record(Task *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    Py_DECREF(self->name);
+    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
+}
+
 /* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
+APART static void
+dealloc_otherwise(Task *self)
+{
+    Py_TRASHCAN_BEGIN(self, task_dealloc)
+    task_clear(self);
+    drop_record(self);
+    Py_TRASHCAN_END
+}
+
+/* Whether a result holds no other object, so that its end leads to no other task's. */
+static inline bool
+is_last(const PyObject *result)
+{
+    return result == NULL || result == Py_None || PyLong_CheckExact(result) || PyUnicode_CheckExact(result);
+}
+
+/* One that ended plainly has let its nursery go (R4): it has nothing left but its terms and what it came to. */
 void
 task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, task_dealloc)
-    State *st = state_left(Py_TYPE(self));
-    task_clear(self);
-    Py_CLEAR(self->name);
-    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
-    Py_TRASHCAN_END
+    if (!USUALLY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+        dealloc_otherwise(self);
+        return;
+    }
+    Py_XDECREF(self->work);
+    Py_XDECREF((PyObject *)self->terms);
+    drop_record(self);
 }
 
 PyObject *
