@@ -144,7 +144,7 @@ no_cycle(const Asked *asked, const Nursery *nursery)
 static PyObject *
 spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *work, Py_ssize_t n)
 {
-    PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
+    PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */
     Permit *permit = handle == NULL || gate == NULL
                          ? NULL
                          : permit_new(k->st, gate, asked->priority, asked->demand, asked->needs);

@@ -65,6 +65,13 @@ coroutine_send(PyObject *work, PyObject *sent, PyObject **result)
     return PyCoro_CheckExact(work) ? PyCoro_Type.tp_as_async->am_send(work, sent, result) : PyIter_Send(work, sent, result);
 }
 
+/* Call what is a function in Python: `PyObject_Vectorcall`, without asking how. */
+static inline PyObject *
+function_call(PyObject *function, PyObject *const *args, size_t n)
+{
+    return ((PyFunctionObject *)function)->vectorcall(function, args, n, NULL);
+}
+
 /* 3.13 names the result of a look-up that may find nothing. */
 #if PY_VERSION_HEX < 0x030D0000
 static inline int

@@ -66,15 +66,8 @@ context_try(bool *comparable)
 }
 
 int
-context_at_spawn(Kernel *k, Task *task)
+context_copied(Kernel *k, Task *task)
 {
-    PyObject *current = PyThreadState_Get()->context;
-    if (k->snapshot != NULL && current != NULL && k->st->contexts_comparable
-        && variables_of(current) == variables_of(k->snapshot)) {
-        task->context = Py_NewRef(k->snapshot);
-        task->borrows = 1;
-        return 0;
-    }
     PyObject *copy = PyContext_CopyCurrent();
     if (copy == NULL) {
         return -1;

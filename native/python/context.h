@@ -6,7 +6,7 @@
 #include "core.h"
 
 int context_try(bool *comparable);             /* once: whether contexts can be told apart by what they hold */
-int context_at_spawn(Kernel *k, Task *task);   /* what the task begins with, perhaps together with others (`borrows`) */
+int context_copied(Kernel *k, Task *task);     /* a new task begins with a copy, which the next ones may share */
 int context_of_its_own(Task *task);            /* for one that `borrows`: somebody wants to have it */
 
 /* How CPython 3.11 to 3.14 lay out a context, up to the field that is read. */
@@ -20,6 +20,20 @@ static inline PyObject *
 variables_of(PyObject *context)
 {
     return ((ContextLayout *)(void *)context)->variables;
+}
+
+/* What a new task begins with: a copy of the spawner's variables, together with others (`borrows`) while they are the same. */
+static inline int
+context_at_spawn(Kernel *k, Task *task)
+{
+    PyObject *current = PyThreadState_Get()->context;
+    if (!USUALLY(k->snapshot != NULL && current != NULL && k->st->contexts_comparable
+                 && variables_of(current) == variables_of(k->snapshot))) {
+        return context_copied(k, task);
+    }
+    task->context = Py_NewRef(k->snapshot);
+    task->borrows = 1;
+    return 0;
 }
 
 /* Around a poll: the context that the task runs in, new reference or NULL with an exception set, which is given back when

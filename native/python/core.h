@@ -424,10 +424,8 @@ Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *s
 
 /* ---- task.c */
 extern PyType_Spec task_spec;
-Task *task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms);
 int task_visit(Task *task, visitproc visit, void *arg); /* what it refers to, its type apart */
 int task_clear(Task *task);               /* let go of all that */
-int task_begin(State *st, Task *task);    /* make the coroutine of a task that is `task_unborn` */
 TaskMore *task_more(Task *task);          /* made if need be; NULL with MemoryError set */
 bool task_has_children(const Task *task);
 PyObject *task_outcome(State *st, Task *task);  /* new reference: the Outcome of a DONE task, None before */
@@ -479,6 +477,24 @@ task_arguments(const Task *task)
 {
     bool has = task->answer != NULL && Py_TYPE(task->answer)->tp_dealloc == (destructor)arguments_dealloc;
     return has ? (Arguments *)(void *)task->answer : NULL;
+}
+
+/* The call of a task's function failed, which is the failure of the task: a coroutine that raises the error, or NULL. */
+SELDOM PyObject *task_raise_later(State *st);
+/* Make the coroutine of a task that is `task_unborn`. */
+static inline int
+task_begin(State *st, Task *task)
+{
+    Arguments *args = task_arguments(task);
+    task->answer = NULL;
+    PyObject *work = function_call(task->work, args ? args->item : NULL, args ? (size_t)Py_SIZE(args) : 0);
+    if (!USUALLY(work != NULL) && (work = task_raise_later(st)) == NULL) {
+        task->answer = (PyObject *)args;
+        return -1;
+    }
+    Py_XDECREF((PyObject *)args);
+    Py_SETREF(task->work, work);
+    return 0;
 }
 
 /* ---- nursery.c */
@@ -608,6 +624,7 @@ Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */
+int k_returned(Kernel *k, Task *task, PyObject *value); /* with a value, which is given away; 0, or -1 */
 PyObject *k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation); /* borrowed; NULL: refused */
 
 /* ---- request.c, poll.c, drive.c and the operations in C */

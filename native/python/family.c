@@ -5,10 +5,8 @@
  */
 
 #include "context.h"
-#include "dispatch.h"
-#include "family.h"
-#include "ledger.h"
 #include "request.h"
+#include "spawn.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */
 static int
@@ -177,11 +175,7 @@ terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject
 static int
 enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
 {
-    law_queue_append(&nursery->children, &task->sibling);
-    Py_INCREF(task); /* R1 */
-    nursery->spawned += 1;
-    k->live += 1;
-    k->spawned += 1;
+    nursery_adopt(k, nursery, task);
     if (NOTED(k, note_spawned(k, task, budget)) < 0) {
         return -1;
     }
@@ -234,7 +228,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     LAW_RULE(short_of == LAW_PAID, "B3");
     PyObject *pools = pools_for(k, nursery->pools, budget);
     Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
-    Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, title, terms);
+    Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, Py_NewRef(title), terms);
     if (task != NULL && permission != NULL) {
         if (task_more(task) == NULL) {
             Py_CLEAR(task);
@@ -254,7 +248,6 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
         }
     }
     Py_XDECREF(pools);
-    Py_XDECREF((PyObject *)terms);
     Py_DECREF(title);
     return task;
 }

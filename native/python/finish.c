@@ -124,6 +124,24 @@ answer_once(Kernel *k, PyObject **waiter)
     return failed;
 }
 
+/* The last child is gone: wake whoever waits for that. */
+APART static int
+tell_joining(Kernel *k, Nursery *nursery)
+{
+    if (nursery->joining != NULL) {
+        return answer_once(k, &nursery->joining);
+    }
+    Task *owner = nursery->owner;
+    if (owner != NULL && owner->state == LAW_STATE_BLOCKED && !owner->bare && owner->pending != NULL
+        && (PyObject *)Py_TYPE(owner->pending) == k->st->Drain && !task_has_children(owner)) {
+        PyObject *wait = Py_NewRef(owner->pending);
+        int failed = k_answer(k, wait, NULL);
+        Py_DECREF(wait);
+        return failed;
+    }
+    return 0;
+}
+
 /* Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence. */
 static int
 tell_parent(Kernel *k, Task *task)
@@ -137,21 +155,7 @@ tell_parent(Kernel *k, Task *task)
     if (is_set(nursery->ends_waiter) && answer_once(k, &nursery->ends_waiter) < 0) {
         return -1;
     }
-    if (!law_queue_empty(&nursery->children)) {
-        return 0;
-    }
-    if (nursery->joining != NULL) {
-        return answer_once(k, &nursery->joining);
-    }
-    Task *owner = nursery->owner;
-    if (owner != NULL && owner->state == LAW_STATE_BLOCKED && !owner->bare && owner->pending != NULL
-        && (PyObject *)Py_TYPE(owner->pending) == k->st->Drain && !task_has_children(owner)) {
-        PyObject *wait = Py_NewRef(owner->pending);
-        int failed = k_answer(k, wait, NULL);
-        Py_DECREF(wait);
-        return failed;
-    }
-    return 0;
+    return law_queue_empty(&nursery->children) ? tell_joining(k, nursery) : 0;
 }
 
 /* Whoever waits for the end of the task gets its outcome, oldest first. */
@@ -215,20 +219,83 @@ is_light(const TaskMore *more)
            && more->memory == NULL && (more->permit == NULL || permit_settled(more->permit));
 }
 
+/* Whether the collector may follow an object: `PyObject_IS_GC`, which is not asked of a number, a text or None. */
+static inline bool
+is_followed(PyObject *thing)
+{
+    return PyType_IS_GC(Py_TYPE(thing)) && PyObject_IS_GC(thing);
+}
+
 /* Somebody holds the DONE task, and its nursery no longer speaks for it (R4). One whose result is a plain number or text
  * lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
  * know it. Any other is tracked, and so must be whoever holds it (R6). */
-static void
+static WITHIN void
 leave_to_the_collector(Kernel *k, Task *task)
 {
     bool light = task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* X5: it has a reason */
-    bool plain = light && !task->whole && (task->work == NULL || !PyObject_IS_GC(task->work));
+    bool plain = light && !task->whole && (task->work == NULL || !is_followed(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;
     }
     PyObject_GC_Track((PyObject *)task);
     aside_show(&k->aside, (PyObject *)k);
+}
+
+/* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference away. */
+static inline void
+let_go(Kernel *k, Task *task, PyObject *work)
+{
+    Py_CLEAR(task->pending);
+    Py_CLEAR(task->context);
+    if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
+        aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
+    }
+    Py_XDECREF(work);
+    if (Py_REFCNT(task) > 1) {
+        leave_to_the_collector(k, task);
+    }
+    Py_DECREF(task);
+}
+
+/* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
+ * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
+static inline bool
+ends_plainly(const Kernel *k, const Task *task)
+{
+    const Nursery *nursery = task->nursery;
+    return task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING && k->current == task
+           && k->observer == NULL && k->promised == NULL && task->terms->pools == nursery->pools
+           && task->terms->spawn_cap == k->spawn_permit && k->spawn_permit != NULL && nursery->exhausted == NULL
+           && nursery->ends == NULL && nursery->ends_waiter == NULL;
+}
+
+int
+k_returned(Kernel *k, Task *task, PyObject *value)
+{
+    if (!USUALLY(ends_plainly(k, task))) {
+        int failed = k_finish(k, task, LAW_OUTCOME_OK, value, NULL);
+        Py_DECREF(value);
+        return failed < 0 ? -1 : 0;
+    }
+    PyObject *work = task->work;
+    Nursery *nursery = task->nursery;
+    k->current = NULL;
+    k->uses -= 1;
+    k->live -= 1;
+    k->done[LAW_OUTCOME_OK] += 1;
+    task->state = LAW_STATE_DONE; /* from RUNNING, by what was asked: the table allows it */
+    task->wake = LAW_WAKE_DONE;
+    task->kind = LAW_OUTCOME_OK;
+    task->whole = task->cancel_pending = task->raises = task->effect = 0;
+    task->work = value;
+    law_queue_remove(&nursery->children, &task->sibling);
+    if (law_queue_empty(&nursery->children) && tell_joining(k, nursery) < 0) {
+        k_doom(k);
+    }
+    Py_CLEAR(task->answer);
+    let_go(k, task, work);
+    return 0;
 }
 
 int
@@ -286,19 +353,10 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         k_doom(k);
     }
     k_discard_answer(task);
-    Py_CLEAR(task->pending);
-    Py_CLEAR(task->context);
     if (task->more != NULL) {
         Py_CLEAR(task->more->ending);
     }
-    if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
-        aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
-    }
-    Py_XDECREF(work);
-    if (Py_REFCNT(task) > 1) {
-        leave_to_the_collector(k, task);
-    }
-    Py_DECREF(task);
+    let_go(k, task, work);
     return 1;
 }
 

@@ -50,17 +50,38 @@ bool free_give(FreeList *list, PyObject *record); /* false: the list is full */
 /* The same for a type all of whose records come from its list, new ones included. */
 PyObject *free_make_new(const FreeList *list, PyTypeObject *type); /* one that no list has */
 
-/* A record of that very type, all zero, tracked by nobody. NULL with MemoryError set. The size is asked of the type: if the
- * compiler knew it, it would clear the record by an instruction that is slow to start. */
+/* A record of that very type, tracked by nobody, its fields whatever they were. NULL with MemoryError set. */
+static inline PyObject *
+free_make_bare(FreeList *list, PyTypeObject *type)
+{
+    PyObject *record = free_take(list, type);
+    return USUALLY(record != NULL) ? record : free_make_new(list, type);
+}
+
+/* The same, all zero. The size is asked of the type: if the compiler knew it, it would clear the record by an instruction
+ * that is slow to start. */
 static inline PyObject *
 free_make(FreeList *list, PyTypeObject *type)
 {
-    PyObject *record = free_take(list, type);
-    if (record == NULL && (record = free_make_new(list, type)) == NULL) {
-        return NULL;
+    PyObject *record = free_make_bare(list, type);
+    if (record != NULL) {
+        memset((char *)record + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
     }
-    memset((char *)record + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
     return record;
+}
+
+/* The same where the size is a constant: cleared in steps so small that the compiler writes each of them out. */
+static inline PyObject *
+free_make_sized(FreeList *list, PyTypeObject *type, size_t size)
+{
+    enum { STEP = 64, FIRST = sizeof(PyObject), SECOND = FIRST + STEP, THIRD = SECOND + STEP };
+    char *record = (char *)free_make_bare(list, type);
+    if (record != NULL) {
+        memset(record + FIRST, 0, size < SECOND ? size - FIRST : STEP);
+        memset(record + SECOND, 0, size < SECOND ? 0 : size < THIRD ? size - SECOND : STEP);
+        memset(record + THIRD, 0, size < THIRD ? 0 : size - THIRD);
+    }
+    return (PyObject *)(void *)record;
 }
 
 /* A record that holds nothing any more and is tracked by nobody is kept, or freed, and its type let go. NULL: there is no

@@ -5,9 +5,9 @@
  * `spawn` of a function that asks for nothing but its turn is done here and in ask.c; anything else by the Python method `_spawn`.
  */
 
-#include "context.h"
 #include "gate.h"
 #include "handle.h"
+#include "spawn.h"
 
 static int
 handle_traverse(Handle *self, visitproc visit, void *arg)
@@ -100,20 +100,6 @@ static PyMemberDef handle_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* A handle: nearly every spawn makes one, and nearly every one is dropped at once. */
-PyObject *
-task_handle_new(Kernel *k, Task *task)
-{
-    Handle *self = (Handle *)free_make(&k->st->free_handles, k->st->TaskHandle);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
-    self->record = Py_XNewRef((PyObject *)task);
-    aside_keep(&k->aside, (PyObject *)self);
-    return (PyObject *)self;
-}
-
 PyObject *
 nursery_handle_new(Kernel *k, Nursery *nursery)
 {
@@ -193,26 +179,6 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, boo
     return true;
 }
 
-/* Give a new task its function and its arguments. The coroutine is made when the task begins (`task_begin`): calling an
- * `async def` function only binds its arguments, and one that does not begin for long need not be a coroutine so long. */
-static int
-give_work(State *st, Task *task, PyObject *const *args, Py_ssize_t n)
-{
-    if (n > 1 && (task->answer = arguments_new(st, args + 1, n - 1)) == NULL) {
-        return -1;
-    }
-    task->work = Py_NewRef(args[0]);
-    return 0;
-}
-
-void
-handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
-{
-    if (context_at_spawn(k, task) < 0 || give_work(k->st, task, args, n) < 0) {
-        PyErr_Clear();
-    }
-}
-
 /* A spawn was refused: for want of a capability, that is on record. */
 static PyObject *
 spawn_refused(Kernel *k)
@@ -234,8 +200,8 @@ static PyObject *
 spawn_at_once(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
-    PyObject *handle = task_handle_new(k, NULL); /* first: a spawn that is refused leaves nothing behind */
-    Task *task = handle == NULL ? NULL : k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
+    PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */
+    Task *task = handle == NULL ? NULL : k_spawn_plainly(k, nursery, name);
     if (task == NULL) {
         Py_XDECREF(handle);
         return NULL;

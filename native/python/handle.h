@@ -3,7 +3,7 @@
 #ifndef BURSAR_PYTHON_HANDLE_H
 #define BURSAR_PYTHON_HANDLE_H
 
-#include "core.h"
+#include "context.h"
 
 enum { NAME_MAX_LENGTH = 400 }; /* of a name that is repeated as it is: `TEXT_MAX` of errors.py */
 
@@ -15,11 +15,34 @@ typedef struct Handle {
 } Handle;
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
-/* Of a nursery that is open, a task that lives or, if it is NULL, is to come: a `bursar.Nursery`, a `bursar.Task`. New
- * references. */
-PyObject *nursery_handle_new(Kernel *k, Nursery *nursery);
-PyObject *task_handle_new(Kernel *k, Task *task);
-/* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins. */
-void handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n);
+PyObject *nursery_handle_new(Kernel *k, Nursery *nursery); /* of one that is open: a `bursar.Nursery`; new reference */
+
+/* Of a task that is to come, which is its `record` then: a `bursar.Task`. Nearly every spawn makes one, and nearly every one
+ * is dropped at once. New reference. */
+static inline PyObject *
+task_handle_new(Kernel *k)
+{
+    Handle *self = (Handle *)free_make_bare(&k->st->free_handles, k->st->TaskHandle);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
+    self->record = NULL;
+    aside_keep(&k->aside, (PyObject *)self);
+    return (PyObject *)self;
+}
+
+/* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins.
+ * The coroutine is made when the task begins (`task_begin`): calling an `async def` function only binds its arguments, and
+ * one that does not begin for long need not be a coroutine so long. */
+static inline void
+handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
+{
+    if (context_at_spawn(k, task) < 0 || (n > 1 && (task->answer = arguments_new(k->st, args + 1, n - 1)) == NULL)) {
+        PyErr_Clear();
+        return;
+    }
+    task->work = Py_NewRef(args[0]);
+}
 
 #endif

@@ -5,7 +5,7 @@
  * swallowed) are methods of the Python class that derives from this type.
  *
  * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch.h)
- * and the bill (ledger.h). `poll_otherwise` and `run` know all the others.
+ * and the bill (ledger.h). `poll` and `run` know all the others.
  */
 
 #include "dispatch.h"
@@ -28,10 +28,12 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
 static inline int
 returned(Driver *self, Task *task, PyObject *value)
 {
-    int failed = task->phase == LAW_PHASE_DRAINING ? driver_call(self, "_returned", (PyObject *)task, value)
-                                                   : k_finish(self->kernel, task, LAW_OUTCOME_OK, value, NULL);
+    if (USUALLY(task->phase != LAW_PHASE_DRAINING)) {
+        return k_returned(self->kernel, task, value);
+    }
+    int failed = driver_call(self, "_returned", (PyObject *)task, value);
     Py_DECREF(value);
-    return failed < 0 ? -1 : 0;
+    return failed;
 }
 
 /* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
@@ -175,16 +177,28 @@ begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **r
     return 1;
 }
 
+/* The first poll of a task that `is_fresh`, to its end if it does not await anything. 0, or -1 with an exception set. */
+static inline int
+poll_first(Driver *self, Task *task)
+{
+    PyObject *thing = NULL;
+    if (task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
+    PySendResult status = go_straight_on(self, task, NULL, NULL, &thing);
+    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+}
+
 /* Any poll. 0, or -1 with an exception set. */
 APART static int
-poll_otherwise(Driver *self, Task *task)
+poll(Driver *self, Task *task)
 {
+    if (USUALLY(is_fresh(task))) {
+        return poll_first(self, task);
+    }
     PyObject *value = NULL, *error = NULL, *thing = NULL;
     int goes_on = 1;
-    if (is_fresh(task)) {
-        goes_on = task_begin(self->kernel->st, task) < 0 ? -1 : 1;
-    }
-    else if (is_answered(task)) {
+    if (is_answered(task)) {
         value = take_answer(task);
     }
     else {
@@ -197,8 +211,8 @@ poll_otherwise(Driver *self, Task *task)
     if (asked != ASK_ANSWERED) {
         return asked == ASK_ERROR ? -1 : 0;
     }
-    PySendResult status = go_straight_on(self, task, value, error, &thing);
-    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+    PySendResult status = go_on(self, task, value, error, &thing);
+    return run(self, task, status, thing);
 }
 
 int
@@ -206,7 +220,7 @@ driver_poll(Driver *self, Task *task)
 {
     State *st = self->kernel->st;
     st->polls += 1;
-    int failed = poll_otherwise(self, task);
+    int failed = poll(self, task);
     st->polls -= 1;
     return failed;
 }
@@ -241,7 +255,7 @@ poll_any(Driver *self, Task *task)
     if (self->checked || self->anywhere) {
         return over(self, task, driver_polled_oddly(self, task));
     }
-    return over(self, task, poll_otherwise(self, task) < 0 ? STEP_ERROR : STEP_DONE);
+    return over(self, task, poll(self, task) < 0 ? STEP_ERROR : STEP_DONE);
 }
 
 /* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for

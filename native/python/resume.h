@@ -76,19 +76,32 @@ send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
     return coroutine_send(work, (PyObject *)self->resume, result);
 }
 
-/* Nobody would open a box: the coroutine begins, or a generator in it yielded a request by hand. `value` is given away.
- * Most end where they began; one that does not is aside from then on, while its task lives. */
-APART static PySendResult
-send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
+/* The coroutine begins. Most end where they began; one that does not is aside from then on, while its task lives. */
+static inline PySendResult
+send_first(Kernel *k, Task *task, PyObject *work, PyObject **result)
 {
-    bool begins = !task->started;
-    PyObject *sent = !begins && value != NULL ? value : Py_None;
     task->started = 1;
     task->by_hand = 0;
-    PySendResult status = PyIter_Send(work, sent, result);
-    if (begins && status == PYGEN_NEXT && PyCoro_CheckExact(work)) {
+    PySendResult status = coroutine_send(work, Py_None, result);
+    if (status == PYGEN_NEXT && PyCoro_CheckExact(work)) {
         aside_move(&k->aside, work);
     }
+    return status;
+}
+
+/* A generator in the coroutine yielded a request by hand, and gets the plain result. */
+APART static PySendResult
+send_by_hand(Task *task, PyObject *work, PyObject *value, PyObject **result)
+{
+    task->by_hand = 0;
+    return PyIter_Send(work, value != NULL ? value : Py_None, result);
+}
+
+/* Nobody would open a box. `value` is given away. */
+static inline PySendResult
+send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
+{
+    PySendResult status = !task->started ? send_first(k, task, work, result) : send_by_hand(task, work, value, result);
     Py_XDECREF(value);
     return status;
 }

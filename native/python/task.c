@@ -9,22 +9,6 @@
 
 /* ---- life */
 
-/* A task in PENDING, in no list yet. New reference, or NULL with MemoryError set. */
-Task *
-task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
-{
-    Task *self = (Task *)free_make(&st->free_tasks, st->Task);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->nursery = (Nursery *)Py_NewRef((PyObject *)nursery);
-    self->id = id;
-    self->name = Py_NewRef(name);
-    self->terms = (Terms *)Py_NewRef((PyObject *)terms);
-    self->worker = -1;
-    return self; /* while it lives the collector sees it as a part of its nursery (R4) */
-}
-
 TaskMore *
 task_more(Task *self)
 {
@@ -144,38 +128,59 @@ task_clear(Task *self)
     return 0;
 }
 
+/* A record that holds nothing any more but its name. */
+static inline void
+drop_record(Task *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    Py_DECREF(self->name);
+    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
+}
+
 /* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
+APART static void
+dealloc_otherwise(Task *self)
+{
+    Py_TRASHCAN_BEGIN(self, task_dealloc)
+    task_clear(self);
+    drop_record(self);
+    Py_TRASHCAN_END
+}
+
+/* Whether a result holds no other object, so that its end leads to no other task's. */
+static inline bool
+is_last(const PyObject *result)
+{
+    return result == NULL || result == Py_None || PyLong_CheckExact(result) || PyUnicode_CheckExact(result);
+}
+
+/* One that ended plainly has let its nursery go (R4): it has nothing left but its terms and what it came to. */
 void
 task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, task_dealloc)
-    State *st = state_left(Py_TYPE(self));
-    task_clear(self);
-    Py_CLEAR(self->name);
-    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
-    Py_TRASHCAN_END
+    if (!USUALLY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+        dealloc_otherwise(self);
+        return;
+    }
+    Py_XDECREF(self->work);
+    Py_XDECREF((PyObject *)self->terms);
+    drop_record(self);
 }
 
-/* Make the coroutine of a task that was given a function; a call that fails is the failure of the task. */
-int
-task_begin(State *st, Task *self)
+PyObject *
+task_raise_later(State *st)
 {
-    Arguments *args = task_arguments(self);
-    self->answer = NULL;
-    PyObject *work = PyObject_Vectorcall(self->work, args ? args->item : NULL, args ? (size_t)Py_SIZE(args) : 0, NULL);
-    if (work == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyObject *error[] = {PyErr_GetRaisedException()};
-        work = law_call(st, "raise_later", error, 1);
-        Py_DECREF(error[0]);
+    if (!PyErr_Occurred()) { /* an interpreter that has no memory left may not say so */
+        PyErr_NoMemory();
     }
-    if (work == NULL) {
-        self->answer = (PyObject *)args;
-        return -1;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        return NULL;
     }
-    Py_XDECREF((PyObject *)args);
-    Py_SETREF(self->work, work);
-    return 0;
+    PyObject *error[] = {PyErr_GetRaisedException()};
+    PyObject *work = law_call(st, "raise_later", error, 1);
+    Py_DECREF(error[0]);
+    return work;
 }
 
 /* ---- questions */

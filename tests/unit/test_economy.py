@@ -8,11 +8,16 @@ import bursar
 from bursar import Budget, CapBudget, OutcomeKind, nursery, sleep
 from bursar.evidence.answer import unpack_answer
 from bursar.evidence.trace import Memory
+from bursar.law.budget import UNITS_MAX
 
 
 async def spend(**amounts):
     await bursar.charge(**amounts)
     return (await bursar.current_task()).spent
+
+
+async def give_nothing():
+    pass
 
 
 # ---- charging
@@ -333,6 +338,121 @@ def test_the_limit_on_a_tasks_budget_is_the_capabilitys(run):
 
     caps = [bursar.CapSpawn(task_budget=Budget(ops=10))]
     assert run(main, capabilities=caps) == (10, 5)
+
+
+# ---- one spawn after the other: what held for the last one need not hold for the next
+
+
+def test_a_spawn_is_refused_as_soon_as_the_permit_is_revoked(run):
+    async def child(told):
+        async with nursery() as n:
+            for _ in range(3):
+                n.spawn(spend)
+            await told.wait()
+            with pytest.raises(bursar.CapabilityRevoked, match="CapSpawn has been revoked"):
+                n.spawn(spend)
+            assert len(n.tasks) == 0
+
+    async def main():
+        mine = (await bursar.capabilities())[bursar.CapSpawn].attenuate(delegable=True)
+        told = bursar.Event()
+        async with nursery() as n:
+            n.spawn(child, told, capabilities=[mine])
+            await sleep(1)
+            await bursar.revoke(mine)
+            told.set()
+
+    run(main)
+    assert run.runtime.statistics().spawned == 5
+
+
+def test_who_spawns_under_a_limit_is_counted_exactly_whoever_else_spawns_there(run):
+    async def limited(n):
+        n.spawn(spend)
+        n.spawn(spend)
+        with pytest.raises(bursar.CapabilityDenied, match=r"CapSpawn\(max_tasks=2\) is used up"):
+            n.spawn(spend)
+        await sleep(1)  # they end, and others take their place
+        n.spawn(spend)
+        n.spawn(spend)
+        with pytest.raises(bursar.CapabilityDenied, match=r"CapSpawn\(max_tasks=2\) is used up"):
+            n.spawn(spend)
+
+    async def main():
+        held = await bursar.capabilities()
+        permit = held[bursar.CapSpawn]
+        narrow = permit.attenuate(max_tasks=2)
+        async with nursery() as n:
+            n.spawn(spend)
+            n.spawn(limited, n, capabilities=[narrow, held[bursar.CapTimer]])
+            n.spawn(spend)
+            await bursar.checkpoint()
+            n.spawn(spend)
+            assert run.runtime.kernel.registry.in_use(permit) == len(n.tasks) == 4
+            assert run.runtime.kernel.registry.in_use(narrow) == 2
+            await sleep(5)
+            assert run.runtime.kernel.registry.in_use(permit) == 0
+
+    run(main)
+    assert run.runtime.statistics().spawned == 9
+
+
+def test_a_child_holds_what_its_own_nursery_and_its_own_spawner_hand_on(run):
+    async def holds():
+        return len(await bursar.capabilities())
+
+    async def passes_on(n):
+        return [n.spawn(holds) for _ in range(2)]
+
+    async def main():
+        held = await bursar.capabilities()
+        permit = held[bursar.CapSpawn].attenuate(delegable=True)
+        tasks = []
+        async with nursery() as wide, nursery(capabilities=[permit, held[bursar.CapTimer]]) as narrow:
+            for _ in range(2):
+                tasks += [wide.spawn(holds), narrow.spawn(holds), wide.spawn(holds)]
+            tasks += await wide.spawn(passes_on, wide, capabilities=[permit])
+            tasks += await wide.spawn(passes_on, wide)
+        return [task.result for task in tasks]
+
+    assert run(main) == [7, 2, 7, 7, 2, 7, 1, 1, 7, 7]
+
+
+def test_every_spawn_is_paid_by_the_purse_and_booked_on_the_spawner(run):
+    async def main():
+        me = await bursar.current_task()
+        async with nursery(budget=Budget(ops=10, spawns=3)) as n:
+            left = []
+            before = me.spent
+            for _ in range(3):
+                n.spawn(spend)
+                left.append((n.budget.ops, n.budget.spawns))
+            with pytest.raises(bursar.SpawnBudgetExceeded, match="has no spawns left"):
+                n.spawn(spend)
+            assert (n.budget.ops, n.budget.spawns, len(n.tasks)) == (7, 0, 3)
+            assert (me.spent.ops - before.ops, me.spent.spawns - before.spawns) == (3, 3)
+        async with nursery(budget=Budget(ops=3)) as n:
+            for _ in range(3):
+                n.spawn(give_nothing)
+            with pytest.raises(bursar.SpawnBudgetExceeded, match="has 0 ops left"):
+                n.spawn(give_nothing)
+            assert (n.budget.ops, len(n.tasks)) == (0, 3)
+        return left
+
+    assert run(main) == [(9, 2), (8, 1), (7, 0)]
+
+
+def test_an_open_purse_counts_spawns_as_far_as_can_be_counted():
+    async def main():
+        async with nursery() as n:
+            for _ in range(5):
+                n.spawn(give_nothing)
+
+    runtime = bursar.Runtime(clock="virtual")
+    pools = runtime.kernel.root.pools
+    pools[2].spent = UNITS_MAX - 3
+    runtime.run(main)
+    assert pools[2].spent == UNITS_MAX
 
 
 # ---- entropy
