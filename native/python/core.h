@@ -315,6 +315,7 @@ struct Kernel {
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
     Terms *spawn_terms;      /* the terms under which it was found; owned */
     Terms *last_terms;       /* those of the child that was spawned last; owned */
+    PyObject *heritage;      /* the capabilities that a nursery without its own took over whole, last; or NULL */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
@@ -358,6 +359,7 @@ typedef struct State {
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
         free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    Kernel *opener;          /* a guess whose the next block is: see block.c; borrowed, and driven; or NULL */
     int polls;               /* that are under way, or batches of them, one in the other or in several threads */
     bool adopted;
     bool asides;              /* see aside.c */
@@ -619,6 +621,7 @@ enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `K
 Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
               Task *spawner, PyObject *permit); /* new reference; permit: NULL, or what it waits for permission with */
 Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities);
+bool k_may_open_plainly(const Kernel *k, const Task *owner); /* a nursery that states nothing: no Python is asked */
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */
