@@ -429,6 +429,26 @@ is_plain(const Nursery *nursery)
            && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL && scope->timer == NULL;
 }
 
+/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
+static inline bool
+is_untouched(const Task *owner, const Block *scope)
+{
+    const TaskMore *more = owner->more;
+    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE
+           && scope->timer == NULL;
+}
+
+/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
+ * told by itself. */
+static inline void
+leave_untouched(Task *owner, Block *scope)
+{
+    scope->phase = LAW_PHASE_FINALIZED;
+    owner->cancel_pending = 0;
+    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
+    Py_DECREF(scope); /* its nursery holds it as well */
+}
+
 int
 k_end_nursery(Kernel *k, Nursery *nursery)
 {
@@ -450,7 +470,10 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "N1");
     law_queue_remove(&owner->more->owned, &nursery->own);
     return_pools(nursery->pools, nursery->purse_of);
-    if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
+    if (USUALLY(is_untouched(owner, nursery->scope))) {
+        leave_untouched(owner, nursery->scope);
+    }
+    else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
         k_doom(k); /* it is over all the same */
     }
     Py_CLEAR(nursery->scope->body_of); /* the two held each other */
