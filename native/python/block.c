@@ -1,7 +1,8 @@
 /* `async with nursery() as n`: opening, and the first step of leaving. After nursery.py.
  *
- * The block is the request that opens its nursery. Leaving it well or because of a cancellation, by the owner itself, is
- * in leaving.c; if it ends in an error, the Python method leaves it.
+ * The block is the request that opens its nursery, and then the one that waits for its children: what is awaited at either
+ * end is the block itself. Leaving it well or because of a cancellation, by the owner itself, is in leaving.c; if it ends in
+ * an error, or is left a second time, the Python method leaves it.
  */
 
 #include "block.h"
@@ -25,6 +26,7 @@ block_perform(Kernel *k, Task *task, Request *request)
         Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
         Py_XSETREF(self->handle, Py_NewRef(handle));
         Py_XSETREF(self->record, (Nursery *)Py_NewRef((PyObject *)record));
+        k->st->opener = k->aside.open ? k : k->st->opener; /* open: it is driven from the stack, and let go by drive.c */
         if (self->capabilities == NULL) {
             aside_move(&k->aside, (PyObject *)self);
         }
@@ -33,8 +35,25 @@ block_perform(Kernel *k, Task *task, Request *request)
     return handle;
 }
 
+/* A block does not know whose it is before somebody performs it. The kernel that entered one last is a good guess, which
+ * request.c proves right before it acts on it; a wrong one costs nothing but the long way. It is borrowed from whoever
+ * drives that kernel. */
+static Kernel *
+block_at_hand(const Request *request)
+{
+    State *st = state_left(Py_TYPE(request));
+    Kernel *k = st != NULL ? st->opener : NULL;
+    return k != NULL && k->current != NULL && k_may_open_plainly(k, k->current) ? k : NULL;
+}
+
 static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
-static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = block_perform};
+static const RequestVT plain_vt = {
+    .cost = LAW_ROW_OP,
+    .quiet = true,
+    .perform = block_perform,
+    .take = block_perform,
+    .at_hand = block_at_hand,
+};
 
 /* The block of `nursery()`. NULL with MemoryError set. */
 static NurseryBlock *
@@ -127,13 +146,78 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     Task *owner = self->record->owner;
     PyObject *error = args[1] == Py_None ? NULL : args[1];
     bool usual = error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled;
-    if (!usual || k->current != owner || owner->cut || has_permit(owner)) {
+    if (!usual || k->current != owner || owner->cut || has_permit(owner) || block_is_left(self)) {
         return leave_in_python(self, args[1]);
     }
     if (k_close_nursery(k, self->record) < 0) {
         return NULL;
     }
-    return leaving_new(self, error);
+    leaving_begin(self, error);
+    return Py_NewRef((PyObject *)self);
+}
+
+static PyObject *
+not_entered(NurseryBlock *self)
+{
+    return PyObject_CallMethod((PyObject *)self, "entered", NULL); /* raises ScopeMisuse */
+}
+
+static PyObject *
+block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    if (self->record == NULL) {
+        return not_entered(self);
+    }
+    PyObject *args[] = {(PyObject *)self->record};
+    return law_call(self->kernel->st, "why_join", args, 1);
+}
+
+static PyObject *
+block_blockers(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    return self->record == NULL ? not_entered(self) : nursery_children_list(self->record);
+}
+
+/* ---- being awaited */
+
+static PySendResult
+block_send(NurseryBlock *self, PyObject *sent, PyObject **result)
+{
+    return block_is_left(self) ? leaving_send(self, sent, result) : request_send((PyObject *)self, sent, result);
+}
+
+static PyObject *
+block_py_send(NurseryBlock *self, PyObject *sent)
+{
+    PyObject *result = NULL;
+    PySendResult status = block_send(self, sent, &result);
+    return as_iteration(status, result);
+}
+
+PyObject *
+block_next(PyObject *self)
+{
+    return block_is_left((NurseryBlock *)self) ? block_py_send((NurseryBlock *)self, Py_None) : request_next(self);
+}
+
+/* Opening a nursery is over when something is thrown at it: that is raised where it is awaited. */
+static PyObject *
+block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *thrown = thrown_of(args, n);
+    if (thrown != NULL && block_is_left(self)) {
+        return leaving_throw(self, thrown);
+    }
+    if (thrown != NULL) {
+        PyErr_SetRaisedException(thrown);
+    }
+    return NULL;
+}
+
+static PyObject *
+block_close(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    return block_is_left(self) ? leaving_close(self) : Py_NewRef(Py_None);
 }
 
 /* ---- the type */
@@ -146,6 +230,9 @@ block_traverse(NurseryBlock *self, visitproc visit, void *arg)
     Py_VISIT(self->handle);
     Py_VISIT(self->kernel);
     Py_VISIT(self->record);
+    Py_VISIT(self->error);
+    Py_VISIT(self->passing);
+    Py_VISIT(self->rest);
     return 0;
 }
 
@@ -156,6 +243,9 @@ block_clear(NurseryBlock *self)
     Py_CLEAR(self->handle);
     Py_CLEAR(self->kernel);
     Py_CLEAR(self->record);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->passing);
+    Py_CLEAR(self->rest);
     return 0;
 }
 
@@ -173,6 +263,11 @@ block_dealloc(NurseryBlock *self)
 static PyMethodDef block_methods[] = {
     {"__aenter__", (PyCFunction)block_enter, METH_NOARGS, NULL},
     {"__aexit__", (PyCFunction)(void (*)(void))block_exit, METH_FASTCALL, NULL},
+    {"why", (PyCFunction)block_why, METH_NOARGS, "What its owner does, which waits for the children."},
+    {"blockers", (PyCFunction)block_blockers, METH_NOARGS, "The children."},
+    {"send", (PyCFunction)block_py_send, METH_O, NULL},
+    {"throw", (PyCFunction)(void (*)(void))block_throw, METH_FASTCALL, NULL},
+    {"close", (PyCFunction)block_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -183,7 +278,8 @@ static PyMemberDef block_members[] = {
 
 static PyType_Slot block_slots[] = {
     {Py_tp_doc, "The `async with` part of a nursery."},
-    {Py_am_send, request_send},
+    {Py_am_send, block_send},
+    {Py_tp_iternext, block_next},
     {Py_tp_new, block_make},
     {Py_tp_traverse, block_traverse},
     {Py_tp_clear, block_clear},

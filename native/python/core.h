@@ -315,6 +315,7 @@ struct Kernel {
     PyObject *spawn_permit;  /* the CapSpawn that was found good last */
     Terms *spawn_terms;      /* the terms under which it was found; owned */
     Terms *last_terms;       /* those of the child that was spawned last; owned */
+    PyObject *heritage;      /* the capabilities that a nursery without its own took over whole, last; or NULL */
     int64_t uses;            /* spawns less ends under it that the registry does not know of yet */
     PyObject *snapshot;      /* the context that the last spawned task began with; or NULL */
     PyObject *stage;         /* the context that tasks which share one run in; or NULL: see context.c */
@@ -342,7 +343,7 @@ struct Kernel {
 typedef struct State {
     PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Leaving, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
+        *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd, *ReceiveEnd,
         *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
     /* members of the law's enumerations, by their numbers */
     PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
@@ -355,9 +356,10 @@ typedef struct State {
     PyObject *own_modules;   /* whose functions belong into the loop: execution/own.py */
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;     /* the one request of its kind */
-    FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_leavings,
-        free_joins, free_timers, free_sends, free_receives, free_nexts, free_permits;
+    FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
+        free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    Kernel *opener;          /* a guess whose the next block is: see block.c; borrowed, and driven; or NULL */
     int polls;               /* that are under way, or batches of them, one in the other or in several threads */
     bool adopted;
     bool asides;              /* see aside.c */
@@ -504,6 +506,20 @@ Nursery *nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObje
 int nursery_move(Nursery *nursery, LawNurseryState to);
 PyObject *nursery_name(Nursery *nursery); /* new reference */
 PyObject *nursery_children_list(Nursery *nursery);
+static inline bool nursery_quiet(const Nursery *nursery) { return law_queue_empty(&nursery->children); }
+/* Whoever waits for that, a Task that waits bare or an Entry, is known to the nursery, and no more if it waits no longer. */
+static inline void
+nursery_join(Nursery *nursery, PyObject *who)
+{
+    Py_XSETREF(nursery->joining, Py_NewRef(who));
+}
+static inline void
+nursery_unjoin(Nursery *nursery, PyObject *who) /* NULL: its request was taken apart already */
+{
+    if (nursery != NULL && nursery->joining == who) {
+        Py_CLEAR(nursery->joining);
+    }
+}
 
 /* ---- scope.c */
 extern PyType_Spec block_spec;
@@ -621,6 +637,7 @@ enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `K
 Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
               Task *spawner, PyObject *permit); /* new reference; permit: NULL, or what it waits for permission with */
 Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities);
+bool k_may_open_plainly(const Kernel *k, const Task *owner); /* a nursery that states nothing: no Python is asked */
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */

@@ -315,24 +315,46 @@ done:
 
 /* ---- nurseries */
 
+/* Whether the permit of the owner is the one that was found good for spawning last. */
+static inline bool
+is_known_to_spawn(const Kernel *k, const Task *owner)
+{
+    return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+bool
+k_may_open_plainly(const Kernel *k, const Task *owner)
+{
+    return is_known_to_spawn(k, owner) && owner->terms->capabilities == k->heritage;
+}
+
+/* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
+ * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
+static PyObject *
+nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
+{
+    PyObject *own = owner->terms->capabilities;
+    if (stated == NULL && own == k->heritage) {
+        return Py_NewRef(own);
+    }
+    if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
+        Py_XSETREF(k->heritage, Py_NewRef(own));
+        return Py_NewRef(own);
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
+    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* C3 */
+}
+
 Nursery *
 k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
 {
-    bool known = owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
-    if ((!known && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) || task_more(owner) == NULL) {
+    if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL)
+        || task_more(owner) == NULL) {
         return NULL;
     }
-    PyObject *held = NULL, *pools = NULL, *granted = NULL, *title = NULL;
+    PyObject *held = nursery_capabilities(k, owner, capabilities), *pools = NULL, *title = NULL;
+    PyObject *granted = Py_NewRef(budget);
     Nursery *nursery = NULL;
-    if (capabilities == NULL && PyDict_CheckExact(owner->terms->capabilities)
-        && PyDict_Contains(owner->terms->capabilities, k->st->CapBudget) == 0) {
-        held = Py_NewRef(owner->terms->capabilities);
-    }
-    else {
-        PyObject *args[] = {(PyObject *)k, (PyObject *)owner, capabilities ? capabilities : Py_None};
-        held = context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* C3 */
-    }
-    granted = Py_NewRef(budget);
     if (held != NULL && name != NULL) {
         title = PyUnicode_FromFormat("nursery %R", name);
     }
@@ -400,6 +422,26 @@ is_plain(const Nursery *nursery)
            && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL && scope->timer == NULL;
 }
 
+/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
+static inline bool
+is_untouched(const Task *owner, const Block *scope)
+{
+    const TaskMore *more = owner->more;
+    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE
+           && scope->timer == NULL;
+}
+
+/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
+ * told by itself. */
+static inline void
+leave_untouched(Task *owner, Block *scope)
+{
+    scope->phase = LAW_PHASE_FINALIZED;
+    owner->cancel_pending = 0;
+    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
+    Py_DECREF(scope); /* its nursery holds it as well */
+}
+
 int
 k_end_nursery(Kernel *k, Nursery *nursery)
 {
@@ -421,7 +463,10 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "N1");
     law_queue_remove(&owner->more->owned, &nursery->own);
     return_pools(nursery->pools, nursery->purse_of);
-    if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
+    if (USUALLY(is_untouched(owner, nursery->scope))) {
+        leave_untouched(owner, nursery->scope);
+    }
+    else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
         k_doom(k); /* it is over all the same */
     }
     Py_CLEAR(nursery->scope->body_of); /* the two held each other */

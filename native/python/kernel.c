@@ -124,6 +124,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->thread_code);
     Py_VISIT(k->thread_notes);
     Py_VISIT(k->last_terms);
+    Py_VISIT(k->heritage);
     Py_VISIT(k->timer_permit);
     Py_VISIT(k->revoked);
     Py_VISIT(k->doom);
@@ -174,6 +175,7 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->thread_code);
     Py_CLEAR(k->thread_notes);
     Py_CLEAR(k->last_terms);
+    Py_CLEAR(k->heritage);
     Py_CLEAR(k->timer_permit);
     Py_CLEAR(k->revoked);
     Py_CLEAR(k->doom);

@@ -289,29 +289,26 @@ about_why(About *self, const char *sentence)
     return law_call(state_of(Py_TYPE(self)), sentence, args, 1);
 }
 
-/* ---- Join: until no child lives; free, because what cannot be paid must not keep a block from ending */
+/* ---- Join: until no child lives; free, because what cannot be paid must not keep a block from ending. A block that is left
+ * in C waits by itself: see leaving.c. */
 
 static int
 join_ready(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *self)
 {
-    return law_queue_empty(&((Nursery *)((About *)self)->record)->children);
+    return nursery_quiet((Nursery *)((About *)self)->record);
 }
 
 static int
 join_enlist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
 {
-    Nursery *nursery = (Nursery *)((About *)self)->record;
-    Py_XSETREF(nursery->joining, Py_NewRef(who));
+    nursery_join((Nursery *)((About *)self)->record, who);
     return 0;
 }
 
 static int
 join_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
 {
-    Nursery *nursery = (Nursery *)((About *)self)->record;
-    if (nursery != NULL && nursery->joining == who) {
-        Py_CLEAR(nursery->joining);
-    }
+    nursery_unjoin((Nursery *)((About *)self)->record, who);
     return 0;
 }
 
@@ -329,27 +326,6 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     State *st = state_of(type);
     return st == NULL ? NULL : about_make(type, &join_vt, st->Nursery, args);
-}
-
-PyObject *
-join_new(State *st, Nursery *nursery)
-{
-    About *self = (About *)free_make(&st->free_joins, st->Join);
-    if (self != NULL) {
-        self->request.vt = &join_vt;
-        self->record = Py_NewRef((PyObject *)nursery);
-        aside_keep(&nursery->kernel->aside, (PyObject *)self);
-    }
-    return (PyObject *)self;
-}
-
-static void
-join_dealloc(About *self)
-{
-    State *st = state_left(Py_TYPE(self));
-    PyObject_GC_UnTrack(self);
-    about_clear(self);
-    free_drop(st ? &st->free_joins : NULL, (PyObject *)self);
 }
 
 static PyObject *
@@ -376,7 +352,7 @@ static PyType_Slot join_slots[] = {
     {Py_tp_new, join_make},
     {Py_tp_traverse, about_traverse},
     {Py_tp_clear, about_clear},
-    {Py_tp_dealloc, join_dealloc},
+    {Py_tp_dealloc, about_dealloc},
     {Py_tp_methods, join_methods},
     {0, NULL},
 };

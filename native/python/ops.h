@@ -6,7 +6,6 @@
 #include "core.h"
 
 extern PyType_Spec checkpoint_spec, sleep_spec, join_spec, ended_spec;
-PyObject *join_new(State *st, Nursery *nursery); /* new reference */
 PyObject *sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names); /* sleep(seconds) */
 Request *checkpoint_new(State *st); /* the one request of its kind */
 

@@ -81,7 +81,7 @@ on_the_spot(const Kernel *k)
     return may ? task : NULL;
 }
 
-/* The first send into a request that might be answered here and now. */
+/* The first send into a request that might be answered here and now, perhaps by the kernel at hand. */
 APART static PySendResult
 first_send(Request *self, PyObject **result)
 {
@@ -125,6 +125,15 @@ raise_stop(PyObject *value)
     }
 }
 
+PyObject *
+as_iteration(PySendResult status, PyObject *result)
+{
+    if (status == PYGEN_RETURN) {
+        raise_stop(result);
+    }
+    return status == PYGEN_NEXT ? result : NULL;
+}
+
 /* The arguments of `throw`: an exception, or as a traceback has them (type, value, traceback). New reference, or NULL
  * with an exception set. */
 PyObject *
@@ -160,10 +169,7 @@ request_py_send(PyObject *self, PyObject *sent)
 {
     PyObject *result = NULL;
     PySendResult status = request_send(self, sent, &result);
-    if (status == PYGEN_RETURN) {
-        raise_stop(result);
-    }
-    return status == PYGEN_NEXT ? result : NULL;
+    return as_iteration(status, result);
 }
 
 /* From 3.12 on an `await` steps what is no coroutine by this. NULL without an exception is an end with None. */
@@ -176,10 +182,7 @@ request_next(PyObject *self)
         Py_DECREF(result);
         return NULL;
     }
-    if (status == PYGEN_RETURN) {
-        raise_stop(result);
-    }
-    return status == PYGEN_NEXT ? result : NULL;
+    return as_iteration(status, result);
 }
 
 /* ---- the table, as Python sees it */

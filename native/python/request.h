@@ -30,15 +30,18 @@ int request_traverse(PyObject *self, visitproc visit, void *arg);
 void request_dealloc(PyObject *self); /* both for requests that hold nothing */
 PyObject *thrown_of(PyObject *const *args, Py_ssize_t n); /* what a `throw` was given, as an exception: new reference */
 void raise_stop(PyObject *value); /* StopIteration with a value, which is given away */
+PyObject *as_iteration(PySendResult status, PyObject *result); /* a send as a call: the end is a StopIteration */
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *request_next(PyObject *self);
+PyObject *block_next(PyObject *self); /* that of a nursery's block, which is more than a request when it is left */
 
 /* Whether it is a request, without a walk through its bases: only what derives from that type can be stepped so. False
  * does not mean that it is none: a class may have a `__next__` of its own. */
 static inline bool
 is_request(const PyObject *thing)
 {
-    return Py_TYPE(thing)->tp_iternext == request_next;
+    iternextfunc next = Py_TYPE(thing)->tp_iternext;
+    return next == request_next || next == block_next;
 }
 PyObject *operation_perform(Kernel *k, Task *task, Request *request);
 PyObject *cost_row(const LawCost *cost); /* as Python writes it: new tuple of pairs */

@@ -1,7 +1,7 @@
 /* How a poll ends, and what makes a waiting task runnable again. After law/dispatch.py.
  *
  * `k_wake` and `k_interrupt` are the only ways in which a waiting task becomes runnable; both end in `k_ready`, and the
- * lane that it is put in is decided there (dispatch.c).
+ * lane that it is put in is decided there (dispatch.c). `k_answer` is a wake, and knows its usual case by itself.
  *
  * K2  a task is QUEUED exactly when READY, and its wake state follows its state
  * K3  `current` is the one RUNNING task, or NULL
@@ -140,11 +140,37 @@ k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *er
     }
 }
 
+/* Whether a task waits by itself and has left the list that it stood in: an answer is all that its wait wants. One that
+ * sleeps has a timer instead, and a paused one is queued by nobody. */
+static inline bool
+is_plain_wait(const Kernel *k, const Task *task)
+{
+    return k->observer == NULL && task->bare && !task->timed && !law_linked(&task->link)
+           && task->state == LAW_STATE_BLOCKED && task->wake == LAW_WAKE_IDLE;
+}
+
+/* What `k_wake` comes to there: ENQUEUE, and there is no queue to leave. */
+static inline int
+answer_plainly(Kernel *k, Task *task, PyObject *value)
+{
+    PyObject *operation = task->pending;
+    task->effect = 1;
+    task->raises = 0;
+    task->bare = 0;
+    task->pending = NULL;
+    Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
+    Py_DECREF(operation);
+    return k_ready_new(k, task);
+}
+
 int
 k_answer(Kernel *k, PyObject *who, PyObject *value)
 {
     LawNotice notice;
     if (is_task(who)) {
+        if (USUALLY(is_plain_wait(k, (Task *)who))) {
+            return answer_plainly(k, (Task *)who, value);
+        }
         return k_wake(k, (Task *)who, ((Task *)who)->generation, value, NULL, true, &notice);
     }
     if (Py_TYPE(who) == k->st->Entry) {

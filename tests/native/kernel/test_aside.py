@@ -46,7 +46,7 @@ async def wait(event, *_):
     await event.wait()
 
 
-PARTS = ("Task", "Nursery", "Block", "NurseryBlock", "coroutine", "Leaving", "_Join")
+PARTS = ("Task", "Nursery", "Block", "NurseryBlock", "coroutine")
 
 
 def followed():
