@@ -23,13 +23,13 @@ block_perform(Kernel *k, Task *task, Request *request)
     record->cancel_on_failure = self->cancel_on_failure;
     PyObject *handle = nursery_handle_new(k, record);
     if (handle != NULL) {
+        if (!PyObject_GC_IsTracked((PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
+            aside_keep(&k->aside, (PyObject *)self);
+        }
         Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
         Py_XSETREF(self->handle, Py_NewRef(handle));
         Py_XSETREF(self->record, (Nursery *)Py_NewRef((PyObject *)record));
         k->st->opener = k->aside.open ? k : k->st->opener; /* open: it is driven from the stack, and let go by drive.c */
-        if (self->capabilities == NULL) {
-            aside_move(&k->aside, (PyObject *)self);
-        }
     }
     Py_DECREF(record);
     return handle;
@@ -55,7 +55,8 @@ static const RequestVT plain_vt = {
     .at_hand = block_at_hand,
 };
 
-/* The block of `nursery()`. NULL with MemoryError set. */
+/* The block of `nursery()`, which before it is entered refers to nothing: the collector need not know it yet. NULL with
+ * MemoryError set. */
 static NurseryBlock *
 block_new_plain(State *st)
 {
@@ -64,7 +65,6 @@ block_new_plain(State *st)
         self->request.vt = &plain_vt;
         self->budget = Py_NewRef(st->UNSTATED);
         self->cancel_on_failure = true;
-        PyObject_GC_Track((PyObject *)self);
     }
     return self;
 }
@@ -88,7 +88,10 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
         self->request.vt = &block_vt; /* a mapping of capabilities may be the program's */
         self->name = PyUnicode_GET_LENGTH(name) > 0 ? Py_NewRef(name) : NULL;
         Py_SETREF(self->budget, Py_NewRef(budget));
-        self->capabilities = capabilities == Py_None ? NULL : Py_NewRef(capabilities);
+        if (capabilities != Py_None) {
+            self->capabilities = Py_NewRef(capabilities);
+            PyObject_GC_Track((PyObject *)self);
+        }
         self->hold = hold != 0;
         self->cancel_on_failure = cancel_on_failure != 0;
     }

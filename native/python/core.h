@@ -523,7 +523,7 @@ nursery_unjoin(Nursery *nursery, PyObject *who) /* NULL: its request was taken a
 
 /* ---- scope.c */
 extern PyType_Spec block_spec;
-Block *block_new(State *st, Task *task);  /* becomes the innermost one */
+Block *block_new(State *st, Task *task);  /* becomes the innermost one; the collector does not know it yet */
 /* A scope is a Block or a Task. */
 Task *scope_task(PyObject *scope);
 PyObject *scope_parent(PyObject *scope);  /* borrowed; NULL for a task */

@@ -375,7 +375,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     if (nursery->explicit_caps) {
         aside_show_one((PyObject *)nursery); /* R5 */
     }
-    aside_move(&k->aside, (PyObject *)nursery->scope);
+    aside_keep(&k->aside, (PyObject *)nursery->scope);
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
     law_queue_append(&owner->more->owned, &nursery->own);
     Py_INCREF(nursery);

@@ -50,8 +50,8 @@ scope_reason(PyObject *scope)
 
 /* ---- blocks */
 
-/* A new block, which becomes the innermost one of its task. New reference; NULL with MemoryError set, and then nothing
- * has changed. */
+/* A new block, which becomes the innermost one of its task, and which whoever asked for it shows to the collector or keeps
+ * aside. New reference; NULL with MemoryError set, and then nothing has changed. */
 Block *
 block_new(State *st, Task *task)
 {
@@ -67,7 +67,6 @@ block_new(State *st, Task *task)
     /* The task's reference to the block that was innermost goes over to the new one. */
     block->parent = more->inner != NULL ? (PyObject *)more->inner : Py_NewRef((PyObject *)task);
     more->inner = (Block *)Py_NewRef((PyObject *)block);
-    PyObject_GC_Track(block);
     return block;
 }
 
@@ -81,7 +80,11 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!:Block", names, st->Task, &task)) {
         return NULL;
     }
-    return (PyObject *)block_new(st, (Task *)task);
+    PyObject *block = (PyObject *)block_new(st, (Task *)task);
+    if (block != NULL) {
+        PyObject_GC_Track(block);
+    }
+    return block;
 }
 
 static int
