@@ -29,31 +29,13 @@ block_perform(Kernel *k, Task *task, Request *request)
         Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
         Py_XSETREF(self->handle, Py_NewRef(handle));
         Py_XSETREF(self->record, (Nursery *)Py_NewRef((PyObject *)record));
-        k->st->opener = k->aside.open ? k : k->st->opener; /* open: it is driven from the stack, and let go by drive.c */
     }
     Py_DECREF(record);
     return handle;
 }
 
-/* A block does not know whose it is before somebody performs it. The kernel that entered one last is a good guess, which
- * request.c proves right before it acts on it; a wrong one costs nothing but the long way. It is borrowed from whoever
- * drives that kernel. */
-static Kernel *
-block_at_hand(const Request *request)
-{
-    State *st = state_left(Py_TYPE(request));
-    Kernel *k = st != NULL ? st->opener : NULL;
-    return k != NULL && k->current != NULL && k_may_open_plainly(k, k->current) ? k : NULL;
-}
-
 static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
-static const RequestVT plain_vt = {
-    .cost = LAW_ROW_OP,
-    .quiet = true,
-    .perform = block_perform,
-    .take = block_perform,
-    .at_hand = block_at_hand,
-};
+static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = block_perform};
 
 /* The block of `nursery()`, which before it is entered refers to nothing: the collector need not know it yet. NULL with
  * MemoryError set. */

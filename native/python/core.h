@@ -359,7 +359,6 @@ typedef struct State {
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
         free_sends, free_receives, free_nexts, free_permits;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
-    Kernel *opener;          /* a guess whose the next block is: see block.c; borrowed, and driven; or NULL */
     int polls;               /* that are under way, or batches of them, one in the other or in several threads */
     bool adopted;
     bool asides;              /* see aside.c */
@@ -637,7 +636,6 @@ enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `K
 Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
               Task *spawner, PyObject *permit); /* new reference; permit: NULL, or what it waits for permission with */
 Nursery *k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities);
-bool k_may_open_plainly(const Kernel *k, const Task *owner); /* a nursery that states nothing: no Python is asked */
 int k_close_nursery(Kernel *k, Nursery *nursery);
 int k_end_nursery(Kernel *k, Nursery *nursery);
 int k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome); /* 1: done; 0: it waits for children */

@@ -244,7 +244,6 @@ set_held(Driver *self, PyObject *value, void *Py_UNUSED(closure))
         aside_open(&k->aside);
     }
     else if (!held && k->aside.open) {
-        k->st->opener = k->st->opener == k ? NULL : k->st->opener;
         aside_close(&k->aside, (PyObject *)k); /* R6 */
     }
     self->held = held != 0;

@@ -322,12 +322,6 @@ is_known_to_spawn(const Kernel *k, const Task *owner)
     return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
 }
 
-bool
-k_may_open_plainly(const Kernel *k, const Task *owner)
-{
-    return is_known_to_spawn(k, owner) && owner->terms->capabilities == k->heritage;
-}
-
 /* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
  * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
 static PyObject *

@@ -150,9 +150,6 @@ empty_lanes(Kernel *k)
 static int
 kernel_clear(Kernel *k)
 {
-    if (k->st != NULL && k->st->opener == k) {
-        k->st->opener = NULL;
-    }
     empty_lanes(k);
     if (k->timers != NULL) {
         k->timers->kernel = NULL; /* whoever holds them still cannot tell anybody */

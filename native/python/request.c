@@ -81,7 +81,7 @@ on_the_spot(const Kernel *k)
     return may ? task : NULL;
 }
 
-/* The first send into a request that might be answered here and now, perhaps by the kernel at hand. */
+/* The first send into a request that might be answered here and now. */
 APART static PySendResult
 first_send(Request *self, PyObject **result)
 {

@@ -455,6 +455,43 @@ def test_an_open_purse_counts_spawns_as_far_as_can_be_counted():
     assert pools[2].spent == UNITS_MAX
 
 
+def test_a_permit_that_was_taken_back_opens_no_nursery(run):
+    async def child(event):
+        for _ in range(2):
+            async with nursery() as n:
+                n.spawn(give_nothing)
+        await event.wait()
+        with pytest.raises(bursar.CapabilityRevoked):
+            async with nursery():
+                pass
+
+    async def main():
+        event = bursar.Event()
+        narrow = (await bursar.capabilities())[bursar.CapSpawn].attenuate()
+        async with nursery() as n:
+            n.spawn(child, event, capabilities=[narrow])
+            await sleep(1)
+            await bursar.revoke(narrow)
+            event.set()
+        return "goes on"
+
+    assert run(main) == "goes on"
+
+
+def test_what_is_not_handed_on_is_kept_from_every_nursery(run):
+    async def held():
+        return CapBudget in await bursar.capabilities()
+
+    async def main():
+        kinds = []
+        for _ in range(3):
+            async with nursery() as n:
+                kinds.append(await n.spawn(held))
+        return kinds
+
+    assert run(main, capabilities=[bursar.CapSpawn(), CapBudget()]) == [False] * 3
+
+
 # ---- entropy
 
 
