@@ -19,7 +19,7 @@ typedef struct NurseryBlock {
     PyObject *rest;         /* the coroutine that took over; or NULL */
     bool hold;
     bool cancel_on_failure;
-    bool over;              /* it was left */
+    bool over;              /* the way out of it came to its end, or was given up */
 } NurseryBlock;
 
 extern PyType_Spec nursery_block_spec;

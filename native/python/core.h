@@ -588,7 +588,7 @@ int k_poll_over(Kernel *k, Task *task);
 void k_discard_answer(Task *task);
 int k_blocked(Kernel *k, Task *task, PyObject *wait);   /* a Wait, or whatever behaves like one */
 int k_blocked_bare(Kernel *k, Task *task, Request *operation); /* after it was enlisted by itself */
-int k_end_wait(Kernel *k, Task *task);
+int k_end_wait(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY, and queued as `k_ready` does */
 int k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect, LawNotice *notice);
 int k_answer(Kernel *k, PyObject *who, PyObject *value); /* `who` was taken off its list; the operation took place */
 int k_refuse(Kernel *k, PyObject *who, PyObject *error);

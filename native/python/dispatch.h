@@ -174,7 +174,7 @@ k_yield_plainly(Kernel *k, Task *task)
 /* The poll of the running task is over, and it is READY again. */
 int k_yielded(Kernel *k, Task *task);
 
-/* A new task, PENDING so far, may run. */
+/* A task that was PENDING or BLOCKED so far may run, and stands in no queue. */
 static inline int
 k_ready_new(Kernel *k, Task *task)
 {

@@ -376,18 +376,18 @@ static int
 wake_by_timer(Kernel *k, Task *task, Timer *timer)
 {
     PyObject *wait = task->pending;
-    int failed = 0;
-    if (wait != NULL && (task->bare || Py_TYPE(wait) == k->st->Entry)) {
-        failed = k_end_wait(k, task);
+    if (wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry) {
+        return k_end_wait(k, task, true, timer->deadline_ns);
     }
-    else if (wait != NULL) {
-        task->pending = NULL;
-        PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
-        failed = none == NULL ? k_doom(k) : 0;
-        Py_XDECREF(none);
-        Py_DECREF(wait);
+    task->pending = NULL;
+    PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    if (none == NULL) {
+        k_doom(k);
     }
-    return failed < 0 ? -1 : k_ready(k, task, true, timer->deadline_ns);
+    Py_XDECREF(none);
+    int failed = k_ready(k, task, true, timer->deadline_ns);
+    Py_DECREF(wait); /* last, as in `k_end_wait` */
+    return failed;
 }
 
 /* Tell something of Python's that a timer of its has fired. */

@@ -75,6 +75,15 @@ end_now(NurseryBlock *self)
     return none == NULL ? -1 : 0;
 }
 
+/* The way out is over, or goes on in Python. An error must not outlive that here: it leads back to the frame that it passed
+ * through, which may hold the block. */
+static void
+forget_errors(NurseryBlock *self)
+{
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->passing);
+}
+
 /* Wait for the children, or end the block: whether its cancellation ends here, or the one that passes. */
 static PySendResult
 goes_on(NurseryBlock *self, PyObject **result)
@@ -83,15 +92,14 @@ goes_on(NurseryBlock *self, PyObject **result)
         return request_send((PyObject *)self, Py_None, result);
     }
     self->over = true;
-    if (end_now(self) < 0) {
-        return PYGEN_ERROR;
-    }
-    if (self->passing != NULL && self->passing != self->error) {
+    int failed = end_now(self);
+    if (failed == 0 && self->passing != NULL && self->passing != self->error) {
         PyErr_SetObject((PyObject *)Py_TYPE(self->passing), self->passing);
-        return PYGEN_ERROR;
+        failed = -1;
     }
-    *result = PyBool_FromLong(self->error != NULL && self->passing == NULL);
-    return PYGEN_RETURN;
+    *result = failed < 0 ? NULL : PyBool_FromLong(self->error != NULL && self->passing == NULL);
+    forget_errors(self);
+    return failed < 0 ? PYGEN_ERROR : PYGEN_RETURN;
 }
 
 PySendResult
@@ -127,6 +135,7 @@ leaving_throw(NurseryBlock *self, PyObject *thrown)
         PySendResult went = goes_on(self, &result);
         return as_iteration(went, result);
     }
+    forget_errors(self);
     self->rest = PyObject_CallMethod((PyObject *)self, "_interrupted", "O", thrown);
     Py_DECREF(thrown);
     if (self->rest == NULL) {
@@ -145,6 +154,7 @@ leaving_close(NurseryBlock *self)
     }
     bool first = !self->over;
     self->over = true;
+    forget_errors(self);
     if (first && nursery_quiet(self->record) && k_end_nursery(self->kernel, self->record) < 0) {
         return NULL;
     }

@@ -460,8 +460,8 @@ int
 operation_delist(Kernel *k, PyObject *operation, PyObject *who)
 {
     Request *request = (Request *)operation;
-    /* Only an operation in C is waited for bare, so that `vt` is there whenever k is NULL. */
-    if (is_task(who) || (k != NULL && PyObject_TypeCheck(operation, k->st->Operation) && request->vt != NULL)) {
+    /* Only what is written in C is waited for bare, so that `vt` is there whenever k is NULL. */
+    if (is_task(who) || (is_request(operation) && request->vt != NULL && request->vt->delist != NULL)) {
         return request->vt->delist(k, request, who);
     }
     PyObject *none = PyObject_CallMethod(operation, "delist", "OO", (PyObject *)k, who);

@@ -54,7 +54,7 @@ waits(Kernel *k, Task *task)
         return -1;
     }
     if (law_end_poll(&task->wake)) {
-        return k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
+        return k_end_wait(k, task, false, 0);
     }
     return task->cancel_pending || task->cut ? k_interrupt(k, task) : 0;
 }
@@ -83,23 +83,20 @@ k_blocked_bare(Kernel *k, Task *task, Request *operation)
 
 /* ---- becoming runnable */
 
-/* Leave the queues of whatever the task waited for. A wait that was answered has left them already. Whoever ends a wait
- * queues the task next, whatever a wait that is written in Python makes of it. */
+/* A task waits no more: it leaves the queues of whatever it waited for (a wait that was answered has left them already) and
+ * is queued, whatever a wait that is written in Python makes of it. What it waited by goes last: with it things of the
+ * program's may end, whose code must not find a task that waits for nothing. */
 int
-k_end_wait(Kernel *k, Task *task)
+k_end_wait(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
     PyObject *wait = task->pending;
-    if (wait == NULL) {
-        return 0;
-    }
-    bool bare = task->bare;
     int failed = 0;
-    if (bare) {
+    if (task->bare) {
         failed = operation_delist(k, wait, (PyObject *)task);
         task->bare = 0;
         task->pending = NULL;
     }
-    else {
+    else if (wait != NULL) {
         task->pending = NULL;
         if (Py_TYPE(wait) == k->st->Entry) {
             failed = operation_delist(k, ((Entry *)wait)->operation, wait);
@@ -110,8 +107,12 @@ k_end_wait(Kernel *k, Task *task)
             Py_XDECREF(none);
         }
     }
-    Py_DECREF(wait);
-    return failed < 0 ? k_doom(k) : 0;
+    if (failed < 0) {
+        k_doom(k);
+    }
+    failed = k_ready(k, task, timed, deadline_ns);
+    Py_XDECREF(wait);
+    return failed;
 }
 
 int
@@ -129,7 +130,7 @@ k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *er
         task->effect = effect;
         Py_XSETREF(task->answer, Py_XNewRef(error ? error : value == Py_None ? NULL : value));
         if (*notice == LAW_NOTICE_ENQUEUE) {
-            return k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
+            return k_end_wait(k, task, false, 0);
         }
         return 0;
     case LAW_NOTICE_MERGED:
@@ -159,8 +160,9 @@ answer_plainly(Kernel *k, Task *task, PyObject *value)
     task->bare = 0;
     task->pending = NULL;
     Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
-    Py_DECREF(operation);
-    return k_ready_new(k, task);
+    int failed = k_ready_new(k, task);
+    Py_DECREF(operation); /* last, as in `k_end_wait` */
+    return failed;
 }
 
 int
@@ -221,7 +223,7 @@ int
 k_unpause(Kernel *k, Task *task)
 {
     bool woken = law_end_poll(&task->wake);
-    return !woken ? 0 : k_end_wait(k, task) < 0 ? -1 : k_ready(k, task, false, 0);
+    return !woken ? 0 : k_end_wait(k, task, false, 0);
 }
 
 /* Admission hears that a task which had to ask it is to stop, as a whole or a block of it. 1: a block, and it stands

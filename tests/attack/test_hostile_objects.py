@@ -8,6 +8,7 @@ method is the affair of its own task: the run goes on, and an honest task next t
 from __future__ import annotations
 
 import gc
+import types
 from contextlib import suppress
 
 import pytest
@@ -287,6 +288,67 @@ def test_a_finalizer_that_reaches_back_finds_a_runtime_in_order():
     over(rt)
     assert len(calls) >= 4  # the fifth is a result that the watch still holds
     assert watch.took("honest") <= bound(HONEST_POLLS, watch.runnable_max)
+
+
+class Stops:
+    """Asks a task to stop when it goes."""
+
+    def __init__(self, task):
+        self.task = task
+
+    def __del__(self):
+        self.task.cancel("from a finalizer")
+
+
+@types.coroutine
+def by_hand(made):
+    """Yield a request that nobody holds but the kernel."""
+    return (yield made())
+
+
+def test_a_finalizer_of_what_was_not_sent_in_time_asks_the_sender_to_stop():
+    async def sender():
+        me = await bursar.current_task()
+        send, receive = bursar.channel(0)
+        async with bursar.timeout(1):
+            await by_hand(lambda: send.send(Stops(me)))
+        receive.close()
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(sender)
+        return str(task.outcome)
+
+    assert Runtime(clock="virtual").run(main) == "cancelled: user: from a finalizer"
+
+
+def test_a_finalizer_of_what_a_block_ended_in_asks_its_owner_to_stop():
+    """The kernel alone holds the block, which alone holds the error, which alone holds the bomb."""
+
+    def cancelled(task):
+        bomb = Stops(task)
+        try:
+            raise Cancelled(f"this holds {bomb}")
+        except Cancelled as error:
+            return error
+
+    def left(blocks, task):
+        return blocks.pop().__aexit__(Cancelled, cancelled(task), None).send(None)
+
+    async def owner():
+        me = await bursar.current_task()
+        blocks = [bursar.nursery()]
+        n = await blocks[0].__aenter__()
+        n.spawn(bursar.sleep, 1)
+        await by_hand(lambda: left(blocks, me))
+        await bursar.checkpoint()
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(owner)
+        return task.outcome.kind
+
+    assert Runtime(clock="virtual").run(main) is OutcomeKind.CANCELLED
 
 
 def test_amounts_at_the_edge_of_what_can_be_counted_do_not_break_the_books():

@@ -591,7 +591,7 @@ def test_a_task_woken_by_the_host_goes_home():
 def test_a_timed_and_a_cancelled_task_go_home_whoever_woke_them():
     kernel = new_kernel(workers=2)
     a, b = two_tasks_on_two_workers(kernel)
-    kernel._end_wait(a)
+    a.wait = None
     kernel._ready(a, deadline_ns=0)
     assert list(kernel.workers[0].timed) == [a]
     request(kernel, a, STOP)

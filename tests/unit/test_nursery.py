@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import gc
+import weakref
 
 import pytest
 
@@ -144,6 +146,36 @@ def test_a_wrapper_that_gives_no_coroutine_is_told_so(run):
     error = caught.value.exceptions[0] if isinstance(caught.value, ExceptionGroup) else caught.value
     assert isinstance(error, TypeError)
     assert "coroutine" in str(error)
+
+
+def test_a_block_that_was_left_does_not_keep_what_it_ended_in(run):
+    """An error leads to the frame that it passed through, which here holds the block: a ring, if the block held it."""
+
+    class Thing:
+        pass
+
+    async def owner(seen):
+        thing = Thing()
+        seen.append(weakref.ref(thing))
+        block = nursery()
+        async with block as n:
+            n.spawn(sleep, 1)
+            n.cancel()
+            await sleep(1)
+        return n.state
+
+    async def main():
+        seen = []
+        async with nursery() as n:
+            task = n.spawn(owner, seen)
+        assert task.result is NurseryState.CANCELLED
+        return seen[0]()
+
+    gc.disable()
+    try:
+        assert run(main) is None
+    finally:
+        gc.enable()
 
 
 # ---- failures

@@ -208,7 +208,6 @@ class Dispatch:
             self.observer("task_blocked", task, wait)
         if end_poll(task):
             self._end_wait(task)
-            self._ready(task)
         elif task.cancel_pending or task.cut:
             self.interrupt(task)
 
@@ -239,7 +238,6 @@ class Dispatch:
                 task.inbox, task.error, task.effect = value, error, effect
                 if notice is Notice.ENQUEUE:
                     self._end_wait(task)
-                    self._ready(task)
             case Notice.MERGED:
                 self.counters["wakes_merged"] += 1
             case Notice.STALE:
@@ -279,13 +277,17 @@ class Dispatch:
         """A BLOCKED task was paused: wakes were only noted. Now they count, also one that came meanwhile."""
         if end_poll(task):
             self._end_wait(task)
-            self._ready(task)
 
     def _end_wait(self, task: Task) -> None:
-        """Leave the queues of whatever the task waited for. A wait that was answered has left them already."""
+        """Leave the queues of whatever the task waited for, if it still stands in them, and queue the task.
+
+        What it waited by goes last: with it things of the program's may end, whose code must not find a task that waits
+        for nothing.
+        """
         wait, task.wait = task.wait, None
         if wait is not None:
             wait.withdraw(self)
+        self._ready(task)
 
     def _ready(self, task: Task, deadline_ns: int | None = None) -> None:
         """READY *and queued* (K2)."""

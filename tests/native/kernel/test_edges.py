@@ -172,6 +172,23 @@ EDGES = {
         """,
         "([0, 1, 1, 7, 1, 100, 101, 101, 107, 101], 1)",
     ),
+    "the wait at the end of a block explains itself, and is withdrawn without effect once it is over": (
+        """
+        async def look(record, seen):
+            wait = record.wait
+            seen += [wait, wait.reason, [task.name for task in wait.blockers()]]
+
+        async def main():
+            seen, me = [], await bursar.current_task()
+            async with bursar.nursery() as n:
+                n.spawn(look, me._record, seen)
+            wait, *said = seen
+            return said, wait.withdraw(me._kernel)
+
+        print(bursar.run(main, clock="virtual"))
+        """,
+        "([\"waits for 1 task of nursery 3 of 'main'\", ['look']], None)",
+    ),
 }
 
 
