@@ -159,8 +159,9 @@ answer_plainly(Kernel *k, Task *task, PyObject *value)
     task->bare = 0;
     task->pending = NULL;
     Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
-    Py_DECREF(operation);
-    return k_ready_new(k, task);
+    int failed = k_ready_new(k, task);
+    Py_DECREF(operation); /* only then: its end may run code, which must not find a task that neither waits nor is queued (R3) */
+    return failed;
 }
 
 int
@@ -247,6 +248,9 @@ k_interrupt(Kernel *k, Task *task)
     }
     switch (task->state) {
     case LAW_STATE_BLOCKED:
+        if (task->wake == LAW_WAKE_QUEUED) { /* its wait is just ending, and whoever ends it queues it (R3) */
+            return 0;
+        }
         if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */
             return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
         }
