@@ -61,12 +61,13 @@ typedef struct {
 #define LAW_ROW_CHANNEL /* a send or a receive */                                                                       \
     {{LAW_CHANNEL_COSTS_OPS, LAW_CHANNEL_COSTS_CHANNEL_OPS}, {LAW_OPS, LAW_CHANNEL_OPS}, LAW_CHANNEL_PAIRS}
 
-/* That row by its numbers, for whoever pays it in a few instructions. */
+/* That row and the one of a spawn by their numbers, for whoever pays them in a few instructions. */
 enum { LAW_CHANNEL_COSTS_OPS = 1, LAW_CHANNEL_COSTS_CHANNEL_OPS = 1, LAW_CHANNEL_PAIRS = 2 };
+enum { LAW_SPAWN_COSTS_OPS = 1, LAW_SPAWN_COSTS_SPAWNS = 1 };
 
 static const LawCost LAW_FREE = {.n = 0};
 static const LawCost LAW_OP = LAW_ROW_OP;
-static const LawCost LAW_SPAWN = {{1, 1}, {LAW_OPS, LAW_SPAWNS}, 2};
+static const LawCost LAW_SPAWN = {{LAW_SPAWN_COSTS_OPS, LAW_SPAWN_COSTS_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
 static const LawCost LAW_CHANNEL = LAW_ROW_CHANNEL;
 static const LawCost LAW_SYSCALL = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2};    /* file or network I/O */
 

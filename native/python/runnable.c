@@ -249,6 +249,9 @@ k_interrupt(Kernel *k, Task *task)
     }
     switch (task->state) {
     case LAW_STATE_BLOCKED:
+        if (task->wake == LAW_WAKE_QUEUED) { /* its wait is just ending, and whoever ends it queues it (R3) */
+            return 0;
+        }
         if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */
             return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
         }

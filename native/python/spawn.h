@@ -55,23 +55,21 @@ is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
            && terms->capabilities == own->capabilities && terms->spawn_cap == k->spawn_permit;
 }
 
-enum { SPAWN_COSTS_OPS = 1, SPAWN_COSTS_SPAWNS = 1 }; /* LAW_SPAWN, by its numbers */
-
 /* Charge a spawn to a nursery's purse, and book it on the running task. False: it cannot be paid as a matter of course, or a
  * count would saturate, and nothing was charged. */
 static inline bool
 spawn_paid(PyObject *purse, Task *spawner)
 {
-    enum { LEFT = SPAWN_COSTS_OPS + 1 }; /* with fewer ops in the purse `check_purse` decides */
+    enum { LEFT = LAW_SPAWN_COSTS_OPS + 1 }; /* with fewer ops in the purse `check_purse` decides */
     LawPool *ops = &pool_of(purse, LAW_OPS)->account, *spawns = &pool_of(purse, LAW_SPAWNS)->account;
     TaskMore *more = spawner->more;
     if (more == NULL || spawner->state != LAW_STATE_RUNNING || spawner->turn_left == INT32_MIN
-        || !affords(ops, spawner->ops_spent, LEFT) || !affords(spawns, more->spent[LAW_SPAWNS], SPAWN_COSTS_SPAWNS)) {
+        || !affords(ops, spawner->ops_spent, LEFT) || !affords(spawns, more->spent[LAW_SPAWNS], LAW_SPAWN_COSTS_SPAWNS)) {
         return false;
     }
-    pay(ops, &spawner->ops_spent, SPAWN_COSTS_OPS);
-    pay(spawns, &more->spent[LAW_SPAWNS], SPAWN_COSTS_SPAWNS);
-    spawner->turn_left -= SPAWN_COSTS_OPS;
+    pay(ops, &spawner->ops_spent, LAW_SPAWN_COSTS_OPS);
+    pay(spawns, &more->spent[LAW_SPAWNS], LAW_SPAWN_COSTS_SPAWNS);
+    spawner->turn_left -= LAW_SPAWN_COSTS_OPS;
     return true;
 }
 
@@ -80,9 +78,9 @@ SELDOM static void
 spawn_unpaid(PyObject *purse, Task *spawner)
 {
     pools_refund(purse, &LAW_SPAWN);
-    spawner->ops_spent -= SPAWN_COSTS_OPS;
-    spawner->more->spent[LAW_SPAWNS] -= SPAWN_COSTS_SPAWNS;
-    spawner->turn_left += SPAWN_COSTS_OPS;
+    spawner->ops_spent -= LAW_SPAWN_COSTS_OPS;
+    spawner->more->spent[LAW_SPAWNS] -= LAW_SPAWN_COSTS_SPAWNS;
+    spawner->turn_left += LAW_SPAWN_COSTS_OPS;
 }
 
 /* A task for the running one, with no wishes of its own. New reference. NULL with an exception set: nothing has changed. */

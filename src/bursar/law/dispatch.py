@@ -247,6 +247,8 @@ class Dispatch:
     def interrupt(self, task: Task) -> None:
         """Bring a task that was asked to stop, or cut off, to the cancel lane (X4)."""
         match task.state:
+            case State.BLOCKED if task.wake is WakeState.QUEUED:
+                pass  # its wait is just ending, what that frees runs code, and whoever ends it queues it next
             case State.BLOCKED:
                 assert task.wait is not None, "a BLOCKED task has a wait"
                 if task.wake is not WakeState.IDLE:  # it was paused, and is to stop (see `law.permission`)

@@ -46,6 +46,38 @@ EDGES = {
         """,
         "dropped",
     ),
+    "the end of what a task waited for may cancel that task": (
+        """
+        async def main():
+            async with bursar.nursery() as n:
+                send, receive = bursar.channel(0)
+                said = []
+
+                class Last(type(receive)):
+                    def __del__(self):
+                        task.cancel("gone")
+
+                class ByHand:
+                    def __await__(self):
+                        return (yield held.pop().receive())
+
+                async def child():
+                    said.append(await ByHand())
+                    await bursar.checkpoint()
+
+                held = [Last(receive._channel)]
+                task = n.spawn(child)
+                await bursar.checkpoint()
+                await send.send("received")
+            return *said, str(task.outcome)
+
+        for observer in (None, lambda *event: None):
+            runtime = bursar.Runtime(clock="virtual")
+            runtime.kernel.observe(observer)
+            print(*runtime.run(main))
+        """,
+        "received cancelled: user: gone\nreceived cancelled: user: gone",
+    ),
     "what was yielded by hand may be answered later": (
         """
         import types
