@@ -160,7 +160,7 @@ answer_plainly(Kernel *k, Task *task, PyObject *value)
     task->pending = NULL;
     Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
     int failed = k_ready_new(k, task);
-    Py_DECREF(operation); /* only then: its end may run code, which must not find a task that neither waits nor is queued (R3) */
+    Py_DECREF(operation); /* only then: its end may run code, to which a task waits or is queued (R3) */
     return failed;
 }
 
