@@ -42,10 +42,10 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
         Py_XDECREF(detail);
         return k_doom(k);
     }
-    PyObject *observer = Py_NewRef(k->observer); /* R3: it may take itself off */
+    PyObject *observer = Py_XNewRef(k->observer); /* R3: it may take itself off, or was when the detail was made */
     PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
-    PyObject *result = PyObject_Vectorcall(observer, args, 3, NULL);
-    Py_DECREF(observer);
+    PyObject *result = observer == NULL ? NOTHING : PyObject_Vectorcall(observer, args, 3, NULL);
+    Py_XDECREF(observer);
     Py_DECREF(name);
     Py_DECREF(detail);
     Py_XDECREF(result);

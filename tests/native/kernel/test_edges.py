@@ -78,6 +78,38 @@ EDGES = {
         """,
         "received cancelled: user: gone\nreceived cancelled: user: gone",
     ),
+    "whoever listens may be gone before the note is made": (
+        """
+        import gc
+
+        class Ring:
+            def __init__(self):
+                self.itself = self
+
+            def __del__(self):
+                runtime.kernel.observe(None)
+
+        async def child():
+            Ring()
+            await bursar.checkpoint()
+            return [Ring()]
+
+        async def main():
+            async with bursar.nursery() as n:
+                for _ in range(3):
+                    n.spawn(child)
+
+        for threshold in range(1, 30):
+            runtime = bursar.Runtime(clock="virtual")
+            runtime.kernel.observe(lambda *event: None)
+            gc.set_threshold(threshold)
+            runtime.run(main)
+            gc.set_threshold(0)
+            gc.collect()
+        print("nobody listens")
+        """,
+        "nobody listens",
+    ),
     "what was yielded by hand may be answered later": (
         """
         import types
