@@ -162,13 +162,12 @@ is_plain_yield(const Kernel *k, const Task *task)
            && k->doom == NULL && k->promised == NULL && task->answer == NULL;
 }
 
-/* Then it is READY again, at the end of the lane of the worker that polled it, and the step is over. */
+/* Then it is READY again, at the end of the lane of the worker that polled it. */
 static inline void
 k_yield_plainly(Kernel *k, Task *task)
 {
     k->current = NULL;
     k_ready_again(k, task); /* from RUNNING, by K3 */
-    k->at = NULL;
 }
 
 /* The poll of the running task is over, and it is READY again. */

@@ -70,12 +70,35 @@ go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **res
     return go_straight_on(self, task, value, error, result);
 }
 
+/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
+static inline bool
+gives_way(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
+{
+    const Request *checkpoint = k->st->checkpoint;
+    return status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited && !task->by_hand
+           && is_plain_yield(k, task);
+}
+
+/* Then, and if it was paid, the poll is over. */
+static inline void
+give_way(Kernel *k, Task *task, PyObject *checkpoint)
+{
+    k_yield_plainly(k, task);
+    ((Request *)checkpoint)->awaited = false;
+    Py_DECREF(checkpoint);
+}
+
 /* From what the coroutine came to, which is given away, to whatever the poll ends in. */
 APART static int
 run(Driver *self, Task *task, PySendResult status, PyObject *thing)
 {
+    Kernel *k = self->kernel;
     for (;;) {
         PyObject *value = NULL, *error = NULL;
+        if (gives_way(k, task, status, thing) && k_paid_at_once(k, task, &LAW_OP)) {
+            give_way(k, task, thing);
+            return 0;
+        }
         if (status == PYGEN_RETURN) {
             return returned(self, task, thing);
         }
@@ -272,14 +295,11 @@ turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status,
     return over(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
 }
 
-/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
+/* Whether the thread stays where it is after a poll, and nothing must be seen to. */
 static inline bool
-gives_way(const Driver *self, const Task *task, PyObject *context, PySendResult status, const PyObject *thing)
+is_at_rest(const Driver *self, const Task *task, PyObject *context)
 {
-    const Kernel *k = self->kernel;
-    const Request *checkpoint = k->st->checkpoint;
-    return status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited && is_plain_yield(k, task)
-           && context_is_plain(k, task, context) && self->odd == 0 && !has_collected(self);
+    return context_is_plain(self->kernel, task, context) && self->odd == 0 && !has_collected(self);
 }
 
 /* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
@@ -297,13 +317,13 @@ turn(Driver *self, Task *task)
     PySendResult status = send_boxed(self, work, value, &thing);
     k->answers = false;
     Py_DECREF(work);
-    if (!USUALLY(gives_way(self, task, context, status, thing) && k_paid_at_once(k, task, &LAW_OP))) {
+    if (!USUALLY(gives_way(k, task, status, thing) && is_at_rest(self, task, context)
+                 && k_paid_at_once(k, task, &LAW_OP))) {
         return turn_otherwise(self, task, context, status, thing);
     }
     context_pause_plainly(k, context);
-    k_yield_plainly(k, task);
-    ((Request *)thing)->awaited = false;
-    Py_DECREF(thing);
+    give_way(k, task, thing);
+    k->at = NULL;
     return STEP_TURNED;
 }
 
