@@ -10,11 +10,14 @@
 PyObject *
 arguments_new(State *st, PyObject *const *items, Py_ssize_t n)
 {
-    Arguments *self = PyObject_NewVar(Arguments, st->Arguments, n);
-    if (self != NULL) {
-        for (Py_ssize_t i = 0; i < n; i++) {
-            self->item[i] = Py_NewRef(items[i]);
-        }
+    size_t size = offsetof(Arguments, item) + (size_t)n * sizeof(PyObject *);
+    Arguments *self = PyObject_Malloc(size < CROWD_SIZE ? CROWD_SIZE : size);
+    if (self == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject_InitVar((PyVarObject *)self, st->Arguments, n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        self->item[i] = Py_NewRef(items[i]);
     }
     return (PyObject *)self;
 }

@@ -7,6 +7,7 @@
 
 #include "gate.h"
 #include "handle.h"
+#include "head.h"
 #include "spawn.h"
 
 static int
@@ -246,6 +247,8 @@ static PyMethodDef nursery_handle_methods[] = {
 
 /* ---- types */
 
+enum { HANDLE_SIZE = CROWD_SIZE - sizeof(GcHead) }; /* more than it needs */
+
 static PyMethodDef task_handle_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL},
@@ -266,7 +269,7 @@ static PyType_Slot task_handle_slots[] = {
 
 PyType_Spec task_handle_spec = {
     .name = "bursar.task.Task",
-    .basicsize = sizeof(Handle),
+    .basicsize = HANDLE_SIZE,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = task_handle_slots,
 };
@@ -286,7 +289,7 @@ static PyType_Slot nursery_handle_slots[] = {
 
 PyType_Spec nursery_handle_spec = {
     .name = "bursar.nursery.Nursery",
-    .basicsize = sizeof(Handle),
+    .basicsize = HANDLE_SIZE,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = nursery_handle_slots,
 };
