@@ -81,7 +81,7 @@ slabs(void)
     Slab slab;
     SlabCache a, b;
     static void *records[1000];
-    uint32_t generation;
+    uint32_t generation = 0;
     slab_init(&slab, 64, NULL, &engine_memory_libc);
     slab_cache_init(&a, &slab);
     slab_cache_init(&b, &slab);
