@@ -58,7 +58,7 @@ test-native: $(INSTALLED)
 	$(BIN)/python scripts/test_native.py
 
 test-all: test test-sanitized test-native
-	$(BIN)/python scripts/test_all_pythons.py
+	$(BIN)/python scripts/test_all_pythons.py $(ON_PYTHON)
 
 bench: $(INSTALLED_BENCH)
 	$(BIN)/python -m benchmarks

@@ -1,5 +1,9 @@
 """Runs the whole test suite, slow tests included, on every CPython from 3.11 on that this machine has.
 
+    python scripts/test_all_pythons.py               on the kernel that is the default there
+    python scripts/test_all_pythons.py tests/law     and these tests, but slow ones, on the kernel in Python: whatever
+                                                     pytest takes
+
 Interpreters are looked for on PATH and, where pyenv is set up, among its versions. Each distinct version
 (3.12, 3.13, 3.13t, ...) gets a virtual environment of its own, `.venv-3.12` and so on, in the checkout. The
 suites run one after the other, each on all processors; a table at the end says how each went, and any failure fails
@@ -61,18 +65,22 @@ def interpreters() -> dict[str, Path]:
     return {f"{major}.{minor}{flag}": newest[major, minor, flag][1] for major, minor, flag in sorted(newest)}
 
 
-def suite_passes(name: str, executable: Path) -> bool:
-    """Install into the environment of that version and run every test there."""
+def suite_passes(name: str, executable: Path, on_python: list[str]) -> bool:
+    """Install into the environment of that version and run every test there, and those on the kernel in Python."""
     print(f"\n=== Python {name} ===", flush=True)
     environment = ROOT / f".venv-{name}"
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    commands = [
-        [python, "-m", "pip", "install", "--quiet", "--editable", ".[cli,test]"],
-        [python, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-m", "not browser"],  # that is another Python
+    install = [python, "-m", "pip", "install", "--quiet", "--editable", ".[cli,test]"]
+    test = [python, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-m"]
+    commands: list[tuple[list[str | Path], dict[str, str]]] = [
+        (install, {}),
+        ([*test, "not browser"], {}),  # that is another Python
     ]
     if not python.exists():
-        commands.insert(0, [executable, "-m", "venv", environment])
-    return all(subprocess.run(command, cwd=ROOT).returncode == 0 for command in commands)
+        commands.insert(0, ([executable, "-m", "venv", environment], {}))
+    if on_python:
+        commands.append(([*test, "not browser and not slow", *on_python], {"BURSAR_KERNEL": "python"}))
+    return all(subprocess.run(command, cwd=ROOT, env=os.environ | more).returncode == 0 for command, more in commands)
 
 
 def main() -> int:
@@ -80,7 +88,7 @@ def main() -> int:
     if not found:
         print("no CPython from 3.11 on was found on PATH or in pyenv")
         return 1
-    passed = {name: suite_passes(name, executable) for name, executable in found.items()}
+    passed = {name: suite_passes(name, executable, sys.argv[1:]) for name, executable in found.items()}
     print()
     for name, ok in passed.items():
         print(f"Python {name:<6} {'passed' if ok else 'FAILED'}")

@@ -1,7 +1,7 @@
 """Builds the extension and the C library with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the tests that
 exercise them from Python.
 
-    python scripts/test_sanitized.py                 every folder in which tasks run
+    python scripts/test_sanitized.py                 every folder in which tasks run in the process of the tests
     python scripts/test_sanitized.py --quick         a few files: what `make test` affords
     python scripts/test_sanitized.py tests/unit -x   whatever pytest takes
 
@@ -25,7 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "sanitized"
 SANITIZERS = "address,undefined"
-ALL = ["unit", "execution", "hosts", "evidence", "attack", "law", "model", "native/kernel"]
+ALL = ["unit", "admission", "execution", "hosts", "evidence", "attack", "law", "model", "parity", "determinism"]
+ALL += ["native/kernel"]
 QUICK = ["unit/test_nursery.py", "unit/test_channel.py", "unit/test_task.py", "unit/test_scope.py", "unit/test_sync.py"]
 METERED = "tests/unit/test_memory.py"
 FORKING = "fork"  # in the names of tests
@@ -89,6 +90,10 @@ def main() -> int:
         "-m",
         "pytest",
         "-q",
+        "-n",
+        "auto",
+        "--dist",
+        "loadfile",
         "--timeout",
         "600",
         f"--ignore={METERED}",

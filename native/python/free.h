@@ -15,8 +15,7 @@ enum { FREE_MAX = 1024 }; /* records of one type kept for the next one: a large 
 
 /* The bytes of what comes in crowds and is small, at least. Python's allocator keeps together what is of one size, and most
  * objects of a program are of 48 or 64 bytes: cells, lists, dicts, small instances. The collector goes over those by their
- * links, as fast as the next one is near; with a crowd of ours between them they are far apart, and a full collection
- * takes more than twice as long. */
+ * links, as fast as the next one is near, and a crowd of ours between them would put them far apart. */
 enum { CROWD_SIZE = 80 };
 
 typedef struct FreeList {

@@ -104,7 +104,7 @@ static PyMemberDef handle_members[] = {
 PyObject *
 nursery_handle_new(Kernel *k, Nursery *nursery)
 {
-    Handle *self = (Handle *)free_make(&k->st->free_nursery_handles, k->st->NurseryHandle);
+    Handle *self = (Handle *)free_make_bare(&k->st->free_nursery_handles, k->st->NurseryHandle);
     if (self != NULL) {
         self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
         self->record = Py_NewRef((PyObject *)nursery);
@@ -248,6 +248,7 @@ static PyMethodDef nursery_handle_methods[] = {
 /* ---- types */
 
 enum { HANDLE_SIZE = CROWD_SIZE - sizeof(GcHead) }; /* more than it needs */
+_Static_assert((size_t)HANDLE_SIZE >= sizeof(Handle), "a handle fits");
 
 static PyMethodDef task_handle_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
