@@ -155,7 +155,7 @@ print("ended")
 
 @pytest.mark.skipif(
     sys.version_info < (3, 13),
-    reason="3.11 has no GIL per interpreter, and 3.12.1 aborts there, also without the extension: free(): invalid pointer",
+    reason="3.11 has no GIL per interpreter; 3.12.1 aborts there, also without the extension: free(): invalid pointer",
 )
 def test_interpreters_with_a_gil_of_their_own_run_at_the_same_time():
     assert in_child(PROGRAM + f"program = {PROGRAM!r}\n" + ISOLATED).split() == ["ended"]
