@@ -5,6 +5,8 @@
 
     long                       the long forms: a million parked tasks, ten million spawned ones, and the rest of the
                                tests with the label `long`, a minute of mixed stress among them; 6 GB of memory
+    extension-gcc,             the extension, for the Python that runs this; a warning is an error, and no test is run
+    extension-clang
     plain-clang                what `make test` does with gcc
     address-gcc, address-clang AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
     thread-gcc, thread-clang   ThreadSanitizer
@@ -52,6 +54,20 @@ def built_and_run(name: str, compiler: str, *options: str, chosen: str = "-LE") 
     return "passed" if all(ended(*step) == 0 for step in steps) else "FAILED"
 
 
+def extension(compiler: str) -> str:
+    """Build the extension as an install would, but with this compiler, and let no warning pass."""
+    for program in ("cmake", compiler):
+        if shutil.which(program, path=TOOLS) is None:
+            return f"skipped: needs {program}"
+    folder = BUILD / f"extension-{compiler}"
+    choices = [f"-DPython_EXECUTABLE={sys.executable}", f"-DCMAKE_C_COMPILER={compiler}", "-DCMAKE_C_FLAGS=-Werror"]
+    steps = [
+        ["cmake", "-S", ROOT, "-B", folder, *choices],
+        ["cmake", "--build", folder, "--target", "_native", "--parallel", "2"],
+    ]
+    return "passed" if all(ended(*step) == 0 for step in steps) else "FAILED"
+
+
 def sanitized(kind: str, compiler: str) -> str:
     sanitizers = SANITIZERS[kind]
     if shutil.which(compiler) and not has_sanitizers(compiler, sanitizers):
@@ -66,6 +82,8 @@ def emulated() -> str:
 
 WAYS = {
     "long": lambda: built_and_run("long", "cc", chosen="-L"),
+    "extension-gcc": lambda: extension("gcc"),
+    "extension-clang": lambda: extension("clang"),
     "plain-clang": lambda: built_and_run("plain-clang", "clang"),
     "address-gcc": lambda: sanitized("address", "gcc"),
     "address-clang": lambda: sanitized("address", "clang"),
@@ -87,7 +105,7 @@ def main() -> int:
         went[name] = WAYS[name]()
     print()
     for name, how in went.items():
-        print(f"{name:<14} {how}")
+        print(f"{name:<15} {how}")
     return int("FAILED" in went.values())
 
 

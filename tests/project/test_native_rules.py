@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 NATIVE = Path(__file__).parents[2] / "native"
 HEADER = NATIVE / "include" / "janus_rt.h"
 FROZEN = [
@@ -44,6 +46,29 @@ FROZEN = [
     "int32_t janus_select_wait(void *select)",
     "int64_t janus_select_get_recv_value(void *select, int32_t number)",
 ]
+
+
+# How a row of HACKING.md's list of what is used of CPython begins, and what that is in the source.
+USED = {
+    "`_Py_NewReference`": r"\b_Py_NewReference\b",
+    "the two words that the collector has": r"\bGcHead\b|\bhead_of\b",
+    "the layout of a context": r"\bContextLayout\b",
+    "`_PyThreadState_UncheckedGet`": r"\b_PyThreadState_UncheckedGet\b|\bPyThreadState_GetUnchecked\b",
+    "`context` of `PyThreadState`": r"PyThreadState_Get\(\)->",
+    "fields of `PyFunctionObject` and `PyCodeObject`": r"\bPyFunctionObject\b|\bPyCodeObject\b",
+    "`ht_module`": r"\bht_\w+",
+    "fields of `PyBaseExceptionObject`": r"\bPyBaseExceptionObject\b",
+    "`PyIter_Send`": r"\bPyIter_Send\b|\bPyCoro_Type\.tp_",
+    "`PyContext_Enter`": r"\bPyContext_(?:Enter|Exit)\b",
+    "`tp_weaklistoffset`": r"\btp_weaklistoffset\b",
+    "`d_member`": r"\bd_member\b",
+    "`Py_REFCNT`": r"\bPy_REFCNT\b",
+    "`tp_new`, `tp_init`, `tp_finalize` and `tp_del`": r"\btp_(?:init|finalize|del)\b",
+    "`PyTuple_Type.tp_new`": r"\bPyTuple_Type\.tp_new\b",
+    "`PyMem_SetAllocator`": r"\bPyMem_SetAllocator\b|\bPyObject_SetArenaAllocator\b",
+    "`Py_AddPendingCall`": r"\bPy_AddPendingCall\b",
+    "`PyEval_GetGlobals`, `PyGILState_Check`": r"\bPyEval_GetGlobals\b|\bPyGILState_Check\b",
+}
 
 
 def bare(path: Path) -> str:
@@ -91,3 +116,27 @@ def test_the_table_of_results_is_that():
 
 def test_the_public_header_offers_no_scheduler():
     assert "scheduler" not in bare(HEADER)
+
+
+# ---- what is used of CPython
+
+
+def rows_of_hacking() -> list[list[str]]:
+    """The cells of the table about C: what, where, why."""
+    text = (NATIVE.parent / "HACKING.md").read_text(encoding="utf-8")
+    table = text.partition("## What we use of CPython")[2].partition("From C, ")[2]
+    return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("start", USED)
+def test_the_list_of_what_is_used_of_cpython_names_every_file(start):
+    (row,) = [row for row in rows_of_hacking() if row[0].startswith(start)]
+    using = {f"native/python/{path.name}" for path in sources("python") if re.search(USED[start], bare(path))}
+    assert set(re.findall(r"`(native/python/\w+\.[ch])`", row[1].partition(", for ")[0])) == using
+
+
+def test_the_list_of_what_is_used_of_cpython_has_every_private_name():
+    listed = "".join(row[0] for row in rows_of_hacking())
+    private = {name for path in sources("python") for name in re.findall(r"\b_Py_?[A-Z]\w+", bare(path))}
+    assert private
+    assert not {name for name in private if f"`{name}`" not in listed}

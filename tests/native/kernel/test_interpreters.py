@@ -127,6 +127,40 @@ print(id(native.Task))
     assert own not in inner
 
 
+ISOLATED = """
+import threading
+import _interpreters as interpreters
+
+native = "from bursar.kernel import NATIVE; assert NATIVE\\n"  # not the one in Python because this was refused
+went = []
+
+def work(id):
+    went.append(interpreters.run_string(id, program + native + "for _ in range(50): run(20)"))
+
+ids = [interpreters.create("isolated") for _ in range(3)]
+threads = [threading.Thread(target=work, args=(id,)) for id in ids]
+for thread in threads:
+    thread.start()
+for _ in range(50):
+    run(20)
+for thread in threads:
+    thread.join()
+assert went == [None] * 3, went
+for id in ids:
+    interpreters.destroy(id)
+run(20)
+print("ended")
+"""
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 13),
+    reason="3.11 has no GIL per interpreter; 3.12.1 aborts there, also without the extension: free(): invalid pointer",
+)
+def test_interpreters_with_a_gil_of_their_own_run_at_the_same_time():
+    assert in_child(PROGRAM + f"program = {PROGRAM!r}\n" + ISOLATED).split() == ["ended"]
+
+
 def test_an_interpreter_ends_with_tasks_pending():
     in_child(PROGRAM + INTERPRETERS + f"run_in({PENDING!r} + 'kept = leave_pending()')\nrun(20)\n", "-W", "ignore")
 
