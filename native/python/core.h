@@ -16,7 +16,7 @@
  *       or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds
  *       nothing that could lead back to it, its nursery included. What else a living task is made of may be
  *       kept aside: see aside.c.
- *   R5  a type whose objects refer to one thing at most, set when they are made and never changed, may do without tp_clear,
+ *   R7  a type whose objects refer to one thing at most, set when they are made and never changed, may do without tp_clear,
  *       as a tuple does: a ring through such an object goes on through that one thing, which leads to a channel, an event,
  *       a kernel, a nursery or a book of memory, and there the collector opens it. What a class derived in Python adds,
  *       that class clears. tests/native/kernel/test_uncleared.py has the list.
