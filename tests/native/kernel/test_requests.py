@@ -4,6 +4,9 @@ All requests for memory are counted, the interpreter's included, while a task aw
 both have in common is what a run costs; by what they differ is what an await does. An await that makes an object is
 the control: it must be seen.
 
+From 3.12 on the interpreter goes on with whatever is no coroutine by its method `send`, which says by a StopIteration
+what the answer is: at most one for each await, and not ours to save.
+
 This runs in a process of its own (see `main`): the allocator that counts stays in place until the interpreter ends.
 """
 
@@ -24,6 +27,7 @@ AWAITS = 2000
 DIFFERENCE_MAX = (
     20  # a table that grows, a cache of the interpreter's; an object for each await is a hundred times that
 )
+STOPS = int(sys.version_info >= (3, 12))  # objects that the interpreter needs for an await, at most
 BATCH = 1 << 20  # decisions: all of a run, as between two batches the pump may make what it likes
 
 
@@ -82,7 +86,7 @@ async def _checkpoint():  # its coroutine is the object
     await bursar.checkpoint()
 
 
-PROGRAMS = [alone, in_turn, rendezvous, buffered, iterated]
+PROGRAMS = {alone: 1, in_turn: 2, rendezvous: 2, buffered: 2, iterated: 2}  # and how many awaits each makes at a time
 
 
 def requests(failing, program, times):
@@ -130,11 +134,11 @@ def difference(failing, program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_an_await_asks_for_no_memory(failing, program):
-    assert abs(difference(failing, program)) <= DIFFERENCE_MAX
+    assert difference(failing, program) <= STOPS * PROGRAMS[program] * AWAITS + DIFFERENCE_MAX
 
 
 def test_an_object_for_each_await_is_seen(failing):
-    assert difference(failing, control) >= AWAITS
+    assert difference(failing, control) >= (STOPS + 1) * AWAITS
 
 
 if __name__ == "__main__":
