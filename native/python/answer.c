@@ -83,7 +83,9 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
         return ASK_ERROR;
     }
-    PyObject *result = USUALLY(request->vt != NULL && request->vt->perform != NULL)
+    /* Z3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
+    PyObject *result = cleanup_kept(k) < 0 ? NULL
+                       : USUALLY(request->vt != NULL && request->vt->perform != NULL)
                            ? request->vt->perform(k, task, request)
                            : request_perform(k, task, request);
     if (result == NULL) {

@@ -7,6 +7,7 @@
  *
  *   Z1  at most one timer is promised, to the task that runs; when its poll is over it is armed, or the task has ended
  *   Z2  whoever looks at a timer, or at the heap, through Python or by `advance`, arms it first
+ *   Z3  it is armed before a request is performed: that may enter the task in a queue, and then it is too late to fail
  *
  * Rejected: to arm it no earlier than the task waits again. The time runs from the delivery, whatever the task does.
  */

@@ -1,15 +1,18 @@
-/* An allocator that fails once, for test_faults.py: the n-th request for memory that is made while it is on, either of
+/* An allocator that fails once, for test_faults.py, and counts, for test_requests.py: the n-th request for memory that is made while it is on, either of
  * all or of those that the kernel in C makes: those with its code on the stack above the innermost Python frame. (The
  * interpreter itself is not spotless: 3.11 leaks the arguments of a call for whose frame there is no memory, and where it
  * would crash it is spared: see `is_frail`.)
  *
  * It sits in front of the interpreter's own allocators (PyMem and PyObject, not PyMem_Raw, which also serves threads
  * that do not hold the GIL), passes everything on, and counts. It is never taken out: blocks may be freed at any time.
+ *
+ * What the kernel takes from its lists of free records is no request. So the lists can be emptied here: they are reached by
+ * the layout of the module's state, so this file is to be built from the headers that the extension was built from, together
+ * with free.c. FREE_LISTS names them all, as LIST(free_tasks) LIST(free_handles) and so on: conftest.py reads that in core.h.
  */
 
 #define _GNU_SOURCE /* dladdr */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "core.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -142,10 +145,66 @@ pause_(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     return Py_BuildValue("KK", count, failed);
 }
 
+/* ---- the lists of free records */
+
+static const struct {
+    const char *name;
+    size_t at;
+} LISTS[] = {
+#define LIST(field) {#field, offsetof(State, field)},
+    FREE_LISTS
+#undef LIST
+};
+
+/* The list, or NULL with RuntimeError set: what is there does not look like one. */
+static FreeList *
+list_of(PyObject *native, size_t i)
+{
+    FreeList *list = (FreeList *)(void *)((char *)PyModule_GetState(native) + LISTS[i].at);
+    if (list->room != (BURSAR_FREE_LISTS ? FREE_MAX : 0) || list->n < 0 || list->n > list->room) {
+        PyErr_Format(PyExc_RuntimeError, "%s is not there: the extension was built from other headers", LISTS[i].name);
+        return NULL;
+    }
+    return list;
+}
+
+/* empty(bursar._native): what is on the lists is given back, and they are as they were when the module was loaded. */
+static PyObject *
+empty(PyObject *Py_UNUSED(module), PyObject *native)
+{
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
+        FreeList *list = list_of(native, i);
+        if (list == NULL) {
+            return NULL;
+        }
+        free_shut(list);
+        free_open(list, list->uncounted);
+    }
+    Py_RETURN_NONE;
+}
+
+/* lengths(bursar._native) -> {name of a list: how many records are on it} */
+static PyObject *
+lengths(PyObject *Py_UNUSED(module), PyObject *native)
+{
+    PyObject *all = PyDict_New();
+    for (size_t i = 0; all != NULL && i < Py_ARRAY_LENGTH(LISTS); i++) {
+        FreeList *list = list_of(native, i);
+        PyObject *n = list == NULL ? NULL : PyLong_FromLong(list->n);
+        if (n == NULL || PyDict_SetItemString(all, LISTS[i].name, n) < 0) {
+            Py_CLEAR(all);
+        }
+        Py_XDECREF(n);
+    }
+    return all;
+}
+
 static PyMethodDef methods[] = {
     {"arm", arm, METH_VARARGS, NULL},
     {"resume", resume, METH_NOARGS, NULL},
     {"pause", pause_, METH_NOARGS, NULL},
+    {"empty", empty, METH_O, NULL},
+    {"lengths", lengths, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import gc
 import importlib.util
-import shutil
+import re
 import subprocess
 import sys
 import sysconfig
@@ -27,10 +27,14 @@ from bursar.execution.coroutine import start
 from bursar.kernel import NATIVE
 from bursar.law.invariants import check
 
-HERE = Path(__file__).parent
+if not NATIVE:
+    pytest.skip("for the native kernel", allow_module_level=True)
+
+from bursar import _native
+
+SOURCES = Path(__file__).parents[3] / "native" / "python"
 BATCH = 7  # decisions
 DECISIONS_MAX = 2000  # no scenario needs half of it
-USED_AT_ONCE = 20  # no scenario has more records of one kind at a time
 EVERY = 20  # runs between two counts of the records
 
 
@@ -123,6 +127,34 @@ async def cancelling():
         nursery.spawn(cleaned_up)
         await bursar.sleep(1)
         nursery.cancel("enough")
+
+
+async def cleaning_up():
+    """Whoever is told to stop waits once more, in each of the ways in which one can; while it does, time runs."""
+    event, never = bursar.Event(), bursar.Event()
+    tx, rx = bursar.channel(0)
+    lock = bursar.Lock()
+
+    async def tidies(wait):
+        try:
+            await never.wait()
+        finally:
+            await wait()
+
+    async def takes():
+        async with lock:
+            pass
+
+    async with bursar.nursery() as nursery, lock:
+        waits = [event.wait, rx.receive, lambda: tx.send(None), lambda: bursar.sleep(0.5), takes]
+        waits.append(lambda: bursar.select(event.wait(), never.wait()))
+        for wait in waits:
+            nursery.spawn(tidies, wait)
+        await bursar.sleep(1)
+        nursery.cancel("enough")
+        async with bursar.shield():
+            await bursar.sleep(0.25)
+            event.set()
 
 
 async def events():
@@ -281,6 +313,7 @@ SCENARIOS = [
     buffered,
     sleeping,
     cancelling,
+    cleaning_up,
     events,
     awaiting_tasks,
     failing_child,
@@ -331,9 +364,10 @@ def one_batch(runtime):
     return runtime.driver.run(BATCH, None) != (BATCH, False)
 
 
-def one_run(failing, hoard, scenario, n, observer, kernel_only, in_batches=False):
+def one_run(failing, scenario, n, observer, kernel_only, in_batches=False, empty=True):
     """(requests for memory, whether one failed, the error that ended the run)."""
-    hoard.empty_lists()
+    if empty:
+        empty_lists(failing)
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
     kernel.thread = runtime.thread
@@ -389,26 +423,14 @@ def told(error):
             raise Lost(f"{error!r} is not for want of memory") from error
 
 
-class Hoard:
-    """Keeps records of every kind that is used again, so that a run finds none and has to ask for memory."""
-
-    def __init__(self):
-        self.kernel = bursar.Runtime(clock="virtual").kernel
-        self.ends = bursar.channel(0)
-        self.kept = []
-
-    def empty_lists(self):
-        tx, rx = self.ends
-        for _ in range(USED_AT_ONCE):
-            task = self.kernel.spawn(self.kernel.root)
-            self.kernel.timers.arm(1, 0, task)
-            self.kept += [task, bursar.Task(self.kernel, task), tx.send(None), rx.receive()]
-        gc.collect()  # which also empties the interpreter's own lists
+def empty_lists(failing):
+    """A run finds no record to use again, and has to ask for memory for every one."""
+    gc.collect()  # which also empties the interpreter's own lists
+    failing.empty(_native)
 
 
-def records(hoard):
-    """How many objects of the kernel live, by type; none are hoarded."""
-    hoard.__init__()
+def records():
+    """How many objects of the kernel live, by type."""
     gc.collect()
     counts = {}
     for thing in gc.get_objects():
@@ -418,8 +440,21 @@ def records(hoard):
     return counts
 
 
+def lists(failing):
+    """Every list of free records has some after all scenarios, and none after it was emptied."""
+    for scenario in SCENARIOS:
+        one_run(failing, scenario, 0, None, True, empty=False)
+    gc.collect()
+    unused = [name for name, n in failing.lengths(_native).items() if n == 0]
+    failing.empty(_native)
+    left = {name: n for name, n in failing.lengths(_native).items() if n > 0}
+    print(f"no scenario uses {unused}; not emptied: {left}")
+    return 1 if unused or left else 0
+
+
 def main(argv):
-    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|batches|observed|penned|all`.
+    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|batches|observed|penned|all`, or with
+    `lists` instead of the two.
 
     In the first four the kernel's own requests fail: without an observer, the same in batches by whoever holds the
     kernel, with an observer, or with one that has a pen. All: also those of the interpreter and of the Python parts,
@@ -428,17 +463,19 @@ def main(argv):
     spec = importlib.util.spec_from_file_location("failing", argv[1])
     failing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failing)
+    if argv[2] == "lists":
+        return lists(failing)
     scenario = next(s for s in SCENARIOS if s.__name__ == argv[2])
     how = (OBSERVERS.get(argv[3]), argv[3] != "all", argv[3] == "batches")
     kernel_only = how[1]
-    hoard = Hoard()
-    for _ in range(3):
-        one_run(failing, hoard, scenario, 0, *how)
-    before = records(hoard)
+    counts = [one_run(failing, scenario, 0, *how)[0] for _ in range(5)]
+    before = records()
     n, ended, went_on, problems = 1, 0, 0, []
+    if len(set(counts)) != 1:
+        problems.append(f"the same run makes {counts} requests: something is kept from one for the next")
     while True:
         try:
-            count, failed, error = one_run(failing, hoard, scenario, n, *how)
+            count, failed, error = one_run(failing, scenario, n, *how)
         except Lost as lost:
             failing.pause()
             problems.append(f"request {n}: {lost}")
@@ -450,13 +487,13 @@ def main(argv):
         went_on += error is None
         error = None  # or it would hold the run
         if n % EVERY == 0 and kernel_only:
-            after = records(hoard)
+            after = records()
             if after != before:
                 grown = {k: (before.get(k, 0), v) for k, v in after.items() if v != before.get(k, 0)}
                 problems.append(f"up to request {n}: leaked {grown}")
                 before = after
         n += 1
-    after = records(hoard)
+    after = records()
     if after != before and kernel_only:
         problems.append(f"leaked { ({k: (before.get(k, 0), v) for k, v in after.items() if v != before.get(k, 0)}) }")
     print(f"{scenario.__name__}: {n - 1} requests failed in turn; {ended} ended the run, {went_on} did not")
@@ -467,20 +504,14 @@ def main(argv):
 # ---- the tests
 
 
-@pytest.fixture(scope="module")
-def failing(tmp_path_factory):
-    """The allocator, built for this interpreter."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    if not NATIVE:
-        pytest.skip("for the native kernel")
-    made = tmp_path_factory.mktemp("failing") / "failing.so"
-    include = sysconfig.get_paths()["include"]
-    command = [compiler, "-shared", "-fPIC", "-O1", f"-I{include}", str(HERE / "failing.c"), "-o", str(made)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return made
+def program(*args):
+    """Run this file as one: see `main`. What it said."""
+    from support.patience import WAIT_S  # the program finds no such thing
+
+    command = [sys.executable, "-W", "ignore", __file__, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -488,12 +519,18 @@ def failing(tmp_path_factory):
 )
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
-    from support.patience import WAIT_S  # this file is also a program of its own, which finds no such thing
+    assert "requests failed in turn" in program(failing, scenario.__name__, mode)
 
-    command = [sys.executable, "-W", "ignore", __file__, str(failing), scenario.__name__, mode]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
-    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
-    assert "requests failed in turn" in done.stdout
+
+@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no lists of free records")
+def test_no_list_of_free_records_was_forgotten(failing):
+    """Whoever adds one adds a scenario that uses it, or its records are never asked for where memory fails."""
+    program(failing, "lists")
+
+
+def test_the_lists_that_are_emptied_are_those_of_the_module(free_lists):
+    opened = re.findall(r"offsetof\(State, (free_\w+)\)", (SOURCES / "module.c").read_text())
+    assert sorted(free_lists) == sorted(opened)
 
 
 if __name__ == "__main__":

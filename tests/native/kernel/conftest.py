@@ -1,0 +1,40 @@
+"""The allocator that fails and counts (failing.c), built for the interpreter and the extension that are tested."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from bursar.kernel import NATIVE
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parents[2] / "native" / "python"
+
+
+@pytest.fixture(scope="session")
+def free_lists():
+    """The names of the kernel's lists of free records: every member of that type."""
+    declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "core.h").read_text(), re.MULTILINE)
+    return [name.strip() for names in declared for name in names.split(",")]
+
+
+@pytest.fixture(scope="session")
+def failing(tmp_path_factory, free_lists):
+    """Where it is: to be loaded in a process of its own, as it stays in place until the interpreter ends."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    if not NATIVE:
+        pytest.skip("for the native kernel")
+    made = tmp_path_factory.mktemp("failing") / "failing.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(HERE / "failing.c"), str(SOURCES / "free.c")]
+    command += [f"-I{folder}" for folder in (sysconfig.get_paths()["include"], SOURCES, SOURCES.parent)]
+    command += ["-DFREE_LISTS=" + " ".join(f"LIST({name})" for name in free_lists)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return made

@@ -1,0 +1,145 @@
+"""Awaiting makes nothing: a checkpoint, and a send with its receive, ask for no memory.
+
+All requests for memory are counted, the interpreter's included, while a task awaits n times and then 2n times. What
+both have in common is what a run costs; by what they differ is what an await does. An await that makes an object is
+the control: it must be seen.
+
+From 3.12 on the interpreter goes on with whatever is no coroutine by its method `send`, which says by a StopIteration
+what the answer is: at most one for each await, and not ours to save.
+
+This runs in a process of its own (see `main`): the allocator that counts stays in place until the interpreter ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import subprocess
+import sys
+from itertools import repeat  # it makes no number
+
+import pytest
+
+import bursar
+from bursar.execution.coroutine import start
+
+AWAITS = 2000
+DIFFERENCE_MAX = (
+    20  # a table that grows, a cache of the interpreter's; an object for each await is a hundred times that
+)
+STOPS = int(sys.version_info >= (3, 12))  # objects that the interpreter needs for an await, at most
+BATCH = 1 << 20  # decisions: all of a run, as between two batches the pump may make what it likes
+
+
+async def alone(times):
+    for _ in repeat(None, times):
+        await bursar.checkpoint()
+
+
+async def in_turn(times):
+    async with bursar.nursery() as nursery:
+        nursery.spawn(alone, times)
+        await alone(times)
+
+
+async def rendezvous(times):
+    await _talk(0, times)
+
+
+async def buffered(times):
+    await _talk(4, times)
+
+
+async def _talk(capacity, times):
+    tx, rx = bursar.channel(capacity)
+
+    async def sends():
+        for _ in repeat(None, times):
+            await tx.send(None)
+
+    async with bursar.nursery() as nursery:
+        nursery.spawn(sends)
+        for _ in repeat(None, times):
+            await rx.receive()
+
+
+async def iterated(times):
+    tx, rx = bursar.channel(0)
+
+    async def sends():
+        for _ in repeat(None, times):
+            await tx.send(None)
+        tx.close()
+
+    async with bursar.nursery() as nursery:
+        nursery.spawn(sends)
+        async for _ in rx:
+            pass
+
+
+async def control(times):
+    for _ in repeat(None, times):
+        await _checkpoint()
+
+
+async def _checkpoint():  # its coroutine is the object
+    await bursar.checkpoint()
+
+
+PROGRAMS = {alone: 1, in_turn: 2, rendezvous: 2, buffered: 2, iterated: 2}  # and how many awaits each makes at a time
+
+
+def requests(failing, program, times):
+    """How many requests for memory one run makes."""
+    runtime = bursar.Runtime(clock="virtual")
+    kernel = runtime.kernel
+    kernel.thread = runtime.thread
+    main = kernel.spawn(kernel.root, name="main", pinned=True)
+    start(main, program, (times,))
+    gc.collect()
+    runtime.driver.held = True
+    failing.arm(0, False)
+    failing.resume()
+    runtime.driver.run(BATCH, None)
+    count, _ = failing.pause()
+    runtime.driver.held = False
+    assert main.outcome.kind.name == "OK", main.outcome
+    runtime.pump.stop(None)
+    return count
+
+
+def main(argv):
+    """Run as a program: `test_requests.py <the built extension> <program>`. It prints by how much two runs differ."""
+    spec = importlib.util.spec_from_file_location("failing", argv[1])
+    failing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(failing)
+    program = globals()[argv[2]]
+    gc.disable()  # when it runs depends on what was made before
+    requests(failing, program, 2 * AWAITS)
+    print(requests(failing, program, 2 * AWAITS) - requests(failing, program, AWAITS))
+    return 0
+
+
+# ---- the tests
+
+
+def difference(failing, program):
+    from support.patience import WAIT_S  # the program finds no such thing
+
+    command = [sys.executable, __file__, str(failing), program.__name__]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_an_await_asks_for_no_memory(failing, program):
+    assert difference(failing, program) <= STOPS * PROGRAMS[program] * AWAITS + DIFFERENCE_MAX
+
+
+def test_an_object_for_each_await_is_seen(failing):
+    assert difference(failing, control) >= (STOPS + 1) * AWAITS
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
