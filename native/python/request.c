@@ -22,6 +22,7 @@ resume_traverse(Resume *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->value);
+    Py_VISIT(self->stop);
     return 0;
 }
 
@@ -29,6 +30,7 @@ static int
 resume_clear(Resume *self)
 {
     Py_CLEAR(self->value);
+    Py_CLEAR(self->stop);
     return 0;
 }
 
@@ -62,7 +64,7 @@ resume_new(State *st)
 {
     Resume *self = PyObject_GC_New(Resume, st->Resume);
     if (self != NULL) {
-        self->value = NULL;
+        self->value = self->stop = NULL;
         PyObject_GC_Track((PyObject *)self);
     }
     return self;
@@ -134,6 +136,39 @@ as_iteration(PySendResult status, PyObject *result)
     return status == PYGEN_NEXT ? result : NULL;
 }
 
+/* Whether nobody could tell this StopIteration from a new one that says None: whoever steps a request by hand may have
+ * caught it, and then it knows where. */
+static inline bool
+is_as_new(PyObject *stop)
+{
+    const PyStopIterationObject *fields = (PyStopIterationObject *)stop;
+    return Py_REFCNT(stop) == 1 && fields->value == Py_None && fields->traceback == NULL && fields->context == NULL
+           && fields->cause == NULL && !fields->suppress_context && fields->notes == NULL && fields->dict == NULL
+           && PyTuple_GET_SIZE(fields->args) == 1 && PyTuple_GET_ITEM(fields->args, 0) == Py_None;
+}
+
+/* From 3.12 on an `await` that is resumed asks its request by `send`, and hears the result by a StopIteration. That of a
+ * None, which is the result of most, is kept in the box for the next one. */
+PyObject *
+as_answer(PyObject *sent, PySendResult status, PyObject *result)
+{
+    if (status != PYGEN_RETURN || result != Py_None || !is_resume(sent)) {
+        return as_iteration(status, result);
+    }
+    Resume *box = (Resume *)sent;
+    if (box->stop == NULL || !is_as_new(box->stop)) {
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, Py_None);
+        if (stop == NULL) {
+            Py_DECREF(result);
+            return NULL;
+        }
+        Py_XSETREF(box->stop, stop);
+    }
+    Py_DECREF(result);
+    PyErr_SetRaisedException(Py_NewRef(box->stop));
+    return NULL;
+}
+
 /* The arguments of `throw`: an exception, or as a traceback has them (type, value, traceback). New reference, or NULL
  * with an exception set. */
 PyObject *
@@ -169,7 +204,7 @@ request_py_send(PyObject *self, PyObject *sent)
 {
     PyObject *result = NULL;
     PySendResult status = request_send(self, sent, &result);
-    return as_iteration(status, result);
+    return as_answer(sent, status, result);
 }
 
 /* From 3.12 on an `await` steps what is no coroutine by this. NULL without an exception is an end with None. */

@@ -9,16 +9,23 @@
 typedef struct Resume {
     PyObject_HEAD
     PyObject *value;
+    PyObject *stop; /* the StopIteration that says None, and was used before; or NULL */
 } Resume;
 
 Resume *resume_new(State *st);
 void resume_dealloc(Resume *self);
 
+static inline bool
+is_resume(const PyObject *sent)
+{
+    return Py_TYPE(sent)->tp_dealloc == (destructor)resume_dealloc;
+}
+
 /* The result that was sent: new reference. Takes it out of a Resume; anything else is the result itself. */
 static inline PyObject *
 resumed_with(PyObject *sent)
 {
-    if (Py_TYPE(sent)->tp_dealloc != (destructor)resume_dealloc) {
+    if (!is_resume(sent)) {
         return Py_NewRef(sent);
     }
     PyObject *value = ((Resume *)sent)->value;
@@ -31,6 +38,8 @@ void request_dealloc(PyObject *self); /* both for requests that hold nothing */
 PyObject *thrown_of(PyObject *const *args, Py_ssize_t n); /* what a `throw` was given, as an exception: new reference */
 void raise_stop(PyObject *value); /* StopIteration with a value, which is given away */
 PyObject *as_iteration(PySendResult status, PyObject *result); /* a send as a call: the end is a StopIteration */
+/* The same for a send of the driver's or anybody's. */
+PyObject *as_answer(PyObject *sent, PySendResult status, PyObject *result);
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *request_next(PyObject *self);
 PyObject *block_next(PyObject *self); /* that of a nursery's block, which is more than a request when it is left */
