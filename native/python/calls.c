@@ -212,10 +212,11 @@ calls_call(Calls *self, PyObject *const *args, Py_ssize_t n)
 static int
 tell_failed(Calls *self, PyObject *function)
 {
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *error = taken_error();
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
+        PyErr_SetRaisedException(error);
         return -1;
     }
-    PyObject *error = PyErr_GetRaisedException();
     PyObject *args[] = {function, error};
     PyObject *told = PyObject_Vectorcall(self->failed, args, 2, NULL);
     Py_DECREF(error);

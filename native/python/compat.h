@@ -42,6 +42,19 @@ PyErr_SetRaisedException(PyObject *error)
 }
 #endif
 
+/* What a call that failed has raised, taken from the thread's state: new reference. An interpreter that has no memory left
+ * may fail without setting an exception, and that must not be taken for success. */
+static inline PyObject *
+taken_error(void)
+{
+    PyObject *error = PyErr_GetRaisedException();
+    if (error == NULL) {
+        PyErr_SetString(PyExc_SystemError, "a call returned NULL without setting an exception; is there no memory left?");
+        error = PyErr_GetRaisedException();
+    }
+    return error;
+}
+
 /* The thread state that holds the GIL in this thread, or NULL. 3.13 has it under a public name. */
 #if PY_VERSION_HEX < 0x030D0000
 #  define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet

@@ -8,7 +8,7 @@
 int
 k_doom(Kernel *k)
 {
-    PyObject *error = PyErr_GetRaisedException();
+    PyObject *error = taken_error();
     if (k->doom == NULL) {
         k->doom = error;
     }

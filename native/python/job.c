@@ -252,7 +252,7 @@ call(Job *self)
     PyObject *value = NULL;
     if (PyContext_Enter(context) == 0) {
         value = returned(self, PyObject_Call(fn, args, NULL));
-        PyObject *error = value == NULL ? PyErr_GetRaisedException() : NULL;
+        PyObject *error = value == NULL ? taken_error() : NULL;
         if (PyContext_Exit(context) < 0) {
             Py_CLEAR(value);
             Py_CLEAR(error);
@@ -266,7 +266,7 @@ call(Job *self)
     Py_DECREF(args);
     Py_XSETREF(self->value, value);
     if (value == NULL) {
-        Py_XSETREF(self->error, PyErr_GetRaisedException());
+        Py_XSETREF(self->error, taken_error());
     }
     return 0;
 }

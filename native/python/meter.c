@@ -175,12 +175,16 @@ arena_free(void *Py_UNUSED(context), void *arena, size_t size)
 
 /* ---- putting the hooks in and taking them out */
 
-/* Whether objects that Python makes now pass through our hooks. */
-static bool
+/* Whether objects that Python makes now pass through our hooks. -1 with MemoryError set: there is no telling. */
+static int
 reached(void)
 {
     here.probed = false;
     void *block = PyObject_Malloc(2 * SMALL_BYTES);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     PyObject_Free(block);
     return here.probed;
 }
@@ -219,7 +223,8 @@ unhook(void)
     }
 }
 
-/* Puts the hooks in place, or counts one more user. 0; -1 with RuntimeError set where they cannot see anything. */
+/* Puts the hooks in place, or counts one more user. 0; -1 with an exception set: RuntimeError where they cannot see
+ * anything. */
 int
 meter_install(void)
 {
@@ -236,18 +241,24 @@ meter_install(void)
         PyErr_NoMemory();
         return -1;
     }
-    if (hooked && !reached()) { /* a tool that was there before us was taken out, and we with it */
+    int seen = hooked ? reached() : 0;
+    if (hooked && seen == 0) { /* a tool that was there before us was taken out, and we with it */
         owners_clear(account_release);
         hooked = false;
     }
     if (!hooked) {
         hook();
-        if (!reached()) {
+        seen = reached();
+        if (seen <= 0) {
             unhook();
+        }
+    }
+    if (seen <= 0) {
+        if (seen == 0) {
             PyErr_SetString(PyExc_RuntimeError,
                             "Python's objects do not come from its own allocator (is PYTHONMALLOC set?)");
-            return -1;
         }
+        return -1;
     }
     users++;
     return 0;

@@ -105,6 +105,9 @@ metered_leave(Driver *self, Task *task)
 PyObject *
 metered_end(Driver *self, Task *task, PyObject *error)
 {
-    Py_CLEAR(task->more->memory);
-    return PyObject_CallMethod(self->meter, "end", "OO", task, error ? error : Py_None);
+    PyObject *memory = task->more->memory; /* entered: else its code would not have run */
+    task->more->memory = NULL;
+    int left = meter_face_leave(memory); /* here: the rest may fail, and then nobody else is charged to it */
+    Py_DECREF(memory);
+    return left < 0 ? NULL : PyObject_CallMethod(self->meter, "ended", "OO", task, error ? error : Py_None);
 }

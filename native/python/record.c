@@ -87,9 +87,14 @@ int
 pen_learn(Pen *pen, PyObject *layouts)
 {
     for (int note = 0; note < NOTES; note++) {
-        PyObject *told = PyDict_GetItemString(layouts, KNOWN[note].name);
+        PyObject *name = PyUnicode_FromString(KNOWN[note].name);
+        PyObject *told = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
         const char *format;
         Layout *layout = &pen->layouts[note];
+        Py_XDECREF(name);
+        if (PyErr_Occurred()) {
+            return -1;
+        }
         if (told == NULL || !PyTuple_Check(told) || !PyArg_ParseTuple(told, "bs", &layout->code, &format)
             || !read_layout(format, KNOWN[note].n, layout)) {
             PyErr_Format(PyExc_SystemError, "bursar._native and the catalogue do not agree on %s", KNOWN[note].name);

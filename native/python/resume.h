@@ -8,16 +8,11 @@
 #include "context.h"
 #include "drive.h"
 
-/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. An interpreter that
- * has no memory left may fail without saying so. */
+/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
 static PySendResult
 fallen(PyObject **error)
 {
-    *error = PyErr_GetRaisedException();
-    if (!USUALLY(*error != NULL)) {
-        PyErr_SetString(PyExc_SystemError, "a coroutine returned NULL without setting an exception");
-        *error = PyErr_GetRaisedException();
-    }
+    *error = taken_error();
     return PYGEN_ERROR;
 }
 
@@ -49,7 +44,7 @@ throw(Driver *self, PyObject *work, PyObject *error, PyObject **result)
     if (*result != NULL) {
         return PYGEN_NEXT;
     }
-    PyObject *stop = PyErr_GetRaisedException();
+    PyObject *stop = taken_error();
     if ((PyObject *)Py_TYPE(stop) == usual || !PyErr_GivenExceptionMatches(stop, PyExc_StopIteration)) {
         *result = stop;
         return PYGEN_ERROR;

@@ -171,15 +171,13 @@ task_dealloc(Task *self)
 PyObject *
 task_raise_later(State *st)
 {
-    if (!PyErr_Occurred()) { /* an interpreter that has no memory left may not say so */
-        PyErr_NoMemory();
-    }
-    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *error = taken_error();
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
+        PyErr_SetRaisedException(error);
         return NULL;
     }
-    PyObject *error[] = {PyErr_GetRaisedException()};
-    PyObject *work = law_call(st, "raise_later", error, 1);
-    Py_DECREF(error[0]);
+    PyObject *work = law_call(st, "raise_later", &error, 1);
+    Py_DECREF(error);
     return work;
 }
 

@@ -126,9 +126,9 @@ class _Channel(ChannelCore[T]):
         self._label = f"channel {kernel.new_id()}"
 
     def _release(self) -> None:
-        if self._permit is not None and self.kernel is not None:
-            self.kernel.registry.release(self._permit)
-            self._permit = None
+        permit, self._permit = self._permit, None  # first: whatever happens, it is released once
+        if permit is not None and self.kernel is not None:
+            self.kernel.registry.release(permit)
 
     def __del__(self) -> None:
         self._release()

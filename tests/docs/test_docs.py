@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.metered import require_meter
 
 import bursar
 from bursar.cli import COMMANDS
@@ -132,7 +133,7 @@ def native_extension() -> types.ModuleType:
 @pytest.mark.parametrize("block", of("python"), ids=str)
 def test_a_program_prints_what_is_shown(block):
     if "meter_memory=True" in block.text:
-        native_extension()
+        require_meter()
     if "bursar.native(" in block.text:
         native_library()
     source = "\n" * (block.line - 1) + block.text  # so that a traceback names the line of the document

@@ -11,6 +11,7 @@ import sys
 import weakref
 
 import pytest
+from support.metered import require_meter
 
 import bursar
 import bursar.hosts.asyncio
@@ -320,7 +321,7 @@ def test_a_short_task_leaves_what_it_set_to_nobody():
 def test_our_own_code_between_two_polls_runs_in_the_context_of_no_task(options):
     """Whoever traces or profiles sees it there; so would a signal handler, or the destructors of garbage."""
     if "meter_memory" in options:
-        pytest.importorskip("bursar._native")
+        require_meter()
     runtime, seen = bursar.Runtime(**options), set()
 
     def profiler(frame, event, _):

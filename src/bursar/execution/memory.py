@@ -100,9 +100,13 @@ class MemoryMeter:
         return self.shortage(task, account.due) if account.untold() else None
 
     def end(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
-        """It does not run any more, and never again (M1, M2). What is returned is to be raised instead of `error`."""
+        """It does not run any more, and never again. What is returned is to be raised instead of `error`."""
+        self._holdings[task.id].account.leave()
+        return self.ended(task, error)
+
+    def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
+        """The same once the account was left (M1, M2): all that is left for native/python/metered.c to call."""
         account = self._holdings.pop(task.id).account
-        account.leave()
         self._settle(task, account, account.end())
         if account.held:
             self._holdings[task.id] = _Holding(account, task.pools[MEMORY], None)

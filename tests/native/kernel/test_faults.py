@@ -10,12 +10,15 @@ This runs in a process of its own (see `main`): the allocator stays in place unt
 from __future__ import annotations
 
 import contextvars
+import functools
 import gc
 import importlib.util
+import os
 import re
 import subprocess
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ import pytest
 import bursar
 from bursar import Budget
 from bursar.evidence.store import LAYOUTS
+from bursar.evidence.trace import Memory
 from bursar.execution.coroutine import start
 from bursar.kernel import NATIVE
 from bursar.law.invariants import check
@@ -302,6 +306,56 @@ async def naps():
     await bursar.sleep(0.5)
 
 
+def double(x):
+    return 2 * x
+
+
+async def functions():
+    def works(checkpoint: bursar.Checkpoint):
+        for _ in range(3):
+            checkpoint()
+        return 5
+
+    async with bursar.nursery() as nursery:
+        tasks = [nursery.spawn(double, 1), nursery.spawn(works), nursery.spawn(double, 2)]
+    assert [task.result for task in tasks] == [2, 5, 4]
+
+
+async def failing_function():
+    def fails():
+        raise ValueError("on purpose")
+
+    def works(checkpoint: bursar.Checkpoint):
+        while True:
+            checkpoint()
+
+    try:
+        async with bursar.nursery() as nursery:
+            nursery.spawn(works)
+            nursery.spawn(fails)
+    except* ValueError:
+        pass
+
+
+async def calling():
+    made = [False] * 3
+
+    def make(i):
+        made[i] = True
+
+    async with bursar.nursery() as outer, bursar.nursery() as nursery:
+        with bursar.portal(outer) as portal:
+
+            def comes():
+                for i in range(3):
+                    portal.call(make, i)
+
+            await nursery.spawn(comes)
+            for _ in range(3):
+                await nursery.spawn(double, 1)  # calls are made between two batches, so there must be some
+    assert made == [True] * 3, f"a call was lost: {made}"
+
+
 SCENARIOS = [
     spawn_and_join,
     gated,
@@ -322,6 +376,7 @@ SCENARIOS = [
     locking,
     contexts,
 ]
+WITH_THREADS = [functions, failing_function, calling]
 
 
 # ---- one run with one failure
@@ -348,6 +403,7 @@ class Penned:
 
 
 OBSERVERS = {"observed": lambda: lambda *_: None, "penned": Penned}
+RUNS = {"run": dict, "recorded": lambda: {"record": Memory()}, "metered": lambda: {"meter_memory": True}}
 
 
 def one_step(runtime):
@@ -412,6 +468,31 @@ def one_run(failing, scenario, n, observer, kernel_only, in_batches=False, empty
     return count, failed, error
 
 
+def whole_run(failing, scenario, n, options):
+    """The same of a run as programs have it, from its beginning to its end."""
+    empty_lists(failing)
+    runtime = bursar.Runtime(clock="virtual", **options())
+    failing.arm(n, True)
+    failing.resume()
+    error = None
+    try:
+        runtime.run(scenario)
+    except Exception as ended:
+        failing.pause()
+        error = ended
+    count, failed = failing.pause()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()  # a run that broke off does not wait for it
+    if error is not None:
+        told(error)
+    elif runtime.kernel.live:
+        raise Lost(f"{runtime.kernel.live} tasks are left")
+    else:
+        check(runtime.kernel)
+    return count, failed, error
+
+
 def told(error):
     """What the main task failed with is for want of memory, and nothing else."""
     if isinstance(error, BaseExceptionGroup):
@@ -453,29 +534,34 @@ def lists(failing):
 
 
 def main(argv):
-    """Run as a program: `test_faults.py <the built extension> <scenario> quiet|batches|observed|penned|all`, or with
-    `lists` instead of the two.
+    """Run as a program: `test_faults.py <the built extension> <scenario> <mode>`, or with `lists` instead of the two.
 
-    In the first four the kernel's own requests fail: without an observer, the same in batches by whoever holds the
-    kernel, with an observer, or with one that has a pen. All: also those of the interpreter and of the Python parts,
-    which may leak then, but lose nobody.
+    quiet, batches, observed, penned: the kernel's own requests fail, without an observer, the same in batches by
+    whoever holds the kernel, with an observer, or with one that has a pen. all: also those of the interpreter and of
+    the Python parts, which may leak then, but lose nobody. run, recorded, metered: the kernel's own in a whole run.
     """
     spec = importlib.util.spec_from_file_location("failing", argv[1])
     failing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failing)
     if argv[2] == "lists":
         return lists(failing)
-    scenario = next(s for s in SCENARIOS if s.__name__ == argv[2])
-    how = (OBSERVERS.get(argv[3]), argv[3] != "all", argv[3] == "batches")
-    kernel_only = how[1]
-    counts = [one_run(failing, scenario, 0, *how)[0] for _ in range(5)]
+    scenario = next(s for s in SCENARIOS + WITH_THREADS if s.__name__ == argv[2])
+    mode = argv[3]
+    kernel_only = mode != "all"
+    if mode in RUNS:
+        one = functools.partial(whole_run, failing, scenario, options=RUNS[mode])
+        one(0)  # imports what is imported late
+    else:
+        how = {"observer": OBSERVERS.get(mode), "kernel_only": kernel_only, "in_batches": mode == "batches"}
+        one = functools.partial(one_run, failing, scenario, **how)
+    counts = [one(0)[0] for _ in range(5)]
     before = records()
     n, ended, went_on, problems = 1, 0, 0, []
     if len(set(counts)) != 1:
         problems.append(f"the same run makes {counts} requests: something is kept from one for the next")
     while True:
         try:
-            count, failed, error = one_run(failing, scenario, n, *how)
+            count, failed, error = one(n)
         except Lost as lost:
             failing.pause()
             problems.append(f"request {n}: {lost}")
@@ -505,20 +591,37 @@ def main(argv):
 
 
 def program(*args):
-    """Run this file as one: see `main`. What it said."""
+    """Run this file as one: see `main`. What it said. Functions alternate there, so that every run is the same."""
     from support.patience import WAIT_S  # the program finds no such thing
 
     command = [sys.executable, "-W", "ignore", __file__, *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    env = {**os.environ, "BURSAR_SCHEDULER": "simple"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S, env=env)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "mode", ["quiet", "batches", "observed", "penned", pytest.param("all", marks=pytest.mark.slow)]
-)
+def slow(mode):
+    return pytest.param(mode, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mode", ["quiet", "batches", "observed", "penned", *map(slow, ["all", *RUNS])])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
+    every_request_fails(failing, scenario, mode)
+
+
+@pytest.mark.parametrize("mode", ["run", "metered", slow("recorded")])
+@pytest.mark.parametrize("scenario", WITH_THREADS, ids=lambda scenario: scenario.__name__)
+def test_it_does_where_other_threads_work(failing, scenario, mode):
+    every_request_fails(failing, scenario, mode)
+
+
+def every_request_fails(failing, scenario, mode):
+    if mode == "metered":
+        from support.metered import require_meter
+
+        require_meter()
     assert "requests failed in turn" in program(failing, scenario.__name__, mode)
 
 
