@@ -190,6 +190,6 @@ OWN_EVENT: dict[str, Run] = {peer: partial(run, shared=False) for peer, run in P
 ONE_EVENT: dict[str, Run] = {peer: partial(run, shared=True) for peer, run in PEERS.items()}
 
 CASES = [
-    Case("cancel, an event each", "us/task", 1e6, 100_000, 5_000, 50, OWN_EVENT),
+    Case("cancel, an event each", "us/task", 1e6, 100_000, 20_000, 50, OWN_EVENT),
     Case("cancel, all on ONE event", "us/task", 1e6, 10_000, 4_000, 50, ONE_EVENT),
 ]

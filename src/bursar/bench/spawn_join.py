@@ -190,7 +190,7 @@ def _batches(batch: int) -> dict[str, Run]:
 ONE_BATCH = Case("spawn-join, one batch", "us/task", 1e6, 200_000, 10_000, 100, PEERS)
 
 CASES = [
-    Case("spawn-join, batches of 10", "us/task", 1e6, 50_000, 10_000, 100, _batches(10)),
+    Case("spawn-join, batches of 10", "us/task", 1e6, 50_000, 20_000, 100, _batches(10)),
     Case("spawn-join, batches of 1000", "us/task", 1e6, 100_000, 10_000, 2_000, _batches(1_000)),
     ONE_BATCH,
 ]

@@ -157,7 +157,7 @@ CASES = [
         "ns/yield",
         1e9,
         200_000,
-        20_000,
+        100_000,
         2_000,
         {peer: partial(run, tasks=tasks) for peer, run in PEERS.items()},
     )
