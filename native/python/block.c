@@ -15,22 +15,22 @@ static PyObject *
 block_perform(Kernel *k, Task *task, Request *request)
 {
     NurseryBlock *self = (NurseryBlock *)request;
-    Nursery *record = k_open_nursery(k, task, self->name, self->budget, self->capabilities);
+    PyObject *handle = nursery_handle_new(k); /* first: nobody could leave an open nursery without one */
+    Nursery *record =
+        handle == NULL ? NULL : k_open_nursery(k, task, self->name, self->budget, self->capabilities);
     if (record == NULL) {
+        Py_XDECREF(handle);
         return NULL;
     }
     record->hold = self->hold;
     record->cancel_on_failure = self->cancel_on_failure;
-    PyObject *handle = nursery_handle_new(k, record);
-    if (handle != NULL) {
-        if (!PyObject_GC_IsTracked((PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
-            aside_keep(&k->aside, (PyObject *)self);
-        }
-        Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
-        Py_XSETREF(self->handle, Py_NewRef(handle));
-        Py_XSETREF(self->record, (Nursery *)Py_NewRef((PyObject *)record));
+    ((Handle *)handle)->record = Py_NewRef((PyObject *)record);
+    if (!PyObject_GC_IsTracked((PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
+        aside_keep(&k->aside, (PyObject *)self);
     }
-    Py_DECREF(record);
+    Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
+    Py_XSETREF(self->handle, Py_NewRef(handle));
+    Py_XSETREF(self->record, record);
     return handle;
 }
 

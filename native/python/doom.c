@@ -13,7 +13,7 @@ k_doom(Kernel *k)
         k->doom = error;
     }
     else {
-        Py_XDECREF(error);
+        Py_DECREF(error);
     }
     return 0;
 }

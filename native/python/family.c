@@ -256,7 +256,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
 static void
 release_spawn(Kernel *k, PyObject *permit)
 {
-    PyObject *error = PyErr_GetRaisedException();
+    PyObject *error = taken_error();
     PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
     if (none == NULL) {
         k_doom(k);

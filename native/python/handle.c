@@ -101,18 +101,6 @@ static PyMemberDef handle_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-PyObject *
-nursery_handle_new(Kernel *k, Nursery *nursery)
-{
-    Handle *self = (Handle *)free_make_bare(&k->st->free_nursery_handles, k->st->NurseryHandle);
-    if (self != NULL) {
-        self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
-        self->record = Py_NewRef((PyObject *)nursery);
-        aside_keep(&k->aside, (PyObject *)self);
-    }
-    return (PyObject *)self;
-}
-
 /* ---- task.result */
 
 static PyObject *

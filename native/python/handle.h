@@ -15,14 +15,12 @@ typedef struct Handle {
 } Handle;
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
-PyObject *nursery_handle_new(Kernel *k, Nursery *nursery); /* of one that is open: a `bursar.Nursery`; new reference */
 
-/* Of a task that is to come, which is its `record` then: a `bursar.Task`. Nearly every spawn makes one, and nearly every one
- * is dropped at once. New reference. */
+/* The handle of what is to come, which is its `record` then: so nothing begins that nobody holds. New reference. */
 static inline PyObject *
-task_handle_new(Kernel *k)
+handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
 {
-    Handle *self = (Handle *)free_make_bare(&k->st->free_handles, k->st->TaskHandle);
+    Handle *self = (Handle *)free_make_bare(list, type);
     if (self == NULL) {
         return NULL;
     }
@@ -30,6 +28,20 @@ task_handle_new(Kernel *k)
     self->record = NULL;
     aside_keep(&k->aside, (PyObject *)self);
     return (PyObject *)self;
+}
+
+/* A `bursar.Task`. Nearly every spawn makes one, and nearly every one is dropped at once. */
+static inline PyObject *
+task_handle_new(Kernel *k)
+{
+    return handle_new(k, &k->st->free_handles, k->st->TaskHandle);
+}
+
+/* A `bursar.Nursery`. */
+static inline PyObject *
+nursery_handle_new(Kernel *k)
+{
+    return handle_new(k, &k->st->free_nursery_handles, k->st->NurseryHandle);
 }
 
 /* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins.

@@ -242,22 +242,21 @@ meter_install(void)
         return -1;
     }
     int seen = hooked ? reached() : 0;
-    if (hooked && seen == 0) { /* a tool that was there before us was taken out, and we with it */
-        owners_clear(account_release);
-        hooked = false;
-    }
-    if (!hooked) {
+    if (seen == 0) {
+        if (hooked) { /* a tool that was there before us was taken out, and we with it */
+            owners_clear(account_release);
+        }
         hook();
         seen = reached();
         if (seen <= 0) {
             unhook();
         }
-    }
-    if (seen <= 0) {
         if (seen == 0) {
             PyErr_SetString(PyExc_RuntimeError,
                             "Python's objects do not come from its own allocator (is PYTHONMALLOC set?)");
         }
+    }
+    if (seen < 1) {
         return -1;
     }
     users++;

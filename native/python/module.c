@@ -68,13 +68,19 @@ state_left(PyTypeObject *type)
     return module == NULL ? NULL : PyModule_GetState(module);
 }
 
-/* What the Python side calls by this name; borrowed. NULL with an exception set: it told of none, or no memory. */
 PyObject *
-law_told(PyObject *law, const char *name)
+law_find(PyObject *law, const char *name)
 {
     PyObject *key = PyUnicode_InternFromString(name);
     PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(law, key);
     Py_XDECREF(key);
+    return found;
+}
+
+PyObject *
+law_told(PyObject *law, const char *name)
+{
+    PyObject *found = law_find(law, name);
     if (found == NULL && !PyErr_Occurred()) {
         PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
     }
@@ -222,12 +228,13 @@ adopt(PyObject *module, PyObject *law)
         return NULL;
     }
     /* told later, by a module that is built on the kernel */
-    if (PyDict_GetItemString(law, "PermitState") != NULL
-        && (adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0
-            || adopt_one(law, "Short", &st->Short) < 0)) {
+    bool permits = law_find(law, "PermitState") != NULL;
+    if ((permits && (adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0
+                     || adopt_one(law, "Short", &st->Short) < 0)) || PyErr_Occurred()) {
         return NULL;
     }
-    if (PyDict_GetItemString(law, "own_modules") != NULL && adopt_one(law, "own_modules", &st->own_modules) < 0) {
+    bool modules = law_find(law, "own_modules") != NULL;
+    if ((modules && adopt_one(law, "own_modules", &st->own_modules) < 0) || PyErr_Occurred()) {
         return NULL;
     }
     st->adopted = true;

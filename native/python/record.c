@@ -87,12 +87,10 @@ int
 pen_learn(Pen *pen, PyObject *layouts)
 {
     for (int note = 0; note < NOTES; note++) {
-        PyObject *name = PyUnicode_FromString(KNOWN[note].name);
-        PyObject *told = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
+        PyObject *told = law_find(layouts, KNOWN[note].name);
         const char *format;
         Layout *layout = &pen->layouts[note];
-        Py_XDECREF(name);
-        if (PyErr_Occurred()) {
+        if (told == NULL && PyErr_Occurred()) {
             return -1;
         }
         if (told == NULL || !PyTuple_Check(told) || !PyArg_ParseTuple(told, "bs", &layout->code, &format)

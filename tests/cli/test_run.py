@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.metered import require_meter
 from support.patience import WAIT_S
 
 from bursar.evidence.trace import Trace
@@ -229,8 +230,7 @@ GREEDY = """
 
 
 def test_metered_memory_that_runs_out_exits_3(bursar, program):
-    if not hasattr(pytest.importorskip("bursar._native"), "MemoryBook"):
-        pytest.skip("this build has no meter")
+    require_meter()
     answer = bursar("run", program(GREEDY), "--meter-memory", "--memory", "5000000")
     assert answer.returncode == 3
     assert "MemoryBudgetExceeded" in answer.stderr

@@ -777,6 +777,28 @@ def test_a_run_that_is_torn_down_takes_the_hooks_out():
     assert _native.memory_hooks() == (False, 0)
 
 
+def accounts():
+    gc.collect()
+    return sum(type(thing) is _native.MemoryAccount for thing in gc.get_objects())
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_run_that_is_torn_down_while_code_runs_leaves_no_account(goes_on):
+    before = accounts()
+    runtime = bursar.Runtime(meter_memory=True, clock="virtual")
+
+    async def main():
+        runtime.pump.stop(bursar.HostLost("torn down"))
+        if goes_on:
+            await bursar.checkpoint()
+
+    with pytest.raises(bursar.HostLost):
+        runtime.run(main)
+    del runtime
+    assert accounts() == before
+    assert _native.memory_hooks() == (False, 0)
+
+
 def test_tracemalloc_may_come_and_go(meter):
     async def main():
         tracemalloc.start()

@@ -69,8 +69,11 @@ class MemoryMeter:
 
     def close(self) -> None:
         """The run is over: the last one takes the hooks out (M3)."""
-        if self._book is not None:
+        if self._book is None:
+            return
+        try:
             self._settle_changed()
+        finally:
             self._holdings.clear()
             self._book.close()
             self._book = None
@@ -90,22 +93,18 @@ class MemoryMeter:
         account.enter(left)
         return account
 
-    def leave(self, task: Task) -> BudgetExceeded | None:
+    def leave(self, task: Task, account: MemoryAccount) -> BudgetExceeded | None:
         """It does not run any more, but will again. What is returned is to be raised where it stands."""
-        account = self._holdings[task.id].account
         due = account.leave()
-        if not due:  # all of it is paid for, and so within the limit
+        if not due or self._book is None:  # all of it is paid for, and so within the limit; or M3
             return None
         self._settle(task, account, due)
         return self.shortage(task, account.due) if account.untold() else None
 
-    def end(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
-        """It does not run any more, and never again. What is returned is to be raised instead of `error`."""
-        self._holdings[task.id].account.leave()
-        return self.ended(task, error)
-
     def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
-        """The same once the account was left (M1, M2): all that is left for native/python/metered.c to call."""
+        """Its account was left, for good (M1, M2). What is returned is to be raised instead of `error`."""
+        if self._book is None:  # M3
+            return None
         account = self._holdings.pop(task.id).account
         self._settle(task, account, account.end())
         if account.held:
@@ -114,24 +113,26 @@ class MemoryMeter:
 
     def run(self, task: Task, resume: Callable[[Any], Any], value: Any) -> Any:
         """All of that around one step of the task's coroutine: returns what it yields, raises how it ends."""
-        self.enter(task)
+        account = self.enter(task)
         try:
             request = task.context.run(resume, value)
         except BaseException as raised:
-            instead = self.end(task, raised)
+            account.leave()
+            instead = self.ended(task, raised)
             if instead is None:
                 raise
             raise instead from raised
-        error = self.leave(task)
+        error = self.leave(task, account)
         return request if error is None else self.run(task, task.work.throw, error)  # what it asks for is not done
 
     def close_work(self, task: Task) -> None:
         """And around closing it."""
-        self.enter(task)
+        account = self.enter(task)
         try:
             task.context.run(task.work.close)
         finally:
-            self.end(task, None)
+            account.leave()
+            self.ended(task, None)
 
     # ---- the accounts
 

@@ -98,6 +98,16 @@ async def _talk(capacity):
     assert got == [[0], [1], [2], [3]], f"a value was lost: {got}"
 
 
+async def closing():
+    async with bursar.nursery() as nursery:
+        tx, rx = bursar.channel(1)
+        await tx.send(1)
+        await rx.receive()
+        nursery.spawn(nothing)
+        tx.close()
+        rx.close()
+
+
 async def _sleep(seconds):
     await bursar.sleep(seconds)
 
@@ -346,7 +356,7 @@ async def calling():
     async with bursar.nursery() as outer, bursar.nursery() as nursery:
         with bursar.portal(outer) as portal:
 
-            def comes():
+            def comes(_: bursar.Checkpoint):  # without one it would not have a thread of its own
                 for i in range(3):
                     portal.call(make, i)
 
@@ -365,6 +375,7 @@ SCENARIOS = [
     nested,
     rendezvous,
     buffered,
+    closing,
     sleeping,
     cancelling,
     cleaning_up,
@@ -478,7 +489,6 @@ def whole_run(failing, scenario, n, options):
     try:
         runtime.run(scenario)
     except Exception as ended:
-        failing.pause()
         error = ended
     count, failed = failing.pause()
     for thread in threading.enumerate():
@@ -557,6 +567,12 @@ def main(argv):
     counts = [one(0)[0] for _ in range(5)]
     before = records()
     n, ended, went_on, problems = 1, 0, 0, []
+
+    def ignored(unraisable):
+        if kernel_only and not issubclass(unraisable.exc_type, MemoryError):
+            problems.append(f"request {n}: ignored {unraisable.exc_value!r} in {unraisable.object!r}")
+
+    sys.unraisablehook = ignored
     if len(set(counts)) != 1:
         problems.append(f"the same run makes {counts} requests: something is kept from one for the next")
     while True:
