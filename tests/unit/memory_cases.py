@@ -782,9 +782,7 @@ def accounts():
     return sum(type(thing) is _native.MemoryAccount for thing in gc.get_objects())
 
 
-@pytest.mark.parametrize("goes_on", [False, True])
-def test_a_run_that_is_torn_down_while_code_runs_leaves_no_account(goes_on):
-    before = accounts()
+def torn_down(goes_on):
     runtime = bursar.Runtime(meter_memory=True, clock="virtual")
 
     async def main():
@@ -794,7 +792,12 @@ def test_a_run_that_is_torn_down_while_code_runs_leaves_no_account(goes_on):
 
     with pytest.raises(bursar.HostLost):
         runtime.run(main)
-    del runtime
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_run_that_is_torn_down_while_code_runs_leaves_no_account(goes_on):
+    before = accounts()
+    torn_down(goes_on)
     assert accounts() == before
     assert _native.memory_hooks() == (False, 0)
 
