@@ -560,10 +560,10 @@ def main(argv):
     kernel_only = mode != "all"
     if mode in RUNS:
         one = functools.partial(whole_run, failing, scenario, options=RUNS[mode])
-        one(0)  # imports what is imported late
     else:
         how = {"observer": OBSERVERS.get(mode), "kernel_only": kernel_only, "in_batches": mode == "batches"}
         one = functools.partial(one_run, failing, scenario, **how)
+    one(0)  # imports what is imported late, and shows the interpreter the code
     counts = [one(0)[0] for _ in range(5)]
     before = records()
     n, ended, went_on, problems = 1, 0, 0, []
