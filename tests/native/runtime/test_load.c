@@ -100,7 +100,7 @@ nest(void *arg)
     return janus_nursery_await_all();
 }
 
-/* Nobody awaits: every level returns at once and ends when the one below has. */
+/* Nobody awaits: every level returns at once, which cancels those below, and ends when they have. */
 static int64_t
 nest_and_leave(void *arg)
 {
@@ -109,7 +109,7 @@ nest_and_leave(void *arg)
         return 0;
     }
     MUST(janus_nursery_create() != NULL);
-    MUST(janus_nursery_spawn(nest_and_leave, (void *)(intptr_t)(depth - 1)) == 0);
+    MUST(janus_nursery_spawn(nest_and_leave, (void *)(intptr_t)(depth - 1)) == 0 || janus_cancelled());
     MUST(janus_yield() == JANUS_OK || janus_cancelled());
     return 0;
 }
