@@ -385,7 +385,7 @@ def live(kind, times):
 
 
 def flat(kind, lives):
-    live(kind, 5)
+    live(kind, max(5, lives // BATCH // 10))  # until the interpreter has the room that it moves in
     was, had, size = objects(), references(), resident()
     live(kind, lives // BATCH)
     now, have, grown = objects(), references(), resident() - size
