@@ -419,8 +419,9 @@ State *state_left(PyTypeObject *type); /* of this very type, in a destructor; NU
 /* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
 PyObject *frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n);
 PyObject *frozen_field(PyObject *thing, Py_ssize_t slot); /* of such an object; new reference, or NULL with an exception */
-PyObject *law_find(PyObject *law, const char *name);     /* what `adopt` was given by this name; borrowed, or NULL, perhaps with an exception */
-PyObject *law_told(PyObject *law, const char *name);     /* the same; NULL with an exception: there must be one */
+/* What the Python side has told by this name; borrowed. NULL: nothing, and no exception, or the search has failed. */
+PyObject *law_find(PyObject *told, const char *name);
+PyObject *law_told(PyObject *law, const char *name); /* the same of what must be there: NULL always with an exception */
 PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n); /* a function of the Python side */
 
 /* ---- pool.c */

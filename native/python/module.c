@@ -69,10 +69,10 @@ state_left(PyTypeObject *type)
 }
 
 PyObject *
-law_find(PyObject *law, const char *name)
+law_find(PyObject *told, const char *name)
 {
     PyObject *key = PyUnicode_InternFromString(name);
-    PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(law, key);
+    PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(told, key);
     Py_XDECREF(key);
     return found;
 }

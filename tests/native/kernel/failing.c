@@ -1,7 +1,7 @@
-/* An allocator that fails once, for test_faults.py, and counts, for test_requests.py: the n-th request for memory that is made while it is on, either of
- * all or of those that the kernel in C makes: those with its code on the stack above the innermost Python frame. (The
- * interpreter itself is not spotless: 3.11 leaks the arguments of a call for whose frame there is no memory, and where it
- * would crash it is spared: see `is_frail`.)
+/* An allocator that fails once, for test_faults.py, and counts, for test_requests.py: the n-th request for memory that is
+ * made while it is on, either of all or of those that the kernel in C makes: those with its code on the stack above the
+ * innermost Python frame. (The interpreter itself is not spotless: 3.11 leaks the arguments of a call for whose frame
+ * there is no memory, and where it would crash it is spared: see `is_frail`.)
  *
  * It sits in front of the interpreter's own allocators (PyMem and PyObject, not PyMem_Raw, which also serves threads
  * that do not hold the GIL), passes everything on, and counts. It is never taken out: blocks may be freed at any time.

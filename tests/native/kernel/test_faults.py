@@ -2,7 +2,8 @@
 
 A scenario is run again and again, with the first, the second, the third … request for memory failing, until none is
 left to fail. Each time the run either ends with the MemoryError, or goes on, and then every invariant of the law holds
-between two calls of the kernel, and all tasks come to an end. Whatever it came to, no record outlives it.
+between two calls of the kernel, and all tasks come to an end. Whatever it came to, no record outlives it. The kernel is
+called step by step, or a whole run is made as programs have it: recorded, metered, with functions on threads.
 
 This runs in a process of its own (see `main`): the allocator stays in place until the interpreter ends.
 """

@@ -18,6 +18,7 @@ import weakref
 from collections import Counter
 
 import pytest
+from support.metered import require_meter
 
 import bursar
 from bursar.admission.gate import Gate
@@ -654,19 +655,14 @@ def ring_driver(mark):
     }
 
 
-def a_book(tell):
-    try:
-        return _native.MemoryBook(tell)
-    except RuntimeError as refusal:
-        pytest.skip(str(refusal))
-
-
 def ring_memory(mark):
     def book():
-        mark.holds = a_book(lambda _tag: mark)
+        require_meter()
+        mark.holds = _native.MemoryBook(lambda _tag: mark)
 
     def account():
-        mark.holds = _native.MemoryAccount(a_book(lambda _tag: mark), 1)
+        book()
+        mark.holds = _native.MemoryAccount(mark.holds, 1)
 
     return {"tell": book, "book of an account": account}
 

@@ -24,9 +24,7 @@ import bursar
 from bursar.execution.coroutine import start
 
 AWAITS = 2000
-DIFFERENCE_MAX = (
-    20  # a table that grows, a cache of the interpreter's; an object for each await is a hundred times that
-)
+DIFFERENCE_MAX = 20  # a table that grows, a cache of the interpreter's; an object for each await is 2000
 BATCH = 1 << 20  # decisions: all of a run, as between two batches the pump may make what it likes
 
 
