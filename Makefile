@@ -8,9 +8,10 @@
 #   make test-sanitized the tests in which tasks run, on an extension that checks every access
 #   make test-native    the tests in C: their long forms, under every sanitizer, by clang, and for AArch64 by emulation
 #   make test-all       like test, and the slow tests, on every CPython found on this machine, and the two above
-#   make bench          measure the workloads of benchmarks/ beside their peers
+#   make bench          measure the workloads of benchmarks/ beside their peers, and draw the plots into build/bench
 #   make bench-native   measure the native engine beside Go, oneTBB and Boost, as far as they are installed
 #   make bench-browser  measure the browser host, under node and in headless Chromium
+#   make docs           build the documentation site into build/site
 #   make lint           linters and types only
 #   make clean          remove all that these targets made
 
@@ -20,6 +21,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_BENCH := $(VENV)/.installed-bench
 INSTALLED_BROWSER := $(VENV)/.installed-browser
+INSTALLED_DOCS := $(VENV)/.installed-docs
 PYODIDE := tests/browser/node_modules/.package-lock.json
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
@@ -32,7 +34,7 @@ ON_PYTHON += -k "not node and not test_kernels"
 AT_ONCE := -n auto --dist loadfile
 
 .PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-native bench-browser
-.PHONY: lint clean
+.PHONY: docs lint clean
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -61,13 +63,18 @@ test-all: test test-sanitized test-native
 	$(BIN)/python scripts/test_all_pythons.py $(ON_PYTHON)
 
 bench: $(INSTALLED_BENCH)
-	$(BIN)/python -m benchmarks
+	@mkdir -p build/bench
+	$(BIN)/python -m benchmarks --json build/bench/figures.json --plot build/bench/figures.svg
 
 bench-native: $(INSTALLED)
 	$(BIN)/python -m benchmarks.native
 
 bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 	$(BIN)/python -m benchmarks.browser
+
+docs: $(INSTALLED_DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -94,6 +101,10 @@ $(INSTALLED_BENCH): $(INSTALLED)
 
 $(INSTALLED_BROWSER): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,browser]'
+	@touch $@
+
+$(INSTALLED_DOCS): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable '.[cli,dev,docs]'
 	@touch $@
 
 browser-kit: $(PYODIDE)
