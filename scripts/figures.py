@@ -4,8 +4,8 @@
     python scripts/figures.py figures.json
 
 keeps what the documents need of `figures.json` in docs/benchmarks.json, with the date. It draws
-docs/images/benchmarks.svg, and replaces the table between the two marks in docs/benchmarks.md. Without a file it draws again from
-docs/benchmarks.json. A test compares the three, so that no figure in a document is typed by hand.
+docs/images/benchmarks.svg, and replaces the table between the two marks in docs/benchmarks.md. Without a file it
+draws again from docs/benchmarks.json. A test compares the three, so that no figure in a document is typed by hand.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ def keep(raw: dict[str, Any], date: str) -> dict[str, Any]:
         raise SystemExit("the run was interrupted: its figures are not published")
     rows = [{key: row[key] for key in KEPT} for row in raw["rows"] if row["peer"] in (BASELINE, *PEERS)]
     return {"schema": raw["schema"], "date": date, "machine": raw["machine"], "rows": rows}
+
+
+def written(data: dict[str, Any]) -> str:
+    """The data as JSON, a row per line."""
+    rows = ",\n  ".join(json.dumps(row) for row in data["rows"])
+    head = {key: value for key, value in data.items() if key != "rows"}
+    return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n  {rows}\n ]\n}}\n'
 
 
 def cases(data: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -155,7 +162,7 @@ def main() -> None:
     figures = arguments.parse_args().figures
     if figures is not None:
         data = keep(json.loads(figures.read_text(encoding="utf-8")), datetime.date.today().isoformat())
-        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        DATA.write_text(written(data), encoding="utf-8")
     data = json.loads(DATA.read_text(encoding="utf-8"))
     PLOT.write_text(plot(data), encoding="utf-8")
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table(data)), encoding="utf-8")
