@@ -15,9 +15,9 @@
 #include "core.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unwind.h>
 
 enum { DEPTH_MAX = 40 }; /* frames to look at: no call of the kernel goes deeper before it is back in Python */
 
@@ -35,35 +35,68 @@ is_frail(const char *name)
     return strcmp(name, "PyFunction_NewWithQualName") == 0; /* 3.12 fills in the function that it did not get */
 }
 
+/* What an address in the code says about that: its answer, or that a frame further out must be asked. */
+enum { SAYS_NOTHING = ASKS_OTHER + 1 };
+
+static int
+says(void *address)
+{
+    Dl_info info;
+    if (dladdr(address, &info) == 0) {
+        return SAYS_NOTHING;
+    }
+    if (info.dli_fname != NULL && strstr(info.dli_fname, "/_native.") != NULL) {
+        return ASKS_KERNEL;
+    }
+    if (info.dli_sname != NULL && is_frail(info.dli_sname)) {
+        return ASKS_FRAIL;
+    }
+    if (info.dli_sname != NULL && strcmp(info.dli_sname, "_PyEval_EvalFrameDefault") == 0) {
+        return ASKS_OTHER;
+    }
+    return SAYS_NOTHING;
+}
+
+/* The answers so far: `dladdr` searches the whole table of the interpreter's symbols, at each frame of each request. */
+static struct {
+    void *address;
+    int says;
+} known[1 << 12];
+
+typedef struct {
+    int answer;
+    int depth;
+} Walk;
+
+static _Unwind_Reason_Code
+step_out(struct _Unwind_Context *frame, void *walking)
+{
+    Walk *walk = walking;
+    void *address = (void *)_Unwind_GetIP(frame);
+    size_t place = ((size_t)address >> 1) % (sizeof known / sizeof known[0]);
+    if (known[place].address != address) {
+        known[place].address = address;
+        known[place].says = says(address);
+    }
+    walk->answer = known[place].says;
+    walk->depth += 1;
+    return walk->answer != SAYS_NOTHING || walk->depth == DEPTH_MAX ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
 static Asks
 who_asks(void)
 {
-    void *stack[DEPTH_MAX];
-    int depth = backtrace(stack, DEPTH_MAX);
-    for (int i = 0; i < depth; i++) {
-        Dl_info info;
-        if (dladdr(stack[i], &info) == 0) {
-            continue;
-        }
-        if (info.dli_fname != NULL && strstr(info.dli_fname, "/_native.") != NULL) {
-            return ASKS_KERNEL;
-        }
-        if (info.dli_sname != NULL && is_frail(info.dli_sname)) {
-            return ASKS_FRAIL;
-        }
-        if (info.dli_sname != NULL && strcmp(info.dli_sname, "_PyEval_EvalFrameDefault") == 0) {
-            return ASKS_OTHER;
-        }
-    }
-    return ASKS_OTHER;
+    Walk walk = {SAYS_NOTHING, 0};
+    _Unwind_Backtrace(step_out, &walk);
+    return walk.answer == SAYS_NOTHING ? ASKS_OTHER : (Asks)walk.answer;
 }
 
 /* Whether this request is the one. */
 static bool
 fails(void)
 {
-    if (!on) {
-        return false;
+    if (!on || failed != 0) {
+        return false; /* after the one that failed the count says nothing more */
     }
     Asks asks = who_asks();
     if (asks == ASKS_FRAIL || (kernel_only && asks != ASKS_KERNEL)) {

@@ -545,7 +545,7 @@ def lists(failing):
 
 
 def main(argv):
-    """Run as a program: `test_faults.py <the built extension> <scenario> <mode>`, or with `lists` instead of the two.
+    """Run as a program: `test_faults.py <the built extension> <scenario> <mode>...`, or with `lists` instead of these.
 
     quiet, batches, observed, penned: the kernel's own requests fail, without an observer, the same in batches by
     whoever holds the kernel, with an observer, or with one that has a pen. all: also those of the interpreter and of
@@ -557,7 +557,11 @@ def main(argv):
     if argv[2] == "lists":
         return lists(failing)
     scenario = next(s for s in SCENARIOS + WITH_THREADS if s.__name__ == argv[2])
-    mode = argv[3]
+    return max([all_fail_in_turn(failing, scenario, mode) for mode in argv[3:]])
+
+
+def all_fail_in_turn(failing, scenario, mode):
+    """Make a run for every request; say how many there were, and what went wrong. 1 if anything did."""
     kernel_only = mode != "all"
     if mode in RUNS:
         one = functools.partial(whole_run, failing, scenario, options=RUNS[mode])
@@ -565,6 +569,7 @@ def main(argv):
         how = {"observer": OBSERVERS.get(mode), "kernel_only": kernel_only, "in_batches": mode == "batches"}
         one = functools.partial(one_run, failing, scenario, **how)
     one(0)  # imports what is imported late, and shows the interpreter the code
+    gc.freeze()  # what was imported stays: no collection has to look at it, which would be most of the time
     counts = [one(0)[0] for _ in range(5)]
     before = records()
     n, ended, went_on, problems = 1, 0, 0, []
@@ -599,7 +604,7 @@ def main(argv):
     after = records()
     if after != before and kernel_only:
         problems.append(f"leaked { ({k: (before.get(k, 0), v) for k, v in after.items() if v != before.get(k, 0)}) }")
-    print(f"{scenario.__name__}: {n - 1} requests failed in turn; {ended} ended the run, {went_on} did not")
+    print(f"{scenario.__name__}, {mode}: {n - 1} requests failed in turn; {ended} ended the run, {went_on} did not")
     print("\n".join(problems))
     return 1 if problems else 0
 
@@ -618,28 +623,30 @@ def program(*args):
     return done.stdout
 
 
-def slow(mode):
-    return pytest.param(mode, marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize("mode", ["quiet", "batches", "observed", "penned", *map(slow, ["all", *RUNS])])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_every_request_for_memory_fails_in_turn(failing, scenario, mode):
+def test_every_request_for_memory_fails_in_turn(failing, scenario):
+    every_request_fails(failing, scenario, "quiet", "batches", "observed", "penned")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["all", *RUNS])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_it_does_also_outside_the_kernel_and_in_whole_runs(failing, scenario, mode):
     every_request_fails(failing, scenario, mode)
 
 
-@pytest.mark.parametrize("mode", ["run", "metered", slow("recorded")])
+@pytest.mark.parametrize("mode", ["run", "metered", pytest.param("recorded", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", WITH_THREADS, ids=lambda scenario: scenario.__name__)
 def test_it_does_where_other_threads_work(failing, scenario, mode):
     every_request_fails(failing, scenario, mode)
 
 
-def every_request_fails(failing, scenario, mode):
-    if mode == "metered":
+def every_request_fails(failing, scenario, *modes):
+    if "metered" in modes:
         from support.metered import require_meter
 
         require_meter()
-    assert "requests failed in turn" in program(failing, scenario.__name__, mode)
+    assert program(failing, scenario.__name__, *modes).count("requests failed in turn") == len(modes)
 
 
 @pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no lists of free records")
