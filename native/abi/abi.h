@@ -5,10 +5,10 @@
  * A handle is looked up, never followed: index and generation lead to a record that still is what was meant, or to nothing
  * (engine/slab.h). The epoch is that of the runtime: handles of one that was shut down mean nothing to the next.
  *
- * Z1  thread-local storage is in janus_rt.c only, and is read there in functions that are not inlined: a task may go on on
- *     another thread after any call that could wait, and compilers remember addresses
- * Z2  on a task everything that is "current" belongs to the task; thread-local is only what threads outside have open
- * Z3  a thread outside is inside the runtime between visit_begin and visit_end, and shutting down waits for it; a task
+ * ABI-1  thread-local storage is in janus_rt.c only, and is read there in functions that are not inlined: a task may go
+ *     on on another thread after any call that could wait, and compilers remember addresses
+ * ABI-2  on a task everything that is "current" belongs to the task; thread-local is only what threads outside have open
+ * ABI-3  a thread outside is inside the runtime between visit_begin and visit_end, and shutting down waits for it; a task
  *     needs no such thing, it is waited for anyway
  */
 #ifndef BURSAR_ABI_H
@@ -39,7 +39,7 @@ typedef struct {
     Worker *worker;
 } Visit;
 
-/* The task that runs here, or NULL on a thread outside. It needs no visit: it is waited for (Z3). */
+/* The task that runs here, or NULL on a thread outside. It needs no visit: it is waited for (ABI-3). */
 Task *visit_task(void);
 
 /* The same, and answers the worker whose `current` it is: one look less for a call that needs both. */

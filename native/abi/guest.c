@@ -14,7 +14,7 @@ struct Mailbox {
     LawQueue news;  /* guests there are letters about */
     uint64_t guests;
     int fd;
-    bool rung; /* O2 */
+    bool rung; /* GUEST-2 */
 };
 
 struct Guest {
@@ -82,7 +82,7 @@ tell_news(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
     guest->lacking = guest->holds = false;
 }
 
-/* One letter about a guest, who is freed if it is the last one (O1). Under the lock. */
+/* One letter about a guest, who is freed if it is the last one (GUEST-1). Under the lock. */
 static void
 tell(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
 {
@@ -144,7 +144,7 @@ guest_stands(Lender *lender, const Task *task)
 {
     Guest *guest = LAW_RECORD(lender, Guest, lender);
     lock_take(&guest->mailbox->lock);
-    if (task_paused(task) && guest->stood != guest->pause) { /* O4; once for each */
+    if (task_paused(task) && guest->stood != guest->pause) { /* GUEST-4; once for each */
         guest->stands = true;
         guest->stood = guest->pause;
         post(guest->mailbox, guest);
@@ -283,7 +283,7 @@ bursar_guest_pause(Guest *guest, int64_t number)
     Visit visit = visit_begin();
     Task *task = task_of(&visit, guest);
     if (task != NULL) {
-        lock_take(&guest->mailbox->lock); /* O4 */
+        lock_take(&guest->mailbox->lock); /* GUEST-4 */
         guest->pause = number;
         bool noted = task_note_request(task, generation_of(guest), generation_of(guest) + 1);
         lock_give(&guest->mailbox->lock);

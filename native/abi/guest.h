@@ -1,21 +1,21 @@
 /* Guests: functions that another scheduler has run here, and the mailbox by which it hears of them.
  *
- * For `bursar.native` of the Python package; no part of the interface in include/. The other scheduler has a loop on a thread
- * of its own. It opens a mailbox with a file that its loop watches, spawns guests, and when the file can be read it takes
- * the letters: a guest has ended, is short of money, or stands still. Nothing here calls back, and no worker ever waits for that thread:
- * an ending is a record in a list and, if the list was empty, eight bytes into the file.
+ * For `bursar.native` of the Python package; no part of the interface in include/. The other scheduler has a loop on a
+ * thread of its own. It opens a mailbox with a file that its loop watches, spawns guests, and when the file can be read
+ * it takes the letters: a guest has ended, is short of money, or stands still. Nothing here calls back, and no worker
+ * ever waits for that thread: an ending is a record in a list and, if the list was empty, eight bytes into the file.
  *
  * A guest is a child of one nursery that the runtime opens for all of them: neither its failure nor its end concerns the
  * others. Its money is its lender's (engine/lender.h), in portions.
  *
- * O1  a guest has one letter about its end, and it is the last one; when that is taken the guest is gone
- * O2  the file is written to when the list becomes non-empty, and not again until it has been emptied
- * O3  what can fail fails in guest_spawn: an ending needs no memory
- * O4  a guest of which a letter says that it stands does, until it is resumed or asked to stop: the request and its number are
- *     noted under the lock under which the letter is written
+ * GUEST-1  a guest has one letter about its end, and it is the last one; when that is taken the guest is gone
+ * GUEST-2  the file is written to when the list becomes non-empty, and not again until it has been emptied
+ * GUEST-3  what can fail fails in guest_spawn: an ending needs no memory
+ * GUEST-4  a guest of which a letter says that it stands does, until it is resumed or asked to stop: the request and
+ *     its number are noted under the lock under which the letter is written
  *
- * Rejected: a callback into the other scheduler. It would run on a worker's stack, wait for that scheduler's locks (CPython's
- * is held for milliseconds), and keep every other task of the worker waiting with it.
+ * Rejected: a callback into the other scheduler. It would run on a worker's stack, wait for that scheduler's locks
+ * (CPython's is held for milliseconds), and keep every other task of the worker waiting with it.
  */
 #ifndef BURSAR_ABI_GUEST_H
 #define BURSAR_ABI_GUEST_H
@@ -56,8 +56,8 @@ JANUS_API intptr_t bursar_guest_spawn(Mailbox *mailbox, uint64_t key, janus_task
 /* Ask it to stop. */
 JANUS_API void bursar_guest_cancel(Guest *guest);
 
-/* Ask it to stand still: it does at its next call that could wait, or where it waits, and a letter says so, with this number,
- * which is another each time and not 0. Nothing comes of it if it is to stop, or has ended. */
+/* Ask it to stand still: it does at its next call that could wait, or where it waits, and a letter says so, with this
+ * number, which is another each time and not 0. Nothing comes of it if it is to stop, or has ended. */
 JANUS_API void bursar_guest_pause(Guest *guest, int64_t number);
 
 /* Let it go on. */

@@ -12,7 +12,7 @@ Runtime the_runtime;
 static Lock gate;
 static int state = DOWN;
 
-/* What a thread has. `opened` and `awaited` are for threads outside (Z2). */
+/* What a thread has. `opened` and `awaited` are for threads outside (ABI-2). */
 typedef struct {
     struct runner *runner; /* on threads that run tasks */
     Nursery *opened;       /* innermost first, by `outer` */
@@ -23,14 +23,14 @@ typedef struct {
     uint32_t callbacks;    /* that it is in */
 } ThreadState;
 
-/* Beside a thread's own data rather than wherever the loader finds room: an address, not a call. glibc keeps some bytes there
- * for libraries that are loaded late; others may not. */
+/* Beside a thread's own data rather than wherever the loader finds room: an address, not a call. glibc keeps some bytes
+ * there for libraries that are loaded late; others may not. */
 #if defined(__GLIBC__) && defined(__GNUC__)
 __attribute__((tls_model("initial-exec")))
 #endif
 static _Thread_local ThreadState thread_state;
 
-/* Z1. The empty statement with a side effect keeps calls from being merged. */
+/* ABI-1. The empty statement with a side effect keeps calls from being merged. */
 static __attribute__((noinline)) ThreadState *
 this_thread(void)
 {
@@ -47,8 +47,8 @@ thread_hook(void *context, struct runner *runner)
 
 /* ---- visits and handles */
 
-/* The worker of a thread's runner, if a task runs there; that has room for what it asks for, or ends: before any lock is taken,
- * because what overflows later would keep it. */
+/* The worker of a thread's runner, if a task runs there; that has room for what it asks for, or ends: before any lock
+ * is taken, because what overflows later would keep it. */
 static SANITIZE_INLINE Worker *
 worker_of(const struct runner *runner)
 {
@@ -62,14 +62,14 @@ worker_of(const struct runner *runner)
 __attribute__((noinline)) Worker *
 visit_worker(void)
 {
-    __asm__ __volatile__(""); /* Z1 */
+    __asm__ __volatile__(""); /* ABI-1 */
     return worker_of(thread_state.runner);
 }
 
 __attribute__((noinline)) Task *
 visit_task(void)
 {
-    __asm__ __volatile__(""); /* Z1 */
+    __asm__ __volatile__(""); /* ABI-1 */
     const Worker *worker = worker_of(thread_state.runner);
     return worker != NULL ? worker->current : NULL;
 }
@@ -307,7 +307,7 @@ current_opened(const Visit *visit)
 __attribute__((noinline)) int
 janus_nursery_spawn(janus_task_fn fn, void *arg)
 {
-    __asm__ __volatile__(""); /* Z1 */
+    __asm__ __volatile__(""); /* ABI-1 */
     Worker *worker = worker_of(thread_state.runner);
     Task *self = worker != NULL ? worker->current : NULL;
     if (self != NULL && self->opened != NULL && spawn_usual(self->opened, worker, self, fn, arg)) {

@@ -38,7 +38,7 @@ is_gone(const Token *token)
     return token->nursery != NULL && load_u32(&token->nursery->head.generation, ACQUIRE) != token->nursery_generation;
 }
 
-/* Why it is cancelled, or JANUS_REASON_NONE. A nursery may be cancelled a moment before its tokens are (Y1). */
+/* Why it is cancelled, or JANUS_REASON_NONE. A nursery may be cancelled a moment before its tokens are (TOKEN-1). */
 static int
 reason_of(const Token *token)
 {
@@ -68,8 +68,8 @@ next_below(const Token *root, Token *token, bool with_children)
     return link != NULL ? LAW_RECORD(link, Token, sibling) : NULL;
 }
 
-/* Mark a token and all below it (Y1), and take what is to be called. A nursery's reason is that of its tokens; everybody
- * else hears that it came from above. Under the lock. */
+/* Mark a token and all below it (TOKEN-1), and take what is to be called. A nursery's reason is that of its tokens;
+ * everybody else hears that it came from above. Under the lock. */
 static void
 mark_all(Token *root, int reason, LawQueue *due)
 {
@@ -89,7 +89,7 @@ mark_all(Token *root, int reason, LawQueue *due)
     }
 }
 
-/* Call what is due, in the order of asking. Without a lock (Y4). */
+/* Call what is due, in the order of asking. Without a lock (TOKEN-4). */
 static void
 call_all(Runtime *runtime, LawQueue *due)
 {
@@ -176,7 +176,7 @@ make(Runtime *runtime, Token *parent, Nursery *nursery)
     return token;
 }
 
-/* Free a token that nobody can reach any more, and those above it of which it was the last child (Y3). */
+/* Free a token that nobody can reach any more, and those above it of which it was the last child (TOKEN-3). */
 static void
 release(Runtime *runtime, Token *token)
 {
@@ -269,7 +269,7 @@ janus_cancel_token_destroy(void *handle)
         Token *token = find(&visit, handle);
         if (token != NULL) {
             LawLink *link;
-            while ((link = law_queue_take_oldest(&token->callbacks)) != NULL) { /* Y2 */
+            while ((link = law_queue_take_oldest(&token->callbacks)) != NULL) { /* TOKEN-2 */
                 slab_give(&visit.runtime->callbacks, LAW_RECORD(link, Callback, link));
             }
             timers_clear_alarm(&visit.runtime->scheduler.timers, &token->alarm);
@@ -356,7 +356,7 @@ janus_cancel_token_on_cancel(void *handle, janus_cancel_fn fn, void *arg)
     return answer;
 }
 
-/* The time of a token is over. On the thread that fires timers, without a lock (G3). */
+/* The time of a token is over. On the thread that fires timers, without a lock (TIMER-3). */
 static void
 expire(void *context, uint64_t what)
 {

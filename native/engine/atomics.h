@@ -4,11 +4,11 @@
  * explorer (tests/native/engine/explore.c), which runs the same source under every interleaving and under a weak
  * memory. A cell is a struct, so that `cell = 1` does not compile: no access without an order that somebody chose.
  *
- * A1  the order of an access is RELAXED, ACQUIRE, RELEASE or ACQ_REL; sequential consistency comes from fences alone
- * A2  data is published by a RELEASE access and received by an ACQUIRE access, never by a fence: sanitizers follow
+ * ATOMICS-1  the order of an access is RELAXED, ACQUIRE, RELEASE or ACQ_REL; sequential consistency comes from fences alone
+ * ATOMICS-2  data is published by a RELEASE access and received by an ACQUIRE access, never by a fence: sanitizers follow
  *     accesses, and a reader finds the pair by the cell's name
- * A3  a fence orders a store before a later load (Dekker), which no access short of sequential consistency does
- * A4  init_* is for memory that no other thread can see yet
+ * ATOMICS-3  a fence orders a store before a later load (Dekker), which no access short of sequential consistency does
+ * ATOMICS-4  init_* is for memory that no other thread can see yet
  *
  * Rejected: seq_cst accesses. They order only against each other, and what they do to the plain ones around them
  * differs between revisions of the standard; a fence can be argued in one sentence.
@@ -150,14 +150,14 @@ count_u64(atomic_u64 *counter)
 }
 
 /* A sequentially consistent fence: of two threads that each store, fence and load what the other stored, at least one
- * sees the other's store (A3). */
+ * sees the other's store (ATOMICS-3). */
 static inline void
 fence_seq_cst(void)
 {
 #if defined(BURSAR_EXPLORE)
     explore_fence();
 #elif defined(__SANITIZE_THREAD__)
-    /* gcc warns that the sanitizer does not follow fences. By A2 it has nothing to follow here. */
+    /* gcc warns that the sanitizer does not follow fences. By ATOMICS-2 it has nothing to follow here. */
     extern void __tsan_atomic_thread_fence(int order);
     __tsan_atomic_thread_fence(memory_order_seq_cst);
 #else

@@ -30,7 +30,7 @@ books_destroy(Books *books)
     slab_destroy(&books->purses);
 }
 
-/* One attempt, that others may disturb (B5). */
+/* One attempt, that others may disturb (PURSE-2). */
 static bool
 try_take(Pool *pool, int64_t amount)
 {
@@ -87,7 +87,7 @@ purse_refund(Purse *purse, const LawCost *cost)
     }
 }
 
-/* The whole cost, under the lock: what was taken before a shortage goes back (B3). */
+/* The whole cost, under the lock: what was taken before a shortage goes back (BUDGET-3). */
 static int
 pay_all(Purse *purse, const LawCost *cost)
 {
@@ -174,9 +174,9 @@ purse_close(Books *books, Purse *purse)
         if (purse->of[c] != own) {
             continue;
         }
-        LAW_RULE(own->lent == 0, "B4");
+        LAW_RULE(own->lent == 0, "BUDGET-4");
         int64_t left = load_i64(&own->left, RELAXED), spent = load_i64(&own->spent, RELAXED);
-        LAW_RULE(own->granted == left + spent, "B1");
+        LAW_RULE(own->granted == left + spent, "BUDGET-1");
         if (!pool_open(parent)) {
             parent->lent -= own->granted - own->minted;
             parent->granted += own->minted;

@@ -7,11 +7,10 @@
  * Ops are drawn by the running task in advance, one turn at a time, and what it did not use goes back whenever it stops:
  * so a tick is a decrement of its own memory. All other components are paid one by one.
  *
- * B1  granted = left + spent + lent, for every pool that is not open and while nobody is paying
- * B2  what a pool has was lent by its parent, or minted under a CapBudget; nesting adds nothing
- * B3  left ≥ 0, and a charge is paid whole or not at all
- * B4  a closed purse has given everything back
- * B5  money is taken on trial only under the books' lock. Whoever finds a pool short looks again under that lock, so
+ * Every pool of a purse keeps BUDGET-3 and BUDGET-4 of law/budget.h, and BUDGET-1 while no thread pays. Two more rules:
+ *
+ * PURSE-1  what a pool has was lent by its parent, or minted under a CapBudget; nesting adds nothing
+ * PURSE-2  money is taken on trial only under the books' lock. Whoever finds a pool short looks again under that lock, so
  *     nobody is turned away because of a payment that is then taken back
  *
  * Rejected: one lock per purse (a charge of shared pools would need several), and counting what open pools spend (a shared
@@ -53,7 +52,7 @@ typedef struct {
 void books_init(Books *books, const LawBudget *budget, const EngineMemory *memory);
 void books_destroy(Books *books);
 
-/* Take `amount` from one pool, or nothing: false (B3, B5). */
+/* Take `amount` from one pool, or nothing: false (BUDGET-3, PURSE-2). */
 bool pool_take(Books *books, Pool *pool, int64_t amount);
 
 /* Put back what pool_take took. */
@@ -70,7 +69,7 @@ void purse_refund(Purse *purse, const LawCost *cost);
  * or if ops were asked for and there is not one: `*memory_short` tells which. */
 Purse *purse_lend(Books *books, Purse *from, const LawBudget *budget, bool *memory_short);
 
-/* Give everything back and free it (B4). What was lent from it must have been closed. */
+/* Give everything back and free it (BUDGET-4). What was lent from it must have been closed. */
 void purse_close(Books *books, Purse *purse);
 
 /* Move `amount` down into `purse` from the pools that lent it, whole or not at all. LAW_PAID, or the first component that
@@ -83,7 +82,7 @@ int purse_mint(Books *books, Purse *purse, const LawBudget *amount);
 /* What is left, as a statement. */
 LawBudget purse_left(const Purse *purse);
 
-/* B1 for every pool of the purse's own. For tests, while nobody pays. */
+/* BUDGET-1 for every pool of the purse's own. For tests, while nobody pays. */
 bool purse_sound(Books *books, const Purse *purse);
 
 static inline bool

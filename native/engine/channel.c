@@ -45,7 +45,7 @@ channel_make(Scheduler *scheduler, uint32_t item_bytes, uint32_t capacity)
 
 /* ---- the end of a channel */
 
-/* Refuse everybody who waits (C3). Under the lock. */
+/* Refuse everybody who waits (MESSAGES-3). Under the lock. */
 static void
 shut(Worker *worker, Channel *channel)
 {

@@ -3,13 +3,14 @@
  *     capacity 0    a send is done when a receiver has the value (rendezvous)
  *     capacity n    up to n values wait in a ring
  *
- * C1  values come out in the order in which sends took effect; waiters are served oldest first
- * C2  nobody waits in vain: while a receiver waits the ring is empty, while a sender waits it is full, and not both wait
- * C3  after a close sends are refused, also those that wait; what is in the ring can still be received, then receives are
- *     refused too. An answer is never a value: closed is a code
- * C4  try_send on a channel without a ring succeeds only if a receiver waits
- * C5  all of it under the channel's lock, but for the wake of a task that was claimed; the locks of several channels are taken
- *     in the order of their addresses
+ * MESSAGES-1  values come out in the order in which sends took effect; waiters are served oldest first
+ * MESSAGES-2  nobody waits in vain: while a receiver waits the ring is empty, while a sender waits it is full, and not
+ *     both wait
+ * MESSAGES-3  after a close sends are refused, also those that wait; what is in the ring can still be received, then
+ *     receives are refused too. An answer is never a value: closed is a code
+ * MESSAGES-4  try_send on a channel without a ring succeeds only if a receiver waits
+ * MESSAGES-5  all of it under the channel's lock, but for the wake of a task that was claimed; the locks of several
+ *     channels are taken in the order of their addresses
  *
  * A select waits on several at once: one Waiter, one ChannelPlace per case, and whoever comes first claims the waiter.
  * Among cases that are ready at once it draws, seeded, so none is starved.
@@ -60,7 +61,7 @@ Channel *channel_make(struct Scheduler *scheduler, uint32_t item_bytes, uint32_t
 /* In all that follows `generation` is that of the record that is meant: if it is another's by now, ENGINE_INVALID. `worker`
  * is the caller's own, or NULL outside. */
 
-/* Close it and free it. Whoever waits is refused (C3). */
+/* Close it and free it. Whoever waits is refused (MESSAGES-3). */
 int channel_destroy(struct Worker *worker, Channel *channel, uint32_t generation);
 
 /* Idempotent. */
@@ -77,7 +78,8 @@ int channel_receive(Channel *channel, uint32_t generation, struct Worker *worker
 
 /* The first of `count` places that can be done is done; `*which` is its number. The places' channel, value and sends are
  * filled in, `generations` says which records are meant. `timeout_ns` < 0: no limit; 0: do not wait. ENGINE_OK,
- * ENGINE_CLOSED (of the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET, ENGINE_INVALID, ENGINE_MEMORY. */
+ * ENGINE_CLOSED (of the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET, ENGINE_INVALID,
+ * ENGINE_MEMORY. */
 int channel_select(struct Scheduler *scheduler, Task *caller, ChannelPlace *places, const uint32_t *generations,
                    uint32_t count, int64_t timeout_ns, int32_t *which);
 
@@ -97,7 +99,8 @@ channel_is(const Channel *channel, uint32_t generation)
     return load_u32(&channel->head.generation, RELAXED) == generation;
 }
 
-/* The oldest waiter that can still be claimed, claimed; those that cannot are about to leave by themselves. Under the lock. */
+/* The oldest waiter that can still be claimed, claimed; those that cannot are about to leave by themselves. Under the
+ * lock. */
 static inline ChannelPlace *
 channel_claim_oldest(LawQueue *queue)
 {

@@ -87,7 +87,7 @@ static int
 pay_ops(Task *self, int64_t ops)
 {
     if (self->ticks_left < ops && self->has_drawn) {
-        task_yield(self); /* P2; settles, unless there was nobody to give way to */
+        task_yield(self); /* CHARGE-2; settles, unless there was nobody to give way to */
     }
     if (self->ticks_left >= ops) {
         self->ticks_left -= ops;
@@ -127,7 +127,7 @@ pay_messages(Task *self, int64_t count)
     return LAW_PAID;
 }
 
-/* Try once to pay a cost, whole or not at all (P1). */
+/* Try once to pay a cost, whole or not at all (CHARGE-1). */
 static int
 pay(Task *self, const LawCost *cost)
 {

@@ -5,11 +5,11 @@
  * asking in vain is cut off after `cleanup_calls` of them: its frames are dropped. So neither a cancelled nor a penniless
  * task can keep its parent waiting, as long as it reaches such a point at all.
  *
- * P1  what cannot be paid is not done, and nothing of it is charged
- * P2  a turn is `yield_interval` ops: then the task goes to the back of the queue
- * P3  short of ops, channel ops or syscalls a task ends as END_BUDGET; or, if its nursery says so and the pool is its own,
- *     holds until it is recharged; or, if the pool has a lender, holds until he has answered. Short of memory or spawns it
- *     is told, and goes on
+ * CHARGE-1  what cannot be paid is not done, and nothing of it is charged
+ * CHARGE-2  a turn is `yield_interval` ops: then the task goes to the back of the queue
+ * CHARGE-3  short of ops, channel ops or syscalls a task ends as END_BUDGET; or, if its nursery says so and the pool is
+ *     its own, holds until it is recharged; or, if the pool has a lender, holds until he has answered. Short of memory
+ *     or spawns it is told, and goes on
  */
 #ifndef ENGINE_CHARGE_H
 #define ENGINE_CHARGE_H
@@ -19,7 +19,7 @@
 
 struct Credit;
 
-/* Charge the running task. ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. May let others run first (P2). */
+/* Charge the running task. ENGINE_OK, ENGINE_CANCELLED or ENGINE_BUDGET. May let others run first (CHARGE-2). */
 int task_charge(Task *self, const LawCost *cost);
 
 /* The running task has used up its ticks: `ops` were subtracted, and there were not so many. The same answers. */
@@ -56,7 +56,7 @@ task_pass_ticks(Task *self, Task *next)
 int task_refuse(Task *self, int code);
 
 /* Ask one task to stop. Any thread; `worker` is the caller's, or NULL. If the record is another task's by now, that one is
- * woken for nothing (E3). */
+ * woken for nothing (TASK-3). */
 void task_ask(struct Scheduler *scheduler, struct Worker *worker, Task *task, uint32_t generation);
 
 /* Give a child more to spend, and queue it if it holds for that: moves money from those who lent it. ENGINE_OK, or

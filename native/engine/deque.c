@@ -65,7 +65,7 @@ deque_destroy(Deque *deque)
 }
 
 /* Copy the items to a buffer of at least `capacity` slots and make it the deque's. False, and nothing changed, if there
- * is no memory. A thief that reads an old buffer is safe (Q6); one that learns of a push after the growth from bottom
+ * is no memory. A thief that reads an old buffer is safe (DEQUE-6); one that learns of a push after the growth from bottom
  * also finds the new buffer, because the owner stored that first. */
 static bool
 grow(Deque *deque, int64_t top, int64_t bottom, int64_t capacity)
@@ -106,7 +106,7 @@ deque_reserve(Deque *deque, size_t count)
 }
 
 /* Take index `top`, if it is still there. `*length` is how many items there seemed to be. The caller has read top, or moved
- * it there, and fenced since (Q3). */
+ * it there, and fenced since (DEQUE-3). */
 static StealResult
 steal_at(Deque *victim, int64_t top, void **item, int64_t *length)
 {
@@ -131,9 +131,9 @@ StealResult
 deque_steal(Deque *victim, void **item)
 {
     int64_t length;
-    /* ACQUIRE: whoever moved top here did so after its own fence; what it had seen, we must not unsee (Q3). */
+    /* ACQUIRE: whoever moved top here did so after its own fence; what it had seen, we must not unsee (DEQUE-3). */
     int64_t top = load_i64(&victim->top, ACQUIRE);
-    fence_seq_cst(); /* the thief's fence of Q3 */
+    fence_seq_cst(); /* the thief's fence of DEQUE-3 */
     return steal_at(victim, top, item, &length);
 }
 
@@ -146,7 +146,7 @@ deque_steal_batch(Deque *victim, void **items, size_t items_max, size_t *count)
     }
     int64_t length;
     int64_t top = load_i64(&victim->top, ACQUIRE);
-    fence_seq_cst(); /* Q3, for the first item */
+    fence_seq_cst(); /* DEQUE-3, for the first item */
     StealResult result = steal_at(victim, top, &items[0], &length);
     if (result != STEAL_DONE) {
         return result;
@@ -158,7 +158,7 @@ deque_steal_batch(Deque *victim, void **items, size_t items_max, size_t *count)
     /* One by one: an owner may take, without asking, all that a thief has only counted. Stops at the first item that
      * somebody else wants too. */
     while (taken < wanted) {
-        fence_after_change(); /* Q3, for the next one: top was moved by ourselves */
+        fence_after_change(); /* DEQUE-3, for the next one: top was moved by ourselves */
         if (steal_at(victim, top + (int64_t)taken, &items[taken], &length) != STEAL_DONE) {
             break;
         }
@@ -178,7 +178,7 @@ deque_steal_into(Deque *victim, Deque *thief, void **item, size_t *count)
         *item = items[0];
         for (size_t i = 1; i < *count; i++) {
             bool kept = deque_push(thief, items[i]);
-            LAW_RULE(kept, "Q7");
+            LAW_RULE(kept, "DEQUE-7");
         }
     }
     return result;

@@ -8,23 +8,26 @@
  * a tree of tasks is walked in depth. Thieves take at the top, oldest first: the oldest task is the biggest piece of
  * the tree. The two meet only over the last item.
  *
- * Q1  the items are those with top ≤ index < bottom; index i lives in slot i mod capacity
- * Q2  only the owner writes bottom, buffer, and slots; anybody moves top, by compare-and-swap from t to t + 1, so top
+ * DEQUE-1  the items are those with top ≤ index < bottom; index i lives in slot i mod capacity
+ * DEQUE-2  only the owner writes bottom, buffer, and slots; anybody moves top, by compare-and-swap from t to t + 1, so top
  *     never falls and each index leaves through the top at most once
- * Q3  the owner takes index b without asking only if, after bottom was lowered to b and a fence, it saw top < b. A thief
- *     takes index t only if, after it saw top = t and a fence, it saw bottom > t. Fences have one order: if the owner's
- *     is first, the thief sees the lowered bottom and leaves b alone; if the thief's is first, the owner sees top ≥ t
- * Q4  the last item (top = b) is taken by compare-and-swap by everybody, so by one
- * Q5  indices are 64 bits, signed, and never wrapped: at a push per nanosecond they last 292 years
- * Q6  a buffer that was outgrown is not written again and not freed before the deque: a thief that still reads it finds
+ * DEQUE-3  the owner takes index b without asking only if, after bottom was lowered to b and a fence, it saw top < b. A
+ *     thief takes index t only if, after it saw top = t and a fence, it saw bottom > t. Fences have one order: if the
+ *     owner's is first, the thief sees the lowered bottom and leaves b alone; if the thief's is first, the owner sees
+ *     top ≥ t
+ * DEQUE-4  the last item (top = b) is taken by compare-and-swap by everybody, so by one
+ * DEQUE-5  indices are 64 bits, signed, and never wrapped: at a push per nanosecond they last 292 years
+ * DEQUE-6  a buffer that was outgrown is not written again and not freed before the deque: a thief that still reads it finds
  *     the same items at the same indices. Capacities double, so all the old ones together are smaller than the last
- * Q7  a push that gets no memory says so and changes nothing
- * Q8  a deque is lone if its thieves, if it has any, never run at the same time as its owner: nobody can come between a look
- *     and what is done about it, so neither Q3 nor Q4 needs to be asked for. Others may still read its length
+ * DEQUE-7  a push that gets no memory says so and changes nothing
+ * DEQUE-8  a deque is lone if its thieves, if it has any, never run at the same time as its owner: nobody can come
+ *     between a look and what is done about it, so neither DEQUE-3 nor DEQUE-4 needs to be asked for. Others may still
+ *     read its length
  *
  * Each order is argued where it stands; docs/internals/deque.md has the whole argument. Rejected: a fixed capacity (a
- * full deque loses a task or blocks a worker), epochs or hazard pointers for old buffers (Q6 is free), a thief that moves
- * top by several at once (the owner takes without asking, so it would take what the thief has counted), and shrinking.
+ * full deque loses a task or blocks a worker), epochs or hazard pointers for old buffers (DEQUE-6 is free), a thief
+ * that moves top by several at once (the owner takes without asking, so it would take what the thief has counted), and
+ * shrinking.
  */
 #ifndef ENGINE_DEQUE_H
 #define ENGINE_DEQUE_H
@@ -41,7 +44,7 @@
 #define DEQUE_BATCH_MAX 32                    /* items per theft: pays for the search, and leaves no worker bare */
 
 typedef struct DequeBuffer {
-    struct DequeBuffer *older; /* the one that this one replaced (Q6) */
+    struct DequeBuffer *older; /* the one that this one replaced (DEQUE-6) */
     int64_t mask;              /* its capacity, a power of two, less one */
     atomic_ptr slots[];
 } DequeBuffer;
@@ -53,7 +56,7 @@ typedef struct {
     atomic_ptr buffer;
     int64_t top_seen; /* the owner's: a value that top had once, so never more than it has */
     const EngineMemory *memory;
-    bool lone; /* Q8 */
+    bool lone; /* DEQUE-8 */
 } Deque;
 
 typedef enum {
@@ -67,7 +70,7 @@ typedef enum {
  * range. */
 bool deque_init(Deque *deque, size_t capacity, const EngineMemory *memory);
 
-/* The deque is lone from here on (Q8). Before anybody uses it. */
+/* The deque is lone from here on (DEQUE-8). Before anybody uses it. */
 static inline void
 deque_set_lone(Deque *deque)
 {
@@ -78,7 +81,7 @@ deque_set_lone(Deque *deque)
 void deque_destroy(Deque *deque);
 
 /* The owner: make sure that the next `count` pushes succeed. Answers for how many of them that holds: fewer than
- * `count` if there is no memory. Nothing is lost in any case (Q7). */
+ * `count` if there is no memory. Nothing is lost in any case (DEQUE-7). */
 size_t deque_reserve(Deque *deque, size_t count);
 
 /* Take the oldest item of somebody's deque. Any thread. `*item` is set only for STEAL_DONE. */
@@ -116,12 +119,13 @@ deque_slot(DequeBuffer *buffer, int64_t index)
     return &buffer->slots[index & buffer->mask];
 }
 
-/* The owner: put an item, which is not NULL, at the bottom, if it is known that there is room. False: nothing has changed. */
+/* The owner: put an item, which is not NULL, at the bottom, if it is known that there is room. False: nothing has
+ * changed. */
 static inline bool
 deque_push_within(Deque *deque, void *item)
 {
-    int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (Q2) */
-    DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (Q2) */
+    int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (DEQUE-2) */
+    DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (DEQUE-2) */
     if (__builtin_expect(bottom - deque->top_seen > buffer->mask, 0)) {
         return false;
     }
@@ -141,25 +145,25 @@ deque_push(Deque *deque, void *item)
 static inline void *
 deque_take(Deque *deque)
 {
-    int64_t bottom = load_i64(&deque->bottom, RELAXED) - 1; /* own store (Q2) */
+    int64_t bottom = load_i64(&deque->bottom, RELAXED) - 1; /* own store (DEQUE-2) */
     if (load_i64(&deque->top, RELAXED) > bottom) {
-        return NULL; /* top never falls (Q2): what was empty for any of its values is empty */
+        return NULL; /* top never falls (DEQUE-2): what was empty for any of its values is empty */
     }
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
     store_i64(&deque->bottom, bottom, RELEASE); /* as the push did: a thief may learn of older items from this store */
     if (deque->lone) {
-        return load_ptr(deque_slot(buffer, bottom), RELAXED); /* Q8 */
+        return load_ptr(deque_slot(buffer, bottom), RELAXED); /* DEQUE-8 */
     }
-    fence_seq_cst();                            /* the owner's fence of Q3 */
+    fence_seq_cst();                            /* the owner's fence of DEQUE-3 */
     int64_t top = load_i64(&deque->top, RELAXED);
     void *item = NULL;
     if (top <= bottom) {
-        item = load_ptr(deque_slot(buffer, bottom), RELAXED); /* own store (Q2) */
+        item = load_ptr(deque_slot(buffer, bottom), RELAXED); /* own store (DEQUE-2) */
         if (top < bottom) {
-            return item; /* Q3 */
+            return item; /* DEQUE-3 */
         }
         if (!cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {
-            item = NULL; /* Q4: a thief has it */
+            item = NULL; /* DEQUE-4: a thief has it */
         }
     }
     store_i64(&deque->bottom, bottom + 1, RELEASE); /* empty: bottom = top again */
@@ -171,13 +175,13 @@ deque_take(Deque *deque)
 static inline void *
 deque_take_oldest(Deque *deque)
 {
-    int64_t bottom = load_i64(&deque->bottom, RELAXED); /* own store (Q2) */
+    int64_t bottom = load_i64(&deque->bottom, RELAXED); /* own store (DEQUE-2) */
     int64_t top = load_i64(&deque->top, ACQUIRE);       /* as in deque_steal: see deque_reserve */
     while (top < bottom) {
         DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
-        void *item = load_ptr(deque_slot(buffer, top), RELAXED); /* own store (Q2) */
+        void *item = load_ptr(deque_slot(buffer, top), RELAXED); /* own store (DEQUE-2) */
         if (deque->lone) {
-            store_i64(&deque->top, top + 1, RELEASE); /* Q8 */
+            store_i64(&deque->top, top + 1, RELEASE); /* DEQUE-8 */
             return item;
         }
         if (cas_i64(&deque->top, &top, top + 1, ACQ_REL)) {

@@ -1,7 +1,7 @@
 /* The end of a task: what it came to, who gets its money, who is told.
  *
  * An end can bring about the end of another: a task that panicked, or returned with a nursery open, ends when its last child
- * does (N6). That is a loop here, so a thousand generations need no deeper stack than one.
+ * does (CHILDREN-4). That is a loop here, so a thousand generations need no deeper stack than one.
  *
  * The order matters. The failure is noted, and the siblings are cancelled, before the nursery counts the child as gone: so
  * whoever awaits learns of it. The count is the last thing that touches the nursery: whoever awaits may free it then.
@@ -48,7 +48,8 @@ count_end(WorkerStatistics *statistics, const Task *task)
     }
 }
 
-/* The nurseries that the task has left open: cancel and wait. False: somebody else will go on with this task (N6). */
+/* The nurseries that the task has left open: cancel and wait. False: somebody else will go on with this task
+ * (CHILDREN-4). */
 static bool
 drain_opened(Worker *worker, Task *task)
 {
@@ -83,7 +84,7 @@ detach(Scheduler *scheduler, Task *task)
     lock_give(&nursery->lock);
     if (own_purse) {
         if (lender != NULL) {
-            lender_close(lender); /* U3 */
+            lender_close(lender); /* LENDER-3 */
         }
         purse_close(&scheduler->books, task->purse);
     }
@@ -113,7 +114,7 @@ announce(Worker *worker, Task *task)
     }
 }
 
-/* End one task, all but telling its nursery. False: somebody else will go on with it (N6). */
+/* End one task, all but telling its nursery. False: somebody else will go on with it (CHILDREN-4). */
 static bool
 end_one(Worker *worker, Task *task)
 {

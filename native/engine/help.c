@@ -3,27 +3,30 @@
  *     stack A:   loop │ owner … await │ child … await │ grandchild          each one called by the one beneath it
  *
  * The owner cannot go on before they have ended, so it may lend them its stack. A child that ends was a function call: no
- * switch, no queue, no wake, and nobody but the owner counts it. That is what makes fork and join cheap. If a child waits, the
- * whole stack waits: the child as any task does, and those beneath it, who are *covered*, rest too. When the child has ended
- * control is back in its owner by a plain return, on whatever worker.
+ * switch, no queue, no wake, and nobody but the owner counts it. That is what makes fork and join cheap. If a child
+ * waits, the whole stack waits: the child as any task does, and those beneath it, who are *covered*, rest too. When the
+ * child has ended control is back in its owner by a plain return, on whatever worker.
  *
  * Only what comes next by the rules of the worker is run, and only if it is a child of the awaited nursery that has not
- * begun and finds as much room as its class guarantees; anything else ends the helping, and the owner waits in the usual way.
+ * begun and finds as much room as its class guarantees; anything else ends the helping, and the owner waits in the
+ * usual way.
  *
  * A request to stop goes from owner to owner (nursery.h), and an owner that lies beneath a child cannot pass it on. So
  * somebody else does:
  *
- * T1  while the child runs or is in a queue, the child: as every task it looks at a counter of all requests at every call at
- *     which it could be told to stop, and if that has moved, it asks for itself and for all beneath it (task_must_stop). A
- *     request is counted after it can be seen. When a task begins, what was asked until then has been looked at for it and
- *     for those beneath it; one that is to stop takes no count as seen, and so looks every time. Nobody can have asked a
- *     child, or its nursery, to stop as long as the counter is what it was when the nursery was opened
- * T2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into a queue,
- *     and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
- * T3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on; else it is
- *     in a queue or being served, and it waits for its turn as any other, after it has said that it is covered no longer
- * T4  a covered task's record is touched only by whoever made it RUNNING; `covered`, and what is drawn, by the one on its stack.
- *     So these share no memory with what a queue or its server writes
+ * HELP-1  while the child runs or is in a queue, the child: as every task it looks at a counter of all requests at
+ *     every call at which it could be told to stop, and if that has moved, it asks for itself and for all beneath it
+ *     (task_must_stop). A request is counted after it can be seen. When a task begins, what was asked until then has
+ *     been looked at for it and for those beneath it; one that is to stop takes no count as seen, and so looks every
+ *     time. Nobody can have asked a child, or its nursery, to stop as long as the counter is what it was when the
+ *     nursery was opened
+ * HELP-2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into
+ *     a queue, and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
+ * HELP-3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on;
+ *     else it is in a queue or being served, and it waits for its turn as any other, after it has said that it is
+ *     covered no longer
+ * HELP-4  a covered task's record is touched only by whoever made it RUNNING; `covered`, and what is drawn, by the one
+ *     on its stack. So these share no memory with what a queue or its server writes
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */
@@ -31,7 +34,8 @@
 #include "engine/pause.h"
 #include "engine/usual.h"
 
-/* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written here. */
+/* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written
+ * here. */
 typedef struct {
     struct runner_perch perch;
     Nursery *nursery;
@@ -73,7 +77,7 @@ run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Ta
         child->marks.kind = END_CANCELLED;
     } else {
         child->above = true;
-        child->requests_seen = self->requests_seen; /* T1: the owner has just looked, and here is the rest */
+        child->requests_seen = self->requests_seen; /* HELP-1: the owner has just looked, and here is the rest */
         pass_ticks(self, child);
         state = runner_call_above(perch, &self->fiber, &child->fiber);
         pass_ticks(child, self);
@@ -136,7 +140,7 @@ pass_on(Task *self)
     for (Task *task = self; task->above;) {
         task = task->nursery->owner;
         if (load_u32(&task->covered, RELAXED) != 0) {
-            break; /* T2 */
+            break; /* HELP-2 */
         }
         asked = task_cancelled(task) ? task : asked;
     }

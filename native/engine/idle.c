@@ -1,9 +1,9 @@
 /* The idle set: parking, picking and the role of the searcher. The protocol and its invariants are in idle.h.
  *
- * The word and the bits carry no data: the fences of I2 order them against the queues, and a waker's token (engine/park.h,
- * K4) hands on what it knew. But I5 speaks of both: who sees a worker counted must see its bit, and who sees its bit gone
- * must see it discounted. So a change of either is a RELEASE, and a waker looks with ACQUIRE. (With RELAXED a waker can go
- * round and round over a bit that it is not shown; the explorer found that.)
+ * The word and the bits carry no data: the fences of IDLE-2 order them against the queues, and a waker's token
+ * (engine/park.h, PARK-4) hands on what it knew. But IDLE-5 speaks of both: who sees a worker counted must see its bit,
+ * and who sees its bit gone must see it discounted. So a change of either is a RELEASE, and a waker looks with ACQUIRE.
+ * (With RELAXED a waker can go round and round over a bit that it is not shown; the explorer found that.)
  */
 #include "engine/idle.h"
 
@@ -71,7 +71,7 @@ no_parkers:
 void
 idle_destroy(IdleSet *set)
 {
-    LAW_RULE(load_u64(&set->word, RELAXED) == 0, "I4"); /* nobody sleeps, nobody has a role */
+    LAW_RULE(load_u64(&set->word, RELAXED) == 0, "IDLE-4"); /* nobody sleeps, nobody has a role */
     for (uint32_t i = 0; i < set->workers; i++) {
         parker_destroy(&set->parkers[i]);
     }
@@ -104,7 +104,7 @@ idle_wake_one(IdleSet *set)
     uint64_t word = load_u64(&set->word, RELAXED);
     while (idle_count(word) != 0 && idle_searching(word) == 0) {
         tries_again(word);
-        if (!cas_u64(&set->word, &word, word + SEARCH_ONE, ACQ_REL)) { /* I4 */
+        if (!cas_u64(&set->word, &word, word + SEARCH_ONE, ACQ_REL)) { /* IDLE-4 */
             continue;
         }
         uint32_t worker = pick(set);
@@ -112,7 +112,7 @@ idle_wake_one(IdleSet *set)
             parker_wake(&set->parkers[worker], TOKEN_PICK);
             return;
         }
-        /* All of them returned on their own (I5). Others may have left it to us to wake somebody, because they saw our
+        /* All of them returned on their own (IDLE-5). Others may have left it to us to wake somebody, because they saw our
          * role: whoever slept in their eyes is counted in the word that this addition meets. */
         word = add_u64(&set->word, -SEARCH_ONE, ACQ_REL) - SEARCH_ONE;
     }
@@ -133,8 +133,8 @@ void
 idle_search_end(IdleSet *set)
 {
     uint64_t word = add_u64(&set->word, -SEARCH_ONE, ACQ_REL);
-    LAW_RULE(idle_searching(word) != 0, "I4");
-    if (idle_searching(word) == 1 && idle_count(word) != 0) { /* I3 */
+    LAW_RULE(idle_searching(word) != 0, "IDLE-4");
+    if (idle_searching(word) == 1 && idle_count(word) != 0) { /* IDLE-3 */
         fence_heavy(set->asymmetric);
         if (set->pending(set->context, IDLE_NOBODY)) {
             idle_wake_one(set);
@@ -148,11 +148,11 @@ static bool
 withdraw(IdleSet *set, uint32_t worker, bool searching, uint32_t tokens)
 {
     uint64_t bit = UINT64_C(1) << (worker % 64);
-    add_u64(&set->word, (searching ? SEARCH_ONE : 0) - IDLE_ONE, ACQ_REL); /* before the bit goes (I5) */
+    add_u64(&set->word, (searching ? SEARCH_ONE : 0) - IDLE_ONE, ACQ_REL); /* before the bit goes (IDLE-5) */
     if ((and_u64(&set->bits[worker / 64], ~bit, ACQ_REL) & bit) != 0) {
         return searching;
     }
-    while ((tokens & TOKEN_PICK) == 0) { /* I6: the waker is about to leave it */
+    while ((tokens & TOKEN_PICK) == 0) { /* IDLE-6: the waker is about to leave it */
         tokens |= parker_sleep(&set->parkers[worker], PARK_FOREVER);
     }
     if (searching) {
@@ -164,17 +164,17 @@ withdraw(IdleSet *set, uint32_t worker, bool searching, uint32_t tokens)
 IdleReason
 idle_park(IdleSet *set, uint32_t worker, bool searching, int64_t deadline_ns)
 {
-    LAW_RULE(worker < set->workers, "I4");
-    or_u64(&set->bits[worker / 64], UINT64_C(1) << (worker % 64), ACQ_REL); /* before it counts (I5) */
+    LAW_RULE(worker < set->workers, "IDLE-4");
+    or_u64(&set->bits[worker / 64], UINT64_C(1) << (worker % 64), ACQ_REL); /* before it counts (IDLE-5) */
     add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);
-    fence_heavy(set->asymmetric); /* the sleeper's fence of I2 */
+    fence_heavy(set->asymmetric); /* the sleeper's fence of IDLE-2 */
     if (set->pending(set->context, worker)) {
         withdraw(set, worker, true, 0);
         return IDLE_SEARCH;
     }
     uint32_t tokens = parker_sleep(&set->parkers[worker], deadline_ns);
     if ((tokens & TOKEN_PICK) != 0) {
-        add_u64(&set->word, -IDLE_ONE, ACQ_REL); /* the bit is gone, the role is ours (I4) */
+        add_u64(&set->word, -IDLE_ONE, ACQ_REL); /* the bit is gone, the role is ours (IDLE-4) */
         return IDLE_SEARCH;
     }
     if (withdraw(set, worker, false, tokens)) {
@@ -186,6 +186,6 @@ idle_park(IdleSet *set, uint32_t worker, bool searching, int64_t deadline_ns)
 void
 idle_call(IdleSet *set, uint32_t worker)
 {
-    LAW_RULE(worker < set->workers, "I4");
+    LAW_RULE(worker < set->workers, "IDLE-4");
     parker_wake(&set->parkers[worker], TOKEN_CALL);
 }

@@ -11,19 +11,20 @@
  *                └──────► park ◄─┘
  *                    1. set own bit   2. idle + 1, searching − 1   3. heavy fence   4. look once more   5. sleep
  *
- * I1  whoever makes work visible calls idle_notify after that, on every path
- * I2  a worker sleeps only after it has announced itself (step 2), fenced (3) and then seen no work (4). A notifier fences
- *     between its work and its look at the word. So either the notifier sees the sleeper, or the sleeper sees the work
- * I3  a notifier that sees searching > 0 may go: that searcher either leaves through park, and I2 holds for it, or through
- *     search_end, which does the same (announce, fence, look) if it was the last and somebody sleeps
- * I4  searching counts roles. A waker takes one in the name of the worker that it picks (from 0 to 1, by one compare-and-
- *     swap, so one waker at a time), and that worker has it when it returns from park
- * I5  while searching = 0, at least `idle` bits are set: a bit is set before its worker is counted and stays until after it
- *     is discounted, unless it was picked, and then a role is held. So a waker finds a bit, or others returned meanwhile
- *     and are discounted already: its loop ends without waiting for anybody
- * I6  a worker whose bit was picked does not return before it has the waker's token: no token is left over for a later
+ * IDLE-1  whoever makes work visible calls idle_notify after that, on every path
+ * IDLE-2  a worker sleeps only after it has announced itself (step 2), fenced (3) and then seen no work (4). A notifier
+ *     fences between its work and its look at the word. So either the notifier sees the sleeper, or the sleeper sees
+ *     the work
+ * IDLE-3  a notifier that sees searching > 0 may go: that searcher either leaves through park, and IDLE-2 holds for it,
+ *     or through search_end, which does the same (announce, fence, look) if it was the last and somebody sleeps
+ * IDLE-4  searching counts roles. A waker takes one in the name of the worker that it picks (from 0 to 1, by one
+ *     compare-and- swap, so one waker at a time), and that worker has it when it returns from park
+ * IDLE-5  while searching = 0, at least `idle` bits are set: a bit is set before its worker is counted and stays until
+ *     after it is discounted, unless it was picked, and then a role is held. So a waker finds a bit, or others returned
+ *     meanwhile and are discounted already: its loop ends without waiting for anybody
+ * IDLE-6  a worker whose bit was picked does not return before it has the waker's token: no token is left over for a later
  *     sleep. A call (idle_call) is not bound to a sleep and stays until it is collected
- * I7  nobody idle, or somebody searching: a notification is one load of a line that only sleepers and searchers write
+ * IDLE-7  nobody idle, or somebody searching: a notification is one load of a line that only sleepers and searchers write
  *
  * Rejected: a wake per push (7 µs each); a semaphore (the waker writes a shared line even if nobody sleeps); a lock around
  * a list of sleepers (a preempted holder stops all wakers); waking blindly when the last searcher finds something (one
@@ -43,7 +44,7 @@
 #define IDLE_WORKERS_MAX UINT32_C(4096) /* a scan of 64 words; more threads than that are no workers */
 #define IDLE_NOBODY UINT32_MAX          /* no worker */
 
-/* Is there work that `worker` could take? Called after a fence: plain loads see what I2 needs. `worker` is IDLE_NOBODY
+/* Is there work that `worker` could take? Called after a fence: plain loads see what IDLE-2 needs. `worker` is IDLE_NOBODY
  * when the question is whether somebody else could. May err on the side of yes, but not for ever. */
 typedef bool (*IdlePending)(void *context, uint32_t worker);
 
@@ -101,11 +102,11 @@ idle_searching(uint64_t word)
     return (uint32_t)word;
 }
 
-/* There is new work that anybody may take (I1): have a worker woken if one sleeps and none searches (I7). */
+/* There is new work that anybody may take (IDLE-1): have a worker woken if one sleeps and none searches (IDLE-7). */
 static inline void
 idle_notify(IdleSet *set)
 {
-    fence_light(set->asymmetric); /* the notifier's fence of I2 */
+    fence_light(set->asymmetric); /* the notifier's fence of IDLE-2 */
     uint64_t word = load_u64(&set->word, RELAXED);
     if (idle_count(word) != 0 && idle_searching(word) == 0) {
         idle_wake_one(set);

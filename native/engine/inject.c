@@ -26,7 +26,7 @@ link_in(Injector *injector, InjectLink *link)
 bool
 inject_push(Injector *injector, InjectLink *link)
 {
-    /* Raised first (J3). RELAXED: it counts, it publishes nothing. */
+    /* Raised first (INJECT-3). RELAXED: it counts, it publishes nothing. */
     if (add_i64(&injector->count, 1, RELAXED) >= injector->limit) {
         add_i64(&injector->count, -1, RELAXED);
         return false;
@@ -51,7 +51,7 @@ unlink_oldest(Injector *injector)
     }
     if (next == NULL) {
         if (load_ptr(&injector->head, RELAXED) != oldest) {
-            return NULL; /* a producer is between its two stores (J5) */
+            return NULL; /* a producer is between its two stores (INJECT-5) */
         }
         link_in(injector, &injector->stub); /* gives the last link a successor */
         next = load_ptr(&oldest->next, ACQUIRE);
@@ -82,7 +82,7 @@ inject_take(Injector *injector, InjectLink **links, size_t links_max)
     }
     store_u32(&injector->taking, 0, RELEASE);
     if (taken != 0) {
-        add_i64(&injector->count, -(int64_t)taken, RELAXED); /* lowered last (J3) */
+        add_i64(&injector->count, -(int64_t)taken, RELAXED); /* lowered last (INJECT-3) */
     }
     return taken;
 }

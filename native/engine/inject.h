@@ -6,14 +6,14 @@
  * Vyukov's intrusive queue. A producer swaps itself in as the head and then links its predecessor to itself: two stores,
  * no loop, no allocation. Takers exclude each other by a flag that nobody waits for.
  *
- * J1  a link is in at most one injector, once, from its push until it is taken; it must not move or be freed meanwhile
- * J2  a push allocates nothing, and so cannot fail but by the limit that the injector was made with
- * J3  count ≥ the number of links that can be taken: it is raised before a push and lowered after a take. So whoever sees
- *     0 after its fence has missed no push that was finished before
- * J4  what one thread pushed comes out in the order of its pushes; all pushes come out in the order of their swaps
- * J5  between its two stores a producer hides its own link and later ones from takers. It has not announced its work yet
- *     (idle_notify comes after the push), so nobody sleeps on account of that
- * J6  only the thread that set `taking` touches `tail`
+ * INJECT-1  a link is in at most one injector, once, from its push until it is taken; it must not move or be freed meanwhile
+ * INJECT-2  a push allocates nothing, and so cannot fail but by the limit that the injector was made with
+ * INJECT-3  count ≥ the number of links that can be taken: it is raised before a push and lowered after a take. So
+ *     whoever sees 0 after its fence has missed no push that was finished before
+ * INJECT-4  what one thread pushed comes out in the order of its pushes; all pushes come out in the order of their swaps
+ * INJECT-5  between its two stores a producer hides its own link and later ones from takers. It has not announced its
+ *     work yet (idle_notify comes after the push), so nobody sleeps on account of that
+ * INJECT-6  only the thread that set `taking` touches `tail`
  *
  * Memory: none but the struct. The links are part of the tasks, so what the queue holds is bounded by the tasks there
  * are, and by `limit`. Rejected: a mutex around a list (a producer that is preempted inside stops all others), a ring
@@ -45,7 +45,7 @@ typedef struct {
     atomic_i64 count;
     int64_t limit;
     alignas(CACHE_LINE) atomic_u32 taking;
-    InjectLink *tail; /* the oldest, or the stub before it (J6) */
+    InjectLink *tail; /* the oldest, or the stub before it (INJECT-6) */
     InjectLink stub;  /* stands in when the last link is taken: the list is never without one */
 } Injector;
 
@@ -60,7 +60,7 @@ bool inject_push(Injector *injector, InjectLink *link);
  * none, if somebody else is taking, or if the oldest push is not finished. */
 size_t inject_take(Injector *injector, InjectLink **links, size_t links_max);
 
-/* Not 0 if there is anything, unfinished pushes included (J3): bits, so that several can be asked at once. */
+/* Not 0 if there is anything, unfinished pushes included (INJECT-3): bits, so that several can be asked at once. */
 static inline int64_t
 inject_any(const Injector *injector)
 {

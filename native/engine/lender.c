@@ -21,7 +21,7 @@ void
 lender_open(Lender *lender, Purse *purse)
 {
     for (unsigned c = 0; c < LAW_COMPONENTS; c++) {
-        LAW_RULE(purse->of[c] == &purse->own[c], "U1");
+        LAW_RULE(purse->of[c] == &purse->own[c], "LENDER-1");
         purse->own[c].lender = lender;
     }
     lender->purse = purse;
@@ -65,7 +65,7 @@ lender_hold(Lender *lender, Task *self, unsigned component, int64_t amount)
     return true;
 }
 
-/* U2. Under the lock. */
+/* LENDER-2. Under the lock. */
 static void
 wake_holders(Lender *lender, Scheduler *scheduler)
 {

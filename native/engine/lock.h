@@ -5,8 +5,8 @@
  * Taken and given by one read-modify-write each; a thread sleeps on the word as a futex. It knows no owner: it may be
  * taken on one stack and given on another, as long as it is the same thread.
  *
- * Y1  nobody parks a fiber, calls a program's function or ends a fiber while it holds one
- * Y2  the order in which several are taken: `driving` of a deterministic scheduler, the gate of the C interface, tokens,
+ * LOCK-1  nobody parks a fiber, calls a program's function or ends a fiber while it holds one
+ * LOCK-2  the order in which several are taken: `driving` of a deterministic scheduler, the gate of the C interface, tokens,
  *     roots, a nursery, channels by address, timers, a lender, books, a slab. Under a guest's mailbox nothing else is taken
  *
  * Rejected: pthread_mutex_t (40 bytes in every channel and nursery, twice the cost), spinning only (with more workers

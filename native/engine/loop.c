@@ -1,7 +1,7 @@
 /* The loop of a worker, and how a task leaves it and comes back. The queues are in worker.c.
  *
  * The loop stands on a pooled stack and calls fresh tasks there; it keeps nothing in its frame across a call but the task
- * that it has called on this very stack (R2 of native/fiber). A task that gives way takes the next one itself and
+ * that it has called on this very stack (RUNNER-2 of native/fiber). A task that gives way takes the next one itself and
  * switches to it; only if that one has not run yet, or there is none, does the loop begin anew.
  */
 #include "engine/next.h"
@@ -79,8 +79,9 @@ task_end_unstarted(Worker *worker, Task *task, EndKind kind, int64_t code)
     task_end(worker, task, FIBER_NO_STACK);
 }
 
-/* The task rests, unless it was woken already: a request that came while it was on its way has left a note. Only a request to
- * its nursery that came before it entered the family could not find it; the nursery's lock has shown it to us since. */
+/* The task rests, unless it was woken already: a request that came while it was on its way has left a note. Only a
+ * request to its nursery that came before it entered the family could not find it; the nursery's lock has shown it to
+ * us since. */
 static void
 rest_on(Worker *worker, Task *task, LawState state, bool deaf)
 {
@@ -148,7 +149,7 @@ worker_loop(struct runner *runner)
             continue;
         }
         task_begin(worker, task);
-        task->requests_seen = load_u32(&worker->scheduler->requests, ACQUIRE); /* T1 */
+        task->requests_seen = load_u32(&worker->scheduler->requests, ACQUIRE); /* HELP-1 */
         if (__builtin_expect(task_cancelled(task), 0)) {
             task_end_unstarted(worker, task, END_CANCELLED, 0);
             continue;

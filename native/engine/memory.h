@@ -3,8 +3,8 @@
  * A test hands in one that refuses, and so sees every way in which memory can be short. Nothing in the engine calls
  * malloc by itself.
  *
- * M1  a block is aligned to CACHE_LINE
- * M2  a block is given back with the size that it was asked for with
+ * MEMORY-1  a block is aligned to CACHE_LINE
+ * MEMORY-2  a block is given back with the size that it was asked for with
  */
 #ifndef ENGINE_MEMORY_H
 #define ENGINE_MEMORY_H

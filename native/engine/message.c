@@ -1,12 +1,13 @@
 /* Messages: one send or receive on one channel, at once or by waiting. What they promise is in channel.h.
  *
  * The usual one is short: the task has drawn what it costs, the lock is free, and either a task waits for one word that is
- * sent, or a task waits for one to come. That is written out in channel_send and channel_receive, without a call but the wake
- * or the rest at its end; everything else is `operate`, which is the complete account, and is called last: so the short way
- * saves no registers for its sake. What counts there is the number of instructions; locked ones are few and overlap.
+ * sent, or a task waits for one to come. That is written out in channel_send and channel_receive, without a call but
+ * the wake or the rest at its end; everything else is `operate`, which is the complete account, and is called last: so
+ * the short way saves no registers for its sake. What counts there is the number of instructions; locked ones are few
+ * and overlap.
  *
- * A task that was claimed is woken when the lock has been given: the claim keeps it, and its place, where it is (V1). A thread
- * outside is woken under the lock, because it takes the lock before it takes its parker away.
+ * A task that was claimed is woken when the lock has been given: the claim keeps it, and its place, where it is
+ * (WAIT-1). A thread outside is woken under the lock, because it takes the lock before it takes its parker away.
  *
  * Rejected: a channel without a lock for tasks of one worker (a thread outside may come at any time; it would save two
  * nanoseconds), a slot of the worker for whoever was woken last (it would be ahead of those who have waited longer).
@@ -59,7 +60,7 @@ send_now(Channel *channel, const void *value, ChannelPlace **partner)
     return ENGINE_OK;
 }
 
-/* Take the oldest value out of the ring; a sender that waits moves up (C2), and is to be finished. */
+/* Take the oldest value out of the ring; a sender that waits moves up (MESSAGES-2), and is to be finished. */
 static __attribute__((noinline)) ChannelPlace *
 take_from_ring(Channel *channel, void *value)
 {
@@ -105,8 +106,8 @@ channel_do_now(ChannelPlace *place, Worker *worker)
 
 /* ---- waiting. The lock is held, and is given */
 
-/* The task is to stop. If it is still in the queue, nobody has claimed it, and nobody will; else it waits for the moment until
- * it is answered (V2). */
+/* The task is to stop. If it is still in the queue, nobody has claimed it, and nobody will; else it waits for the
+ * moment until it is answered (WAIT-2). */
 static int
 leave_queue(ChannelPlace *place)
 {
@@ -124,7 +125,7 @@ leave_queue(ChannelPlace *place)
     return waiter->result;
 }
 
-/* It was woken, and nobody has finished its wait: it is to stop, to stand still, or it was for nothing (E3). */
+/* It was woken, and nobody has finished its wait: it is to stop, to stand still, or it was for nothing (TASK-3). */
 static __attribute__((noinline)) int
 wait_on(ChannelPlace *place)
 {
@@ -144,7 +145,8 @@ wait_on(ChannelPlace *place)
     return waiter->result;
 }
 
-/* The task was charged a moment ago, and could go on then: a request that has come since does not let the first rest be one. */
+/* The task was charged a moment ago, and could go on then: a request that has come since does not let the first rest be
+ * one. */
 static SANITIZE_INLINE int
 wait_as_task(Channel *channel, Worker *worker, Task *caller, void *value, bool sends)
 {
@@ -291,7 +293,7 @@ channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *
     if (__builtin_expect(!lock_try(&channel->lock), 0)) {
         return operate_contended(channel, generation, worker, from, true, wait);
     }
-    if (!law_queue_empty(&channel->receivers) && /* there is none in a channel that is closed (C3) */
+    if (!law_queue_empty(&channel->receivers) && /* there is none in a channel that is closed (MESSAGES-3) */
         channel_is(channel, generation) && channel->item_bytes == sizeof(uint64_t)) {
         ChannelPlace *receiver = LAW_RECORD(channel->receivers.ring.newer, ChannelPlace, link);
         Task *task = receiver->lone;

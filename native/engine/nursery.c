@@ -17,7 +17,7 @@ static inline void
 move(Nursery *nursery, LawNurseryState to)
 {
     LawNurseryState from = nursery_state(nursery);
-    LAW_RULE(law_nursery_may_move(from, to), "N3");
+    LAW_RULE(law_nursery_may_move(from, to), "CHILDREN-2");
     store_u32(&nursery->state, to, RELEASE);
 }
 
@@ -166,7 +166,7 @@ void
 nursery_note(Nursery *nursery, const Ending *ending)
 {
     lock_take(&nursery->lock);
-    if (!nursery->failed) { /* N4 */
+    if (!nursery->failed) { /* NURSERY-4 */
         nursery->failed = true;
         nursery->failure = *ending;
     }
@@ -189,7 +189,7 @@ nursery_shut(Nursery *nursery)
     lock_give(&nursery->lock);
 }
 
-/* From here on nobody is spawned, and whoever ends last wakes `kind` (N5). True: there is nobody left. */
+/* From here on nobody is spawned, and whoever ends last wakes `kind` (CHILDREN-3). True: there is nobody left. */
 static bool
 begin_wait(Nursery *nursery, AwaitKind kind, Task *task, Parker *parker)
 {
@@ -211,7 +211,7 @@ nursery_left(Worker *worker, Nursery *nursery)
     AwaitKind kind = (AwaitKind)nursery->awaits;
     Task *task = nursery->await_task;
     Parker *parker = nursery->await_parker;
-    store_u32(&nursery->drained, 1, RELEASE); /* the nursery is the waiter's from here on (N5) */
+    store_u32(&nursery->drained, 1, RELEASE); /* the nursery is the waiter's from here on (CHILDREN-3) */
     if (kind == AWAIT_TASK) {
         worker_wake(scheduler, worker, task, TO_JOIN, true);
     } else if (kind == AWAIT_THREAD) {
@@ -318,7 +318,7 @@ nursery_free_if(Nursery *nursery, uint32_t generation)
 void
 nursery_free(Nursery *nursery, Worker *worker)
 {
-    LAW_RULE(law_nursery_terminal(nursery_state(nursery)), "N3");
+    LAW_RULE(law_nursery_terminal(nursery_state(nursery)), "CHILDREN-2");
     lock_take(&nursery->lock); /* as above */
     if (worker != NULL) {
         slab_cache_give(&worker->host->nurseries, nursery);
@@ -335,7 +335,7 @@ wait_outside(Nursery *nursery)
     Scheduler *scheduler = nursery->scheduler;
     Parker parker;
     bool made = parker_init(&parker);
-    LAW_RULE(made, "V3");
+    LAW_RULE(made, "WAIT-3");
     if (!begin_wait(nursery, AWAIT_THREAD, NULL, &parker)) {
         while (load_u32(&nursery->drained, ACQUIRE) == 0) {
             if (!scheduler->options.deterministic) {

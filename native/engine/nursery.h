@@ -5,14 +5,14 @@
  * else sees the nursery's state at the next point where it could wait. The request travels down from owner to owner: a
  * task that is told cancels what it has opened. So it needs no recursion, and no lock over more than one nursery.
  *
- * N1  every task is a child of exactly one nursery; a nursery is opened by a task, or by a thread outside (a root)
- * N2  a nursery takes children only while OPEN
- * N3  a terminal state is reached only in the await, or when the owner has ended, and only without live children
- * N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
- * N5  live = children alive + NURSERY_BIAS − those that the owner spawned + those that ended above it (help.c), until the
- *     owner stops spawning: so its spawns count in its own memory, and an end is one subtraction or none. Afterwards live
- *     is what it says, and whoever brings it to 0 is the last to touch the nursery
- * N6  a task does not end before the nurseries that it has opened are drained; if it panicked, whoever ends the last
+ * NURSERY-2 and NURSERY-4 of law/nursery.h hold here too. Four more rules:
+ *
+ * CHILDREN-1  every task is a child of exactly one nursery; a nursery is opened by a task, or by a thread outside (a root)
+ * CHILDREN-2  a terminal state is reached only in the await, or when the owner has ended, and only without live children
+ * CHILDREN-3  live = children alive + NURSERY_BIAS − those that the owner spawned + those that ended above it (help.c),
+ *     until the owner stops spawning: so its spawns count in its own memory, and an end is one subtraction or none.
+ *     Afterwards live is what it says, and whoever brings it to 0 is the last to touch the nursery
+ * CHILDREN-4  a task does not end before the nurseries that it has opened are drained; if it panicked, whoever ends the last
  *     child also ends the task
  *
  * Rejected: a list of all children (two locked changes per task that computes a few nanoseconds); a tree of cancel tokens
@@ -33,7 +33,7 @@ typedef enum {
     AWAIT_NOBODY = 0,
     AWAIT_TASK = 1,   /* the owner, parked */
     AWAIT_THREAD = 2, /* a thread outside, asleep */
-    AWAIT_END = 3,    /* the owner has ended: its end goes on when they are gone (N6) */
+    AWAIT_END = 3,    /* the owner has ended: its end goes on when they are gone (CHILDREN-4) */
 } AwaitKind;
 
 typedef struct {
@@ -54,7 +54,7 @@ typedef struct Nursery {
     uint64_t spawned; /* by the owner: only it writes this */
     uint64_t ended;   /* above the owner: only it writes this */
     uint64_t handed;  /* by others, under the lock */
-    uint32_t requests_seen; /* how many requests to stop, of all, there were when it was opened (T1) */
+    uint32_t requests_seen; /* how many requests to stop, of all, there were when it was opened (HELP-1) */
     Lock lock;
     bool own_purse, keep_going, hold;
     bool failed;         /* under the lock, as the rest */
@@ -65,7 +65,8 @@ typedef struct Nursery {
     Parker *await_parker;
     LawQueue waiting; /* children that have waited at least once */
     LawLink root_link;
-    atomic_i64 live; /* N5. Others write this and the next at every end; the owner reads what is above at every spawn */
+    /* CHILDREN-3. Others write this and the next at every end; the owner reads what is above at every spawn. */
+    atomic_i64 live;
     atomic_u32 drained;
 } Nursery;
 
@@ -145,8 +146,8 @@ int nursery_free_if(Nursery *nursery, uint32_t generation);
 
 /* ---- for the end of a task */
 
-/* A child has ended. If that was the last one, whoever awaits is woken; if the owner itself is at its end (N6), it is
- * answered, for the caller to go on with. */
+/* A child has ended. If that was the last one, whoever awaits is woken; if the owner itself is at its end (CHILDREN-4),
+ * it is answered, for the caller to go on with. */
 Task *nursery_left(struct Worker *worker, Nursery *nursery);
 
 /* The owner has ended and left this nursery open: cancel, and begin to wait. True: there is nobody to wait for. */

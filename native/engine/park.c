@@ -74,7 +74,7 @@ wait_changed(Parker *parker, int64_t deadline_ns)
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000), .tv_nsec = (long)(deadline_ns % 1000000000)};
     int failed = 0;
     pthread_mutex_lock(&parker->mutex);
-    if (load_u32(&parker->word, RELAXED) == PARK_SLEEPING) { /* K3: the waker signals under the mutex */
+    if (load_u32(&parker->word, RELAXED) == PARK_SLEEPING) { /* PARK-3: the waker signals under the mutex */
         failed = deadline_ns == PARK_FOREVER ? pthread_cond_wait(&parker->changed, &parker->mutex)
                                              : pthread_cond_timedwait(&parker->changed, &parker->mutex, &until);
     }
@@ -111,7 +111,7 @@ parker_destroy(Parker *parker)
 }
 
 /* Sleep while the word is PARK_SLEEPING. False if the deadline passed. May return without a cause. WAIT_BITSET is the
- * wait whose deadline is absolute and monotonic (K5). */
+ * wait whose deadline is absolute and monotonic (PARK-5). */
 static bool
 wait_changed(Parker *parker, int64_t deadline_ns)
 {
@@ -132,7 +132,7 @@ wake_waiter(Parker *parker)
 void
 parker_wake(Parker *parker, uint32_t tokens)
 {
-    if (or_u32(&parker->word, tokens, RELEASE) == PARK_SLEEPING) { /* K2, K4 */
+    if (or_u32(&parker->word, tokens, RELEASE) == PARK_SLEEPING) { /* PARK-2, PARK-4 */
         wake_waiter(parker);
     }
 }
@@ -140,7 +140,7 @@ parker_wake(Parker *parker, uint32_t tokens)
 uint32_t
 parker_collect(Parker *parker)
 {
-    return swap_u32(&parker->word, 0, ACQUIRE) & ~PARK_SLEEPING; /* K4 */
+    return swap_u32(&parker->word, 0, ACQUIRE) & ~PARK_SLEEPING; /* PARK-4 */
 }
 
 uint32_t

@@ -3,16 +3,16 @@
  * A Parker is a word in which others leave tokens. Tokens stay until they are collected, so a wake that comes before the
  * sleep is not lost; and a wake costs a system call only if the worker really sleeps.
  *
- * K1  the word is the set of tokens left, or PARK_SLEEPING; only the worker sets and clears PARK_SLEEPING
- * K2  a token is left by `or`: no other token is lost, and of several wakers exactly one (the one that finds the bare
+ * PARK-1  the word is the set of tokens left, or PARK_SLEEPING; only the worker sets and clears PARK_SLEEPING
+ * PARK-2  a token is left by `or`: no other token is lost, and of several wakers exactly one (the one that finds the bare
  *     PARK_SLEEPING) makes the system call
- * K3  the kernel puts the worker to sleep only if the word still is PARK_SLEEPING, and looks at it under the lock that a
+ * PARK-3  the kernel puts the worker to sleep only if the word still is PARK_SLEEPING, and looks at it under the lock that a
  *     wake takes too: so there is no gap between the look and the sleep
- * K4  what a waker did before it left a token, the worker sees after it collected it
- * K5  times are CLOCK_MONOTONIC; a change of the wall clock moves nothing
+ * PARK-4  what a waker did before it left a token, the worker sees after it collected it
+ * PARK-5  times are CLOCK_MONOTONIC; a change of the wall clock moves nothing
  *
  * On Linux the word is a futex. Elsewhere, or with BURSAR_PARK_CONDVAR, a mutex and a condition stand in for the kernel's
- * lock of K3. Who sleeps and whom to wake is engine/idle.h.
+ * lock of PARK-3. Who sleeps and whom to wake is engine/idle.h.
  */
 #ifndef ENGINE_PARK_H
 #define ENGINE_PARK_H

@@ -34,7 +34,7 @@ set_target_properties(bursar_runtime PROPERTIES
   C_VISIBILITY_PRESET hidden
   POSITION_INDEPENDENT_CODE ON
 )
-# Asserts stay on, as in native/fiber; big frames are probed, so that they hit the guard (G4 there).
+# Asserts stay on, as in native/fiber; big frames are probed, so that they hit the guard (OVERFLOW-4 there).
 target_compile_options(bursar_runtime PRIVATE -UNDEBUG)
 if(BURSAR_HAS_PROBES)
   target_compile_options(bursar_runtime PRIVATE -fstack-clash-protection)

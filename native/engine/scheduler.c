@@ -26,7 +26,8 @@ create_thread(void *context, pthread_t *thread, const pthread_attr_t *attributes
 
 static const EngineThreads engine_threads_posix = {create_thread, NULL};
 
-/* A thread that no asynchronous signal is delivered to: their frames do not fit on small stacks (G6 of native/fiber). */
+/* A thread that no asynchronous signal is delivered to: their frames do not fit on small stacks (OVERFLOW-6 of
+ * native/fiber). */
 int
 scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg)
 {
@@ -137,7 +138,7 @@ worker_thread(void *arg)
     Worker *worker = arg;
     and_u32(&worker->scheduler->starting, ~STARTING_THREAD, ACQ_REL);
     int error = serve(worker);
-    LAW_RULE(error == 0, "H3"); /* its first stack was there before it */
+    LAW_RULE(error == 0, "SCHEDULER-3"); /* its first stack was there before it */
     return NULL;
 }
 
@@ -180,7 +181,7 @@ grow_one(Scheduler *scheduler)
     }
     store_u32(&scheduler->dormant, dormant - 1, RELAXED); /* before the new thread lets the next one be made */
     if (!worker_start(&scheduler->workers[scheduler->worker_count - dormant])) {
-        store_u32(&scheduler->dormant, 0, RELAXED); /* one refusal is enough (H3) */
+        store_u32(&scheduler->dormant, 0, RELAXED); /* one refusal is enough (SCHEDULER-3) */
         add_u64(&scheduler->threads_refused, 1, RELAXED);
         store_u32(&scheduler->starting, 0, RELEASE);
         return false;
@@ -220,7 +221,7 @@ prepare(Scheduler *scheduler)
     inject_init(&scheduler->cancel_lane, INJECT_UNLIMITED);
     inject_init(&scheduler->timed_lane, INJECT_UNLIMITED);
     inject_init(&scheduler->injector, INJECT_UNLIMITED);
-    slab_init(&scheduler->tasks, TASK_BYTES, NULL, memory); /* E5 */
+    slab_init(&scheduler->tasks, TASK_BYTES, NULL, memory); /* TASK-5 */
     slab_init(&scheduler->nurseries, (sizeof(Nursery) + 15) / 16 * 16, nursery_prepare, memory);
     slab_init(&scheduler->channels, (sizeof(Channel) + 15) / 16 * 16, channel_prepare, memory);
     books_init(&scheduler->books, &scheduler->options.budget, memory);
@@ -266,7 +267,7 @@ scheduler_unprepare(Scheduler *scheduler)
     overflow_remove();
     timers_destroy(&scheduler->timers);
     int left = stack_pool_close(&scheduler->stacks);
-    LAW_RULE(left == 0, "H2");
+    LAW_RULE(left == 0, "SCHEDULER-2");
     parker_destroy(&scheduler->quiet);
     books_destroy(&scheduler->books);
     slab_destroy(&scheduler->tasks);
@@ -344,7 +345,7 @@ scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value)
     logical->stuck = false;
     if (load_u32(word, ACQUIRE) != value) {
         int error = serve(&scheduler->workers[0]);
-        LAW_RULE(error == 0, "H3");
+        LAW_RULE(error == 0, "SCHEDULER-3");
     }
     lock_give(&logical->driving);
     return load_u32(word, ACQUIRE) == value;

@@ -12,12 +12,13 @@
  * decision at a time, and its time is virtual. The order is a function of seed, workers, budgets and program, and each
  * decision adds a link to the chain of law/chain.h.
  *
- * H1  phases only go forward: RUNNING, STOPPING (nothing new from outside, everything is cancelled), HALTED
- * H2  after scheduler_stop nothing is left: no thread, no task, no stack, no block of memory
- * H3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; who was searching or being
- *     made looks for more work when it has found some, so no task waits while all threads are busy and one could be made. One
- *     that cannot be made is counted, and the others do the work. The first one is made by scheduler_start, and must be
- * H4  a thread outside is counted while it is inside a call: stopping waits for it
+ * SCHEDULER-1  phases only go forward: RUNNING, STOPPING (nothing new from outside, everything is cancelled), HALTED
+ * SCHEDULER-2  after scheduler_stop nothing is left: no thread, no task, no stack, no block of memory
+ * SCHEDULER-3  threads are made one at a time, when there is work, nobody sleeps and nobody searches; who was searching
+ *     or being made looks for more work when it has found some, so no task waits while all threads are busy and one
+ *     could be made. One that cannot be made is counted, and the others do the work. The first one is made by
+ *     scheduler_start, and must be
+ * SCHEDULER-4  a thread outside is counted while it is inside a call: stopping waits for it
  */
 #ifndef ENGINE_SCHEDULER_H
 #define ENGINE_SCHEDULER_H
@@ -100,8 +101,8 @@ typedef struct Scheduler {
     atomic_u64 next_nursery;
     atomic_u64 outside_spawned;
     atomic_u64 threads, threads_refused;
-    atomic_u32 starting; /* a thread is being made (H3) */
-    atomic_i64 guests; /* H4 */
+    atomic_u32 starting; /* a thread is being made (SCHEDULER-3) */
+    atomic_i64 guests; /* SCHEDULER-4 */
     Parker quiet;      /* the one who stops sleeps here */
 } Scheduler;
 
@@ -113,7 +114,7 @@ int scheduler_start(Scheduler *scheduler, const SchedulerOptions *options);
  * once. Tasks that never reach a point where they could stop keep it waiting. */
 int scheduler_stop(Scheduler *scheduler, Task *caller);
 
-/* A thread outside enters, or is refused because the scheduler stops; and leaves (H4). */
+/* A thread outside enters, or is refused because the scheduler stops; and leaves (SCHEDULER-4). */
 bool scheduler_enter(Scheduler *scheduler);
 void scheduler_leave(Scheduler *scheduler);
 
@@ -172,7 +173,8 @@ task_check(Task *self)
     return __builtin_expect(task_undisturbed(task_worker(self)->scheduler, self), 1) ? ENGINE_OK : task_check_closely(self);
 }
 
-/* There is a new task in a queue that anybody may take (W3). A deterministic scheduler has no sleepers, and none to make. */
+/* There is a new task in a queue that anybody may take (WORKER-3). A deterministic scheduler has no sleepers, and none
+ * to make. */
 static inline void
 scheduler_notify(Scheduler *scheduler)
 {

@@ -2,7 +2,7 @@
 #include "engine/channel.h"
 #include "engine/scheduler.h"
 
-/* The places in the order of their channels' addresses (C5), by insertion: there are at most sixteen. */
+/* The places in the order of their channels' addresses (MESSAGES-5), by insertion: there are at most sixteen. */
 static void
 sort(ChannelPlace **order, ChannelPlace *places, uint32_t count)
 {

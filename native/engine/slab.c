@@ -15,7 +15,7 @@ chunk_records(uint32_t chunk)
 void
 slab_init(Slab *slab, size_t record_bytes, void (*prepare)(void *record), const EngineMemory *memory)
 {
-    LAW_RULE(record_bytes % 16 == 0 && record_bytes >= sizeof(SlabHead), "L1");
+    LAW_RULE(record_bytes % 16 == 0 && record_bytes >= sizeof(SlabHead), "SLAB-1");
     lock_init(&slab->lock);
     slab->record_bytes = record_bytes;
     slab->memory = memory;

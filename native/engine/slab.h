@@ -4,10 +4,10 @@
  * of a C program. So their memory is never given to anything else while the scheduler lives, and whoever holds
  * (index, generation) can find out, without touching anything freed, that its record is no longer the one it meant.
  *
- * L1  a record's memory is of the slab's type from the first allocation to slab_destroy
- * L2  the generation is odd while the record is in use, even while it is free, and never falls
- * L3  a cache belongs to one thread at a time; the slab may be used by any
- * L4  without memory an allocation answers NULL and changes nothing
+ * SLAB-1  a record's memory is of the slab's type from the first allocation to slab_destroy
+ * SLAB-2  the generation is odd while the record is in use, even while it is free, and never falls
+ * SLAB-3  a cache belongs to one thread at a time; the slab may be used by any
+ * SLAB-4  without memory an allocation answers NULL and changes nothing
  *
  * Records lie in chunks of which each next one is twice as large, so 27 of them hold four thousand million and an index
  * is found by one count of leading zeros. Free records travel between caches in batches.
@@ -105,7 +105,7 @@ slab_peek(const Slab *slab, uint32_t index, uint32_t *generation)
     return head;
 }
 
-/* The record is in use, or free, from here on (L2). The owner alone writes it. */
+/* The record is in use, or free, from here on (SLAB-2). The owner alone writes it. */
 static inline void
 slab_turn(SlabHead *head)
 {

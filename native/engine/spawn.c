@@ -31,9 +31,9 @@ is_plenty(const Nursery *nursery)
     return true;
 }
 
-/* Pay for several spawns at once, if there is plenty, or else for one. The worker keeps the rest, if the nursery's purse is one
- * that the caller has settled before it can be closed: the caller's own, or that of a nursery of the caller's own (`mine`); and
- * if a spawn is all that a child needs: a sovereign scheduler asks for more. */
+/* Pay for several spawns at once, if there is plenty, or else for one. The worker keeps the rest, if the nursery's
+ * purse is one that the caller has settled before it can be closed: the caller's own, or that of a nursery of the
+ * caller's own (`mine`); and if a spawn is all that a child needs: a sovereign scheduler asks for more. */
 static __attribute__((noinline)) bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
@@ -148,7 +148,7 @@ make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int 
     Scheduler *scheduler = nursery->scheduler;
     unsigned class = options->stack_bytes == 0 ? 0 : stack_class(options->stack_bytes);
     *error = class >= STACK_CLASSES || options->entry == NULL ? ENGINE_INVALID
-             : nursery_state(nursery) != LAW_NURSERY_OPEN     ? ENGINE_CLOSED /* N2 */
+             : nursery_state(nursery) != LAW_NURSERY_OPEN     ? ENGINE_CLOSED /* NURSERY-2 */
              : !pay_spawn(nursery, caller, mine)                     ? ENGINE_BUDGET
                                                               : ENGINE_OK;
     if (__builtin_expect(*error != ENGINE_OK, 0)) {

@@ -1,4 +1,5 @@
-/* Stopping: nothing new, everything cancelled, everybody gone, everything freed (H1, H2, H4 of scheduler.h). */
+/* Stopping: nothing new, everything cancelled, everybody gone, everything freed (SCHEDULER-1, SCHEDULER-2, SCHEDULER-4
+ * of scheduler.h). */
 #include "engine/channel.h"
 #include "engine/scheduler.h"
 

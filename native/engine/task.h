@@ -7,19 +7,20 @@
  *
  * Everybody who wakes a task changes that word by compare-and-swap with the law's own function on a copy. A wake while the
  * task runs is noted in it, and the task, when it wants to block, finds the note: so there is no moment in which a wake is
- * lost, and none in which a task is woken before its registers are saved (the word says blocked only after that, R4 of
+ * lost, and none in which a task is woken before its registers are saved (the word says blocked only after that, RUNNER-4 of
  * native/fiber).
  *
  * The word does not tell a task in a queue from one that runs: whoever wakes it would do the same. READY and RUNNING are one
  * step of the law here, and so a dispatch and a yield do not write the word at all.
  *
- * E1  the word changes by the functions below only, and every change of state is in the table of law/state.h
- * E2  whoever turns a word to RUNNING puts the task into exactly one queue; nobody else does, but the task itself (yield)
- * E3  a wake is a hint: every wait is a loop that looks at its condition again. So a wake that comes late, even for
+ * TASK-1  the word changes by the functions below only, and every change of state is in the table of law/state.h
+ * TASK-2  whoever turns a word to RUNNING puts the task into exactly one queue; nobody else does, but the task itself
+ *     (yield)
+ * TASK-3  a wake is a hint: every wait is a loop that looks at its condition again. So a wake that comes late, even for
  *     another task in the same record, costs a turn and nothing else
- * E4  what a waker wrote before its wake, the task sees before its next rest is one: every wake and every rest is a
+ * TASK-4  what a waker wrote before its wake, the task sees before its next rest is one: every wake and every rest is a
  *     read-modify-write of the word, and who takes a task out of a queue has seen what its waker wrote
- * E5  the record is TASK_BYTES at most, and has no stack until it runs
+ * TASK-5  the record is TASK_BYTES at most, and has no stack until it runs
  *
  * Rejected: a lock per task (two more read-modify-writes per turn); a boolean "blocked" that is set before the registers
  * are saved; freeing records (late wakes would need to be waited for); a state "queued" between woken and running (two
@@ -96,7 +97,7 @@ typedef union {
     uint64_t all;
 } TaskMarks;
 
-#define TASK_BYTES 224 /* with its place in a queue it is less than 256 (E5) */
+#define TASK_BYTES 224 /* with its place in a queue it is less than 256 (TASK-5) */
 
 /* What every task uses comes first: one which never waits touches little more. */
 typedef struct Task {
@@ -108,14 +109,14 @@ typedef struct Task {
     struct Nursery *opened;  /* the innermost nursery that it has opened */
     int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
     TaskMarks marks;
-    InjectLink inject; /* while it is in an injector; a covered task may be in one while its stack runs (T2 of help.c) */
+    InjectLink inject; /* while it is in an injector; a covered task may be in one while its stack runs (HELP-2 of help.c) */
     uint32_t number;  /* in its nursery: see task_id */
     bool above;       /* it was called above the frames of its nursery's owner (help.c) */
     bool has_awaited;
     bool has_drawn; /* ops, in this turn */
     atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
     atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
-    uint32_t requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (T1) */
+    uint32_t requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (HELP-1) */
     uint32_t cleanup_left;  /* once it was refused something */
     LawLink family;     /* in its nursery's list, from its first wait to its end */
     int64_t *value_out; /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
@@ -131,7 +132,7 @@ typedef struct Task {
 } Task;
 
 #ifndef BURSAR_EXPLORE /* its cells are larger */
-_Static_assert(sizeof(Task) <= TASK_BYTES, "E5");
+_Static_assert(sizeof(Task) <= TASK_BYTES, "TASK-5");
 #endif
 
 #define TASK_WORD(generation, state, wake) ((uint64_t)(generation) << 16 | (uint64_t)(state) << 8 | (uint64_t)(wake))
@@ -148,7 +149,7 @@ task_state(const Task *task)
     return task_word_state(load_u64(&task->word, RELAXED));
 }
 
-/* A new task is on its way from the beginning. Nobody else knows it (A4), but a late wake may (E3). */
+/* A new task is on its way from the beginning. Nobody else knows it (ATOMICS-4), but a late wake may (TASK-3). */
 static inline void
 task_word_begin(Task *task)
 {
@@ -160,7 +161,7 @@ task_word_begin(Task *task)
 static inline void
 task_dispatched(const Task *task)
 {
-    LAW_RULE(task_state(task) == LAW_STATE_RUNNING, "E1");
+    LAW_RULE(task_state(task) == LAW_STATE_RUNNING, "TASK-1");
 }
 
 /* The law's two steps from a wait to a turn: it is queued, and the entry is taken. */
@@ -177,7 +178,7 @@ static inline bool
 task_word_rests(uint64_t *word, uint8_t wake, LawState from, LawState state)
 {
     bool woken = law_end_poll(&wake);
-    LAW_RULE(law_may_move(from, state), "E1");
+    LAW_RULE(law_may_move(from, state), "TASK-1");
     *word = woken ? task_word_woken(*word, wake) : TASK_WORD(*word >> 16, state, wake);
     return woken;
 }
@@ -207,7 +208,7 @@ task_word_notified(uint64_t *word, uint8_t wake, LawState state, bool from_hold)
     bool waits = state == LAW_STATE_BLOCKED || (from_hold && held);
     LawNotice notice = law_notify(&wake, *word >> 16, *word >> 16, waits);
     if (notice == LAW_NOTICE_ENQUEUE) {
-        LAW_RULE(law_may_move(state, LAW_STATE_READY), "E1");
+        LAW_RULE(law_may_move(state, LAW_STATE_READY), "TASK-1");
         *word = task_word_woken(*word, wake);
     } else {
         *word = TASK_WORD(*word >> 16, state, wake);
@@ -217,7 +218,7 @@ task_word_notified(uint64_t *word, uint8_t wake, LawState state, bool from_hold)
 
 /* Take one wake. `from_hold` says that it also ends the wait of an EXHAUSTED or PAUSED task: a recharge, a resumption and a
  * request to stop do.
- * True: the caller puts the task into a queue (E2). Any thread. */
+ * True: the caller puts the task into a queue (TASK-2). Any thread. */
 static inline bool
 task_notified(Task *task, bool from_hold)
 {
@@ -228,7 +229,7 @@ task_notified(Task *task, bool from_hold)
         if (notice == LAW_NOTICE_STALE) {
             return false;
         }
-        if (cas_u64(&task->word, &word, to, ACQ_REL)) { /* E4: also if nothing changes */
+        if (cas_u64(&task->word, &word, to, ACQ_REL)) { /* TASK-4: also if nothing changes */
             return notice == LAW_NOTICE_ENQUEUE;
         }
     }
@@ -241,7 +242,7 @@ task_unblocked(Task *task)
     uint64_t word = load_u64(&task->word, RELAXED), to = word;
     if (__builtin_expect((uint16_t)word == (LAW_STATE_BLOCKED << 8 | LAW_WAKE_IDLE), 1)) {
         LawNotice notice = task_word_notified(&to, LAW_WAKE_IDLE, LAW_STATE_BLOCKED, false);
-        LAW_RULE(notice == LAW_NOTICE_ENQUEUE, "E1");
+        LAW_RULE(notice == LAW_NOTICE_ENQUEUE, "TASK-1");
         if (cas_u64(&task->word, &word, to, ACQ_REL)) {
             return true;
         }
@@ -256,7 +257,7 @@ task_word_end(Task *task, LawOutcome outcome)
     uint64_t word = load_u64(&task->word, RELAXED);
     LawState state = task_word_state(word);
     bool may_end = state == LAW_STATE_RUNNING ? law_may_end(LAW_STATE_RUNNING, outcome) : law_may_end(state, outcome);
-    LAW_RULE(may_end, "E1"); /* as most are: the compiler knows the answer */
+    LAW_RULE(may_end, "TASK-1"); /* as most are: the compiler knows the answer */
     store_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_DONE, LAW_WAKE_DONE), RELEASE); /* a note is of no use any more */
 }
 
@@ -274,7 +275,7 @@ task_asked(const Task *task)
     return load_u32(&task->cancel, RELAXED) == load_u32(&task->head.generation, RELAXED);
 }
 
-/* Whether somebody asked this very task to stand still. A record's generation is odd while it is a task's (L2), so this
+/* Whether somebody asked this very task to stand still. A record's generation is odd while it is a task's (SLAB-2), so this
  * number is no other task's; a request to stop takes its place. */
 static inline bool
 task_paused(const Task *task)

@@ -38,7 +38,7 @@ timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
     return parker_init(&timers->parker);
 }
 
-/* An alarm rings (G3). Takes and gives the lock that is held. */
+/* An alarm rings (TIMER-3). Takes and gives the lock that is held. */
 static void
 ring(Timers *timers, const Alarm *alarm)
 {
@@ -48,7 +48,7 @@ ring(Timers *timers, const Alarm *alarm)
     lock_take(&timers->lock);
 }
 
-/* Fire what is due. Under the lock: whoever waits cannot leave with its record meanwhile (G2). */
+/* Fire what is due. Under the lock: whoever waits cannot leave with its record meanwhile (TIMER-2). */
 static void
 fire(Timers *timers, Worker *worker, int64_t now_ns)
 {

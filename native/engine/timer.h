@@ -6,10 +6,10 @@
  *
  * Deterministic schedulers have no such thread and no clock: when nothing can run, time jumps to the first deadline.
  *
- * G1  timers that are due together fire in the order of (deadline, id); ids rise with every arming
- * G2  a timer is fired or disarmed under the lock: after timers_disarm nobody will touch its record
- * G3  an alarm rings without a lock, on the thread that fires timers: what it rings for is copied before, so its record may
- *     be gone by then, and what it calls may arm and disarm
+ * TIMER-1  timers that are due together fire in the order of (deadline, id); ids rise with every arming
+ * TIMER-2  a timer is fired or disarmed under the lock: after timers_disarm nobody will touch its record
+ * TIMER-3  an alarm rings without a lock, on the thread that fires timers: what it rings for is copied before, so its
+ *     record may be gone by then, and what it calls may arm and disarm
  *
  * Rejected: a heap per worker (who fires it while the worker computes?) and a worker in the role of timekeeper (it must be
  * replaced, by a wake that costs microseconds, whenever it finds work).

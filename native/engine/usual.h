@@ -1,11 +1,11 @@
 /* The usual case: a plain child, and a plain end. What nearly all tasks consist of, by itself and inline.
  *
  * Both functions look at everything before they change anything, and then nothing can fail: so there is no way back to be
- * prepared for, and no function to be called. Whatever is out of the ordinary is left to spawn.c and finish.c, which know all
- * cases, this one included.
+ * prepared for, and no function to be called. Whatever is out of the ordinary is left to spawn.c and finish.c, which
+ * know all cases, this one included.
  *
- * X1  each of them answers whether it has done all of it; if not, it has done nothing
- * X2  what they do is what nursery_spawn and task_end would have done
+ * FASTPATH-1  each of them answers whether it has done all of it; if not, it has done nothing
+ * FASTPATH-2  what they do is what nursery_spawn and task_end would have done
  *
  * Rejected: leaving it to the compiler. One slow path in the middle, and half of a spawn is saving registers.
  */
@@ -14,7 +14,7 @@
 
 #include "engine/scheduler.h"
 
-/* The number of the owner's next child: odd; those of others are even (N5). */
+/* The number of the owner's next child: odd; those of others are even (CHILDREN-3). */
 static inline uint32_t
 nursery_next_number(Nursery *nursery)
 {
@@ -33,15 +33,15 @@ task_renew(Task *task, Nursery *nursery)
     task_word_begin(task);
 }
 
-/* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for it in
- * advance, and there is a record for it. In a sovereign scheduler, where a plain child is something else, nothing is paid in
- * advance. */
+/* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for
+ * it in advance, and there is a record for it. In a sovereign scheduler, where a plain child is something else, nothing
+ * is paid in advance. */
 static SANITIZE_INLINE bool
 spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
     SlabCache *records = &worker->host->tasks;
     bool asked = load_u32(&worker->scheduler->requests, RELAXED) != caller->requests_seen;
-    if (__builtin_expect(asked || entry == NULL || nursery_state(nursery) != LAW_NURSERY_OPEN || /* N2 */
+    if (__builtin_expect(asked || entry == NULL || nursery_state(nursery) != LAW_NURSERY_OPEN || /* NURSERY-2 */
                              !credit_has_spawn(&worker->credit, nursery->purse) || records->free == NULL, 0)) {
         return false;
     }

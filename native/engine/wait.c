@@ -20,7 +20,7 @@ waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, boo
     }
 }
 
-/* The waiter gives up. False: somebody has claimed it already, and will finish (V2). */
+/* The waiter gives up. False: somebody has claimed it already, and will finish (WAIT-2). */
 static bool
 withdraw(Waiter *waiter)
 {
@@ -64,7 +64,7 @@ waiter_wait_outside(Waiter *waiter, int64_t deadline_ns)
     return ended;
 }
 
-/* The task is to stop: it withdraws, or waits for the moment until it is answered (V2). */
+/* The task is to stop: it withdraws, or waits for the moment until it is answered (WAIT-2). */
 static __attribute__((noinline)) int
 stop_waiting(Waiter *waiter)
 {
@@ -119,6 +119,6 @@ task_sleep_until(Task *self, int64_t deadline_ns)
         return ENGINE_MEMORY;
     }
     int ended = waiter_wait_as_task(&waiter);
-    timers_disarm(&scheduler->timers, &waiter.timer); /* also waits until the one who fired it has let go (G2) */
+    timers_disarm(&scheduler->timers, &waiter.timer); /* also waits until the one who fired it has let go (TIMER-2) */
     return ended == ENGINE_OK ? ENGINE_OK : task_refuse(self, ENGINE_CANCELLED);
 }

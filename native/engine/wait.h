@@ -10,9 +10,9 @@
  * A task that waits for one channel only, without a time limit, goes from PENDING to DONE: whoever takes it out of the
  * channel's queue, under the lock, has claimed it, and it is withdrawn under that lock too (message.c).
  *
- * V1  a wait ends once, by one of those who could end it
- * V2  an operation that took effect is answered as such, also if the waiter was asked to stop meanwhile (X3)
- * V3  a thread outside sleeps on a futex, a task parks; a worker never sleeps on behalf of a task
+ * WAIT-1  a wait ends once, by one of those who could end it
+ * WAIT-2  an operation that took effect is answered as such, also if the waiter was asked to stop meanwhile (CANCEL-3)
+ * WAIT-3  a thread outside sleeps on a futex, a task parks; a worker never sleeps on behalf of a task
  */
 #ifndef ENGINE_WAIT_H
 #define ENGINE_WAIT_H
@@ -69,7 +69,7 @@ waiter_init_lone(Waiter *waiter, struct Scheduler *scheduler, Task *task)
     waiter->scheduler = scheduler;
 }
 
-/* Claim a wait (V1). */
+/* Claim a wait (WAIT-1). */
 static inline bool
 waiter_claim(Waiter *waiter)
 {
@@ -81,7 +81,8 @@ waiter_claim(Waiter *waiter)
  * outside. */
 void waiter_finish(Waiter *waiter, struct Worker *worker, int32_t which, int32_t result, bool timed);
 
-/* The running task waits. ENGINE_OK: somebody finished it. ENGINE_CANCELLED: the task is to stop, and the wait is withdrawn. */
+/* The running task waits. ENGINE_OK: somebody finished it. ENGINE_CANCELLED: the task is to stop, and the wait is
+ * withdrawn. */
 int waiter_wait_as_task(Waiter *waiter);
 
 /* A thread outside waits. ENGINE_OK; ENGINE_CANCELLED, ENGINE_STOPPING, ENGINE_TIMEOUT: the wait is withdrawn. */

@@ -15,7 +15,7 @@ worker_submit(Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane)
                                           : &scheduler->injector;
     bool shared_only = lane == TO_CANCEL || lane == TO_TIMED || worker == NULL;
     if (shared_only || !deque_push(lane == TO_JOIN ? &worker->fresh : &worker->started, task)) {
-        inject_push(shared, &task->inject); /* W2 */
+        inject_push(shared, &task->inject); /* WORKER-2 */
     }
     scheduler_notify(scheduler);
 }
@@ -58,7 +58,7 @@ take_injected(Worker *worker)
     InjectLink *links[INJECTED_BATCH];
     Scheduler *scheduler = worker->scheduler;
     size_t share = inject_length(&scheduler->injector) / scheduler->worker_count + 1;
-    size_t room = deque_reserve(&worker->started, INJECTED_BATCH - 1) + 1; /* before anything is taken (W2) */
+    size_t room = deque_reserve(&worker->started, INJECTED_BATCH - 1) + 1; /* before anything is taken (WORKER-2) */
     share = share < INJECTED_BATCH ? share : INJECTED_BATCH;
     size_t taken = inject_take(&scheduler->injector, links, share < room ? share : room);
     if (taken == 0) {
@@ -66,7 +66,7 @@ take_injected(Worker *worker)
     }
     for (size_t i = 1; i < taken; i++) {
         bool kept = deque_push(&worker->started, task_of_link(links[i]));
-        LAW_RULE(kept, "W2");
+        LAW_RULE(kept, "WORKER-2");
     }
     count_one(&worker->statistics.injected_takes);
     if (taken > 1) {
@@ -156,7 +156,7 @@ steal_from(Worker *thief, Worker *victim)
         }
         for (size_t i = 1; i < count; i++) {
             bool kept = deque_push(&thief->started, items[i]);
-            LAW_RULE(kept, "W2");
+            LAW_RULE(kept, "WORKER-2");
         }
         item = items[0];
     }

@@ -9,12 +9,12 @@
  * tasks is then walked in depth and few stacks are alive; but at most FRESH_STREAK_MAX in a row while a started one waits,
  * and the injector is looked at every LAW_INJECTOR_INTERVAL turns. So nothing that is runnable waits for ever.
  *
- * W1  a task is in at most one queue; whoever takes it out dispatches it
- * W2  a push that finds no memory goes to the injector instead, which needs none: no task is ever lost
- * W3  whoever made a task visible in a queue that others take from calls scheduler_notify afterwards; own queues are not such
- *     if they are lone (Q8)
- * W4  statistics are written by their worker alone, and may be read by anybody
- * W5  a worker outlives its tasks: a panic or an overflow ends the task, is counted, and the loop goes on
+ * WORKER-1  a task is in at most one queue; whoever takes it out dispatches it
+ * WORKER-2  a push that finds no memory goes to the injector instead, which needs none: no task is ever lost
+ * WORKER-3  whoever made a task visible in a queue that others take from calls scheduler_notify afterwards; own queues
+ *     are not such if they are lone (DEQUE-8)
+ * WORKER-4  statistics are written by their worker alone, and may be read by anybody
+ * WORKER-5  a worker outlives its tasks: a panic or an overflow ends the task, is counted, and the loop goes on
  *
  * Rejected: cancel and timed lanes per worker. A worker that computes for a second would hold up what is asked to stop.
  */
@@ -45,7 +45,7 @@ typedef struct {
     atomic_u64 injected_takes;
     atomic_u64 steals, steals_failed, stolen; /* stolen: tasks */
     atomic_u64 sleeps;
-    atomic_u64 repaired; /* a task was dropped in the middle, and the loop began anew (W5) */
+    atomic_u64 repaired; /* a task was dropped in the middle, and the loop began anew (WORKER-5) */
 } WorkerStatistics;
 
 /* What was drawn from a purse for the task that runs, besides ops, and is not used. It stays with the worker as long as one
@@ -106,7 +106,7 @@ void worker_requeue(Worker *worker, Task *task);
 /* The same for a task that is what comes next, by its worker, when the queue must be made larger: see worker_queue_fresh. */
 void worker_queue_full(Worker *worker, Task *task);
 
-/* Wake a task (E3). `from_hold` as for task_notified. */
+/* Wake a task (TASK-3). `from_hold` as for task_notified. */
 static inline void
 worker_wake(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane, bool from_hold)
 {
@@ -143,7 +143,7 @@ typedef enum {
     REST_PAUSED,  /* until it is resumed or to stop; see pause.h */
 } Rest;
 
-/* The running task waits until somebody wakes it, or may be woken for nothing (E3). */
+/* The running task waits until somebody wakes it, or may be woken for nothing (TASK-3). */
 void task_rest(Task *self, Rest rest);
 
 /* The same, BLOCKED: the way that every message takes. */
@@ -164,8 +164,8 @@ void task_end_unstarted(Worker *worker, Task *task, EndKind kind, int64_t code);
 /* A task has ended on this worker: settle everything, and end whoever waited for that with its own end. */
 void task_end(Worker *worker, Task *task, enum fiber_state state);
 
-/* The same for one that its owner has called above itself: the nursery is not told, the owner counts. False: it is not at its
- * end yet (N6), and the nursery will be told. */
+/* The same for one that its owner has called above itself: the nursery is not told, the owner counts. False: it is not
+ * at its end yet (CHILDREN-4), and the nursery will be told. */
 bool task_end_above(Worker *worker, Task *task, enum fiber_state state);
 
 /* The task runs from here on. */
@@ -192,7 +192,7 @@ task_worker(const Task *self)
     return self->fiber.runner->worker;
 }
 
-/* One more of something. Only the worker writes it (W4). */
+/* One more of something. Only the worker writes it (WORKER-4). */
 static inline void
 count_one(atomic_u64 *counter)
 {
@@ -206,7 +206,7 @@ void task_yield_for_timers(Task *self);
 #define THREAD_HEADROOM_BYTES ((size_t)6 << 10)
 
 /* What an operation of the engine needs of the stack that it is called on, parking included: a task that has less ends as
- * overflown before the operation has begun, not in the middle with a lock in hand (F7, F8). */
+ * overflown before the operation has begun, not in the middle with a lock in hand (FIBER-7, FIBER-8). */
 #define ENGINE_HEADROOM_BYTES (RUNNER_HEADROOM_BYTES + 2 * STACK_SWITCH_BYTES)
 
 /* Whether there is as much, and no canary to look at. */

@@ -43,7 +43,7 @@ registry_remove(const struct arena *arena)
             return;
         }
     }
-    assert(0 && "A1");
+    assert(0 && "ARENA-1");
 }
 
 /* See stack.h. A linear search: it is for panics, and a thousand words are read in a microsecond. */
@@ -57,12 +57,12 @@ stack_find(const void *address)
         if (word == 0 || (uintptr_t)address - base >= (uintptr_t)1 << (word & REGISTRY_LOG2)) {
             continue;
         }
-        struct arena *arena = (struct arena *)base; /* A2 */
+        struct arena *arena = (struct arena *)base; /* ARENA-2 */
         if ((const char *)address < arena->slots) {
             return NULL;
         }
         size_t index = (size_t)((const char *)address - arena->slots) / arena->slot_bytes;
-        return index < atomic_load(&arena->cut) ? &arena->stacks[index] : NULL; /* A3 */
+        return index < atomic_load(&arena->cut) ? &arena->stacks[index] : NULL; /* ARENA-3 */
     }
     return NULL;
 }
@@ -123,7 +123,7 @@ arena_unmap(struct arena *arena)
         atomic_fetch_add(&pool->failures, 1);
         /* Its place in the registry was just freed; only a crowd of new arenas could have taken it. */
         int registered = registry_add(arena);
-        assert(registered == 0 && "A1");
+        assert(registered == 0 && "ARENA-1");
         (void)registered;
         return error;
     }

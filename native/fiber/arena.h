@@ -10,10 +10,10 @@
  * The registry is the one piece of static state here: a signal handler gets an address and nothing else.
  *
  * Invariants
- *   A1  An arena is registered exactly while it is mapped.
- *   A2  The handler reads an arena's head only if the address that it looks for lies inside; and it looks only
+ *   ARENA-1  An arena is registered exactly while it is mapped.
+ *   ARENA-2  The handler reads an arena's head only if the address that it looks for lies inside; and it looks only
  *       for addresses of stacks that are in use, or of none.
- *   A3  `cut` only grows; a description below it is complete. */
+ *   ARENA-3  `cut` only grows; a description below it is complete. */
 
 #ifndef BURSAR_FIBER_ARENA_H
 #define BURSAR_FIBER_ARENA_H

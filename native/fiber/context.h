@@ -9,7 +9,7 @@
  * (undefined, and glibc mangles and checks the pointer), inline assembly (the compiler must be told what is
  * lost, and gets no call frame information).
  *
- * The contracts are C1–C9 in INVARIANTS.md. */
+ * The contracts are SWITCH-1 to SWITCH-9 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_CONTEXT_H
 #define BURSAR_FIBER_CONTEXT_H
@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 /* Saves the running context, stores it in `*save`, and continues the context `load`. Returns when somebody
- * continues the saved context, with the `value` that was given there. `load` is used up (C3).
+ * continues the saved context, with the `value` that was given there. `load` is used up (SWITCH-3).
  *
  * The thread may be another one after the return. Whatever was computed from thread-local storage before the
- * call, `errno`'s address included, must not be used after it (C7). */
+ * call, `errno`'s address included, must not be used after it (SWITCH-7). */
 void *context_switch(void **save, void *load, void *value);
 
 /* Saves the running context in `*save` and calls `entry(arg)` on an empty stack that ends at `top` (16-byte
- * aligned, C4), with the control words of a new process (C5). `entry` must never return (C6). Returns as
+ * aligned, SWITCH-4), with the control words of a new process (SWITCH-5). `entry` must never return (SWITCH-6). Returns as
  * `context_switch` does. */
 void *context_start(void **save, void *top, void (*entry)(void *arg), void *arg);
 
@@ -48,10 +48,10 @@ struct context_visit {
 
 typedef struct context_visit (*context_body)(void *a, void *b, const void *from);
 
-/* Calls `body(a, b, from)` on the running stack and returns its answer to `from`. For a call that one fiber goes into and, as
- * the processor sees it, another one comes out of: it predicts the return to where the first one came from, and whoever
- * knows that place says so as `guess`. If it is not `from`, the return is a jump, which is predicted by its own history. A
- * wrong guess costs time and nothing else (C9). */
+/* Calls `body(a, b, from)` on the running stack and returns its answer to `from`. For a call that one fiber goes into
+ * and, as the processor sees it, another one comes out of: it predicts the return to where the first one came from, and
+ * whoever knows that place says so as `guess`. If it is not `from`, the return is a jump, which is predicted by its own
+ * history. A wrong guess costs time and nothing else (SWITCH-9). */
 #if defined(__x86_64__)
 int64_t context_visit(context_body body, void *a, void *b);
 #else

@@ -15,7 +15,7 @@
  * No thread-local storage: a fiber is told apart by the stack it stands on (`fiber_self`), and what a call needs
  * it is given. No allocation: the memory of a fiber is its owner's, the stack is the pool's.
  *
- * The contracts are F1–F8 in INVARIANTS.md. */
+ * The contracts are FIBER-1 to FIBER-8 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_FIBER_H
 #define BURSAR_FIBER_FIBER_H
@@ -56,7 +56,7 @@ struct fiber {
     fiber_entry entry;
     void *arg;
     const char *name;      /* borrowed; for whoever reports a panic */
-    struct runner *runner; /* RUNNING under a runner: which one (R2) */
+    struct runner *runner; /* RUNNING under a runner: which one (RUNNER-2) */
     int64_t result;
     int32_t code;  /* what fiber_panic was given */
     uint8_t state; /* enum fiber_state */
@@ -64,7 +64,7 @@ struct fiber {
     uint8_t class; /* of the stack that it wants */
 };
 
-/* Prepares a fiber. Takes no stack (F1). `class` is from stack_class, below STACK_CLASSES. */
+/* Prepares a fiber. Takes no stack (FIBER-1). `class` is from stack_class, below STACK_CLASSES. */
 static inline void
 fiber_init(struct fiber *fiber, const char *name, fiber_entry entry, void *arg, unsigned class)
 {
@@ -82,7 +82,7 @@ int fiber_panic(int32_t code);
 struct fiber *fiber_self(void);
 
 /* How many bytes of stack a running fiber has left, asked by itself. Code that takes a lock on a fiber's stack
- * asks first, because a fiber that panics does not give it back (F7). */
+ * asks first, because a fiber that panics does not give it back (FIBER-7). */
 static SANITIZE_INLINE size_t
 fiber_headroom(const struct fiber *self)
 {
@@ -101,7 +101,7 @@ void fiber_condemn(struct stack *stack);
 /* Ends the running fiber, which is the owner of `stack`, as panicked. */
 _Noreturn void fiber_abandon(struct stack *stack, enum fiber_panic_kind kind, int32_t code);
 
-/* The first frame of a fiber; its stack has been entered by context_start. Never returns (C6). */
+/* The first frame of a fiber; its stack has been entered by context_start. Never returns (SWITCH-6). */
 void fiber_root(void *fiber);
 
 /* Gives the stack of a fiber that will not use it again to the cache. */
@@ -137,7 +137,7 @@ fiber_stopped(struct stack_cache *cache, struct fiber *fiber)
 
 /* Runs a FRESH or SUSPENDED fiber until it stops. Returns FIBER_SUSPENDED, FIBER_DONE or FIBER_PANICKED, which is
  * its state then; or FIBER_NO_STACK or FIBER_REFUSED, and then nothing has happened. A stack is taken from
- * `cache` at the first run and goes back to the `cache` of the run that ends it (F2), so the two may differ. The
+ * `cache` at the first run and goes back to the `cache` of the run that ends it (FIBER-2), so the two may differ. The
  * caller may be a plain thread or a fiber. */
 static SANITIZE_INLINE enum fiber_state
 fiber_resume(struct stack_cache *cache, struct fiber *fiber)
@@ -166,13 +166,13 @@ fiber_resume(struct stack_cache *cache, struct fiber *fiber)
 }
 
 /* Called by a fiber about itself, when it was resumed by fiber_resume: back to the resumer. Returns at the next
- * resume, perhaps on another thread (C7). A fiber with less than STACK_SWITCH_BYTES left ends as panicked. */
+ * resume, perhaps on another thread (SWITCH-7). A fiber with less than STACK_SWITCH_BYTES left ends as panicked. */
 static SANITIZE_INLINE void
 fiber_suspend(struct fiber *self)
 {
     struct stack *stack = self->stack;
     if (__builtin_expect(stack_headroom(stack) < STACK_SWITCH_BYTES, 0)) {
-        fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0); /* F8 */
+        fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0); /* FIBER-8 */
     }
     self->state = FIBER_SUSPENDED;
     SANITIZE(sanitize_leave(&stack->here, &stack->back);)

@@ -5,9 +5,9 @@
  * emulator may accept advice that it does not follow.
  *
  * Invariants
- *   U1  A guard is installed once per slot and stays until the slot is unmapped: trimming does not touch it.
- *   U2  A stack that is not bare has the guard that `guard` says.
- *   U3  A refusal that is not "I do not know this" is an error and goes to the caller; the stacks that already
+ *   GUARD-1  A guard is installed once per slot and stays until the slot is unmapped: trimming does not touch it.
+ *   GUARD-2  A stack that is not bare has the guard that `guard` says.
+ *   GUARD-3  A refusal that is not "I do not know this" is an error and goes to the caller; the stacks that already
  *       have guards keep them, the others stay bare. */
 
 #ifndef BURSAR_FIBER_GUARD_H
@@ -15,7 +15,7 @@
 
 #include "stack.h"
 
-/* Guards every bare stack of a list of at most STACK_MAGAZINE. 0, or an errno (U3). */
+/* Guards every bare stack of a list of at most STACK_MAGAZINE. 0, or an errno (GUARD-3). */
 int guard_install(struct stack_pool *pool, struct stack *list);
 
 /* Gives the memory of the stacks of a list back, not their guards. 0, or the errno of the first refusal. */

@@ -23,7 +23,7 @@
 static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNALS (sizeof signals / sizeof *signals)
 
-/* Signal handlers belong to the process: so do these. `former` is written before the handler is installed (G5). */
+/* Signal handlers belong to the process: so do these. `former` is written before the handler is installed (OVERFLOW-5). */
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static bool installed[SIGNALS];
@@ -60,7 +60,7 @@ redirect(ucontext_t *at, void *load, void *value)
 #endif
 }
 
-/* The stack whose running owner has hit its own guard; NULL if this is anything else (G2). */
+/* The stack whose running owner has hit its own guard; NULL if this is anything else (OVERFLOW-2). */
 static struct stack *
 overflown(const void *address, const void *sp)
 {
@@ -71,7 +71,7 @@ overflown(const void *address, const void *sp)
     return stack->owner != NULL && stack->owner->state == FIBER_RUNNING ? stack : NULL;
 }
 
-/* What would have happened without us (G3). */
+/* What would have happened without us (OVERFLOW-3). */
 static void
 pass_on(size_t which, int signal, siginfo_t *info, void *at)
 {

@@ -11,7 +11,7 @@
  * The handler uses no thread-local storage; what it must know is in the arenas' registry and in two static
  * records of the handlers that were there before: signals are the process's, not a pool's.
  *
- * The contracts are G1–G6 in INVARIANTS.md. */
+ * The contracts are OVERFLOW-1 to OVERFLOW-6 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_OVERFLOW_H
 #define BURSAR_FIBER_OVERFLOW_H

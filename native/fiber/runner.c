@@ -31,7 +31,7 @@ runner_root(void *arg)
     SANITIZE(sanitize_arrive(&runner->stack->here, NULL);)
     runner_arrive(runner);
     runner->loop(runner);
-    abort(); /* R1 */
+    abort(); /* RUNNER-1 */
 }
 
 /* The first frame of a runner's first stack: control comes from the thread. */
@@ -41,7 +41,7 @@ runner_first(void *arg)
     struct runner *runner = arg;
     SANITIZE(sanitize_arrive(&runner->stack->here, &runner->home_place);)
     runner->loop(runner);
-    abort(); /* R1 */
+    abort(); /* RUNNER-1 */
 }
 
 void
@@ -73,7 +73,7 @@ runner_enter(struct runner *runner)
 _Noreturn void
 runner_leave(struct runner *runner)
 {
-    assert(runner->leaving == NULL && "S5");
+    assert(runner->leaving == NULL && "STACK-5");
     SANITIZE(sanitize_leave(NULL, &runner->home_place);)
     context_jump(runner->home, NULL);
 }

@@ -13,13 +13,13 @@
  *
  * So every stack has a loop at its bottom, and these loops are interchangeable: the loop keeps nothing in its
  * frame that it needs after `runner_call`, and takes from there the runner that it is now in the service of
- * (R2). Between two fibers a worker holds one stack; while a fiber runs it holds a spare one as well, so that
- * parking cannot fail (R3).
+ * (RUNNER-2). Between two fibers a worker holds one stack; while a fiber runs it holds a spare one as well, so that
+ * parking cannot fail (RUNNER-3).
  *
  * Rejected: a stack per fiber from the start (two switches for each, and as many stacks as fibers); a scheduler
  * stack per worker that all fibers return to (two switches per yield instead of one).
  *
- * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are R1–R9 in
+ * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are RUNNER-1 to RUNNER-9 in
  * INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_RUNNER_H
@@ -30,14 +30,14 @@
 #include "context.h"
 #include "fiber.h"
 
-/* Runs on behalf of `runner` and never returns: it ends in runner_leave, runner_resume or runner_hop (R1). */
+/* Runs on behalf of `runner` and never returns: it ends in runner_leave, runner_resume or runner_hop (RUNNER-1). */
 typedef void (*runner_loop)(struct runner *runner);
 
-/* Called on the stack that control has arrived at, when what was left is completely saved (R4). */
+/* Called on the stack that control has arrived at, when what was left is completely saved (RUNNER-4). */
 typedef void (*runner_after)(void *arg);
 
 /* What a fiber must have left when it parks: the next to arrive on its stack first does what the one before it left
- * to do (R4), and that must not end in the guard. `after` may use half of it. */
+ * to do (RUNNER-4), and that must not end in the guard. `after` may use half of it. */
 #define RUNNER_HEADROOM_BYTES (4 * STACK_SWITCH_BYTES)
 
 /* One per worker. `worker` is the embedding's own; the rest is private. */
@@ -45,8 +45,8 @@ struct runner {
     void *worker;
     struct stack_cache *cache;
     struct stack *stack;   /* the one that the worker stands on */
-    struct stack *spare;   /* class 0; for the loop to go on if the running fiber parks (R3) */
-    struct stack *leaving; /* to be put back once it has been left (S5) */
+    struct stack *spare;   /* class 0; for the loop to go on if the running fiber parks (RUNNER-3) */
+    struct stack *leaving; /* to be put back once it has been left (STACK-5) */
     runner_after after;
     void *after_arg;
     runner_loop loop;
@@ -95,12 +95,12 @@ runner_arrive(struct runner *runner)
     if (__builtin_expect(runner->leaving != NULL, 0)) {
         struct stack *left = runner->leaving;
         runner->leaving = NULL;
-        runner_give_back(runner, left); /* S5 */
+        runner_give_back(runner, left); /* STACK-5 */
     }
     runner_after after = runner->after;
     if (after != NULL) {
         runner->after = NULL;
-        after(runner->after_arg); /* R4 */
+        after(runner->after_arg); /* RUNNER-4 */
     }
 }
 
@@ -125,7 +125,8 @@ runner_settle_on(struct runner *runner, struct stack *stack)
     SANITIZE(sanitize_begin(&stack->here, stack->limit, stack->top);)
 }
 
-/* A running fiber that has run over its canary, or has too little left to stop, ends here, before anything has changed (F8). */
+/* A running fiber that has run over its canary, or has too little left to stop, ends here, before anything has changed
+ * (FIBER-8). */
 static SANITIZE_INLINE void
 runner_need_room(struct fiber *self)
 {
@@ -142,7 +143,7 @@ static SANITIZE_INLINE struct runner *
 runner_set_down(struct fiber *self, runner_after after, void *arg)
 {
     struct runner *runner = self->runner;
-    assert(runner->stack == self->stack && "R5");
+    assert(runner->stack == self->stack && "RUNNER-5");
     self->state = FIBER_SUSPENDED;
     runner->after = after;
     runner->after_arg = arg;
@@ -153,7 +154,7 @@ runner_set_down(struct fiber *self, runner_after after, void *arg)
 static inline void
 runner_pick_up(struct runner *runner, struct fiber *next)
 {
-    assert(next->state == FIBER_SUSPENDED && next->runner != NULL && "R5");
+    assert(next->state == FIBER_SUSPENDED && next->runner != NULL && "RUNNER-5");
     next->state = FIBER_RUNNING;
     next->runner = runner;
     runner->stack = next->stack;
@@ -172,7 +173,7 @@ runner_call(struct runner **at, struct fiber *fiber)
         return FIBER_REFUSED;
     }
     if (runner->spare == NULL) {
-        runner->spare = stack_cache_get(runner->cache, 0); /* R3 */
+        runner->spare = stack_cache_get(runner->cache, 0); /* RUNNER-3 */
         if (runner->spare == NULL) {
             return FIBER_NO_STACK;
         }
@@ -196,13 +197,13 @@ runner_call(struct runner **at, struct fiber *fiber)
     stack->owner = NULL;
     fiber->stack = NULL;
     if (__builtin_expect(fiber->runner != runner, 0)) {
-        *at = fiber->runner; /* R2. The branch spares the usual case a wait for its own store. */
+        *at = fiber->runner; /* RUNNER-2. The branch spares the usual case a wait for its own store. */
     }
     return (enum fiber_state)fiber->state;
 }
 
-/* A place in the frames of a running fiber from where it calls others above itself (R9). One for many of them: what makes a
- * panic possible costs more than a call. */
+/* A place in the frames of a running fiber from where it calls others above itself (RUNNER-9). One for many of them:
+ * what makes a panic possible costs more than a call. */
 struct runner_perch {
     void *landing; /* a context in runner_perch_on: where control goes on if one of the others panics */
     void *recover; /* that of the stack while `self` itself runs */
@@ -246,14 +247,14 @@ runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(voi
 
 /* Called in the body of the perch: runs a FRESH fiber on the stack of the one beneath, above its frames, and returns when it
  * has ended: FIBER_DONE, or FIBER_PANICKED if it has spoilt its canary; a panic leads elsewhere, see above. If the fiber
- * parks, both are parked: so this is for a fiber that cannot go on before that end anyway, and has made sure that there is as
- * much room as the class of the fiber guarantees. `self` is afterwards in the service of the runner that the fiber ended
- * under (R8). */
+ * parks, both are parked: so this is for a fiber that cannot go on before that end anyway, and has made sure that there
+ * is as much room as the class of the fiber guarantees. `self` is afterwards in the service of the runner that the
+ * fiber ended under (RUNNER-8). */
 static SANITIZE_INLINE enum fiber_state
 runner_call_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
     struct stack *stack = self->stack;
-    assert(fiber->state == FIBER_FRESH && "R8");
+    assert(fiber->state == FIBER_FRESH && "RUNNER-8");
     fiber->stack = stack;
     fiber->runner = self->runner;
     fiber->state = FIBER_RUNNING;
@@ -265,7 +266,7 @@ runner_call_above(const struct runner_perch *perch, struct fiber *self, struct f
 }
 
 /* Called by a running fiber about itself: it keeps its stack, and the worker's loop begins anew on the spare one.
- * There, first of all, `after(arg)` is called, unless NULL: not before it may anybody try to run the fiber (R4).
+ * There, first of all, `after(arg)` is called, unless NULL: not before it may anybody try to run the fiber (RUNNER-4).
  * Returns when the fiber is run again, with the runner in whose service it then is. Cannot fail; but a fiber with
  * less than RUNNER_HEADROOM_BYTES of stack left ends here as panicked, and then `after` is not called. */
 static SANITIZE_INLINE struct runner *
@@ -274,7 +275,7 @@ runner_park(struct fiber *self, runner_after after, void *arg)
     runner_need_room(self);
     struct runner *runner = runner_set_down(self, after, arg);
     struct stack *stack = runner->spare;
-    assert(stack != NULL && "R3");
+    assert(stack != NULL && "RUNNER-3");
     runner->spare = NULL;
     runner_settle_on(runner, stack);
     SANITIZE(sanitize_leave(&self->stack->here, &stack->here);)
@@ -284,13 +285,13 @@ runner_park(struct fiber *self, runner_after after, void *arg)
     return runner;
 }
 
-/* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows that it
- * has RUNNER_HEADROOM_BYTES left, and a whole canary. */
+/* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows
+ * that it has RUNNER_HEADROOM_BYTES left, and a whole canary. */
 static SANITIZE_INLINE struct runner *
 runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
 {
     struct runner *runner = runner_set_down(self, after, arg);
-    assert(next != self && "R5");
+    assert(next != self && "RUNNER-5");
     runner_pick_up(runner, next);
     SANITIZE(sanitize_leave(&self->stack->here, &next->stack->here);)
     runner = (struct runner *)context_switch(&self->context, next->context, runner);
@@ -304,7 +305,7 @@ static SANITIZE_INLINE _Noreturn void
 runner_resume(struct runner *runner, struct fiber *next)
 {
     runner_give_up(runner);
-    assert(runner->spare != NULL && "R3");
+    assert(runner->spare != NULL && "RUNNER-3");
     runner_pick_up(runner, next);
     SANITIZE(sanitize_leave(NULL, &next->stack->here);)
     context_jump(next->context, runner);

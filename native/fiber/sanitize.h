@@ -6,9 +6,9 @@
  * unpoisoned.
  *
  * Invariants
- *   Z1  Between `sanitize_leave` and the switch, and between the switch and `sanitize_arrive`, no instrumented
+ *   SANITIZE-1  Between `sanitize_leave` and the switch, and between the switch and `sanitize_arrive`, no instrumented
  *       function is called.
- *   Z2  ThreadSanitizer notes each call and return of a function in the history of the running thread of
+ *   SANITIZE-2  ThreadSanitizer notes each call and return of a function in the history of the running thread of
  *       control. A function that changes it must do so in the one that also makes the switch: everything here
  *       is inlined, whatever the optimisation. */
 

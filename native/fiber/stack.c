@@ -251,7 +251,7 @@ void
 stack_cache_retire(struct stack_cache *cache, struct stack *stack)
 {
     struct stack_pool *pool = cache->pool;
-    stack->condemned = true; /* S7 */
+    stack->condemned = true; /* STACK-7 */
     stack->next = NULL;
     pthread_mutex_lock(&pool->lock);
     stack->arena->retired++;

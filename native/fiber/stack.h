@@ -21,7 +21,7 @@
  * Rejected: mapping per stack (8.6 µs each time); a lock-free shared list (every take would write a shared
  * line); one list per cache (giving half of it back means walking it).
  *
- * The contracts are S1–S10 in INVARIANTS.md. */
+ * The contracts are STACK-1 to STACK-10 in INVARIANTS.md. */
 
 #ifndef BURSAR_FIBER_STACK_H
 #define BURSAR_FIBER_STACK_H
@@ -92,16 +92,16 @@ enum stack_guard {
 struct stack {
     struct stack *next;     /* in a list of free stacks */
     struct stack *magazine; /* the first of a magazine: the next magazine in the depot */
-    void *recover;          /* context that goes on when what runs here ends out of turn (F3) */
-    char *top;              /* where the first frame begins; 16-byte aligned (S2) */
+    void *recover;          /* context that goes on when what runs here ends out of turn (FIBER-3) */
+    char *top;              /* where the first frame begins; 16-byte aligned (STACK-2) */
     char *limit;            /* lowest usable byte; the guard ends here */
-    struct fiber *owner;    /* who runs or is parked here; NULL: nobody that could be ended (G2) */
+    struct fiber *owner;    /* who runs or is parked here; NULL: nobody that could be ended (OVERFLOW-2) */
     struct arena *arena;
     uint16_t loaded; /* the first of a magazine: how many it has */
     uint8_t class;   /* size class */
     uint8_t guard;   /* enum stack_guard */
-    bool condemned;  /* its canary was hit: to be retired when left (S7) */
-    bool bare;       /* has no guard yet: never handed out (S3) */
+    bool condemned;  /* its canary was hit: to be retired when left (STACK-7) */
+    bool bare;       /* has no guard yet: never handed out (STACK-3) */
     SANITIZE_STACK_FIELDS
 };
 
@@ -181,7 +181,7 @@ void stack_pool_statistics(struct stack_pool *pool, struct stack_statistics *out
 /* Makes an empty cache of the pool. Cannot fail. */
 void stack_cache_init(struct stack_cache *cache, struct stack_pool *pool);
 
-/* Gives all that is cached to the pool; the cache stays usable. Only its owner may call it, as all below (S4). */
+/* Gives all that is cached to the pool; the cache stays usable. Only its owner may call it, as all below (STACK-4). */
 void stack_cache_flush(struct stack_cache *cache);
 
 /* Flushes the cache and takes it off the pool. */
@@ -221,7 +221,7 @@ stack_cache_get(struct stack_cache *cache, unsigned class)
     return stack;
 }
 
-/* Takes a stack back. Nobody may run on it any more, not even the caller (S5). */
+/* Takes a stack back. Nobody may run on it any more, not even the caller (STACK-5). */
 static inline void
 stack_cache_put(struct stack_cache *cache, struct stack *stack)
 {
@@ -240,8 +240,8 @@ stack_cache_put(struct stack_cache *cache, struct stack *stack)
 /* Takes a stack that is not to be used again: its canary was hit. The same rule as for put. */
 void stack_cache_retire(struct stack_cache *cache, struct stack *stack);
 
-/* The caller stands on this stack, and all under its frame is over: a fiber has overflowed. Gives the memory down there back.
- * A refusal is counted, and costs memory only. */
+/* The caller stands on this stack, and all under its frame is over: a fiber has overflowed. Gives the memory down there
+ * back. A refusal is counted, and costs memory only. */
 void stack_shed(struct stack *stack);
 
 /* Whether the canary of a stack without a guard is whole; true for all others. */

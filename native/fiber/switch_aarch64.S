@@ -1,4 +1,4 @@
-/* The context switch for AArch64, AAPCS64. Contracts: context.h and INVARIANTS.md, C1–C8.
+/* The context switch for AArch64, AAPCS64. Contracts: context.h and INVARIANTS.md, SWITCH-1 to SWITCH-8.
 
    The frame, from the saved stack pointer upwards (176 bytes):
 

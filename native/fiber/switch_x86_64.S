@@ -1,4 +1,4 @@
-/* The context switch for x86-64, System V calling convention. Contracts: context.h and INVARIANTS.md, C1–C9.
+/* The context switch for x86-64, System V calling convention. Contracts: context.h and INVARIANTS.md, SWITCH-1 to SWITCH-9.
 
    The frame, from the saved stack pointer upwards (64 bytes):
 
@@ -18,9 +18,10 @@
    own history. `notrack`: it lands behind a call, where no `endbr64` stands.
 
    Why control words are compared before they are loaded: they are nearly always equal. Loading the x87 word is dear
-   everywhere. Of mxcsr only the control bits count (C2), and the exception flags below them are not preserved by any call;
-   but on some processors (Intel's) a load that changes only those takes 70 ns, while on others (AMD's) a load is free and
-   a look at what was just stored costs a quarter of the switch. So `context_compares` says which it is: see fiber.c.
+   everywhere. Of mxcsr only the control bits count (SWITCH-2), and the exception flags below them are not preserved by
+   any call; but on some processors (Intel's) a load that changes only those takes 70 ns, while on others (AMD's) a load
+   is free and a look at what was just stored costs a quarter of the switch. So `context_compares` says which it is: see
+   fiber.c.
 
    Shadow stacks (CET SHSTK) are not supported: the note at the end claims IBT alone, so that a linker leaves
    them off. */

@@ -4,7 +4,7 @@
  * lasts and walks every pooled stack. Two things can be given back: the memory of a free stack, whose addresses
  * and guard stay; and a whole arena, if none of its stacks is in use.
  *
- * Invariant M1: whatever fails, each stack is afterwards in exactly one place: in the depot, in a cache, in use,
+ * Invariant TRIM-1: whatever fails, each stack is afterwards in exactly one place: in the depot, in a cache, in use,
  * retired, or gone with its arena. */
 
 #ifndef _GNU_SOURCE
@@ -148,7 +148,7 @@ trim_class(struct stack_pool *pool, unsigned class)
             continue;
         }
         first_error = first_error == 0 ? error : first_error;
-        flat = put_back(depot, arena, flat); /* M1 */
+        flat = put_back(depot, arena, flat); /* TRIM-1 */
         link = &arena->next;
     }
     regroup(depot, class, flat);

@@ -4,14 +4,14 @@
  * Every task and every nursery refers to five pools. Where its budget states a number it has a pool of its own, paid
  * for by the pool of whoever made it; where it states none it shares that pool.
  *
- * B1  granted = left + spent + lent                       (for every pool that is not open)
- * B2  lent = Σ (granted − minted) over its open sub-pools
- * B3  left ≥ 0, and a charge is paid whole or not at all
- * B4  a closed pool has given everything back
+ * BUDGET-1  granted = left + spent + lent                       (for every pool that is not open)
+ * BUDGET-2  lent = Σ (granted − minted) over its open sub-pools
+ * BUDGET-3  left ≥ 0, and a charge is paid whole or not at all
+ * BUDGET-4  a closed pool has given everything back
  *
  * `left` is exact and decides everything. The other four numbers are only ever added, subtracted and compared, so they
- * count modulo 2**64, and B1 and B2 hold in that arithmetic however much passes through a pool. Python has no such
- * limit; no count that fits a word comes out differently.
+ * count modulo 2**64, and BUDGET-1 and BUDGET-2 hold in that arithmetic however much passes through a pool. Python has
+ * no such limit; no count that fits a word comes out differently.
  *
  * For one thread at a time. The engine's pools are atomic and share only `law_can_pay`.
  */
@@ -188,10 +188,10 @@ law_pool_init(LawPool *pool, int64_t left)
 static inline void
 law_pool_fill(LawPool *from, LawPool *pool, int64_t amount)
 {
-    LAW_RULE(pool->parent == from, "B2");
-    LAW_RULE(law_can_pay(from->left, amount), "B3");
+    LAW_RULE(pool->parent == from, "BUDGET-2");
+    LAW_RULE(law_can_pay(from->left, amount), "BUDGET-3");
     int64_t held = pool->left == LAW_OPEN ? 0 : pool->left;
-    LAW_RULE(amount >= 0 && amount <= INT64_MAX - held, "B3");
+    LAW_RULE(amount >= 0 && amount <= INT64_MAX - held, "BUDGET-3");
     if (from->left != LAW_OPEN) {
         from->left -= amount;
     }
@@ -214,7 +214,7 @@ static inline void
 law_pool_mint(LawPool *pool, int64_t amount)
 {
     if (pool->left != LAW_OPEN) {
-        LAW_RULE(amount >= 0 && amount <= INT64_MAX - pool->left, "B3");
+        LAW_RULE(amount >= 0 && amount <= INT64_MAX - pool->left, "BUDGET-3");
         pool->left += amount;
         pool->granted += (uint64_t)amount;
         pool->minted += (uint64_t)amount;
@@ -227,10 +227,10 @@ static inline void
 law_pool_close(LawPool *pool)
 {
     LawPool *parent = pool->parent;
-    LAW_RULE(parent != NULL, "B4");
-    LAW_RULE(pool->lent == 0, "B4");
+    LAW_RULE(parent != NULL, "BUDGET-4");
+    LAW_RULE(pool->lent == 0, "BUDGET-4");
     int64_t left = pool->left == LAW_OPEN ? 0 : pool->left;
-    LAW_RULE(pool->granted == (uint64_t)left + pool->spent, "B1");
+    LAW_RULE(pool->granted == (uint64_t)left + pool->spent, "BUDGET-1");
     parent->lent -= pool->granted - pool->minted;
     if (parent->left == LAW_OPEN) {
         parent->spent = pool->spent > UINT64_MAX - parent->spent ? UINT64_MAX : parent->spent + pool->spent;
@@ -297,7 +297,7 @@ law_close_pools(const LawPools *pools, const LawPools *parents)
     }
 }
 
-/* Charge a cost, whole or not at all (B3). Returns LAW_PAID, or the component that falls short. */
+/* Charge a cost, whole or not at all (BUDGET-3). Returns LAW_PAID, or the component that falls short. */
 static inline int
 law_pay(const LawPools *pools, const LawCost *cost)
 {
@@ -330,7 +330,7 @@ law_reaches(const LawPool *pool, const LawPool *source, int64_t amount)
     }
     while (pool != source && amount > 0) {
         pool = pool->parent;
-        LAW_RULE(pool != NULL, "B2"); /* a source is above its pool */
+        LAW_RULE(pool != NULL, "BUDGET-2"); /* a source is above its pool */
         if (law_can_pay(pool->left, amount)) {
             return true;
         }
@@ -347,11 +347,11 @@ law_pull(LawPool *pool, const LawPool *source, int64_t amount)
     if (pool->left == LAW_OPEN || pool == source || amount == 0) {
         return;
     }
-    LAW_RULE(amount <= INT64_MAX - pool->left, "B3");
+    LAW_RULE(amount <= INT64_MAX - pool->left, "BUDGET-3");
     pool->left += amount;
     pool->granted += (uint64_t)amount;
     for (int64_t lacking = amount; lacking > 0;) {
-        LAW_RULE(pool != source && pool->parent != NULL, "B2");
+        LAW_RULE(pool != source && pool->parent != NULL, "BUDGET-2");
         pool = pool->parent;
         pool->lent += (uint64_t)lacking;
         if (pool->left == LAW_OPEN) {

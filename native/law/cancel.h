@@ -2,7 +2,7 @@
  *
  *     IDLE ──request──► REQUESTED ──delivered at an await point──► DRAINING ──block left──► FINALIZED
  *
- * X1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
+ * CANCEL-1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
  *
  * How a request travels from scope to scope needs the records of whoever calls, and is theirs; what is the same for
  * all of them is here.
@@ -50,12 +50,12 @@ law_cancel_name(unsigned kind)
 
 /* Change the phase of a scope, forward only, and keep count of what its task has open: `requested` scopes that were
  * asked to stop and not told yet, `draining` ones that were told and are being unwound. Repeating a phase changes
- * nothing (X1). The counts are what makes leaving a block O(1), however many are open around it. */
+ * nothing (CANCEL-1). The counts are what makes leaving a block O(1), however many are open around it. */
 static inline void
 law_phase_move(uint8_t *phase, LawCancelPhase to, int32_t *requested, int32_t *draining)
 {
     if (*phase >= to) {
-        LAW_RULE(*phase == to, "X1");
+        LAW_RULE(*phase == to, "CANCEL-1");
         return;
     }
     *requested += (to == LAW_PHASE_REQUESTED) - (*phase == LAW_PHASE_REQUESTED);

@@ -7,9 +7,9 @@
  *     5  cancel lane again, if it is all there is
  *     6  idle
  *
- * D1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
+ * DECIDE-1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
  *     doubled while regions or obligations drain
- * D2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
+ * DECIDE-2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
  *
  * Together: ready work at the head of its queue runs after at most `law_wait_max(limit)` decisions of its worker.
  */
@@ -24,7 +24,7 @@
 #define LAW_CANCEL_STREAK_MAX UINT32_C(16) /* long enough to unwind a family at once, short enough not to be felt */
 #define LAW_TIMED_STREAK_MAX UINT32_C(8)   /* a burst of timers may go first, a stream of them may not */
 
-/* The bound D1 in force. */
+/* The bound DECIDE-1 in force. */
 static inline uint32_t
 law_cancel_limit(bool draining)
 {

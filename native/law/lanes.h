@@ -5,9 +5,9 @@
  *     ready    pinned tasks and stealable tasks, together                     oldest first
  *     injector tasks that came from outside any worker                        oldest first
  *
- * L1  a task has an entry in exactly one lane while READY, and none otherwise
- * L2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
- * L3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
+ * LANES-1  a task has an entry in exactly one lane while READY, and none otherwise
+ * LANES-2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
+ * LANES-3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
  *
  * A queue is a ring through its own sentinel, and the links sit inside the records: append, take the oldest and remove
  * from the middle are each a few stores and allocate nothing. It also serves as the list of those who wait for one
@@ -72,11 +72,11 @@ law_linked(const LawLink *link)
     return link->newer != NULL;
 }
 
-/* Put a record at the end (L1). */
+/* Put a record at the end (LANES-1). */
 static inline void
 law_queue_append(LawQueue *queue, LawLink *link)
 {
-    LAW_RULE(!law_linked(link), "L1");
+    LAW_RULE(!law_linked(link), "LANES-1");
     link->older = queue->ring.older;
     link->newer = &queue->ring;
     queue->ring.older->newer = link;
@@ -88,7 +88,7 @@ law_queue_append(LawQueue *queue, LawLink *link)
 static inline void
 law_queue_remove(LawQueue *queue, LawLink *link)
 {
-    LAW_RULE(law_linked(link), "L1");
+    LAW_RULE(law_linked(link), "LANES-1");
     link->older->newer = link->newer;
     link->newer->older = link->older;
     link->newer = link->older = NULL;
@@ -136,15 +136,15 @@ typedef enum {
     LAW_TAKE_STEALABLE,
 } LawTake;
 
-/* Which queue the next ready task of a worker comes from (L2, L3). `ready_turns` counts this turn already; the three
- * flags say which queues hold a task, at least one of them does; a stamp is that of the oldest task of its queue, and
- * is read only if both of the worker's own queues hold one. */
+/* Which queue the next ready task of a worker comes from (LANES-2, LANES-3). `ready_turns` counts this turn already;
+ * the three flags say which queues hold a task, at least one of them does; a stamp is that of the oldest task of its
+ * queue, and is read only if both of the worker's own queues hold one. */
 static inline LawTake
 law_take_ready(uint64_t ready_turns, bool injector, bool pinned, bool stealable, uint64_t pinned_stamp,
                uint64_t stealable_stamp)
 {
     bool own = pinned || stealable;
-    LAW_RULE(own || injector, "L2");
+    LAW_RULE(own || injector, "LANES-2");
     if (injector && (!own || ready_turns % LAW_INJECTOR_INTERVAL == 0)) {
         return LAW_TAKE_INJECTOR;
     }

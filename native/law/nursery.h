@@ -4,10 +4,10 @@
  *       │                │
  *       └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
  *
- * N1  every live task is a child of exactly one nursery; only the root nursery has no owner
- * N2  a nursery takes children only while OPEN
- * N3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
- * N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+ * NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
+ * NURSERY-2  a nursery takes children only while OPEN
+ * NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
+ * NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
  */
 #ifndef LAW_NURSERY_H
 #define LAW_NURSERY_H
@@ -63,7 +63,7 @@ law_nursery_notes(LawOutcome outcome, bool supervised)
     return !supervised && law_is_failure(outcome);
 }
 
-/* N4: what the nursery as a whole came to. `first_failure` is FAILED or PANICKED, as the first failure was, and OK if
+/* NURSERY-4: what the nursery as a whole came to. `first_failure` is FAILED or PANICKED, as the first failure was, and OK if
  * there was none; `cancelled` says that the nursery was asked to stop. */
 static inline LawOutcome
 law_nursery_result(LawOutcome first_failure, bool cancelled)

@@ -47,7 +47,7 @@ law_permit_may_move(unsigned from, unsigned to)
 static inline void
 law_permit_move(uint8_t *state, LawPermit to)
 {
-    LAW_RULE(law_permit_may_move(*state, to), "A3");
+    LAW_RULE(law_permit_may_move(*state, to), "GATE-3");
     *state = (uint8_t)to;
 }
 

@@ -1,6 +1,6 @@
 /* LAW_RULE: a numbered rule of the law, checked where the code could break it.
  *
- * The Python files write `assert ..., "B3"`. Here the check stays in release builds too: each one is a compare and
+ * The Python files write `assert ..., "BUDGET-3"`. Here the check stays in release builds too: each one is a compare and
  * a branch that is never taken, and a scheduler whose books are wrong must stop before it acts on them. A rule that
  * does not hold is a bug of ours, never a mistake of a task, so there is nobody to return an error to.
  *

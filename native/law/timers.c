@@ -9,14 +9,14 @@ enum {
     CAPACITY_MIN = 16, /* the first block: one page of slots would be wasted on most runs */
 };
 
-/* The order of T1. */
+/* The order of HEAP-1. */
 static bool
 earlier(const LawTimerSlot *a, const LawTimerSlot *b)
 {
     return a->deadline_ns < b->deadline_ns || (a->deadline_ns == b->deadline_ns && a->id < b->id);
 }
 
-/* Put `slot` at `place` and tell its entry (T2). Places are counted from 0 here. */
+/* Put `slot` at `place` and tell its entry (HEAP-2). Places are counted from 0 here. */
 static void
 settle(LawTimers *timers, size_t place, LawTimerSlot slot)
 {
@@ -24,7 +24,7 @@ settle(LawTimers *timers, size_t place, LawTimerSlot slot)
     slot.entry->place = place + 1;
 }
 
-/* Let `slot`, which belongs at `place` or above, rise to where T1 holds. */
+/* Let `slot`, which belongs at `place` or above, rise to where HEAP-1 holds. */
 static void
 rise(LawTimers *timers, size_t place, LawTimerSlot slot)
 {
@@ -39,7 +39,7 @@ rise(LawTimers *timers, size_t place, LawTimerSlot slot)
     settle(timers, place, slot);
 }
 
-/* Let `slot`, which belongs at `place` or below, sink to where T1 holds. */
+/* Let `slot`, which belongs at `place` or below, sink to where HEAP-1 holds. */
 static void
 sink(LawTimers *timers, size_t place, LawTimerSlot slot)
 {
@@ -122,7 +122,7 @@ law_timers_reserve(LawTimers *timers, size_t count)
 bool
 law_timers_arm(LawTimers *timers, LawTimer *timer, int64_t deadline_ns, uint64_t id)
 {
-    LAW_RULE(!law_timer_armed(timer), "T2");
+    LAW_RULE(!law_timer_armed(timer), "HEAP-2");
     if (timers->count == timers->capacity) {
         size_t more = timers->capacity < CAPACITY_MIN ? CAPACITY_MIN : timers->capacity;
         if (!law_timers_reserve(timers, timers->capacity + more)) {
@@ -140,7 +140,7 @@ void
 law_timers_disarm(LawTimers *timers, LawTimer *timer)
 {
     if (law_timer_armed(timer)) {
-        LAW_RULE(timer->place <= timers->count && timers->slots[timer->place - 1].entry == timer, "T2");
+        LAW_RULE(timer->place <= timers->count && timers->slots[timer->place - 1].entry == timer, "HEAP-2");
         take(timers, timer->place - 1);
     }
 }

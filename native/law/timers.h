@@ -5,9 +5,9 @@
  * takes it out at once, in O(log n), and leaves nothing behind. (In Python it is cheaper to leave a dead entry and
  * to sweep now and then; what comes out, and when, is the same.)
  *
- * T1  slot 0 is the earliest; every slot is not earlier than its parent, (i − 1) / 4
- * T2  slots[entry->place - 1].entry == entry for every armed entry, and place is 0 otherwise
- * T3  an entry is armed or the caller is told that it is not: no timer is lost to a lack of memory
+ * HEAP-1  slot 0 is the earliest; every slot is not earlier than its parent, (i − 1) / 4
+ * HEAP-2  slots[entry->place - 1].entry == entry for every armed entry, and place is 0 otherwise
+ * HEAP-3  an entry is armed or the caller is told that it is not: no timer is lost to a lack of memory
  *
  * Four children per slot: half as deep as with two, and the four keys that are compared lie side by side.
  * Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
@@ -64,7 +64,7 @@ void law_timers_free(LawTimers *timers);
 /* Make room for `count` timers in all, so that arming up to that many cannot fail. False if there is no memory. */
 bool law_timers_reserve(LawTimers *timers, size_t count);
 
-/* Arm an unarmed entry. False, and nothing is changed, if there is no memory (T3). */
+/* Arm an unarmed entry. False, and nothing is changed, if there is no memory (HEAP-3). */
 bool law_timers_arm(LawTimers *timers, LawTimer *timer, int64_t deadline_ns, uint64_t id);
 
 /* Take an entry out. Idempotent: one that fired or was disarmed before stays as it is. */

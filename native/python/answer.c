@@ -83,7 +83,7 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
         return ASK_ERROR;
     }
-    /* Z3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
+    /* CLEANUP-3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
     PyObject *result = cleanup_kept(k) < 0 ? NULL
                        : USUALLY(request->vt != NULL && request->vt->perform != NULL)
                            ? request->vt->perform(k, task, request)
@@ -140,7 +140,7 @@ Asked
 driver_answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Asked asked = ASK_ANSWERED;
-    if (task->cancel_pending /* and a Cancelled may be made in Python (C3) */
+    if (task->cancel_pending /* and a Cancelled may be made in Python (CONTEXT-3) */
         && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
         Py_CLEAR(*value);
         asked = ASK_ERROR;

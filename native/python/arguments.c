@@ -1,6 +1,6 @@
 /* The arguments of a task that has not begun: its function is called with them at its first poll.
  *
- * They belong to their task alone, which shows the collector what is in them, as if it were its own (R4). So they are
+ * They belong to their task alone, which shows the collector what is in them, as if it were its own (RECORD-4). So they are
  * not an object that the collector follows or counts. Rejected: a tuple, which is both; a crowd that is spawned with
  * arguments would have the collector run for as many tuples.
  */

@@ -7,9 +7,9 @@
  * the collector nothing, where it would go over all of them a dozen times to find that they live: that was more than
  * half of what they cost altogether.
  *
- *   R5  a record is aside only while its kernel is held, and refers to nothing but the kernel, tasks and nurseries of
+ *   ASIDE-1  a record is aside only while its kernel is held, and refers to nothing but the kernel, tasks and nurseries of
  *       it, and what is made for these alone
- *   R6  as soon as one of those could be part of a garbage ring, everything that is aside is shown to the collector: a
+ *   ASIDE-2  as soon as one of those could be part of a garbage ring, everything that is aside is shown to the collector: a
  *       task ended with a result that may lead back to it, and somebody holds it (finish.c); a nursery ended with more
  *       than its members (family.c); whoever drove the kernel leaves it (drive.c)
  *

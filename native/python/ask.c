@@ -125,7 +125,8 @@ forget_names(const Asked *asked)
     }
 }
 
-/* Whether it is certain that none of those waits for this nursery (A4): neither an owner nor one that follows an owner. */
+/* Whether it is certain that none of those waits for this nursery (GRAPH-1): neither an owner nor one that follows an
+ * owner. */
 static bool
 no_cycle(const Asked *asked, const Nursery *nursery)
 {
@@ -196,7 +197,7 @@ ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Asked 
         return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
     }
     for (Py_ssize_t i = 0; i < asked->n; i++) {
-        Py_INCREF((PyObject *)asked->permits[i]); /* R3 */
+        Py_INCREF((PyObject *)asked->permits[i]); /* RECORD-3 */
     }
     asked->name = asked->name != NULL ? asked->name : ((PyFunctionObject *)args[0])->func_qualname;
     asked->demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);

@@ -37,7 +37,7 @@ books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand)
         if (read_pair(taken, demand, i, &number, &amount, &before) < 0 || read_limit(gate, number, &most, &soft) < 0) {
             return -1;
         }
-        if (before + amount > most && !(soft && before == 0)) { /* A5, A6 */
+        if (before + amount > most && !(soft && before == 0)) { /* RESOURCES-1, RESOURCES-2 */
             return 0;
         }
     }
@@ -73,7 +73,7 @@ books_take(Turnstile *gate, PyObject *demand, int64_t sign)
             return -1;
         }
         taken += sign * amount;
-        if (rule(taken >= 0, "A5") < 0) {
+        if (rule(taken >= 0, "RESOURCES-1") < 0) {
             return -1;
         }
         int64_t peak = PyLong_AsLongLong(PyList_GET_ITEM(gate->peak, number));

@@ -8,8 +8,8 @@
  * Rejected: an atomic queue of nodes. Whoever calls holds the GIL anyway, and a node is an allocation; where there is no
  * GIL, the critical section of the object takes its place.
  *
- * C1  while the ring holds something, the pump was told and the delivery has not ended yet, or is being told
- * C2  a call is out of the ring before its function runs: it runs at most once, whatever it does
+ * CALLS-1  while the ring holds something, the pump was told and the delivery has not ended yet, or is being told
+ * CALLS-2  a call is out of the ring before its function runs: it runs at most once, whatever it does
  */
 
 #include "calls.h"
@@ -45,7 +45,7 @@ typedef struct {
     Py_ssize_t limit;
     PyObject *tell, *refuse, *failed; /* what the owner is called back by */
     char open;
-    bool told; /* C1 */
+    bool told; /* CALLS-1 */
 } Calls;
 
 /* ---- one call */
@@ -238,14 +238,14 @@ calls_run(Calls *self, PyObject *number)
     int failed = 0;
     bool left;
     Call call;
-    while (!failed && n-- > 0 && pop(self, &call)) { /* C2 */
+    while (!failed && n-- > 0 && pop(self, &call)) { /* CALLS-2 */
         PyObject *result = call_run(&call);
         failed = result == NULL ? tell_failed(self, call.function) : 0;
         Py_XDECREF(result);
         call_drop(&call);
     }
     Py_BEGIN_CRITICAL_SECTION(self);
-    left = self->told = self->length > 0; /* C1: the caller tells the pump */
+    left = self->told = self->length > 0; /* CALLS-1: the caller tells the pump */
     Py_END_CRITICAL_SECTION();
     return failed ? NULL : PyBool_FromLong(left);
 }

@@ -1,14 +1,14 @@
 /* Cancellation: the scopes of one task, from the request to the end. After src/bursar/law/cancel.py, function for
- * function; its rules X1–X4 and what a scope is are explained there. How a request travels through a family is in
- * cancel_request.c, the allowance for cleanup in cleanup.c; `cut` and `outward` are rare and stay in Python.
+ * function; its rules CANCEL-1 to CANCEL-4 and what a scope is are explained there. How a request travels through a
+ * family is in cancel_request.c, the allowance for cleanup in cleanup.c; `cut` and `outward` are rare and stay in Python.
  *
  * What differs, and why:
  *   1. What can fail for want of memory comes before what changes a record. So the error that a delivery throws is made
  *      first; making it is nothing that an observer could notice.
- *   2. A child that is asked to stop together with its siblings, and has opened no block, needs no record of that (X5):
- *      most of a crowd that is cancelled dies without one.
+ *   2. A child that is asked to stop together with its siblings, and has opened no block, needs no record of that
+ *      (CANCEL-5): most of a crowd that is cancelled dies without one.
  *
- * X5  a task without a TaskMore whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
+ * CANCEL-5  a task without a TaskMore whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
  *     itself the one scope that counts in `requested` or `draining`, and while it drains its allowance is untouched
  */
 
@@ -41,13 +41,13 @@ cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
     uint8_t *phase = is_task(scope) ? &task->phase : &((Block *)scope)->phase;
     if (*phase >= to) {
         if (*phase > to) {
-            PyErr_SetString(PyExc_AssertionError, "X1");
+            PyErr_SetString(PyExc_AssertionError, "CANCEL-1");
             return -1;
         }
         return 0;
     }
     if (task->more == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
-        *phase = (uint8_t)to; /* and the counts say the same (X5) */
+        *phase = (uint8_t)to; /* and the counts say the same (CANCEL-5) */
         return 0;
     }
     TaskMore *more = task_more(task);
@@ -58,7 +58,7 @@ cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
     return 0;
 }
 
-/* The outermost requested scope that the task can see from where it stands (X2). */
+/* The outermost requested scope that the task can see from where it stands (CANCEL-2). */
 PyObject *
 cancel_deliverable(State *Py_UNUSED(st), Task *task)
 {
@@ -230,7 +230,7 @@ void
 cancel_spent(Kernel *k, PyObject *error)
 {
     if (is_as_new(k, error)) {
-        Py_CLEAR(((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (R3) */
+        Py_CLEAR(((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (RECORD-3) */
         if (k->cancel_spare == NULL && is_as_new(k, error)) {
             k->cancel_spare = error;
             return;
@@ -266,8 +266,8 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
     return 0;
 }
 
-/* Whether all that follows from a delivery can go without saying (X5): the task has no scope but itself, and is the one
- * that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
+/* Whether all that follows from a delivery can go without saying (CANCEL-5): the task has no scope but itself, and is
+ * the one that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
 static inline bool
 is_bare(const Kernel *k, const Task *task)
 {
@@ -282,7 +282,7 @@ drain_bare(Kernel *k, Task *task)
     return cleanup_promise(k, task);
 }
 
-/* What follows when the request of `scope` is thrown into the task (X1). */
+/* What follows when the request of `scope` is thrown into the task (CANCEL-1). */
 static int
 begin_draining(Kernel *k, Task *task, PyObject *scope)
 {

@@ -12,7 +12,7 @@
  *   3. The nurseries that a request reaches are not listed but walked twice. What is open around a block never changes
  *      (scope.c), and one that ended in between is stopped by nobody, listed or not.
  *
- * Observers and waits that are written in Python run in the middle (R3): a family owns its members, a walk owns the
+ * Observers and waits that are written in Python run in the middle (RECORD-3): a family owns its members, a walk owns the
  * block that it starts from.
  */
 
@@ -172,14 +172,14 @@ family_new(State *st, Nursery *nursery, PyObject *reason, bool at_home, Family *
     return 0;
 }
 
-/* Lists the children that the nursery has now. There is room: since it was counted it took none (N2). */
+/* Lists the children that the nursery has now. There is room: since it was counted it took none (NURSERY-2). */
 static void
 family_fill(Family *family, Nursery *nursery)
 {
     Py_XSETREF(nursery->why, Py_NewRef(family->why));
     const LawQueue *children = &nursery->children;
     for (LawLink *link = law_queue_oldest(children); link != NULL; link = law_queue_newer(children, link)) {
-        LAW_RULE(family->n < family->room, "N2");
+        LAW_RULE(family->n < family->room, "NURSERY-2");
         family->members[family->n++] = (Task *)Py_NewRef((PyObject *)LAW_RECORD(link, Task, sibling));
     }
 }
@@ -280,10 +280,10 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
     State *st = k->st;
     Task *task = scope_task(scope);
     if (scope_phase(scope) != LAW_PHASE_IDLE || task->state == LAW_STATE_DONE) {
-        return 0; /* X1 */
+        return 0; /* CANCEL-1 */
     }
     if (is_task(scope) && task->more == NULL && reason == task->nursery->why) {
-        task->phase = LAW_PHASE_REQUESTED; /* X5 */
+        task->phase = LAW_PHASE_REQUESTED; /* CANCEL-5 */
     }
     else {
         if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {

@@ -1,6 +1,6 @@
 /* The state that both ends of a channel share, and what happens to it at every message: after `ChannelCore` in
- * src/bursar/channel.py, which has the invariants H1 to H3. The rest of a channel (its birth, its closing, the words of
- * its errors) is the Python class below it.
+ * src/bursar/channel.py, which has the invariants CHANNEL-1 to CHANNEL-3. The rest of a channel (its birth, its
+ * closing, the words of its errors) is the Python class below it.
  *
  * A task that sends or receives waits bare; a reservation, and a case of a select, by an entry. Both stand in the same
  * queues. A reservation is written in Python: it is served by calling its `grant`.
@@ -50,7 +50,7 @@ channel_bind(Channel *channel, Kernel *k, Task *task)
     return call(PyObject_CallMethod((PyObject *)channel, "bind", "OO", k, task));
 }
 
-/* Let nobody wait in vain (H3). While both sides have an end open there is nothing that `settle` would do. */
+/* Let nobody wait in vain (CHANNEL-3). While both sides have an end open there is nothing that `settle` would do. */
 int
 channel_settle(Channel *channel)
 {
@@ -294,7 +294,7 @@ channel_set_kernel(Channel *self, PyObject *kernel, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef channel_methods[] = {
-    {"room", (PyCFunction)channel_py_room, METH_NOARGS, "How many more values could be accepted now (H1)."},
+    {"room", (PyCFunction)channel_py_room, METH_NOARGS, "How many more values could be accepted now (CHANNEL-1)."},
     {"accept", (PyCFunction)(void (*)(void))channel_py_accept, METH_FASTCALL, "Take a value that there is room for."},
     {"refill", (PyCFunction)channel_py_refill, METH_NOARGS, "Serve those who wait to send, oldest first."},
     {"drain", (PyCFunction)channel_py_drain, METH_NOARGS, "Take out all that is buffered."},

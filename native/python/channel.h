@@ -50,7 +50,7 @@ typedef struct Receive {
  * st->ReceiveEnd, and on top of st->Operation st->Send and st->Receive. */
 extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec, next_spec;
 
-/* How many more values could be accepted now (H1). */
+/* How many more values could be accepted now (CHANNEL-1). */
 static inline int64_t
 channel_room(const Channel *channel)
 {

@@ -5,9 +5,11 @@
  * and nobody could see it in between. So where nobody listens the timer of the task that runs is only *promised*: its
  * number and its deadline are taken, as the law would, and the timer is armed by whoever could tell the difference.
  *
- *   Z1  at most one timer is promised, to the task that runs; when its poll is over it is armed, or the task has ended
- *   Z2  whoever looks at a timer, or at the heap, through Python or by `advance`, arms it first
- *   Z3  it is armed before a request is performed: that may enter the task in a queue, and then it is too late to fail
+ *   CLEANUP-1  at most one timer is promised, to the task that runs; when its poll is over it is armed, or the task has
+ *       ended
+ *   CLEANUP-2  whoever looks at a timer, or at the heap, through Python or by `advance`, arms it first
+ *   CLEANUP-3  it is armed before a request is performed: that may enter the task in a queue, and then it is too late
+ *       to fail
  *
  * Rejected: to arm it no earlier than the task waits again. The time runs from the delivery, whatever the task does.
  */
@@ -19,7 +21,7 @@
 int
 cleanup_promise(Kernel *k, Task *task)
 {
-    if (cleanup_kept(k) < 0) { /* Z1 */
+    if (cleanup_kept(k) < 0) { /* CLEANUP-1 */
         return -1;
     }
     k->promised = (Task *)Py_NewRef((PyObject *)task);

@@ -5,13 +5,14 @@
  * *snapshot*, which nobody runs in; they run, one at a time, in another copy of it, the *stage*. Whoever leaves the stage
  * other than it was takes it along, as its own context from then on, and the next one gets a new stage.
  *
- *   C1  the stage has the variables of the snapshot that it was made of whenever no task is on it
- *   C2  nobody but the kernel holds the stage then: a token of `ContextVar.set` does, and is good for one context only,
- *       even if it was for a value that the variable had already
- *   C3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in between: after
- *       a yield, at the beginning and the end of a nursery's block, and where a task ended that nobody hears of (`is_quiet`
- *       in resume.h). It has left when the batch is over, and before Python is called on the way, our own law included: a
- *       frame is where signals are handled, garbage is collected, and whoever traces or profiles looks in
+ *   CONTEXT-1  the stage has the variables of the snapshot that it was made of whenever no task is on it
+ *   CONTEXT-2  nobody but the kernel holds the stage then: a token of `ContextVar.set` does, and is good for one
+ *       context only, even if it was for a value that the variable had already
+ *   CONTEXT-3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in
+ *       between: after a yield, at the beginning and the end of a nursery's block, and where a task ended that nobody
+ *       hears of (`is_quiet` in resume.h). It has left when the batch is over, and before Python is called on the way,
+ *       our own law included: a frame is where signals are handled, garbage is collected, and whoever traces or
+ *       profiles looks in
  *
  * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
  * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found every
@@ -138,8 +139,8 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 {
     int failed = PyContext_Exit(context);
     if (k->on_stage == task) {
-        bool same = task->borrows && variables_of(context) == variables_of(task->context); /* C1 */
-        bool ours = Py_REFCNT(context) == 2; /* C2: the kernel and the caller hold it */
+        bool same = task->borrows && variables_of(context) == variables_of(task->context); /* CONTEXT-1 */
+        bool ours = Py_REFCNT(context) == 2; /* CONTEXT-2: the kernel and the caller hold it */
         if (task->borrows && !(same && ours && failed == 0)) {
             context_of_its_own(task); /* it takes this one, which cannot fail */
         }

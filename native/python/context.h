@@ -22,7 +22,8 @@ variables_of(PyObject *context)
     return ((ContextLayout *)(void *)context)->variables;
 }
 
-/* What a new task begins with: a copy of the spawner's variables, together with others (`borrows`) while they are the same. */
+/* What a new task begins with: a copy of the spawner's variables, together with others (`borrows`) while they are the
+ * same. */
 static inline int
 context_at_spawn(Kernel *k, Task *task)
 {
@@ -37,7 +38,7 @@ context_at_spawn(Kernel *k, Task *task)
 }
 
 /* Around a poll: the context that the task runs in, new reference or NULL with an exception set, which is given back when
- * the task pauses or exits. Where it pauses the thread may stay on the stage, for the next poll (C3). */
+ * the task pauses or exits. Where it pauses the thread may stay on the stage, for the next poll (CONTEXT-3). */
 PyObject *context_set(Kernel *k, Task *task);
 int context_exit(Kernel *k, Task *task, PyObject *context);
 int context_quit(Kernel *k);
@@ -55,7 +56,8 @@ static inline int context_leave(Kernel *k) { return context_stays(k) ? context_q
 static inline PyObject *
 context_enter(Kernel *k, Task *task)
 {
-    if (USUALLY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) { /* C1 */
+    /* CONTEXT-1 */
+    if (USUALLY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) {
         k->on_stage = task;
         return Py_NewRef(k->stage);
     }
@@ -66,7 +68,7 @@ context_enter(Kernel *k, Task *task)
 static inline bool
 context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 {
-    enum { HOLDERS = 3 }; /* C2: the kernel, the thread, and the caller */
+    enum { HOLDERS = 3 }; /* CONTEXT-2: the kernel, the thread, and the caller */
     return k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS
            && variables_of(context) == variables_of(task->context);
 }

@@ -6,20 +6,20 @@
  * written after the Python file of the same name, decision for decision.
  *
  * Ownership of references:
- *   R1  a nursery owns a reference to each of its live children; a lane, a wait list or a timer borrows its task,
+ *   RECORD-1  a nursery owns a reference to each of its live children; a lane, a wait list or a timer borrows its task,
  *       because a task in one of them lives
- *   R2  a wait list owns the entries in it, and only borrows tasks that stand in it by themselves ("bare" waits)
- *   R3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
+ *   RECORD-2  a wait list owns the entries in it, and only borrows tasks that stand in it by themselves ("bare" waits)
+ *   RECORD-3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
  *       changed afterwards, and holds references to what it still needs
- *   R4  while a task lives the collector does not track it: its nursery shows the collector what the task refers to, as
- *       if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task, its permit
- *       or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is plain, holds
- *       nothing that could lead back to it, its nursery included. What else a living task is made of may be
+ *   RECORD-4  while a task lives the collector does not track it: its nursery shows the collector what the task refers
+ *       to, as if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task,
+ *       its permit or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is
+ *       plain, holds nothing that could lead back to it, its nursery included. What else a living task is made of may be
  *       kept aside: see aside.c.
- *   R7  a type whose objects refer to one thing at most, set when they are made and never changed, may do without tp_clear,
- *       as a tuple does: a ring through such an object goes on through that one thing, which leads to a channel, an event,
- *       a kernel, a nursery or a book of memory, and there the collector opens it. What a class derived in Python adds,
- *       that class clears. tests/native/kernel/test_uncleared.py has the list.
+ *   RECORD-5  a type whose objects refer to one thing at most, set when they are made and never changed, may do without
+ *       tp_clear, as a tuple does: a ring through such an object goes on through that one thing, which leads to a
+ *       channel, an event, a kernel, a nursery or a book of memory, and there the collector opens it. What a class
+ *       derived in Python adds, that class clears. tests/native/kernel/test_uncleared.py has the list.
  * Only the thread that runs the runtime, holding the GIL, may touch any of this; `post` of the pump is for others.
  */
 
@@ -153,13 +153,13 @@ struct Nursery {
     PyObject *name;         /* NULL: made when somebody asks */
     Task *owner;            /* owned; NULL only in the root */
     Block *scope;           /* owned; NULL only in the root */
-    LawQueue children;          /* ring of live children, in the order of spawning; owned (R1) */
+    LawQueue children;          /* ring of live children, in the order of spawning; owned (RECORD-1) */
     LawLink own;               /* its place among the nurseries of its owner */
     int64_t spawned;
     PyObject *failures;     /* list or NULL */
     PyObject *failed;       /* set or NULL */
     PyObject *reason;
-    PyObject *why;          /* what its children heard when it was stopped: see X5 in cancel.c; or NULL */
+    PyObject *why;          /* what its children heard when it was stopped: see CANCEL-5 in cancel.c; or NULL */
     PyObject *joining;      /* a Task that waits bare, or an entry; owned; NULL: nobody */
     PyObject *pools;
     PyObject *purse_of;
@@ -207,7 +207,7 @@ struct Entry {
 
 typedef struct WaitList {
     PyObject_HEAD
-    LawQueue queue;      /* tasks that wait bare, borrowed, and waits, owned (R2) */
+    LawQueue queue;      /* tasks that wait bare, borrowed, and waits, owned (RECORD-2) */
 } WaitList;
 
 /* A request that is written in C says here what it is. All of these may fail: -1 or NULL with an exception set. */
@@ -296,7 +296,7 @@ struct Kernel {
     uint64_t decisions;
     uint64_t chain;
     uint64_t next_id;
-    Task *current;           /* borrowed: the one RUNNING task (K3), which lives */
+    Task *current;           /* borrowed: the one RUNNING task (DISPATCH-2), which lives */
     Worker *at;              /* borrowed from `workers` */
     PyObject *workers;       /* tuple of Worker: nothing empties it before its time */
     Worker *only;            /* and again from there, if it is the only one; else NULL */
@@ -445,7 +445,7 @@ task_unborn(const Task *task)
 }
 static inline Block *task_inner(const Task *task) { return task->more ? task->more->inner : NULL; }
 static inline Kernel *task_kernel(const Task *task) { return task->nursery->kernel; }
-/* What a TaskMore says of a cancellation, or goes without saying where there is none (X5 in cancel.c). */
+/* What a TaskMore says of a cancellation, or goes without saying where there is none (CANCEL-5 in cancel.c). */
 static inline int32_t
 task_requested(const Task *task)
 {
@@ -584,7 +584,7 @@ static inline int k_doomed(const Kernel *k) { return USUALLY(k->doom == NULL) ? 
 
 /* ---- dispatch.c, and dispatch.h for what every poll does: the same */
 int k_reserve_timed(Kernel *k, Task *task);             /* so that queueing it by a timer cannot fail for want of memory */
-int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (K2) */
+int k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* READY and queued (DISPATCH-1) */
 int k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* it is READY already */
 int k_unqueue(Kernel *k, Task *task); /* a READY task leaves its lane */
 void k_forget(Kernel *k, Task *task);  /* a run is dropped in the middle: out of its lane */
@@ -632,7 +632,7 @@ int cancel_begin_cleanup(Kernel *k, Task *task);
 int cancel_pause_cleanup(Kernel *k, Task *task);
 int cancel_resume_cleanup(Kernel *k, Task *task);
 int cancel_end_cleanup(Kernel *k, Task *task);
-int cleanup_promise(Kernel *k, Task *task); /* the running task may clean up, and its timer is promised (Z1) */
+int cleanup_promise(Kernel *k, Task *task); /* the running task may clean up, and its timer is promised (CLEANUP-1) */
 SELDOM int cleanup_keep(Kernel *k);         /* arm the timer that is promised */
 static inline int cleanup_kept(Kernel *k) { return USUALLY(k->promised == NULL) ? 0 : cleanup_keep(k); } /* if one is */
 

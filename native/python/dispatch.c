@@ -2,7 +2,7 @@
  *
  * `k_step` makes one decision; `k_ready` is the only place where a task is queued. How a task gets there is runnable.c.
  *
- * K3  `current` is the one RUNNING task, or NULL
+ * DISPATCH-2  `current` is the one RUNNING task, or NULL
  */
 
 #include "dispatch.h"
@@ -69,7 +69,7 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
             lane_put(home, &home->cancel, task, LAW_LANE_CANCEL, LAW_TAKE_PINNED);
         }
         else if (timed && home != NULL) {
-            LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
+            LAW_RULE(task->lane == LAW_LANE_IDLE, "LANES-1");
             task->home = home->id;
             worker_push_timed(home, task, deadline_ns);
             task->lane = LAW_LANE_TIMED;
@@ -79,7 +79,7 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
             lane_put(home, task->pinned ? &home->pinned : &home->stealable, task, LAW_LANE_READY, which);
         }
         else {
-            LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
+            LAW_RULE(task->lane == LAW_LANE_IDLE, "LANES-1");
             task->lane = LAW_LANE_READY;
             task->queue = LAW_TAKE_INJECTOR;
             law_queue_append(&k->injector, &task->link);
@@ -197,7 +197,7 @@ came_before(const LawQueue *one, const LawQueue *other)
     return (first - LAW_RECORD(law_queue_oldest(other), Task, link)->stamp) >> 31 != 0;
 }
 
-/* The next ready task of a worker that has one (L2, L3). */
+/* The next ready task of a worker that has one (LANES-2, LANES-3). */
 static inline Task *
 take_ready(Kernel *k, Worker *worker)
 {
@@ -275,7 +275,7 @@ int
 k_step(Kernel *k, Task **task)
 {
     *task = NULL;
-    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
+    if (k_doomed(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
         return -1;
     }
     int drains = draining(k);
@@ -289,7 +289,7 @@ k_step(Kernel *k, Task **task)
 int
 k_step_over_otherwise(Kernel *k, Task *task)
 {
-    if (k_doomed(k) < 0 || rule(k->current == NULL, "K3") < 0) {
+    if (k_doomed(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
         return -1;
     }
     k->at = NULL;

@@ -19,11 +19,11 @@ worker_at(const Kernel *k, int i)
     return (Worker *)PyTuple_GET_ITEM(k->workers, i);
 }
 
-/* Append a task to a queue of a worker (L1), which is the kind that it was in last. */
+/* Append a task to a queue of a worker (LANES-1), which is the kind that it was in last. */
 static inline void
 lane_put_again(Worker *home, LawQueue *queue, Task *task, LawLane lane)
 {
-    LAW_RULE(task->lane == LAW_LANE_IDLE, "L1");
+    LAW_RULE(task->lane == LAW_LANE_IDLE, "LANES-1");
     home->stamp += 1;
     task->stamp = home->stamp;
     task->home = home->id;
@@ -47,13 +47,13 @@ k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t li
 {
     uint32_t streak = worker->cancel_streak;
     law_streaks_after(lane, &streak, &worker->timed_streak);
-    LAW_RULE(streak <= limit, "D1");
+    LAW_RULE(streak <= limit, "DECIDE-1");
     worker->cancel_streak = streak;
     k->runnable -= 1;
     worker->dispatched[lane] += 1;
     k->decisions += 1;
     law_begin_poll(&task->wake, &task->generation);
-    LAW_RULE(task->state == LAW_STATE_READY, "L1"); /* and from there it may run: see the table */
+    LAW_RULE(task->state == LAW_STATE_READY, "LANES-1"); /* and from there it may run: see the table */
     task->state = LAW_STATE_RUNNING;
     task->worker = (int16_t)worker->id;
     task->turn_left = k->turn;
@@ -86,7 +86,8 @@ is_plain_step(const Kernel *k)
     return k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 && is_plain_again(k);
 }
 
-/* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the taking. */
+/* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the
+ * taking. */
 static inline void
 look_ahead(const LawQueue *queue)
 {
@@ -133,7 +134,7 @@ is_plain_ready(const Kernel *k, const Task *task)
            && !task_cleans_up(task);
 }
 
-/* That: READY, and queued (K2). Its state may be left for this one, by the table. It was in such a queue last. */
+/* That: READY, and queued (DISPATCH-1). Its state may be left for this one, by the table. It was in such a queue last. */
 static inline void
 k_ready_again(Kernel *k, Task *task)
 {
@@ -167,7 +168,7 @@ static inline void
 k_yield_plainly(Kernel *k, Task *task)
 {
     k->current = NULL;
-    k_ready_again(k, task); /* from RUNNING, by K3 */
+    k_ready_again(k, task); /* from RUNNING, by DISPATCH-2 */
 }
 
 /* The poll of the running task is over, and it is READY again. */

@@ -42,7 +42,7 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
         Py_XDECREF(detail);
         return k_doom(k);
     }
-    PyObject *observer = Py_XNewRef(k->observer); /* R3: it may take itself off, or was when the detail was made */
+    PyObject *observer = Py_XNewRef(k->observer); /* RECORD-3: it may take itself off, or was when the detail was made */
     PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
     PyObject *result = observer == NULL ? NOTHING : PyObject_Vectorcall(observer, args, 3, NULL);
     Py_XDECREF(observer);

@@ -244,7 +244,7 @@ set_held(Driver *self, PyObject *value, void *Py_UNUSED(closure))
         aside_open(&k->aside);
     }
     else if (!held && k->aside.open) {
-        aside_close(&k->aside, (PyObject *)k); /* R6 */
+        aside_close(&k->aside, (PyObject *)k); /* ASIDE-2 */
     }
     self->held = held != 0;
     return 0;

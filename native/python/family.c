@@ -53,7 +53,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
             return NULL;
         }
     }
-    PyObject *what = context_leave(k) < 0 ? NULL : PyUnicode_FromString(operation); /* C3 */
+    PyObject *what = context_leave(k) < 0 ? NULL : PyUnicode_FromString(operation); /* CONTEXT-3 */
     PyObject *args[] = {(PyObject *)task, held, kind, what};
     PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
     Py_XDECREF(what);
@@ -225,7 +225,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
         return NULL;
     }
     int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
-    LAW_RULE(short_of == LAW_PAID, "B3");
+    LAW_RULE(short_of == LAW_PAID, "BUDGET-3");
     PyObject *pools = pools_for(k, nursery->pools, budget);
     Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
     Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, Py_NewRef(title), terms);
@@ -336,7 +336,7 @@ nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
         return Py_NewRef(own);
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
-    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* C3 */
+    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* CONTEXT-3 */
 }
 
 Nursery *
@@ -367,7 +367,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     k->next_id += 1;
     nursery->explicit_caps = capabilities != NULL;
     if (nursery->explicit_caps) {
-        aside_show_one((PyObject *)nursery); /* R5 */
+        aside_show_one((PyObject *)nursery); /* ASIDE-1 */
     }
     aside_keep(&k->aside, (PyObject *)nursery->scope);
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
@@ -454,7 +454,7 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     if (owner == NULL) {
         return 0;
     }
-    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "N1");
+    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
     law_queue_remove(&owner->more->owned, &nursery->own);
     return_pools(nursery->pools, nursery->purse_of);
     if (USUALLY(is_untouched(owner, nursery->scope))) {
@@ -465,7 +465,7 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     }
     Py_CLEAR(nursery->scope->body_of); /* the two held each other */
     if (!is_plain(nursery)) {
-        aside_show(&k->aside, (PyObject *)k); /* R6 */
+        aside_show(&k->aside, (PyObject *)k); /* ASIDE-2 */
     }
     Py_DECREF(nursery); /* the one that `owned` had */
     return 0;

@@ -193,7 +193,7 @@ release_permit(Kernel *k, Task *task)
         k->uses -= 1;
         return 0;
     }
-    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", permit); /* C3 */
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", permit); /* CONTEXT-3 */
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }
@@ -226,13 +226,13 @@ is_followed(PyObject *thing)
     return PyType_IS_GC(Py_TYPE(thing)) && PyObject_IS_GC(thing);
 }
 
-/* Somebody holds the DONE task, and its nursery no longer speaks for it (R4). One whose result is a plain number or text
- * lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
- * know it. Any other is tracked, and so must be whoever holds it (R6). */
+/* Somebody holds the DONE task, and its nursery no longer speaks for it (RECORD-4). One whose result is a plain number
+ * or text lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
+ * know it. Any other is tracked, and so must be whoever holds it (ASIDE-2). */
 static WITHIN void
 leave_to_the_collector(Kernel *k, Task *task)
 {
-    bool light = task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* X5: it has a reason */
+    bool light = task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* CANCEL-5: it has a reason */
     bool plain = light && !task->whole && (task->work == NULL || !is_followed(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
@@ -242,7 +242,8 @@ leave_to_the_collector(Kernel *k, Task *task)
     aside_show(&k->aside, (PyObject *)k);
 }
 
-/* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference away. */
+/* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference
+ * away. */
 static inline void
 let_go(Kernel *k, Task *task, PyObject *work)
 {
@@ -305,7 +306,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         return drain_owned(k, task, kind, content, outcome);
     }
     bool polled = task->state != LAW_STATE_PENDING;
-    if (polled && rule(k->current == task, "K3") < 0) {
+    if (polled && rule(k->current == task, "DISPATCH-2") < 0) {
         return -1;
     }
     if (!law_may_end(task->state, kind)) {
@@ -315,7 +316,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         return -1;
     }
     if (k->promised == task) {
-        Py_CLEAR(k->promised); /* armed and disarmed, and nobody has seen it (Z1 in cleanup.c) */
+        Py_CLEAR(k->promised); /* armed and disarmed, and nobody has seen it (CLEANUP-1 in cleanup.c) */
     }
     if (polled && k_poll_over(k, task) < 0) {
         return -1;
@@ -334,7 +335,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (release_permit(k, task) < 0) {
         return -1;
     }
-    PyObject *work = task->work; /* let go at the very end: what it frees may run code (R3) */
+    PyObject *work = task->work; /* let go at the very end: what it frees may run code (RECORD-3) */
     task->state = LAW_STATE_DONE;
     task->wake = LAW_WAKE_DONE;
     task->kind = (uint16_t)kind & 7u;
@@ -394,7 +395,7 @@ wake_by_timer(Kernel *k, Task *task, Timer *timer)
 static int
 expire(Kernel *k, PyObject *whose, Timer *timer)
 {
-    Py_INCREF(whose); /* R3 */
+    Py_INCREF(whose); /* RECORD-3 */
     PyObject *none = PyObject_CallMethod(whose, "expired", "OO", (PyObject *)k, (PyObject *)timer);
     Py_XDECREF(none);
     Py_DECREF(whose);

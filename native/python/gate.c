@@ -183,7 +183,7 @@ ended_well(Kernel *k, Turnstile *gate, Permit *permit)
     Followers followers = permit->followers;
     permit->followers = (Followers){NULL, 0};
     law_permit_move(&permit->state, LAW_PERMIT_OVER);
-    Py_CLEAR(permit->task); /* E2; not the last reference: it ends right now, */
+    Py_CLEAR(permit->task); /* TICKET-2; not the last reference: it ends right now, */
     Py_CLEAR(permit->gate); /* and the caller has one */
     for (int32_t i = 0; i < followers.n; i++) {
         followers.those[i]->unmet -= 1;
@@ -198,7 +198,7 @@ gate_ended(Kernel *k, Task *task)
 {
     Permit *permit = plain_permit(k->st, task);
     Turnstile *gate = permit == NULL ? NULL : as_turnstile(k->st, (PyObject *)permit->gate);
-    PyObject *held = Py_NewRef(task->more->permit); /* R3 */
+    PyObject *held = Py_NewRef(task->more->permit); /* RECORD-3 */
     int failed;
     if (gate != NULL && task->kind == LAW_OUTCOME_OK && permit->state == LAW_PERMIT_HELD && permit->task == (PyObject *)task
         && gate->reserved != (PyObject *)permit) {

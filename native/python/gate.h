@@ -99,9 +99,9 @@ typedef struct Permit {
 } Permit;
 
 /* permit.c */
-int permit_show(PyObject *permit, visitproc visit, void *arg); /* E1: on behalf of the task that has it; or NULL */
-void permit_leave(PyObject *permit);                           /* E1: its task lets go of it; or NULL */
-bool permit_settled(PyObject *permit);                         /* E2 */
+int permit_show(PyObject *permit, visitproc visit, void *arg); /* TICKET-1: on behalf of the task that has it; or NULL */
+void permit_leave(PyObject *permit);                           /* TICKET-1: its task lets go of it; or NULL */
+bool permit_settled(PyObject *permit);                         /* TICKET-2 */
 /* Its first note: so much was taken. `kept_for` may be NULL. 0, or -1 with an exception set. */
 int permit_lacks(Permit *self, int64_t now_ns, PyObject *resources, PyObject *taken, PyObject *kept_for);
 int followers_add(Followers *followers, Permit *permit); /* 0, or -1 with MemoryError set */

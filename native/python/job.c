@@ -2,7 +2,7 @@
  * through is here: the request, the call in its thread, and an end that makes nothing happen but that its task goes on.
  * All else (checkpoints, cancellation, failure, replays) are the Python methods, which are put on these types.
  *
- * J1  `work` runs in a thread of the pool, and touches nothing of the kernel but the context of its own task
+ * JOB-1  `work` runs in a thread of the pool, and touches nothing of the kernel but the context of its own task
  */
 
 #include "context.h"
@@ -106,7 +106,7 @@ static int
 set_up(Job *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
 {
     if (task->borrows && context_of_its_own(task) < 0) {
-        return -1; /* J1: a thread runs in it while others run in theirs */
+        return -1; /* JOB-1: a thread runs in it while others run in theirs */
     }
     Py_XSETREF(self->wait.task, (Task *)Py_NewRef((PyObject *)task));
     self->wait.generation = task->generation;
@@ -208,7 +208,7 @@ on_thread_perform(Kernel *k, Task *task, Request *request)
     if (!known || !has_no_place(k, self->fn)) {
         return hand_over(k, task, self);
     }
-    PyObject *pool = Py_NewRef(k->threads); /* R3 */
+    PyObject *pool = Py_NewRef(k->threads); /* RECORD-3 */
     Job *job = (Job *)k->st->Job->tp_alloc(k->st->Job, 0);
     bool whole = job != NULL && set_up(job, pool, task, self->fn, self->args) == 0;
     PyObject *started = whole ? PyObject_CallMethodOneArg(pool, k->st->str_start, (PyObject *)job) : NULL;
@@ -284,7 +284,7 @@ job_work(Job *self, PyObject *Py_UNUSED(unused))
     if (st == NULL || rule(self->pool != NULL, "it is of a pool") < 0) {
         return NULL;
     }
-    if (self->stop != NULL) { /* T3 */
+    if (self->stop != NULL) { /* THREAD-3 */
         PyObject *cancelled = PyObject_CallOneArg(st->Cancelled, self->stop);
         if (cancelled == NULL) {
             return NULL;

@@ -5,7 +5,7 @@
 
 #include "core.h"
 
-/* Charge a cost to five pools, whole or not at all (B3). LAW_PAID, or the component that falls short. */
+/* Charge a cost to five pools, whole or not at all (BUDGET-3). LAW_PAID, or the component that falls short. */
 static inline int
 pools_pay(PyObject *pools, const LawCost *cost)
 {

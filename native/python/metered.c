@@ -35,7 +35,7 @@ metered_enter(Driver *self, Task *task)
     if (more->memory != NULL && meter_face_quiet(more->memory)) {
         return meter_face_enter(more->memory, left_bytes(task));
     }
-    if (context_leave(self->kernel) < 0) { /* C3 */
+    if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */
         return -1;
     }
     PyObject *account = PyObject_CallMethod(self->meter, "enter", "O", task);
@@ -56,7 +56,7 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
     if (due > 0) {
         amount = open || due < pool->left ? due : pool->left;
         LawCost cost = {{amount}, {LAW_MEMORY}, 1};
-        if (rule(pools_pay(task->terms->pools, &cost) == LAW_PAID, "B3") < 0 || k_book(task, &cost) < 0) {
+        if (rule(pools_pay(task->terms->pools, &cost) == LAW_PAID, "BUDGET-3") < 0 || k_book(task, &cost) < 0) {
             return -1;
         }
     }
@@ -68,7 +68,7 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
         }
     }
     else {
-        PyObject *paid = context_leave(k) < 0 /* C3 */
+        PyObject *paid = context_leave(k) < 0 /* CONTEXT-3 */
                              ? NULL
                              : PyObject_CallMethod((PyObject *)k, "settle_memory", "OL", task, (long long)due);
         amount = paid == NULL ? 0 : PyLong_AsLongLong(paid);
@@ -96,7 +96,7 @@ metered_leave(Driver *self, Task *task)
     if (!meter_untold(account)) {
         return Py_NewRef(Py_None);
     }
-    if (context_leave(self->kernel) < 0) { /* C3 */
+    if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */
         return NULL;
     }
     return PyObject_CallMethod(self->meter, "shortage", "OL", task, (long long)meter_due_bytes(account));

@@ -106,7 +106,8 @@ int
 note_woken(Kernel *k, Task *task, uint64_t generation, LawNotice notice)
 {
     bool stale = notice == LAW_NOTICE_STALE;
-    uint64_t region = task->nursery != NULL ? task->nursery->id : 0; /* NULL: it ended unobserved, and let go of it (R4) */
+    /* NULL: it ended unobserved, and let go of it (RECORD-4). */
+    uint64_t region = task->nursery != NULL ? task->nursery->id : 0;
     uint64_t woken[] = {task->id, generation, notice}, late[] = {task->id, region, generation, notice};
     Note note = stale ? NOTE_STALE_WAKE : NOTE_WOKEN;
     if (pen_write(k, note, stale ? late : woken, NULL)) {
@@ -120,7 +121,7 @@ int
 note_blocked(Kernel *k, Task *task)
 {
     if (k->pen != NULL && task->bare) {
-        PyObject *operation = Py_NewRef(task->pending), *why = PyObject_CallMethod(operation, "why", NULL); /* R3 */
+        PyObject *operation = Py_NewRef(task->pending), *why = PyObject_CallMethod(operation, "why", NULL); /* RECORD-3 */
         Py_DECREF(operation);
         if (why == NULL) {
             PyErr_Clear(); /* `brief` says so */

@@ -1,6 +1,6 @@
 /* The record of one nursery: after law/nursery.py. Attributes for Python, life and death.
  *
- * The children stand in a ring, which owns them (R1). Python sees them as a mapping from ids, oldest first, whose
+ * The children stand in a ring, which owns them (RECORD-1). Python sees them as a mapping from ids, oldest first, whose
  * `values()` is a list made for whoever asks: it may end children while it goes through them.
  */
 
@@ -55,7 +55,7 @@ nursery_traverse(Nursery *self, visitproc visit, void *arg)
     Py_VISIT(self->gate);
     Py_VISIT(self->terms);
     for (LawLink *l = law_queue_oldest(&self->children); l != NULL; l = law_queue_newer(&self->children, l)) {
-        int stop = task_visit(LAW_RECORD(l, Task, sibling), visit, arg); /* R4 */
+        int stop = task_visit(LAW_RECORD(l, Task, sibling), visit, arg); /* RECORD-4 */
         if (stop != 0) {
             return stop;
         }
@@ -72,7 +72,7 @@ nursery_clear(Nursery *self)
         if (self->kernel != NULL) {
             k_forget(self->kernel, task);
         }
-        task_clear(task); /* R4: nobody else opens the rings through it */
+        task_clear(task); /* RECORD-4: nobody else opens the rings through it */
         Py_DECREF(task);
     }
     Py_CLEAR(self->owner);
@@ -127,7 +127,7 @@ nursery_move(Nursery *self, LawNurseryState to)
         Py_XDECREF(none);
         return -1;
     }
-    if (rule(!law_nursery_terminal(to) || law_queue_empty(&self->children), "N3") < 0) {
+    if (rule(!law_nursery_terminal(to) || law_queue_empty(&self->children), "NURSERY-3") < 0) {
         return -1;
     }
     self->state = (uint8_t)to;

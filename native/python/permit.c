@@ -4,11 +4,11 @@
  * that is made when one of them is set; until then what Python reads is their default in the class. What a task was short
  * of, which nearly everybody is who queues, is kept in numbers, and becomes a note when somebody asks.
  *
- *   E1  a permit that was made here is not tracked by the collector while its task holds it: the task shows what it refers
- *       to, as its nursery does for the task (R4), so a crowd that waits costs collections nothing. One that outlives its
- *       task is tracked from then on
- *   E2  a permit that is over has let go of its gate, its task and those who followed. If it has no notes but of what it was
- *       short of, it is *settled*: nothing that it holds leads back to it
+ *   TICKET-1  a permit that was made here is not tracked by the collector while its task holds it: the task shows what
+ *       it refers to, as its nursery does for the task (RECORD-4), so a crowd that waits costs collections nothing. One
+ *       that outlives its task is tracked from then on
+ *   TICKET-2  a permit that is over has let go of its gate, its task and those who followed. If it has no notes but of
+ *       what it was short of, it is *settled*: nothing that it holds leads back to it
  *
  * Rejected: lists of those who follow. Each is two objects more that the collector goes through; an array is none.
  */
@@ -28,7 +28,7 @@ permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObj
     self->demand = Py_NewRef(demand);
     self->needs = Py_XNewRef(needs);
     self->priority = priority;
-    return self; /* E1 */
+    return self; /* TICKET-1 */
 }
 
 static PyObject *
@@ -67,7 +67,7 @@ permit_init(Permit *self, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-/* All that it refers to, for the collector: for the permit itself, or for the task that shows it (E1). */
+/* All that it refers to, for the collector: for the permit itself, or for the task that shows it (TICKET-1). */
 static int
 visit_fields(Permit *self, visitproc visit, void *arg)
 {
@@ -116,7 +116,7 @@ void
 permit_leave(PyObject *permit)
 {
     if (permit != NULL && Py_REFCNT(permit) > 1 && is_hidden(permit)) {
-        PyObject_GC_Track(permit); /* E1 */
+        PyObject_GC_Track(permit); /* TICKET-1 */
     }
     Py_XDECREF(permit);
 }
@@ -365,7 +365,7 @@ get_reasons(Permit *self, void *Py_UNUSED(closure))
         Py_XSETREF(self->reasons, list);
         drop_lack(self);
         if (self->state == LAW_PERMIT_OVER && is_hidden((PyObject *)self)) {
-            PyObject_GC_Track((PyObject *)self); /* it is not settled any more (E2) */
+            PyObject_GC_Track((PyObject *)self); /* it is not settled any more (TICKET-2) */
         }
     }
     return Py_NewRef(self->reasons != NULL ? self->reasons : Py_None);

@@ -7,7 +7,7 @@
  * A pool is never the parent of itself, but `parent` can be written, so that pools are left to the collector all the
  * same. A line of pools is as long as nurseries are deep: it is given up in a loop.
  *
- * M1  account.parent is the account of `parent`, or both are NULL
+ * ACCOUNT-1  account.parent is the account of `parent`, or both are NULL
  *
  * Rejected: amounts as Python ints. One that does not fit 64 bits is an OverflowError; no budget states so much.
  */
@@ -28,7 +28,7 @@ pool_alloc(PyTypeObject *type)
     return pool;
 }
 
-/* Put a pool below another one, or below none (M1). */
+/* Put a pool below another one, or below none (ACCOUNT-1). */
 static void
 pool_set_parent(Pool *pool, Pool *parent)
 {
@@ -88,7 +88,7 @@ left_from(PyObject *value, int64_t *left)
         return false;
     }
     if (*left < 0) {
-        PyErr_Format(PyExc_ValueError, "%R units left: a pool never holds less than nothing (B3); None means no limit",
+        PyErr_Format(PyExc_ValueError, "%R units left: a pool never holds less than nothing (BUDGET-3); None means no limit",
                      value);
         return false;
     }
@@ -159,8 +159,8 @@ pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static bool
 fill(Pool *from, Pool *pool, int64_t amount)
 {
-    if (!rule_holds(pool->parent == from, "B2")
-        || !rule_holds(amount >= 0 && law_can_pay(from->account.left, amount), "B3") || !has_room(pool, amount)) {
+    if (!rule_holds(pool->parent == from, "BUDGET-2")
+        || !rule_holds(amount >= 0 && law_can_pay(from->account.left, amount), "BUDGET-3") || !has_room(pool, amount)) {
         return false;
     }
     law_pool_fill(&from->account, &pool->account, amount);
@@ -208,7 +208,7 @@ pool_mint(Pool *self, PyObject *amount_given)
     if (!amount_from(amount_given, &amount)) {
         return NULL;
     }
-    if (self->account.left != LAW_OPEN && (!rule_holds(amount >= 0, "B3") || !has_room(self, amount))) {
+    if (self->account.left != LAW_OPEN && (!rule_holds(amount >= 0, "BUDGET-3") || !has_room(self, amount))) {
         return NULL;
     }
     law_pool_mint(&self->account, amount);
@@ -221,8 +221,8 @@ pool_close(Pool *self, PyObject *Py_UNUSED(args))
 {
     const LawPool *account = &self->account;
     uint64_t left = account->left == LAW_OPEN ? 0 : (uint64_t)account->left;
-    if (!rule_holds(self->parent != NULL, "only a sub-pool is closed") || !rule_holds(account->lent == 0, "B4")
-        || !rule_holds(account->granted == left + account->spent, "B1")) {
+    if (!rule_holds(self->parent != NULL, "only a sub-pool is closed") || !rule_holds(account->lent == 0, "BUDGET-4")
+        || !rule_holds(account->granted == left + account->spent, "BUDGET-1")) {
         return NULL;
     }
     law_pool_close(&self->account);

@@ -3,8 +3,8 @@
  * Rejected: calling the observer with ready numbers. It saves the tuples and still costs two calls of Python per note,
  * five notes per step.
  *
- *   W1  a record is written whole or not at all: nothing else runs between its first byte and its last
- *   W2  the pen declines what it cannot write exactly as `Recorder` would, before anything has changed
+ *   WRITER-1  a record is written whole or not at all: nothing else runs between its first byte and its last
+ *   WRITER-2  the pen declines what it cannot write exactly as `Recorder` would, before anything has changed
  */
 
 #include "record.h"
@@ -173,7 +173,7 @@ pen_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
     for (int i = 0; i < layout->n; i++) {
         uint8_t width = layout->width[i];
         if (width < 8 && numbers[i] >> (8 * width) != 0) {
-            return false; /* W2 */
+            return false; /* WRITER-2 */
         }
         put_number(at, numbers[i]);
         at += width;
@@ -201,7 +201,7 @@ pen_decline(Kernel *k, Note note, Task *task, PyObject *detail)
 
 /* ---- the page of a trace file */
 
-/* Append to the page (W1); a full one goes to the file. */
+/* Append to the page (WRITER-1); a full one goes to the file. */
 static int
 page_take(Kernel *k, Pen *pen, const uint8_t *record, size_t size)
 {
@@ -214,7 +214,7 @@ page_take(Kernel *k, Pen *pen, const uint8_t *record, size_t size)
     if (length + (Py_ssize_t)size <= pen->page_max) {
         return 0;
     }
-    PyObject *observer = Py_NewRef(k->observer); /* R3: trouble with the file takes it off, and the pen with it */
+    PyObject *observer = Py_NewRef(k->observer); /* RECORD-3: trouble with the file takes it off, and the pen with it */
     PyObject *none = PyObject_CallMethod(observer, "flush", NULL);
     Py_DECREF(observer);
     Py_XDECREF(none);

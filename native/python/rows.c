@@ -170,7 +170,7 @@ int
 rows_enter(State *st, Rows *rows, Permit *permit)
 {
     bool made;
-    if (rule(permit->row == NULL, "A3") < 0) {
+    if (rule(permit->row == NULL, "GATE-3") < 0) {
         return -1;
     }
     Row *row = row_for(st, rows, permit, &made);
@@ -190,7 +190,7 @@ int
 rows_leave(Rows *rows, Permit *permit)
 {
     Row *row = permit->row;
-    if (rule(row != NULL, "A3") < 0) {
+    if (rule(row != NULL, "GATE-3") < 0) {
         return -1;
     }
     int failed = 0;
@@ -229,7 +229,7 @@ rows_let_in(Rows *rows, const Permit *permit, int64_t now_ns)
         if (row->priority >= permit->priority || place >= row_last(row)->place) { /* all who wait were overtaken before */
             continue;
         }
-        Py_INCREF(value); /* R3: what is made here could set off the collector */
+        Py_INCREF(value); /* RECORD-3: what is made here could set off the collector */
         PyObject *time = Py_BuildValue("LL", (long long)rows->entered, (long long)now_ns);
         int failed = time == NULL ? -1 : PyList_Append(row->overtaken, time);
         Py_XDECREF(time);

@@ -3,8 +3,7 @@
  * `k_wake` and `k_interrupt` are the only ways in which a waiting task becomes runnable; both end in `k_ready`, and the
  * lane that it is put in is decided there (dispatch.c). `k_answer` is a wake, and knows its usual case by itself.
  *
- * K2  a task is QUEUED exactly when READY, and its wake state follows its state
- * K3  `current` is the one RUNNING task, or NULL
+ * DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
  */
 
 #include "context.h"
@@ -15,7 +14,7 @@
 int
 k_poll_over(Kernel *k, Task *task)
 {
-    if (rule(k->current == task, "K3") < 0 || cleanup_kept(k) < 0) {
+    if (rule(k->current == task, "DISPATCH-2") < 0 || cleanup_kept(k) < 0) {
         return -1;
     }
     k->current = NULL;
@@ -39,7 +38,7 @@ k_yielded(Kernel *k, Task *task)
     if (task->answer != NULL || task->effect) {
         k_discard_answer(task);
     }
-    task->state = LAW_STATE_READY; /* RUNNING, by K3: the table allows it */
+    task->state = LAW_STATE_READY; /* RUNNING, by DISPATCH-2: the table allows it */
     task->wake = LAW_WAKE_QUEUED;
     task->since_ns = k->now_ns;
     return k_enqueue(k, task, false, 0);
@@ -179,7 +178,8 @@ k_answer(Kernel *k, PyObject *who, PyObject *value)
         return k_wake(k, ((Wait *)who)->task, ((Wait *)who)->generation, value, NULL, true, &notice);
     }
     PyObject *what = value ? value : Py_None;
-    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, what); /* C3 */
+    /* CONTEXT-3 */
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, what);
     Py_XDECREF(none);
     return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
 }
@@ -233,7 +233,7 @@ stop_permit(Kernel *k, Task *task)
 {
     bool whole = task->cut || cancel_deliverable(k->st, task) == (PyObject *)task;
     bool stands = task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
-    PyObject *permit = Py_NewRef(task->more->permit); /* R3 */
+    PyObject *permit = Py_NewRef(task->more->permit); /* RECORD-3 */
     PyObject *none = PyObject_CallMethod(permit, whole ? "stopped" : "hurried", "O", (PyObject *)k);
     Py_XDECREF(none);
     Py_DECREF(permit);
@@ -249,7 +249,7 @@ k_interrupt(Kernel *k, Task *task)
     }
     switch (task->state) {
     case LAW_STATE_BLOCKED:
-        if (task->wake == LAW_WAKE_QUEUED) { /* its wait is just ending, and whoever ends it queues it (R3) */
+        if (task->wake == LAW_WAKE_QUEUED) { /* its wait is just ending, and whoever ends it queues it (RECORD-3) */
             return 0;
         }
         if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */

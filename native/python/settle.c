@@ -2,11 +2,11 @@
  *
  * Here: the choice among the first of each class, one after the other until nobody fits, with the reservation that one who
  * has waited for long holds. To the methods of `Gate`, before anything has changed, goes a gate where a queue is limited or
- * somebody returns; a first that is not plain, or so old that its priority is no number of ours; an observer; and more classes
- * than are looked at here.
+ * somebody returns; a first that is not plain, or so old that its priority is no number of ours; an observer; and more
+ * classes than are looked at here.
  *
- *   S1  from the look at those who wait until one of them is let in no code of a program runs: no observer and no method, and
- *       the collector, which a note of what somebody is short of could set off, is held off
+ *   ADMIT-1  from the look at those who wait until one of them is let in no code of a program runs: no observer and no
+ *       method, and the collector, which a note of what somebody is short of could set off, is held off
  */
 
 #include "gate.h"
@@ -194,7 +194,7 @@ let_in_next(Kernel *k, Turnstile *gate)
 static int
 let_in_all(Kernel *k, Turnstile *gate)
 {
-    int done, collects = PyGC_Disable(); /* S1 */
+    int done, collects = PyGC_Disable(); /* ADMIT-1 */
     gate->settled_ns = k->now_ns;
     while ((done = let_in_next(k, gate)) == 1) {
     }

@@ -6,8 +6,8 @@
  *
  * Rejected: a list of Python objects. Each note would make three, and let three go.
  *
- *   S1  start <= end <= room, and between start and end there are `kept` whole records
- *   S2  kept <= kept_max and blob_bytes <= blob_bytes_max, but while a record is put there
+ *   RING-1  start <= end <= room, and between start and end there are `kept` whole records
+ *   RING-2  kept <= kept_max and blob_bytes <= blob_bytes_max, but while a record is put there
  */
 
 #include "record.h"
@@ -109,7 +109,7 @@ skip(Shelf *self, const uint8_t *record)
     return 0;
 }
 
-/* Let the oldest go until the others fit (S2). 0, or -1 with an exception set. */
+/* Let the oldest go until the others fit (RING-2). 0, or -1 with an exception set. */
 static int
 drop_old(Shelf *self)
 {
@@ -128,7 +128,7 @@ drop_old(Shelf *self)
 
 /* ---- putting */
 
-/* Room for `size` more bytes at the end (S1). What was dropped makes room before anything grows. */
+/* Room for `size` more bytes at the end (RING-1). What was dropped makes room before anything grows. */
 static int
 reserve(Shelf *self, size_t size)
 {

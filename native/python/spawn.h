@@ -28,15 +28,15 @@ task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
     self->name = name;
     self->terms = terms;
     self->worker = -1;
-    return self; /* while it lives the collector sees it as a part of its nursery (R4) */
+    return self; /* while it lives the collector sees it as a part of its nursery (RECORD-4) */
 }
 
-/* A new task is a child of its nursery from here on, and counted (N1, K1). */
+/* A new task is a child of its nursery from here on, and counted (NURSERY-1, KERNEL-1). */
 static inline void
 nursery_adopt(Kernel *k, Nursery *nursery, Task *task)
 {
     law_queue_append(&nursery->children, &task->sibling);
-    Py_INCREF(task); /* R1 */
+    Py_INCREF(task); /* RECORD-1 */
     nursery->spawned += 1;
     k->live += 1;
     k->spawned += 1;

@@ -3,7 +3,7 @@
  * Any number of tasks wait for one event, each bare, by one and the same request: a request is a description, and this
  * one describes nothing but its event. So a waiting task costs no object at all.
  *
- * E1  an event has at most one living request, and knows it until it dies; the request owns the event
+ * EVENT-1  an event has at most one living request, and knows it until it dies; the request owns the event
  */
 
 #include "request.h"
@@ -17,7 +17,7 @@ typedef struct Event {
     State *st;
     Kernel *kernel; /* owned; NULL until a task waits */
     WaitList *waiters;
-    EventWait *request; /* borrowed, or NULL (E1) */
+    EventWait *request; /* borrowed, or NULL (EVENT-1) */
     bool set;
 } Event;
 
@@ -70,7 +70,7 @@ event_dealloc(Event *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    assert(self->request == NULL); /* it would own the event (E1) */
+    assert(self->request == NULL); /* it would own the event (EVENT-1) */
     event_clear(self);
     Py_XDECREF(self->waiters);
     type->tp_free(self);
@@ -229,7 +229,7 @@ event_wait_dealloc(EventWait *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    self->event->request = NULL; /* E1 */
+    self->event->request = NULL; /* EVENT-1 */
     Py_DECREF(self->event);
     PyObject_GC_Del(self);
     Py_DECREF(type);

@@ -20,7 +20,7 @@ task_more(Task *self)
         }
         law_queue_init(&more->owned);
         more->short_of = -1;
-        more->requested = task_requested(self); /* X5 in cancel.c: from here on it says so itself */
+        more->requested = task_requested(self); /* CANCEL-5 in cancel.c: from here on it says so itself */
         more->draining = task_draining(self);
         more->reason = Py_XNewRef(task_reason(self));
         more->cleanup_left = task_cleanup_left(self);
@@ -154,7 +154,7 @@ is_last(const PyObject *result)
     return result == NULL || result == Py_None || PyLong_CheckExact(result) || PyUnicode_CheckExact(result);
 }
 
-/* One that ended plainly has let its nursery go (R4): it has nothing left but its terms and what it came to. */
+/* One that ended plainly has let its nursery go (RECORD-4): it has nothing left but its terms and what it came to. */
 void
 task_dealloc(Task *self)
 {
@@ -243,7 +243,7 @@ task_move(Task *self, LawState to)
 #define OR_NONE(x) Py_NewRef((x) ? (PyObject *)(x) : Py_None)
 #define MORE(field) (self->more ? (PyObject *)self->more->field : NULL)
 
-/* Whoever looks at its timer sees it armed (Z2 in cleanup.c). 0, or -1 with an exception set. */
+/* Whoever looks at its timer sees it armed (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
 static int
 kept(const Task *self)
 {

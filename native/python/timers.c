@@ -4,9 +4,8 @@
  * behind; what comes out, and when, is the same.) The heap owns the timers in it, a timer owns its task, and records
  * of timers are used again: most are armed and disarmed without anybody having looked at them.
  *
- * T1  slot 0 is the earliest; every slot is not earlier than its parent, (i − 1) / CHILDREN
- * T2  heap[timer->place] == timer for every armed timer, and place is −1 otherwise
- * T3  whatever needs memory comes first: a timer is armed, or nothing has changed
+ * HEAP-1, HEAP-2 and HEAP-3 of law/timers.h hold here too, with CHILDREN children per slot. The place of a timer that is
+ * not armed is −1.
  *
  * Rejected: a table of timers by id, for `find`. A host asks for the timer that it was told to wake us for, which is
  * as good as always the first one; the look through the others that an alarm too late costs is cheaper than an entry
@@ -22,14 +21,14 @@ enum {
 
 /* ---- the heap */
 
-/* The order of T1. */
+/* The order of HEAP-1. */
 static bool
 earlier(const Timer *a, const Timer *b)
 {
     return a->deadline_ns < b->deadline_ns || (a->deadline_ns == b->deadline_ns && a->id < b->id);
 }
 
-/* Put a timer at a place, and tell it (T2). */
+/* Put a timer at a place, and tell it (HEAP-2). */
 static void
 settle(Timers *timers, Py_ssize_t place, Timer *timer)
 {
@@ -37,7 +36,7 @@ settle(Timers *timers, Py_ssize_t place, Timer *timer)
     timer->place = place;
 }
 
-/* Let a timer that belongs at `place` or above rise to where T1 holds. */
+/* Let a timer that belongs at `place` or above rise to where HEAP-1 holds. */
 static void
 rise(Timers *timers, Py_ssize_t place, Timer *timer)
 {
@@ -52,7 +51,7 @@ rise(Timers *timers, Py_ssize_t place, Timer *timer)
     settle(timers, place, timer);
 }
 
-/* Let a timer that belongs at `place` or below sink to where T1 holds. */
+/* Let a timer that belongs at `place` or below sink to where HEAP-1 holds. */
 static void
 sink(Timers *timers, Py_ssize_t place, Timer *timer)
 {
@@ -181,7 +180,7 @@ put_in(Timers *timers, Timer *timer, uint64_t id)
 }
 
 /* Arm a timer for the current poll of `task`; `scope` may be NULL. A new reference. NULL with an exception set if there
- * is no memory, and nothing changed (T3), or if the observer failed, and the timer is armed. */
+ * is no memory, and nothing changed (HEAP-3), or if the observer failed, and the timer is armed. */
 Timer *
 timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {

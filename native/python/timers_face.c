@@ -57,7 +57,7 @@ timers_dealloc(Timers *self)
     Py_DECREF(type);
 }
 
-/* Whoever looks sees every timer that the law has armed by now (Z2 in cleanup.c). 0, or -1 with an exception set. */
+/* Whoever looks sees every timer that the law has armed by now (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
 static int
 kept(Timers *self)
 {

@@ -4,8 +4,8 @@
  * worker's timed lane, which is shown in the order in which it will be taken. Nobody changes a queue through a view.
  * A view is made when somebody asks for one, so that two of one queue are two objects: they are equal.
  *
- * V1  a view owns the owner of its queue; the queue outlives it
- * V2  walking a view walks the tasks of the moment when the walk began: what happens meanwhile does not disturb it
+ * VIEW-1  a view owns the owner of its queue; the queue outlives it
+ * VIEW-2  walking a view walks the tasks of the moment when the walk began: what happens meanwhile does not disturb it
  */
 
 #include "view.h"
@@ -14,7 +14,7 @@
 
 typedef struct {
     PyObject_HEAD
-    PyObject *owner; /* owned (V1) */
+    PyObject *owner; /* owned (VIEW-1) */
     LawQueue *queue; /* NULL: the timed lane of `owner`, a Worker */
 } View;
 

@@ -5,10 +5,9 @@
  * is its place in the heap, so that leaving from the middle costs no search. As with the queues, whoever calls keeps
  * `task->lane`.
  *
- * W1  timed[task->stamp].task == task for every task in the timed lane
- * W2  timed[0] is the earliest; every entry is not earlier than its parent, (i − 1) / 2
+ * HEAP-1 and HEAP-2 of law/timers.h hold for the timed lane, with two children per slot and `task->stamp` as the place.
  *
- * A lane borrows its tasks (R1 of core.h). Python sees the lanes through views, which cannot change them.
+ * A lane borrows its tasks (RECORD-1 of core.h). Python sees the lanes through views, which cannot change them.
  */
 
 #include "worker.h"
@@ -19,7 +18,7 @@ enum { ROOM_MIN = 16 };
 
 /* ---- the timed lane */
 
-/* The order of W2. */
+/* The order of HEAP-1. */
 static bool
 earlier(const TimedEntry *a, const TimedEntry *b)
 {
@@ -29,7 +28,7 @@ earlier(const TimedEntry *a, const TimedEntry *b)
     return a->id != b->id ? a->id < b->id : a->generation < b->generation;
 }
 
-/* Put an entry at a place, and tell its task (W1). */
+/* Put an entry at a place, and tell its task (HEAP-2). */
 static void
 settle(Worker *worker, Py_ssize_t place, TimedEntry entry)
 {
@@ -37,7 +36,7 @@ settle(Worker *worker, Py_ssize_t place, TimedEntry entry)
     entry.task->stamp = (uint32_t)place;
 }
 
-/* Let an entry that belongs at `place` or above rise to where W2 holds. */
+/* Let an entry that belongs at `place` or above rise to where HEAP-1 holds. */
 static void
 rise(Worker *worker, Py_ssize_t place, TimedEntry entry)
 {
@@ -52,7 +51,7 @@ rise(Worker *worker, Py_ssize_t place, TimedEntry entry)
     settle(worker, place, entry);
 }
 
-/* Let an entry that belongs at `place` or below sink to where W2 holds. */
+/* Let an entry that belongs at `place` or below sink to where HEAP-1 holds. */
 static void
 sink(Worker *worker, Py_ssize_t place, TimedEntry entry)
 {
@@ -98,7 +97,7 @@ worker_reserve_timed(Worker *worker)
 void
 worker_push_timed(Worker *worker, Task *task, int64_t deadline_ns)
 {
-    LAW_RULE(worker->n_timed < worker->room_timed, "W1");
+    LAW_RULE(worker->n_timed < worker->room_timed, "HEAP-2");
     worker->n_timed += 1;
     rise(worker, worker->n_timed - 1, (TimedEntry){deadline_ns, task->id, task->generation, task});
 }
@@ -114,7 +113,7 @@ worker_in_timed(const Worker *worker, const Task *task)
 void
 worker_remove_timed(Worker *worker, Task *task)
 {
-    LAW_RULE(worker_in_timed(worker, task), "W1");
+    LAW_RULE(worker_in_timed(worker, task), "HEAP-2");
     Py_ssize_t place = (Py_ssize_t)task->stamp;
     worker->n_timed -= 1;
     if (place < worker->n_timed) {

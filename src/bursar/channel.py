@@ -8,9 +8,9 @@ whoever holds an end may use it. `reserve` is the first half of a send: it waits
 obligation, with which the value is put in later without waiting. Ends can be cloned; a side is closed when its last
 clone is. After that senders and drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
 
-H1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
-H2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
-H3  nobody waits on a side that cannot answer any more
+CHANNEL-1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
+CHANNEL-2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
+CHANNEL-3  nobody waits on a side that cannot answer any more
 
 What happens at every message exists twice, here and in native/python; everything else is built on either.
 """
@@ -59,7 +59,7 @@ class ChannelCore(Generic[T]):
         return values
 
     def room(self) -> int:
-        """How many more values could be accepted now (H1)."""
+        """How many more values could be accepted now (CHANNEL-1)."""
         return self.capacity + len(self.receivers) - len(self.buffer) - self.reserved
 
     def accept(self, value: T, sender: Task | None = None) -> None:
@@ -140,7 +140,7 @@ class _Channel(ChannelCore[T]):
         return ChannelClosed(f"this end of {self} was closed")
 
     def settle(self) -> None:
-        """An end was closed or a reservation ended: let nobody wait in vain (H3)."""
+        """An end was closed or a reservation ended: let nobody wait in vain (CHANNEL-3)."""
         if self.kernel is None:
             return
         if not self.receive_ends:

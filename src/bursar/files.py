@@ -4,9 +4,9 @@ The host calls when a file is ready. That call only posts; at the beginning of t
 looks again, under the authority that its task has then, and answers if it could be done. One operation costs one
 syscall of the budget, however often it has to look: what a program pays must not depend on when a packet came.
 
-F1  a wait for a file counts as one source of the pump, from `enlist` to the first `delist`
-F2  readiness reaches a task only by `post`, and a task that no longer waits for it hears nothing
-F3  one task waits for one direction of one file; a second is refused
+FILES-1  a wait for a file counts as one source of the pump, from `enlist` to the first `delist`
+FILES-2  readiness reaches a task only by `post`, and a task that no longer waits for it hears nothing
+FILES-3  one task waits for one direction of one file; a second is refused
 
 Rejected: to read or write in the host's callback. It would be done before the task's authority is looked at, and
 outside any batch.
@@ -91,7 +91,7 @@ class FileOperation(Operation[T_co]):
         call = partial(pump.post, label, deliver)
         entry.token = (label, call)
         pump.expected[label] = deliver
-        pump.sources += 1  # F1
+        pump.sources += 1  # FILES-1
         self._watch(pump, entry, call)
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
@@ -117,7 +117,7 @@ class FileOperation(Operation[T_co]):
     def _arrived(self, kernel: Kernel, entry: Entry) -> None:
         """The file is said to be ready: look, and answer, refuse, or wait on."""
         if entry.token is None or kernel.driver.pump.over:
-            return  # F2
+            return  # FILES-2
         task = entry.task
         try:
             require(task, task.capabilities, CapIO, self.action)
@@ -222,7 +222,7 @@ class _Ready(FileOperation[None]):
         """Whether the host accepts the file: when the task waits it is too late to refuse."""
         watches.make_way(self._fd)
         other = watches.holder(self._fd, self._write)
-        if other is not None:  # F3
+        if other is not None:  # FILES-3
             raise OSError(errno.EBUSY, f"task {other.name!r} does already; let one task do it and tell the other")
         try:
             host.watch(self._fd, self._write, lambda: None)

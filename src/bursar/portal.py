@@ -9,9 +9,9 @@ Calls are for those who come often. They stand in a queue of the portal's own, a
 that came until it is read; how many that were is an answer of the host, and on record. In which order the calls of
 several threads arrived is not: if it matters to a replay, give each thread a portal of its own.
 
-Q1  an open portal counts as one source of the pump, until its block or its nursery ends
-Q2  a call that was taken is made exactly once, unless the run is over first; those of one thread in their order
-Q3  one batch makes at most as many calls as it lets other things in, and so do all portals together
+PORTAL-1  an open portal counts as one source of the pump, until its block or its nursery ends
+PORTAL-2  a call that was taken is made exactly once, unless the run is over first; those of one thread in their order
+PORTAL-3  one batch makes at most as many calls as it lets other things in, and so do all portals together
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Portal:
         raise WouldBlock(f"{PENDING_MAX:,} calls wait to be made in {self.record.name}; let the thread wait for some")
 
     def _make_calls(self) -> int:
-        """Returns how many things came in (Q3)."""
+        """Returns how many things came in (PORTAL-3)."""
         if self.pump.over:
             self._calls.drop()
             return 0

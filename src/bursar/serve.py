@@ -1,7 +1,7 @@
 """Listening: sockets that accept connections, and `serve`, which gives every connection a task of its own.
 
-V1  the stream of a connection is closed when its task ends, also when that was cancelled before it began
-V2  nothing that a peer does, and nothing that one connection cannot pay for, ends the serving of the others
+SERVE-1  the stream of a connection is closed when its task ends, also when that was cancelled before it began
+SERVE-2  nothing that a peer does, and nothing that one connection cannot pay for, ends the serving of the others
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class _Served:
         at_end(task, partial(self._ended, stream))
 
     def _ended(self, stream: Stream, outcome: Outcome) -> None:
-        stream.close()  # V1
+        stream.close()  # SERVE-1
         self.number -= 1
         if self.waiting is not None:
             self.waiting.answer(stream.kernel, None)
@@ -228,7 +228,7 @@ async def _attend(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream
     async with stream:
         try:
             await handler(stream)
-        except* LOST as lost:  # V2; a handler with a nursery of its own raises a group
+        except* LOST as lost:  # SERVE-2; a handler with a nursery of its own raises a group
             _report(stream, lost)
 
 

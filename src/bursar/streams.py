@@ -7,8 +7,8 @@ for the next who asks. What was only partly sent cannot be taken back: the strea
 Closing is no request. It is free and always allowed, also for a task that is being stopped and has nothing left, and
 whoever waits on the stream is told.
 
-S1  at most one task receives from a stream, and at most one sends to it
-S2  bytes leave a stream in the order in which they came, each once, whatever is cancelled
+STREAMS-1  at most one task receives from a stream, and at most one sends to it
+STREAMS-2  bytes leave a stream in the order in which they came, each once, whatever is cancelled
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Endpoint:
         self.box = box
         self.name = name
         self.closed = ""  # why it cannot be used any more
-        self.waits: dict[type, Entry] = {}  # S1: one of each kind of operation
+        self.waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
         self._calls: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
         pump: Pump = kernel.driver.pump
         if box.socket is not None:

@@ -6,9 +6,9 @@ waits, cancels, adds a callback, or reads anything else that is not here. Until 
 
 Rejected: a future of our own. `concurrent.futures.wait`, `as_completed` and `asyncio.wrap_future` take no other.
 
-F1  every submission is answered exactly once, by the thread of the runtime or by whoever finds the run over, and never
-    inside the law: callbacks of a future are not ours
-F2  a future that is alive is told the answer exactly once, by whoever saw last that both are there
+SUBMISSION-1  every submission is answered exactly once, by the thread of the runtime or by whoever finds the run over,
+    and never inside the law: callbacks of a future are not ours
+SUBMISSION-2  a future that is alive is told the answer exactly once, by whoever saw last that both are there
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Submission:
             self.portal.kernel.cancel_request(self.task, CancelReason(CancelKind.USER, "its future was cancelled"))
 
     def _ended(self, outcome: Outcome) -> None:
-        """The law is at work: tell the future later (F1)."""
+        """The law is at work: tell the future later (SUBMISSION-1)."""
         portal = self.portal
         portal.living.discard(self)
         portal.ended.append((self, outcome))
@@ -148,7 +148,7 @@ class Submission:
             self.settle(error=error)
 
     def settle(self, *, value: Any = None, error: BaseException | None = None) -> None:
-        """Answer (F1)."""
+        """Answer (SUBMISSION-1)."""
         self.value, self.error = value, error
         self.answered = True
         future, self.future = self.future, None
@@ -158,7 +158,7 @@ class Submission:
     # ---- in any thread
 
     def tell(self, future: Answer) -> None:
-        """Both are there, the answer and the future (F2)."""
+        """Both are there, the answer and the future (SUBMISSION-2)."""
         with self.portal.answering:
             first, self.told = not self.told, True
         if not first or not future.set_running_or_notify_cancel():
@@ -185,7 +185,7 @@ class Answer(Future[Any]):
         with submission.portal.answering:
             if not submission.alive:
                 super().__init__()
-                submission.alive = True  # F2: from here on, whoever answers tells it
+                submission.alive = True  # SUBMISSION-2: from here on, whoever answers tells it
         if submission.answered:
             submission.tell(self)
         return object.__getattribute__(self, name)

@@ -84,4 +84,4 @@ def test_an_overflow_outside_tasks_kills(die: Path):
 def test_a_broken_rule_stops_the_process_and_says_which(die: Path):
     done = ended(die, "rule")
     assert done.returncode == -signal.SIGABRT
-    assert "rule N3 of the law" in done.stderr
+    assert "rule CHILDREN-2 of the law" in done.stderr

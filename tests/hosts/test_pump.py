@@ -65,7 +65,7 @@ def test_batches_and_turns_are_numbered_and_a_microtask_stays_in_its_turn(starte
     assert [detail for name, _, detail in notes if name == "host_turn"] == [(1, 1, 0), (1, 2, 0), (2, 3, NS)]
 
 
-# ---- P1: never inside itself
+# ---- PUMP-1: never inside itself
 
 
 @pytest.mark.parametrize("how", ["drain", "rang"])
@@ -115,7 +115,7 @@ def test_a_delivery_that_calls_the_pump_is_deferred_too(started):
     assert runtime.result() == "done"
 
 
-# ---- P2: from outside only at the beginning of a batch
+# ---- PUMP-2: from outside only at the beginning of a batch
 
 
 def test_what_comes_in_the_middle_of_a_batch_waits_for_the_next_one(started):
@@ -179,7 +179,7 @@ def test_what_a_delivery_posts_is_delivered_in_the_next_batch_and_a_turn_has_so_
     assert host.asked == ["microtask", *turn, *turn]
 
 
-# ---- P3: a bounded number of decisions
+# ---- PUMP-3: a bounded number of decisions
 
 
 def between_handoffs(notes) -> list[int]:

@@ -24,7 +24,7 @@ from bursar.hosts.pump import BURST_MAX, PumpState
 # ---- what goes wrong in a batch
 
 
-@pytest.mark.parametrize("error", [ValueError("no such file"), KeyboardInterrupt(), AssertionError("K9")])
+@pytest.mark.parametrize("error", [ValueError("no such file"), KeyboardInterrupt(), AssertionError("EXAMPLE-1")])
 def test_a_delivery_that_raises_ends_the_run_and_the_rest_is_still_delivered(started, error):
     log = []
 
@@ -61,14 +61,14 @@ def test_a_late_delivery_that_raises_is_the_affair_of_whoever_posts(started):
 
 def test_a_bug_of_ours_ends_the_run_and_does_not_leave_it_to_the_host(started):
     def fail(pump):
-        raise AssertionError("K9")
+        raise AssertionError("EXAMPLE-1")
 
     async def main():
         await Do(fail)
 
     runtime, host, _ = started(main)
     host.call()  # a loop that is not ours would only log what is raised here
-    with pytest.raises(AssertionError, match="K9"):
+    with pytest.raises(AssertionError, match="EXAMPLE-1"):
         runtime.result()
     assert host.closed == 1
 
@@ -215,7 +215,7 @@ def test_the_hooks_of_async_generators_are_there_for_a_batch_and_no_longer(start
 
     def look(pump):
         inside.append(sys.get_asyncgen_hooks())
-        assert not fails, "K9"
+        assert not fails, "EXAMPLE-1"
 
     async def main():
         await Do(look)

@@ -40,7 +40,7 @@ repeatable = settings(derandomize=True, deadline=None, max_examples=300)
 
 
 def check_b1(pool: Pool) -> None:
-    """B1 and B3 of one pool."""
+    """BUDGET-1 and BUDGET-3 of one pool."""
     if pool.left is not None:
         assert pool.left >= 0
         assert pool.granted == pool.left + pool.spent + pool.lent
@@ -234,13 +234,13 @@ def test_an_open_pool_lends_what_is_asked_and_stays_open():
 
 def test_lending_more_than_is_there_is_a_bug():
     parent = Pool(3)
-    with pytest.raises(AssertionError, match="B3"):
+    with pytest.raises(AssertionError, match="BUDGET-3"):
         parent.lend(4)
 
 
 def test_only_the_maker_fills_a_pool():
     child = Pool(5).lend(1)
-    with pytest.raises(AssertionError, match="B2"):
+    with pytest.raises(AssertionError, match="BUDGET-2"):
         Pool(5).fill(child, 1)
 
 
@@ -282,14 +282,14 @@ def test_minting_into_an_open_pool_changes_nothing():
 def test_a_pool_with_money_out_cannot_be_closed():
     child = Pool(10).lend(4)
     child.lend(1)
-    with pytest.raises(AssertionError, match="B4"):
+    with pytest.raises(AssertionError, match="BUDGET-4"):
         child.close()
 
 
 def test_a_pool_whose_books_are_wrong_cannot_be_closed():
     child = Pool(10).lend(4)
     child.left = 5
-    with pytest.raises(AssertionError, match="B1"):
+    with pytest.raises(AssertionError, match="BUDGET-1"):
         child.close()
 
 
@@ -456,10 +456,10 @@ def test_a_recharge_gives_the_sum_of_what_lies_above_and_loses_nothing(amounts, 
 
 
 def check_tree(pools: list[Pool], minted: int, granted: int, paid: int) -> None:
-    """B1, B2, B3 of every pool, and that all the money there is came in by a grant or a mint."""
+    """BUDGET-1, BUDGET-2, BUDGET-3 of every pool, and that all the money there is came in by a grant or a mint."""
     for pool in pools:
         check_b1(pool)
-        assert pool.lent == sum(p.granted - p.minted for p in pools if p.parent is pool), "B2"
+        assert pool.lent == sum(p.granted - p.minted for p in pools if p.parent is pool), "BUDGET-2"
     if pools[0].left is not None:
         assert granted + minted == sum(p.left or 0 for p in pools) + paid
         assert paid == sum(p.spent for p in pools)
@@ -552,7 +552,7 @@ def test_a_refund_after_the_end_goes_to_whoever_lent_the_money():
 
 def test_no_more_is_refunded_than_was_spent():
     pool = Pool(100)
-    with pytest.raises(AssertionError, match="B5"):
+    with pytest.raises(AssertionError, match="BUDGET-5"):
         refund(pool, 1)
     assert figures(pool) == (100, 100, 0, 0, 0)
 
@@ -600,4 +600,4 @@ def test_a_pool_never_holds_more_than_can_be_counted():
     child.mint(10)
     child.close()
     assert (pool.left, pool.spent, pool.minted) == (UNITS_MAX, 10, 10), "what is too much counts as spent"
-    assert pool.granted == pool.left + pool.spent + pool.lent, "B1"
+    assert pool.granted == pool.left + pool.spent + pool.lent, "BUDGET-1"

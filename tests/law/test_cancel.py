@@ -227,7 +227,7 @@ def test_a_running_task_is_told_at_its_next_await():
 
 
 def test_an_operation_that_took_effect_keeps_its_result():
-    """X3: the answer came first; the task takes it, and is told to stop at the next await."""
+    """CANCEL-3: the answer came first; the task takes it, and is told to stop at the next await."""
     kernel = new_kernel()
     task = running(kernel)
     wait = Nap(task)
@@ -252,7 +252,7 @@ def test_an_operation_that_did_not_take_effect_never_does():
 def test_a_phase_never_goes_back():
     kernel = new_kernel()
     task = stopped(kernel)
-    with pytest.raises(AssertionError, match="X1"):
+    with pytest.raises(AssertionError, match="CANCEL-1"):
         cancel.move(task, REQUESTED)
     cancel.move(task, DRAINING)
     assert task.phase is DRAINING

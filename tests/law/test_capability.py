@@ -291,7 +291,7 @@ def test_a_revoked_one_is_as_good_as_none(registry):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_description_in_the_place_of_a_capability_does_not_pass(kind):
-    """C3: nothing that was not minted passes `require`."""
+    """CAPABILITY-3: nothing that was not minted passes `require`."""
     with pytest.raises(CapabilityForged):
         require(task(), {kind: kind()}, kind, "do it")
 
@@ -549,7 +549,7 @@ def test_the_runtime_itself_passes_on_what_it_minted(registry):
 
 
 def test_a_kernel_hands_no_task_what_another_runtime_minted():
-    """C3, where capabilities enter: the first task of a runtime."""
+    """CAPABILITY-3, where capabilities enter: the first task of a runtime."""
     foreign = Registry().mint(CapClock())
     kernel = Kernel()
     with pytest.raises(CapabilityForged):

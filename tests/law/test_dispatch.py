@@ -110,7 +110,7 @@ def test_a_second_step_before_the_poll_is_over_is_a_bug():
     kernel = Kernel()
     kernel.spawn(kernel.root)
     kernel.step()
-    with pytest.raises(AssertionError, match="K3"):
+    with pytest.raises(AssertionError, match="DISPATCH-2"):
         kernel.step()
 
 
@@ -119,7 +119,7 @@ def test_only_the_running_task_can_end_its_poll():
     a, b = kernel.spawn(kernel.root), kernel.spawn(kernel.root)
     assert kernel.step() is a
     for end in (kernel.yielded, lambda t: kernel.blocked(t, Nap(t)), lambda t: kernel.finish(t, OK)):
-        with pytest.raises(AssertionError, match="K3"):
+        with pytest.raises(AssertionError, match="DISPATCH-2"):
             end(b)
 
 
@@ -286,7 +286,7 @@ def test_a_step_is_not_over_while_its_task_runs():
     kernel = new_kernel()
     task = kernel.spawn(kernel.root)
     run_until(kernel, task)
-    with pytest.raises(AssertionError, match="K3"):
+    with pytest.raises(AssertionError, match="DISPATCH-2"):
         kernel.step_over(task)
     assert kernel.at is kernel.workers[0]
 

@@ -191,68 +191,68 @@ def two_owners(at) -> None:
 
 
 DAMAGE = {
-    # K1: every task that was spawned lives or is counted as done
-    "a task is forgotten": (forget, "K1"),
-    "a spawn is not counted": (lambda at: put(at.kernel, spawned=at.kernel.spawned - 1), "K1"),
-    "an end is counted twice": (lambda at: at.kernel.done.update([OutcomeKind.OK]), "K1"),
-    "a DONE task is listed": (done_and_listed, "K1"),
-    # K2: the wake state follows the state
-    "a blocked task says that it is queued": (lambda at: put(at.blocked, wake=WakeState.QUEUED), "K2"),
-    "a queued task says that it is idle": (lambda at: put(at.pinned, wake=WakeState.IDLE), "K2"),
-    "a running task says that it is idle": (lambda at: put(at.owner, wake=WakeState.IDLE), "K2"),
-    "a held task says that it is queued": (lambda at: put(at.held, wake=WakeState.QUEUED), "K2"),
-    "a live task says that it is done": (lambda at: put(at.blocked, wake=WakeState.DONE), "K2"),
-    # K3: one task runs
-    "nobody is current": (lambda at: put(at.kernel, current=None), "K3"),
-    "another task is current": (lambda at: put(at.kernel, current=at.pinned), "K3"),
-    "two tasks run": (lambda at: put(at.blocked, state=State.RUNNING), "K3"),
-    # L1: one entry, while READY
-    "a task has two entries": (listed_twice, "L1"),
-    "a ready task has no entry": (lost_entry, "L1"),
-    "a blocked task has an entry": (foreign_entry, "L1"),
-    "a task believes to be in another lane": (wrong_lane, "L1"),
-    # X4: who is asked to stop waits in the cancel lane
-    "a task asked to stop waits among the ready": (lambda at: put(at.pinned, cancel_pending=True), "X4"),
-    "a task cut off waits among the timed": (lambda at: put(at.timed, cut=True), "X4"),
-    "a task that cleans up waits among the stealable": (lambda at: put(at.child, cleanup_left=5), "X4"),
-    # D1, D2: the streaks are bounded
+    # KERNEL-1: every task that was spawned lives or is counted as done
+    "a task is forgotten": (forget, "KERNEL-1"),
+    "a spawn is not counted": (lambda at: put(at.kernel, spawned=at.kernel.spawned - 1), "KERNEL-1"),
+    "an end is counted twice": (lambda at: at.kernel.done.update([OutcomeKind.OK]), "KERNEL-1"),
+    "a DONE task is listed": (done_and_listed, "KERNEL-1"),
+    # DISPATCH-1: the wake state follows the state
+    "a blocked task says that it is queued": (lambda at: put(at.blocked, wake=WakeState.QUEUED), "DISPATCH-1"),
+    "a queued task says that it is idle": (lambda at: put(at.pinned, wake=WakeState.IDLE), "DISPATCH-1"),
+    "a running task says that it is idle": (lambda at: put(at.owner, wake=WakeState.IDLE), "DISPATCH-1"),
+    "a held task says that it is queued": (lambda at: put(at.held, wake=WakeState.QUEUED), "DISPATCH-1"),
+    "a live task says that it is done": (lambda at: put(at.blocked, wake=WakeState.DONE), "DISPATCH-1"),
+    # DISPATCH-2: one task runs
+    "nobody is current": (lambda at: put(at.kernel, current=None), "DISPATCH-2"),
+    "another task is current": (lambda at: put(at.kernel, current=at.pinned), "DISPATCH-2"),
+    "two tasks run": (lambda at: put(at.blocked, state=State.RUNNING), "DISPATCH-2"),
+    # LANES-1: one entry, while READY
+    "a task has two entries": (listed_twice, "LANES-1"),
+    "a ready task has no entry": (lost_entry, "LANES-1"),
+    "a blocked task has an entry": (foreign_entry, "LANES-1"),
+    "a task believes to be in another lane": (wrong_lane, "LANES-1"),
+    # CANCEL-4: who is asked to stop waits in the cancel lane
+    "a task asked to stop waits among the ready": (lambda at: put(at.pinned, cancel_pending=True), "CANCEL-4"),
+    "a task cut off waits among the timed": (lambda at: put(at.timed, cut=True), "CANCEL-4"),
+    "a task that cleans up waits among the stealable": (lambda at: put(at.child, cleanup_left=5), "CANCEL-4"),
+    # DECIDE-1, DECIDE-2: the streaks are bounded
     "too many cancels in a row": (
         lambda at: put(at.kernel.workers[1], cancel_streak=2 * CANCEL_STREAK_MAX + 1),
-        "D1",
+        "DECIDE-1",
     ),
-    "a negative cancel streak": (lambda at: put(at.kernel.workers[0], cancel_streak=-1), "D1"),
+    "a negative cancel streak": (lambda at: put(at.kernel.workers[0], cancel_streak=-1), "DECIDE-1"),
     "too many timed between two ready": (
         lambda at: put(at.kernel.workers[1], timed_streak=TIMED_STREAK_MAX + 1),
-        "D2",
+        "DECIDE-2",
     ),
-    # N1: one family for each
-    "a task is in two nurseries": (adopted_twice, "N1"),
-    "a task is in no nursery": (orphan, "N1"),
-    "the owner of a nursery is gone": (owner_gone, "N1"),
-    "a nursery has no owner": (lambda at: put(at.nursery, owner=None), "N1"),
-    "the root has an owner": (root_with_owner, "N1"),
-    "a nursery is over and still owned": (over_but_owned, "N1"),
-    # N3: no end before quiescence
-    "a nursery is closed over its children": (over_with_children, "N3"),
-    "the root is closed over its children": (root_over_with_children, "N3"),
-    # B1, B2, B3: the books
-    "money appears": (lambda at: put(at.kernel.root.pools[OPS], left=10**6), "B1"),
-    "money is lost": (lambda at: put(at.child.pools[OPS], left=9), "B1"),
-    "spending is not written down": (lambda at: put(at.kernel.root.pools[OPS], spent=0), "B1"),
-    "more is lent than is out": (lambda at: put(at.nursery.pools[OPS], lent=11, left=88), "B2"),
-    "a child was granted more than was lent": (lambda at: put(at.child.pools[OPS], granted=11, left=11), "B2"),
-    "a pool hangs on a stranger": (orphaned_pool, "B2"),
-    "a pool has two owners": (two_owners, "B2"),
-    "a pool is overdrawn": (lambda at: put(at.child.pools[OPS], left=-1, spent=11), "B3"),
-    # C2: uses
-    "a use is not counted": (lambda at: at.kernel.registry.release(at.owner.capabilities[CapSpawn]), "C2"),
+    # NURSERY-1: one family for each
+    "a task is in two nurseries": (adopted_twice, "NURSERY-1"),
+    "a task is in no nursery": (orphan, "NURSERY-1"),
+    "the owner of a nursery is gone": (owner_gone, "NURSERY-1"),
+    "a nursery has no owner": (lambda at: put(at.nursery, owner=None), "NURSERY-1"),
+    "the root has an owner": (root_with_owner, "NURSERY-1"),
+    "a nursery is over and still owned": (over_but_owned, "NURSERY-1"),
+    # NURSERY-3: no end before quiescence
+    "a nursery is closed over its children": (over_with_children, "NURSERY-3"),
+    "the root is closed over its children": (root_over_with_children, "NURSERY-3"),
+    # BUDGET-1, BUDGET-2, BUDGET-3: the books
+    "money appears": (lambda at: put(at.kernel.root.pools[OPS], left=10**6), "BUDGET-1"),
+    "money is lost": (lambda at: put(at.child.pools[OPS], left=9), "BUDGET-1"),
+    "spending is not written down": (lambda at: put(at.kernel.root.pools[OPS], spent=0), "BUDGET-1"),
+    "more is lent than is out": (lambda at: put(at.nursery.pools[OPS], lent=11, left=88), "BUDGET-2"),
+    "a child was granted more than was lent": (lambda at: put(at.child.pools[OPS], granted=11, left=11), "BUDGET-2"),
+    "a pool hangs on a stranger": (orphaned_pool, "BUDGET-2"),
+    "a pool has two owners": (two_owners, "BUDGET-2"),
+    "a pool is overdrawn": (lambda at: put(at.child.pools[OPS], left=-1, spent=11), "BUDGET-3"),
+    # CAPABILITY-2: uses
+    "a use is not counted": (lambda at: at.kernel.registry.release(at.owner.capabilities[CapSpawn]), "CAPABILITY-2"),
     "a use is counted twice": (
         lambda at: at.kernel.registry.acquire(None, at.owner.capabilities[CapSpawn], "max_tasks", "spawn"),
-        "C2",
+        "CAPABILITY-2",
     ),
     "a limit is overdrawn": (
         lambda at: object.__setattr__(at.owner.capabilities[CapSpawn], "max_tasks", 0),
-        "C2",
+        "CAPABILITY-2",
     ),
     # and what has no number
     "a blocked task waits for nothing": (lambda at: put(at.blocked, wait=None), "has wait None"),
@@ -280,7 +280,21 @@ def test_damage_is_found_and_named(damage, name):
 
 def test_every_numbered_invariant_that_a_look_at_the_state_can_check_is_here():
     named = {name for _, name in DAMAGE.values() if len(name) == 2}
-    assert named == {"B1", "B2", "B3", "C2", "D1", "D2", "K1", "K2", "K3", "L1", "N1", "N3", "X4"}
+    assert named == {
+        "BUDGET-1",
+        "BUDGET-2",
+        "BUDGET-3",
+        "CAPABILITY-2",
+        "DECIDE-1",
+        "DECIDE-2",
+        "KERNEL-1",
+        "DISPATCH-1",
+        "DISPATCH-2",
+        "LANES-1",
+        "NURSERY-1",
+        "NURSERY-3",
+        "CANCEL-4",
+    }
 
 
 # ---- no sequence of calls does any damage

@@ -79,9 +79,9 @@ def test_a_queued_task_knows_where_it_is(worker):
 def test_a_queued_task_is_not_queued_again(worker, lane):
     a = task(1)
     enter(worker, worker.stealable, a)
-    with pytest.raises(AssertionError, match="L1"):
+    with pytest.raises(AssertionError, match="LANES-1"):
         enter(worker, getattr(worker, lane), a)
-    with pytest.raises(AssertionError, match="L1"):
+    with pytest.raises(AssertionError, match="LANES-1"):
         lanes.put_timed(worker, a, 5)
     assert list(worker.stealable) == [a]
 

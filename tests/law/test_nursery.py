@@ -82,7 +82,7 @@ def test_a_move_is_made_exactly_if_the_drawing_holds_it(before, after):
 def test_a_terminal_state_is_not_reached_with_live_children(state):
     nursery = bare(NurseryState.CLOSING if state is NurseryState.CLOSED else NurseryState.CANCELLING)
     child_of(nursery, 1)
-    with pytest.raises(AssertionError, match="N3"):
+    with pytest.raises(AssertionError, match="NURSERY-3"):
         move(nursery, state)
 
 
@@ -292,7 +292,7 @@ def test_closing_becomes_closed_only_in_the_await_and_only_when_every_child_has_
     owner, nursery = owner_of(kernel)
     a, b = kernel.spawn(nursery), kernel.spawn(nursery)
     kernel.close_nursery(nursery)
-    with pytest.raises(AssertionError, match="N3"):
+    with pytest.raises(AssertionError, match="NURSERY-3"):
         kernel.end_nursery(nursery)
     kernel.blocked(owner, Nap(owner))
     finish_child(kernel, a)

@@ -63,7 +63,7 @@ def test_it_is_settled_exactly_once(task, first, second):
     obligation = Obligation(5, task, "a permit", "here", undo)
     obligation.settle(first)
     before = len(undo.log)
-    with pytest.raises(AssertionError, match="O1"):
+    with pytest.raises(AssertionError, match="OBLIGATION-1"):
         obligation.settle(second)
     assert (obligation.settled, len(undo.log)) == (first, before)
 

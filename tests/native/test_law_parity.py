@@ -273,7 +273,7 @@ def test_what_a_nursery_comes_to(c, supervised):
 def test_phases(c):
     for before, after in product(CancelPhase, repeat=2):
         if before > after:
-            continue  # X1: broken on both sides, here by an AssertionError and there by the end of the process
+            continue  # CANCEL-1: broken on both sides, here by an AssertionError and there by the end of the process
         task = a_task()
         block = Block(task)
         block.phase = before

@@ -114,7 +114,7 @@ class Watch:
             self.runnable_max = max(self.runnable_max, self.kernel.runnable + 1)
             self.streaks[worker] = self.streaks[worker] + 1 if lane is Lane.CANCEL else 0
             self.streak_max = max(self.streak_max, self.streaks[worker])
-            assert self.streaks[worker] <= limit, "D1"
+            assert self.streaks[worker] <= limit, "DECIDE-1"
         elif kind == "task_spawned":
             self.records.append(task)
             self.by_runtime += self.kernel.current is None
@@ -122,7 +122,7 @@ class Watch:
         elif kind == "task_done":
             self.done_at[str(task.name)] = self.kernel.decisions
         elif kind == "nursery_closed":
-            assert not detail.children, "N3"
+            assert not detail.children, "NURSERY-3"
 
     def took(self, name: str) -> int:
         """How many decisions passed from the spawn of a task to its end."""

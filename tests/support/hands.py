@@ -160,7 +160,7 @@ class Puppet:
                 if word != "ignore":
                     raise
             else:
-                assert not call.heard, "Y1: it was asked to stop, and a later checkpoint let it go on"
+                assert not call.heard, "CHECKPOINT-1: it was asked to stop, and a later checkpoint let it go on"
             call.done += 1
 
     def tell(self, call: Call, word: str) -> None:
@@ -252,8 +252,8 @@ class Hands:
         self.bodies[task].tell(call, word)
         self.settle()
         if word in ("checkpoint", "ignore"):
-            assert (call.heard > heard) == (asked == "stop"), "Y1: every checkpoint heeds a request to stop"
-            assert (task.state is State.PAUSED) == (asked == "pause"), "Y2: whoever was asked to pause stands there"
+            assert (call.heard > heard) == (asked == "stop"), "CHECKPOINT-1: every checkpoint heeds a request to stop"
+            assert (task.state is State.PAUSED) == (asked == "pause"), "CHECKPOINT-2: who was asked to pause stands"
 
     def _asked(self, task: bursar.Task) -> str:
         told = task.explain()

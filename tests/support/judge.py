@@ -104,11 +104,11 @@ class Judge:
         invariants.check(self.kernel)
         begun = self.doomed & self.begun
         assert not begun, f"{begun} were asked to stop, and began"
-        assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "A3: entered"
+        assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "GATE-3: entered"
         gates = invariants.gates_of(self.kernel)
         known = sum(gate.waiting + len(gate.queues) for gate in gates)
         known += sum(permit.task.id in self.live for gate in gates for permit in gate.held)
-        assert known == len(self.live), "A3: somebody who asked stands nowhere"
+        assert known == len(self.live), "GATE-3: somebody who asked stands nowhere"
         for gate in gates:
             self._starves(gate)
 

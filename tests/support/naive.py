@@ -16,7 +16,7 @@ Steps = Mapping[str, tuple[Sequence[str], int, str]]  # name: what it follows, h
 
 
 class CallsTheCancelled(Toy):
-    """A1: who is cancelled in the queue stays in it."""
+    """A-1: who is cancelled in the queue stays in it."""
 
     def cancel(self, name: str) -> None:
         if self.job(name).state == "queued":
@@ -26,14 +26,14 @@ class CallsTheCancelled(Toy):
 
 
 class RunsInTheQueue(Toy):
-    """A2: the state is set before the queue is asked."""
+    """A-2: the state is set before the queue is asked."""
 
     def state(self, name: str) -> str:
         return "runs" if super().state(name) == "queued" else super().state(name)
 
 
 class ClosesWhatWasUsed(Toy):
-    """A3: there is no way from the first state to the end."""
+    """A-3: there is no way from the first state to the end."""
 
     def close(self) -> None:
         if self.jobs or self._past:
@@ -41,7 +41,7 @@ class ClosesWhatWasUsed(Toy):
 
 
 class PausesInName(Toy):
-    """A4: a flag that only the state reads."""
+    """A-4: a flag that only the state reads."""
 
     def pause(self, name: str) -> list[bool]:
         self.job(name).paused = True
@@ -52,14 +52,14 @@ class PausesInName(Toy):
 
 
 class SwallowsFailures(Toy):
-    """A5: whoever fails is done."""
+    """A-5: whoever fails is done."""
 
     def fails(self, job: Job) -> None:
         self.end(job, "ok")
 
 
 class NeverForgets(Toy):
-    """A6: what is over stays registered, under its name."""
+    """A-6: what is over stays registered, under its name."""
 
     def forget(self, job: Job) -> None:
         """It might be asked for."""
@@ -69,14 +69,14 @@ class NeverForgets(Toy):
 
 
 class DrawsItsNumbers(Toy):
-    """A7: identities that are not the same twice."""
+    """A-7: identities that are not the same twice."""
 
     def new_id(self) -> int:
         return SystemRandom().randrange(2**60)
 
 
 class LosesAWake(Toy):
-    """B1: who is paused is not counted down."""
+    """B-1: who is paused is not counted down."""
 
     def settle(self, successor: Job, how: str) -> None:
         if not successor.paused or how != "ok":
@@ -84,7 +84,7 @@ class LosesAWake(Toy):
 
 
 class LinksBeforeItChecks(Toy):
-    """B2: the edges of a submission that is refused stay."""
+    """B-2: the edges of a submission that is refused stay."""
 
     def check(self, name: str, after: Sequence[str], cpu: int) -> None:
         ghost = Job(name, 0, 0, cpu, 0, after=1000)
@@ -101,14 +101,14 @@ class LinksBeforeItChecks(Toy):
 
 
 class FitsBeforeItScores(Toy):
-    """B3: nobody waits for who does not fit."""
+    """B-3: nobody waits for who does not fit."""
 
     def choose(self) -> Job | None:
         return next((job for job in sorted(self.queue, key=self.rank) if self.fits(job)), None)
 
 
 class EscapesWhenNothingRuns(FitsBeforeItScores):
-    """B4: one over a soft limit needs a moment with nothing running at all."""
+    """B-4: one over a soft limit needs a moment with nothing running at all."""
 
     def fits(self, job: Job) -> bool:
         within = self.taken("ram") + job.ram <= self.limits["ram"]
@@ -116,28 +116,28 @@ class EscapesWhenNothingRuns(FitsBeforeItScores):
 
 
 class StandsOnItsSlot(Toy):
-    """B5: who stands keeps everything."""
+    """B-5: who stands keeps everything."""
 
     def taken(self, what: str) -> int:
         return sum(getattr(job, what) for job in self.running)
 
 
 class SaysThatItStood(Toy):
-    """B6: whoever waits for a pause is told yes when the waiting is over."""
+    """B-6: whoever waits for a pause is told yes when the waiting is over."""
 
     def answer(self, job: Job, stands: bool) -> None:
         super().answer(job, True)
 
 
 class LetsErrorsOut(Toy):
-    """B7: nobody stands between a function and the loop."""
+    """B-7: nobody stands between a function and the loop."""
 
     def fails(self, job: Job) -> None:
         raise SystemError(f"the function of {job.name} raised, and so does the scheduler")
 
 
 class CallsUnderItsLock(Toy):
-    """B8: what is called back while the lock is held cannot call."""
+    """B-8: what is called back while the lock is held cannot call."""
 
     def __init__(self, cpu: int = 2, ram: int = 100) -> None:
         super().__init__(cpu, ram)
@@ -162,7 +162,7 @@ class CallsUnderItsLock(Toy):
 
 
 class TellsLater(Toy):
-    """B9: events are passed on after the lock is released, by whoever comes to it."""
+    """B-9: events are passed on after the lock is released, by whoever comes to it."""
 
     def __init__(self, cpu: int = 2, ram: int = 100) -> None:
         super().__init__(cpu, ram)
@@ -175,7 +175,7 @@ class TellsLater(Toy):
 
 
 class IdleWhileItRuns(Toy):
-    """B10: who was cancelled does not count any more, though its function goes on."""
+    """B-10: who was cancelled does not count any more, though its function goes on."""
 
     def idle(self) -> bool:
         return all(job.state == "stops" for job in self.jobs.values())
@@ -185,7 +185,7 @@ class IdleWhileItRuns(Toy):
 
 
 class ResumesAtTheEnd(Toy):
-    """B11: to get rid of a thread that stands, let it go on."""
+    """B-11: to get rid of a thread that stands, let it go on."""
 
     def close(self) -> None:
         for job in list(self.jobs.values()):
@@ -283,7 +283,7 @@ class Orchestra(Toy):
 
 
 class RegistersLast(Orchestra):
-    """B12: the workflow is recorded when its tasks have been submitted."""
+    """B-12: the workflow is recorded when its tasks have been submitted."""
 
     def perform(self, steps: Steps, fast: bool = False) -> None:
         self.submit_all(steps, fast)
@@ -291,7 +291,7 @@ class RegistersLast(Orchestra):
 
 
 class CompletesOnSuccess(Orchestra):
-    """B13: nobody hears of a workflow that failed."""
+    """B-13: nobody hears of a workflow that failed."""
 
     def complete(self) -> None:
         if self.error is None:
@@ -299,7 +299,7 @@ class CompletesOnSuccess(Orchestra):
 
 
 class SharesOneToken(Orchestra):
-    """B14: one failure cancels all the others."""
+    """B-14: one failure cancels all the others."""
 
     def fails(self, job: Job) -> None:
         super().fails(job)
@@ -308,7 +308,7 @@ class SharesOneToken(Orchestra):
 
 
 class StatesNoNeeds(Orchestra):
-    """B15: what a step needs never reaches the gate."""
+    """B-15: what a step needs never reaches the gate."""
 
     def fits(self, job: Job) -> bool:
         return self.taken("cpu") + job.cpu <= self.limits["cpu"]

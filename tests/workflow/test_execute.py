@@ -543,7 +543,7 @@ def test_resume_needs_a_journal(w):
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(path):
-    """W3: what is not on record does not run."""
+    """WORKFLOW-3: what is not on record does not run."""
     ran = []
     w = Workflow("w", resources={"cpu": 1})
     first = w.task("a", lambda: "x" * 500_000)

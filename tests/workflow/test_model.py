@@ -208,7 +208,7 @@ def test_what_cannot_be_imported(w, spec, message):
     refused(message, w.load)
 
 
-# ---- what makes a result out of date (G2)
+# ---- what makes a result out of date (STEP-2)
 
 
 def digest(**changed):

@@ -19,7 +19,7 @@ KEY = "0123test-process"
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """S1, of every test here: whatever a command started carries the key."""
+    """PROCESS-1, of every test here: whatever a command started carries the key."""
     yield
     for pid in processes_with(KEY):
         with contextlib.suppress(ProcessLookupError):

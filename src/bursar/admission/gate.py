@@ -8,11 +8,11 @@ need it; but once it has waited for `reserve_after` it holds a *reservation*: fr
 after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
 What stands still may never end: who would still not fit when all that runs has drained reserves nothing.
 
-A1  nobody is let in, nor goes on, beyond `max_concurrent` and the hard limits (A5), or, but alone, a soft one (A6). Who
-    is asked to stop must not wait for others: if it stands still it takes its place back at once, free or not. That
-    counts like any other, so until there is room again nobody is let in
-A2  after every change, nobody who may be let in waits
-A3  entered = waiting + queued + held + aside + over
+GATE-1  nobody is let in, nor goes on, beyond `max_concurrent` and the hard limits (RESOURCES-1), or, but alone, a soft
+    one (RESOURCES-2). Who is asked to stop must not wait for others: if it stands still it takes its place back at
+    once, free or not. That counts like any other, so until there is room again nobody is let in
+GATE-2  after every change, nobody who may be let in waits
+GATE-3  entered = waiting + queued + held + aside + over
 
 Rejected: a score over every waiting task. It is the same order, and costs what waits, every time.
 """
@@ -202,7 +202,7 @@ class Gate(Turnstile):
     # ---- deciding
 
     def settle(self, kernel: Dispatch) -> None:
-        """Let in whoever may be let in (A2)."""
+        """Let in whoever may be let in (GATE-2)."""
         if not self.queues and not self.returning:
             return
         if self.settling:
@@ -424,7 +424,7 @@ class Gate(Turnstile):
             self._note_short(permit, kernel.now_ns)
 
     def reclaim(self, kernel: Dispatch, permit: Permit) -> None:
-        """It goes on at once, because it is asked to stop: with what it gave back, whether that is free or not (A1)."""
+        """It goes on at once, because it is asked to stop: it takes back what it gave, free or not (GATE-1)."""
         if permit.state is _ASIDE:
             self.resources.keep(permit.kept(), -1)
             try:

@@ -7,7 +7,7 @@ began; they are ended by that in turn, and so their own successors.
 A task that is tried again passes its successors on to the next attempt, which follows it: two attempts never hold a
 place at once.
 
-A4  an edge is made only when its later end is spawned, so there is no cycle among tasks; that somebody follows the
+GRAPH-1  an edge is made only when its later end is spawned, so there is no cycle among tasks; that somebody follows the
     owner of its own nursery, which waits for it, or one that follows the owner, is the one way round, and is refused
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def require_no_cycle(name: str, nursery: Nursery, after: Iterable[Task]) -> None:
-    """A4: refuse to follow a task that waits for the nursery. Looks at whoever follows the owner."""
+    """GRAPH-1: refuse to follow a task that waits for the nursery. Looks at whoever follows the owner."""
     wanted = {task.id for task in after}
     waiting: dict[Task, None] = {}
     owner = nursery.owner

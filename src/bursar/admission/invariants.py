@@ -35,7 +35,7 @@ def check(kernel: Kernel) -> None:
         _lists(gate, [permit for permit in permits if permit.gate is gate])
         _resources(gate)
         left = would_let_in(gate, gate.settled_ns)
-        assert left is None, f"A2: {left} may be let in, and waits"
+        assert left is None, f"GATE-2: {left} may be let in, and waits"
     _graph(permits)
     for permit in permits:
         _standing(kernel, permit)
@@ -58,20 +58,20 @@ def _permits(kernel: Kernel) -> Iterator[Permit]:
 
 
 def _lists(gate: Gate, permits: list[Permit]) -> None:
-    """A3: every permit is in the one place where its state puts it."""
+    """GATE-3: every permit is in the one place where its state puts it."""
 
     def those(*states: PermitState) -> set[Permit]:
         return {permit for permit in permits if permit.state in states}
 
-    assert gate.waiting == len(those(PermitState.WAITS, PermitState.STOPS)), "A3: the count of those who wait is wrong"
-    assert set(gate.queues) == those(PermitState.QUEUED), "A3: others are queued than those who wait for permission"
-    assert len(gate.queues) == sum(gate.queues.lengths().values()), "A3: the queues are miscounted"
-    assert set(gate.held) == those(*_ADMITTED), "A3: others are held than those who were admitted"
-    assert set(gate.returning) == those(PermitState.RETURNS), "A3: others return than those who ask again"
+    assert gate.waiting == len(those(PermitState.WAITS, PermitState.STOPS)), "GATE-3: `waiting` is miscounted"
+    assert set(gate.queues) == those(PermitState.QUEUED), "GATE-3: others are queued than those who wait for permission"
+    assert len(gate.queues) == sum(gate.queues.lengths().values()), "GATE-3: the queues are miscounted"
+    assert set(gate.held) == those(*_ADMITTED), "GATE-3: others are held than those who were admitted"
+    assert set(gate.returning) == those(PermitState.RETURNS), "GATE-3: others return than those who ask again"
 
 
 def _resources(gate: Gate) -> None:
-    """A5–A7, and so A1: what those took back who were asked to stop may be too much, all else is not."""
+    """RESOURCES-1 to RESOURCES-3, and so GATE-1. Only what a task that is asked to stop took back may be too much."""
     resources = gate.resources
     taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
     rights = [_by_right(resources, permit) for permit in gate.held]
@@ -80,12 +80,13 @@ def _resources(gate: Gate) -> None:
         if permit.state is PermitState.ASIDE:
             kept.update(dict(permit.kept()))
     for name, number in resources.numbers.items():
-        assert resources.taken[number] == taken[number], f"A7: {name}"
-        assert resources.kept[number] == kept[number], f"A7: {name}, of those who stand still"
+        assert resources.taken[number] == taken[number], f"RESOURCES-3: {name}"
+        assert resources.kept[number] == kept[number], f"RESOURCES-3: {name}, of those who stand still"
         takers = sum(number in dict(right) for right in rights)
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
         within = limit is None or by_right[number] <= limit
-        assert within or (soft and takers == 1), f"{'A6' if soft else 'A5'}: {name}: {taken[number]} of {limit}"
+        code = "RESOURCES-2" if soft else "RESOURCES-1"
+        assert within or (soft and takers == 1), f"{code}: {name}: {taken[number]} of {limit}"
 
 
 def _by_right(resources: Resources, permit: Permit) -> Demand:
@@ -104,7 +105,7 @@ def _graph(permits: list[Permit]) -> None:
         assert permit.unmet == unmet[permit], f"{permit} waits for {permit.unmet}, and {unmet[permit]} know of it"
         if permit.state is PermitState.WAITS:
             stands = permit.task.state is State.PAUSED
-            assert permit.unmet or permit.timer is not None or stands, f"A2: {permit} waits for nothing"
+            assert permit.unmet or permit.timer is not None or stands, f"GATE-2: {permit} waits for nothing"
         else:
             assert not permit.unmet, f"{permit} was let in before what it follows had ended"
 
@@ -118,9 +119,9 @@ def _standing(kernel: Kernel, permit: Permit) -> None:
         assert kernel.is_paused(task), f"{task} was paused, and goes on"
     if permit.state in (PermitState.ASIDE, PermitState.RETURNS):
         waits = permit.joins or permit.regain is not None or (task.state is State.READY and not task.cancel_pending)
-        assert waits or kernel.is_paused(task), f"A1: {task} works, and has no place"
+        assert waits or kernel.is_paused(task), f"GATE-1: {task} works, and has no place"
     if permit.state is PermitState.RETURNS:
-        assert not task.cancel_pending, f"A1: {task} is asked to stop, and waits for its place"
+        assert not task.cancel_pending, f"GATE-1: {task} is asked to stop, and waits for its place"
     if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
         assert permit.paused, f"{task} stands still, and nobody paused it"
     if permit.pausing is not None:

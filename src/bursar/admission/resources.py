@@ -4,9 +4,9 @@ A *slot* is a resource too: every admitted task takes one, and `max_concurrent` 
 written down as the pairs (resource, amount) of limited resources that it takes, so what nobody limits costs nothing
 to check.
 
-A5  nobody is given more of a hard resource than its limit leaves
-A6  nor of a soft one, but for one task that takes all of it alone (the escape rule)
-A7  what is taken is the sum of what is held, and what those keep who stand still is a part of it
+RESOURCES-1  nobody is given more of a hard resource than its limit leaves
+RESOURCES-2  nor of a soft one, but for one task that takes all of it alone (the escape rule)
+RESOURCES-3  what is taken is the sum of what is held, and what those keep who stand still is a part of it
 
 Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks
 that take none of what it is short of, and a program with one long-lived task would never run it.
@@ -176,7 +176,7 @@ class Resources:
         for number, amount in demand:
             _, limit, soft = limits[number]
             assert limit is not None, "only what is limited is demanded"
-            if taken[number] + amount > limit and not (soft and not taken[number]):  # A5, A6
+            if taken[number] + amount > limit and not (soft and not taken[number]):  # RESOURCES-1, RESOURCES-2
                 return False
         return True
 
@@ -202,7 +202,7 @@ class Resources:
         """Whoever takes this stands still from now on (1), or not any more (-1)."""
         for number, amount in demand:
             self.kept[number] += sign * amount
-            assert 0 <= self.kept[number] <= self.taken[number], "A7"
+            assert 0 <= self.kept[number] <= self.taken[number], "RESOURCES-3"
 
     def drains(self, demand: Demand) -> bool:
         """Whether it would fit if nothing were taken but by those who stand still."""
@@ -216,7 +216,7 @@ class Resources:
     def give_back(self, demand: Demand) -> None:
         for number, amount in demand:
             self.taken[number] -= amount
-            assert self.taken[number] >= 0, "A5"
+            assert self.taken[number] >= 0, "RESOURCES-1"
 
     def usable_while_still(self, demand: Demand) -> Demand:
         """The part of a demand that a task which stands still does not use."""

@@ -7,9 +7,9 @@ No socket is opened, no clock is read and nothing is waited for, with one except
 make (a task or a call that one of its own threads hands in) is waited for, with a limit, and let in at the recorded
 moment.
 
-R1  the host is asked for nothing
+REPLAY-1  the host is asked for nothing
 
-What is compared, and when it is told, is the affair of `evidence.tape` (R2, R3).
+What is compared, and when it is told, is the affair of `evidence.tape` (REPLAY-2, REPLAY-3).
 
 Rejected: to record a schedule and force it upon the program. It would replay any program, also one that has nothing to
 do with the trace; here the schedule follows from the inputs, and that it does is what is being shown.
@@ -94,7 +94,7 @@ class ReplayHost:
         return self._tape.now_ns()
 
     def entropy(self, size: int) -> bytes:
-        raise HostMisuse("R1: a replay has no entropy but that of its trace")
+        raise HostMisuse("REPLAY-1: a replay has no entropy but that of its trace")
 
     def microtask(self) -> None:
         """The trace says when a batch begins; so for the rest."""
@@ -124,7 +124,7 @@ class ReplayPump(Pump):
         return self._runtime.heeded.get(label, {})
 
     def ask(self, task: Task, what: str, call: Callable[[], T]) -> T:
-        """R1: the recorded answer, if this is what was asked."""
+        """REPLAY-1: the recorded answer, if this is what was asked."""
         tape = self._tape
         record = tape.upcoming("host_answer")
         if tape.failure is None:
@@ -135,7 +135,7 @@ class ReplayPump(Pump):
                     raise answer
                 return cast("T", answer)
             tape.differ(f"task {task.name!r} ({task.id}) asks the host: {what}")
-        assert tape.failure is not None, "R2"
+        assert tape.failure is not None, "REPLAY-2"
         raise tape.failure
 
     def post(self, label: str, deliver: Callable[[], int | None]) -> None:

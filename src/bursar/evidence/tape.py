@@ -1,7 +1,7 @@
 """The tape: a trace with its next record in sight, and the observer that holds a program to it, event by event.
 
-R2  after the first difference nothing is compared, and no task is polled any more
-R3  an error of the replay is raised only where no code of the program is on the stack
+REPLAY-2  after the first difference nothing is compared, and no task is polled any more
+REPLAY-3  an error of the replay is raised only where no code of the program is on the stack
 
 The law tells its observer what happens while it happens, often from the middle of a task. So the first difference is
 kept, and raised with the next event that the pump itself tells.
@@ -23,7 +23,7 @@ NOISE: Final = frozenset(  # what depends on the host, and has no effect: a call
     {"scheduler_reentrancy_deferred", "scheduler_host_handoff"}
 )
 TORN_DOWN: Final = "run_torn_down"  # what comes after it happened while nobody drove the program any more
-OUTER: Final = frozenset({"host_turn", "scheduler_step_begin", "scheduler_step_end"})  # told by the pump itself (R3)
+OUTER: Final = frozenset({"host_turn", "scheduler_step_begin", "scheduler_step_end"})  # by the pump itself (REPLAY-3)
 
 
 class Tape:
@@ -79,13 +79,13 @@ class Tape:
                 return
             self.differ(happened)
         if name in OUTER:
-            assert self.failure is not None, "R2"
+            assert self.failure is not None, "REPLAY-2"
             raise self.failure
 
     # ---- the end of the agreement
 
     def differ(self, happened: Record | str) -> None:
-        """The program and the trace part here. Only the first time counts (R2)."""
+        """The program and the trace part here. Only the first time counts (REPLAY-2)."""
         if self.failure is None and not self._ended_early():
             told = happened if isinstance(happened, str) else self._tell(happened)
             recorded = "nothing more: the run was over" if self.next is None else self._tell(self.next)

@@ -132,7 +132,7 @@ class _Verifier(Gates):
             raise self.records.wrong("the law would have told nothing")
 
     def _enter(self, record: Record) -> None:
-        """P2: tasks act in steps; from outside something enters at the beginning of a batch."""
+        """PUMP-2: tasks act in steps; from outside something enters at the beginning of a batch."""
         if self._stage is Stage.STEP and (self.current is not None or record.name in AFTERMATH):
             return
         alone = record.name in ALONE
@@ -222,7 +222,7 @@ class _Verifier(Gates):
             self._batch_over()
 
     def _batch_over(self) -> None:
-        """What the host is asked for after a batch: to come back at once, to give way first (P3), or to wait."""
+        """What the host is asked for after a batch: to come back at once, to give way first (PUMP-3), or to wait."""
         if self.runnable and self._steps < self._burst:
             raise self.records.wrong("something is runnable: the law would have begun a step")
         self._stage = Stage.REST

@@ -9,10 +9,10 @@ waits for it is told by a bell. The loop's end never waits for the thread. Money
 operations itself, and only when a slice is used up it asks for the next; what it has not used is given back at the end.
 Where nothing limits the operations there is nothing to ask for.
 
-Y1  after the function was asked to stop, every checkpoint raises `Cancelled`; a pause never hides that
-Y2  a thread that says that it stands does stand, until it is resumed or asked to stop
-Y3  what a function pays is in the books when its task goes on: prepaid slices, less what was not used
-Y4  where a thread heeded a request is on record, by the number of the checkpoint, and a replay heeds it there
+CHECKPOINT-1  after the function was asked to stop, every checkpoint raises `Cancelled`; a pause never hides that
+CHECKPOINT-2  a thread that says that it stands does stand, until it is resumed or asked to stop
+CHECKPOINT-3  what a function pays is in the books when its task goes on: prepaid slices, less what was not used
+CHECKPOINT-4  where a thread heeded a request is on record, by the number of the checkpoint, and a replay heeds it there
 
 Rejected: raising `Cancelled` in the thread wherever it stands (`PyThreadState_SetAsyncExc`). It strikes in the middle
 of a `finally`, of a lock, of an import, and no function can be written so that it survives that.
@@ -160,12 +160,12 @@ class Line:
         raise ScopeMisuse(f"the checkpoint of task {self._task.name!r} was used {why}")
 
     def _heed(self) -> None:
-        """Stand while paused, end when asked to (Y1, Y2)."""
+        """Stand while paused, end when asked to (CHECKPOINT-1, CHECKPOINT-2)."""
         planned = self._foretold.get(self.number) if self._foretold is not None else ""
         if planned is None and self.heeded < 0:
-            return  # Y4: then, it had heard of nothing yet
+            return  # CHECKPOINT-4: then, it had heard of nothing yet
         while planned and self.reason is None and not self.pausing:
-            self._turns.rest(self)  # Y4: then, it had heard of it here
+            self._turns.rest(self)  # CHECKPOINT-4: then, it had heard of it here
         while self.pausing and self.reason is None:
             self.stand()
             self._turns.rest(self)
@@ -210,7 +210,7 @@ class Line:
         self._turns.ring(self)
 
     def settle(self) -> None:
-        """The function has returned: bring the books to what it has used (Y3)."""
+        """The function has returned: bring the books to what it has used (CHECKPOINT-3)."""
         self.over = True
         if self.used != self._prepaid:
             self._pump.kernel.settle(self._task, _ops(self.used - self._prepaid))

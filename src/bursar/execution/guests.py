@@ -5,10 +5,11 @@ by eight bytes into a file that the host watches; a host that watches no files i
 All that has come then enters by one `Pump.post`, at the beginning of a batch, each letter under the label of the task
 that waits for it. Nobody polls.
 
-G1  what a guest was given to work on is kept alive until the letter of its end is here, also when its run is long over
-G2  a run that is torn down asks its guests to stop and does not wait for them: they are strays, which the process keeps
-    an eye on until they have left
-G3  a process ends only when its strays have, or have had their time for that; what they hold is then never freed
+STRAY-1  what a guest was given to work on is kept alive until the letter of its end is here, also when its run is long
+    over
+STRAY-2  a run that is torn down asks its guests to stop and does not wait for them: they are strays, which the process
+    keeps an eye on until they have left
+STRAY-3  a process ends only when its strays have, or have had their time for that; what they hold is then never freed
 
 Rejected: a call from the worker into Python. It would wait for the interpreter on a fiber's stack, with all the tasks
 of that worker behind it.
@@ -35,7 +36,7 @@ from bursar.execution.loan import Portion
 from bursar.hosts.pump import Pump
 
 LETTERS_N: Final = 256  # taken at once: as many as enter in one batch
-EXIT_S_MAX: Final = 2.0  # G3: what a stray may take to reach a point where it can stop
+EXIT_S_MAX: Final = 2.0  # STRAY-3: what a stray may take to reach a point where it can stop
 SHORT, STANDS = 16, 20  # beside the kinds of endings: it lacks money; it stands still
 LOST: Final = 17  # an ending of our own: it was in the process that this one was forked from
 
@@ -73,7 +74,7 @@ class Guest:
     """One function on the native workers, as this file sees it."""
 
     __slots__ = ()
-    keep: object  # G1
+    keep: object  # STRAY-1
     address: int | None  # Invariant: set exactly while letters may come
 
     def hear(self, letter: Letter) -> None:
@@ -86,7 +87,7 @@ class _Process:
 
 
 _all: weakref.WeakSet[Guests] = weakref.WeakSet()
-_strays: set[Guests] = set()  # G2
+_strays: set[Guests] = set()  # STRAY-2
 
 
 class Guests:
@@ -129,7 +130,7 @@ class Guests:
     ) -> int:
         """Run a function. 0, or the code of the library that says why not."""
         if library.is_forked():
-            library.library()  # E1: refuses
+            library.library()  # FORK-1: refuses
         budget = _budget(portion) if portion is not None else None
         with self._lock:  # it may end at once, but nobody hears of it before this is over
             self._keys = key = self._keys + 1
@@ -257,7 +258,7 @@ class Guests:
         """The bell says everything."""
 
     def stopped(self) -> None:
-        """G2."""
+        """STRAY-2."""
         if library.is_forked():
             return
         self.cancel_all()
@@ -275,13 +276,13 @@ class Guests:
             if self._living or self._mailbox is None:
                 return
             error: int = self._library.bursar_mailbox_close(self._mailbox)
-            assert not error, "G1"
+            assert not error, "STRAY-1"
             self._mailbox = None
             os.close(self._bell)
             _strays.discard(self)
 
     def forsake(self) -> None:
-        """G3: they may go on writing to what they were given, until the process is gone."""
+        """STRAY-3: they may go on writing to what they were given, until the process is gone."""
         for guest in self._living.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(guest.keep))
 

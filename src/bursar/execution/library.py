@@ -7,7 +7,7 @@ and taking it again would cost more than the call. What runs on the native worke
 Rejected: an extension module around the library. It would be linked to one interpreter's interface, while the library
 knows nothing of Python; and a program's own C code must find the very library that runs its tasks, which is a file.
 
-E1  a process that was forked while the runtime was up has none of its threads: it is refused, whatever it asks for
+FORK-1  a process that was forked while the runtime was up has none of its threads: it is refused, whatever it asks for
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    _Loaded.forked = _Loaded.forked or _Loaded.was_up  # E1
+    _Loaded.forked = _Loaded.forked or _Loaded.was_up  # FORK-1
     if _Loaded.forked:
         for call in _Loaded.when_forked:
             call()

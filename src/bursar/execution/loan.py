@@ -25,7 +25,7 @@ Portion = tuple[int, ...]  # of money, by component
 
 
 class Loan:
-    """The loan of one function: spent here + held there = charged to the task (V2 of `execution.native_run`)."""
+    """The loan of one function: spent here + held there = charged to the task (FIBERTASK-2)."""
 
     __slots__ = ("_lent", "_metered", "_sizes", "_task")
 

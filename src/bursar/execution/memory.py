@@ -10,9 +10,9 @@ main thread, else at its next await, before what it asks for is done. A single r
 where it is made, by the `MemoryError` that the interpreter knows; if that leaves the task, it becomes the task's
 `MemoryBudgetExceeded`. What was let through and cannot be paid stays due, and is charged when the pool has money.
 
-M1  an account is settled whenever its task's code has stopped running, and before its pool is closed
-M2  what a task has not freed at its end stays charged, to the pool that its own came from; freeing it refunds that
-M3  a run that is over settles nothing any more
+METER-1  an account is settled whenever its task's code has stopped running, and before its pool is closed
+METER-2  what a task has not freed at its end stays charged, to the pool that its own came from; freeing it refunds that
+METER-3  a run that is over settles nothing any more
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MemoryMeter:
             raise BursarError(f"meter_memory=True: {refusal}; leave the option out here") from None
 
     def close(self) -> None:
-        """The run is over: the last one takes the hooks out (M3)."""
+        """The run is over: the last one takes the hooks out (METER-3)."""
         if self._book is None:
             return
         try:
@@ -96,14 +96,14 @@ class MemoryMeter:
     def leave(self, task: Task, account: MemoryAccount) -> BudgetExceeded | None:
         """It does not run any more, but will again. What is returned is to be raised where it stands."""
         due = account.leave()
-        if not due or self._book is None:  # all of it is paid for, and so within the limit; or M3
+        if not due or self._book is None:  # all of it is paid for, and so within the limit; or METER-3
             return None
         self._settle(task, account, due)
         return self.shortage(task, account.due) if account.untold() else None
 
     def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
-        """Its account was left, for good (M1, M2). What is returned is to be raised instead of `error`."""
-        if self._book is None:  # M3
+        """Its account was left, for good (METER-1, METER-2). What is returned is to be raised instead of `error`."""
+        if self._book is None:  # METER-3
             return None
         account = self._holdings.pop(task.id).account
         self._settle(task, account, account.end())
@@ -150,7 +150,7 @@ class MemoryMeter:
 
     def _settle_changed(self) -> None:
         """Others have freed what these tasks had allocated: refund it."""
-        assert self._book is not None, "M3"
+        assert self._book is not None, "METER-3"
         for id in self._book.changed():
             holding = self._holdings.get(id)
             if holding is None:
@@ -174,7 +174,7 @@ class MemoryMeter:
         if here is None or not self._may_strike(here.f_back):
             return None
         account, _, task = self._holdings[id]
-        assert task is not None, "M1"
+        assert task is not None, "METER-1"
         self._settle(task, account, account.due)
         return self.shortage(task, account.due)
 

@@ -7,10 +7,12 @@ to a value, and then that is the answer; nothing else is made of it, and no word
 A task that is paused has its function stand where that next could wait, or waits already; until then it runs, and so
 the task does. One that ends first, or holds for money, has come to a point where its task can stand.
 
-V1  while its run goes on, a task ends only when its function has left; unless it is cut off while that holds for money
-V2  spent here + held there = charged to the task, and at its end nothing is held there
-V3  in a replay nothing native runs: what it came to is an answer of the host
-V4  a task that waits for its function is PAUSED only while the function stands, and then it is no source of the pump
+FIBERTASK-1  while its run goes on, a task ends only when its function has left; unless it is cut off while that holds
+    for money
+FIBERTASK-2  spent here + held there = charged to the task, and at its end nothing is held there
+FIBERTASK-3  in a replay nothing native runs: what it came to is an answer of the host
+FIBERTASK-4  a task that waits for its function is PAUSED only while the function stands, and then it is no source of
+    the pump
 
 Rejected: killing a function that does not stop. It may hold a lock, or be half way through somebody's data.
 """
@@ -77,13 +79,13 @@ class Run(Guest, Request[Any]):
         self.held = False  # it was asked to stand still, and not resumed
         self.pauses = 0  # how often it was
         self._stood = 0  # the last one of which it said so while nobody waited
-        self._counted = False  # as a source of the pump (V4)
+        self._counted = False  # as a source of the pump (FIBERTASK-4)
         self.wait: NativeWait | None = None
         self.address: int | None = None
         self.letter: Letter | None = None  # what came while nobody waited
         self._argument, self.keep = argument_at(argument)
         self._pump: Pump | None = None  # None: it was not awaited yet
-        self._guests: Guests | None = None  # None also in a replay (V3)
+        self._guests: Guests | None = None  # None also in a replay (FIBERTASK-3)
         self._loan: Loan | None = None  # None: nothing is limited
         self._lacks: Portion | None = None
         self._portion: Portion | None = None  # None: as much as can be counted
@@ -210,7 +212,7 @@ class Run(Guest, Request[Any]):
         self._count(False)
 
     def _count(self, works: bool) -> None:
-        """V4."""
+        """FIBERTASK-4."""
         if self.wait is not None and self._pump is not None and works is not self._counted:
             self._counted = works
             self._pump.sources += 1 if works else -1
@@ -239,7 +241,7 @@ class Run(Guest, Request[Any]):
         wait.deliver()
 
     def take(self, kernel: Kernel, task: Task) -> Letter:
-        """What came, on record if there is one; in a replay what came then (V3)."""
+        """What came, on record if there is one; in a replay what came then (FIBERTASK-3)."""
         pump, letter = self._pump, self.letter
         assert pump is not None, "it has begun"
         if letter is None or kernel.observer is not None:
@@ -290,7 +292,7 @@ class Run(Guest, Request[Any]):
 
 
 class NativeWait(Wait):
-    """A task whose native function runs, until that has left or lacks money (V1)."""
+    """A task whose native function runs, until that has left or lacks money (FIBERTASK-1)."""
 
     __slots__ = ("run",)
     interruptible = False

@@ -15,11 +15,14 @@ Workers never end before the run, and functions never outlive their tasks; so wh
 are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
 asked to stop, and are daemons.
 
-W1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its end
-W2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it rests
-W3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
-W4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
-W5  of an end that the loop has not taken in it was told; or a worker is on its way, or sees to it before anything else
+THREADPOOL-1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its
+    end
+THREADPOOL-2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it
+    rests
+THREADPOOL-3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
+THREADPOOL-4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
+THREADPOOL-5  of an end that the loop has not taken in it was told; or a worker is on its way, or sees to it before
+    anything else
 
 Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
 """
@@ -125,7 +128,7 @@ class Worker:
             self.job = job = None
 
     def _replace(self, error: BaseException) -> None:
-        """W3."""
+        """THREADPOOL-3."""
         job, self.job = self.job, None
         if job is not None and job.begun:
             if not job.posted:
@@ -142,16 +145,17 @@ class Pool:
         self.pump = pump
         pump.take_in_ends = self._take_in_smooth
         self._workers: list[Worker] = []
-        self._jobs: set[Job] = set()  # W1
+        self._jobs: set[Job] = set()  # THREADPOOL-1
         self._queue: deque[Job] = deque()  # those that nobody has begun
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
-        self._looks = False  # a worker stands in for the loop, and looks for a job itself afterwards (W2)
+        self._looks = False  # a worker stands in for the loop, and looks for a job itself afterwards (THREADPOOL-2)
         self._over = False
         self._counting = threading.Lock()
         self._ended: deque[Job] = deque()  # which the loop has not taken in
         self._told = False  # that there are such
-        # A job is over, in its thread. The worker sees to that before it rests, or whoever is on the way does (W5).
+        # A job is over, in its thread. The worker sees to that before it rests, or whoever is on the way does
+        # (THREADPOOL-5).
         self.post: Callable[[Job], None] = self._ended.append if pump.live else self._post_by_name
         self.permit: object = None  # the last capability that was found to allow threads
 
@@ -172,7 +176,7 @@ class Pool:
         self.pump.sources += 1
 
     def _hand_out(self, job: Job) -> None:
-        if len(self._jobs) >= len(self._workers):  # W1
+        if len(self._jobs) >= len(self._workers):  # THREADPOOL-1
             self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
         self._jobs.add(job)
         self._queue.append(job)
@@ -229,7 +233,7 @@ class Pool:
     # ---- in any thread
 
     def _send(self) -> None:
-        """There is a job: have somebody look for it, unless somebody is about to (W2)."""
+        """There is a job: have somebody look for it, unless somebody is about to (THREADPOOL-2)."""
         if self._errand:
             try:
                 self._errand.pop()
@@ -288,7 +292,8 @@ class Pool:
                 if self._over:
                     return None
                 job = self._take() if waiting else None
-                self._errand.append(None)  # whoever comes from here on sends somebody else (W2), or sees to it (W5)
+                # Whoever comes from here on sends somebody else (THREADPOOL-2), or sees to it (THREADPOOL-5).
+                self._errand.append(None)
                 if ended:
                     self._see_to_ended()
             elif ended and not waiting:
@@ -354,7 +359,7 @@ class Alternation(Pool):
             job.lost(refused)
 
     def _await_turn(self, hand_over: Callable[[], None]) -> None:
-        """Let a thread work, and wait until it gives the turn back (W4)."""
+        """Let a thread work, and wait until it gives the turn back (THREADPOOL-4)."""
         while not self._back.empty():
             self._back.get()  # of a worker that died, and may have given it back twice
         hand_over()

@@ -5,10 +5,11 @@ wait is not interruptible: a task that is cancelled is asked to stop, by its che
 is, a task that still runs, until its thread has really left. So nothing outlives its nursery, and nobody is told that
 work has ended which goes on.
 
-T1  a job is answered exactly once, by one message under the label of its task and poll
-T2  a task that was asked to stop ends as cancelled, whatever its function returned; an error that it raised fails it
-T3  a function is not called once its task was asked to stop; one that returned something to await has failed
-T4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
+THREAD-1  a job is answered exactly once, by one message under the label of its task and poll
+THREAD-2  a task that was asked to stop ends as cancelled, whatever its function returned; an error that it raised fails
+    it
+THREAD-3  a function is not called once its task was asked to stop; one that returned something to await has failed
+THREAD-4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
     deadlock; one that stands paused does not count
 
 Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
@@ -113,7 +114,7 @@ class Job(Wait):
         self.error: BaseException | None = None
         self.stop: CancelReason | None = None  # why it is to stop
         self.heeded = -1  # at which checkpoint it stopped; 0: it was not called
-        self.counted = True  # as a source of the pump (T4)
+        self.counted = True  # as a source of the pump (THREAD-4)
         self.begun = False
         self.posted = False  # it is over, and the loop will hear of it
 
@@ -140,7 +141,7 @@ class Job(Wait):
     # ---- in the thread
 
     def work(self) -> None:
-        """Call the function, unless it is too late (T3), and tell what came of it (T1)."""
+        """Call the function, unless it is too late (THREAD-3), and tell what came of it (THREAD-1)."""
         if self.stop is None:
             self.call()
         else:
@@ -197,7 +198,7 @@ class Job(Wait):
         if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
             self.refuse(pump.kernel, error)
         elif task.cancel_pending:
-            pump.kernel.wake(task, self.generation)  # T2: and is told `Cancelled`
+            pump.kernel.wake(task, self.generation)  # THREAD-2: and is told `Cancelled`
         else:
             self.answer(pump.kernel, value)
 
@@ -229,7 +230,7 @@ class Job(Wait):
         """Go on."""
 
     def count(self, works: bool) -> None:
-        """T4."""
+        """THREAD-4."""
         if works is not self.counted:
             self.counted = works
             self.pool.pump.sources += 1 if works else -1

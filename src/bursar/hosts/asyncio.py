@@ -4,9 +4,10 @@
 and waits for something of asyncio's. Cancellation crosses both ways, and whoever cancels waits until the other side
 has wound down, so neither leaves anything running behind the other's back.
 
-A1  a Bursar task that waits for asyncio goes on only when that has ended, unless the task is cut off (`hosts.crossing`)
-A2  no code of asyncio's runs inside a batch, and no task of Bursar's inside one of asyncio's
-A3  at most one drain is queued with the loop
+ASYNCIO-1  a Bursar task that waits for asyncio goes on only when that has ended, unless the task is cut off
+    (`hosts.crossing`)
+ASYNCIO-2  no code of asyncio's runs inside a batch, and no task of Bursar's inside one of asyncio's
+ASYNCIO-3  at most one drain is queued with the loop
 
 A call that is queued from inside a callback runs in the loop's next round, after it has looked at its files: that is
 why microtask and handoff can be one and the same here, and why the loop always gets its turn.
@@ -95,7 +96,7 @@ class AsyncioHost:
     def microtask(self) -> None:
         if self.asyncio_loop.is_closed():
             self._lost()
-        elif self._soon is None:  # A3
+        elif self._soon is None:  # ASYNCIO-3
             self._soon = self.asyncio_loop.call_soon(self._drain, context=self.context)
 
     handoff = microtask

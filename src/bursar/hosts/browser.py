@@ -9,10 +9,11 @@ without a clock to spare has none. `BrowserHost.of_page()` is the one place that
 Where there is no MessageChannel, setTimeout(0) takes its place: browsers delay that by 4 ms once it is nested, so the
 name of the host says it.
 
-H1  Python functions that JavaScript may call are made once, at `open`, and given up once, after `close`
-H2  a microtask cannot be taken back: what it calls lives until the last one has come
-H3  an alarm never rings early by the host's own clock, or the pump would ask again at once, and again
-H4  at most MICROTASKS_MAX microtasks run between two turns of the page: promises that are kept at once make no monopoly
+BROWSER-1  Python functions that JavaScript may call are made once, at `open`, and given up once, after `close`
+BROWSER-2  a microtask cannot be taken back: what it calls lives until the last one has come
+BROWSER-3  an alarm never rings early by the host's own clock, or the pump would ask again at once, and again
+BROWSER-4  at most MICROTASKS_MAX microtasks run between two turns of the page: promises that are kept at once make no
+    monopoly
 
 Rejected: driving the pump from Pyodide's asyncio loop. It queues every call with setTimeout or a message, never as a
 microtask, and it is a global of the interpreter; only `run` uses it, to give whoever waits for the end something to
@@ -72,8 +73,8 @@ class BrowserHost:
         self._port: Any = None
         self._alarm: Any = None  # what setTimeout gave
         self._handoff: Any = None  # the same, where there is no port
-        self._owed = 0  # microtasks that have not come yet (H2)
-        self._in_a_row = 0  # microtasks since the page had its turn (H4)
+        self._owed = 0  # microtasks that have not come yet (BROWSER-2)
+        self._in_a_row = 0  # microtasks since the page had its turn (BROWSER-4)
         self._open = False
         self._since_ms = 0.0  # when the call began that is running
         self._pump: Pump | None = None
@@ -103,7 +104,8 @@ class BrowserHost:
             raise HostMisuse(f"host {self.name!r} has driven a run already; make a new one for the next")
         create_proxy = _pyodide("pyodide.ffi").create_proxy
         self._pump = pump
-        self._soon, self._later, self._ring = map(create_proxy, (self._on_soon, self._on_later, self._on_ring))  # H1
+        # BROWSER-1
+        self._soon, self._later, self._ring = map(create_proxy, (self._on_soon, self._on_later, self._on_ring))
         self._start_ms: float = self._api.now()
         self._open = True
         if self._channel:
@@ -126,7 +128,7 @@ class BrowserHost:
             self._api.clearTimeout(self._handoff)
         self._later.destroy()
         self._ring.destroy()
-        if not self._owed:  # H2
+        if not self._owed:  # BROWSER-2
             self._soon.destroy()
 
     def now_ns(self) -> int:
@@ -140,7 +142,7 @@ class BrowserHost:
     # ---- what the pump asks for
 
     def microtask(self) -> None:
-        if self._in_a_row == MICROTASKS_MAX:  # H4
+        if self._in_a_row == MICROTASKS_MAX:  # BROWSER-4
             self.handoff()
             return
         self._in_a_row += 1
@@ -158,7 +160,7 @@ class BrowserHost:
             self._api.clearTimeout(self._alarm)
             self._alarm = None
         if deadline_ns is not None:
-            delay_ms = -(-(deadline_ns - self.now_ns()) // 1_000_000)  # rounded up (H3)
+            delay_ms = -(-(deadline_ns - self.now_ns()) // 1_000_000)  # rounded up (BROWSER-3)
             self._alarm = self._api.setTimeout(self._ring, max(0, min(delay_ms, DELAY_MS_MAX)))
 
     def wake(self) -> None:

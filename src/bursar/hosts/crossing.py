@@ -1,7 +1,7 @@
 """Crossing over: what a Bursar task awaits of asyncio's, on a host that is a guest there (`hosts.asyncio`).
 
-A1 is kept here: the task goes on only when the other side has really ended. Cancelling the task cancels the other side
-and waits for it; the time for that is the task's time for cleaning up.
+ASYNCIO-1 is kept here: the task goes on only when the other side has really ended. Cancelling the task cancels the
+other side and waits for it; the time for that is the task's time for cleaning up.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _FromAsyncio(Request[T]):
                 "so call its function again, or share an asyncio task"
             )
         host.coroutines.add(coroutine)
-        # not loop.create_task: a factory may start the task at once, in the middle of a batch (A2)
+        # not loop.create_task: a factory may start the task at once, in the middle of a batch (ASYNCIO-2)
         return asyncio.Task(
             coroutine, loop=host.asyncio_loop, name=f"for Bursar task {task.name!r} ({task.id})", context=task.context
         )
@@ -100,7 +100,7 @@ async def _await(awaitable: Awaitable[T]) -> T:
 
 
 class Crossing(Wait):
-    """A Bursar task that waits for a future of asyncio's, until that has really ended (A1)."""
+    """A Bursar task that waits for a future of asyncio's, until that has really ended (ASYNCIO-1)."""
 
     __slots__ = ("_abandoned", "_asked", "_awaited", "_future", "_host", "_pump", "_timer", "_what")
     interruptible = False
@@ -160,7 +160,7 @@ class Crossing(Wait):
     def _ask_to_stop(self) -> None:
         self._asked = True
         why = f"Bursar task {self.task.name!r} was cancelled"
-        self._host.asyncio_loop.call_soon(self._future.cancel, why, context=self._host.context)  # A2
+        self._host.asyncio_loop.call_soon(self._future.cancel, why, context=self._host.context)  # ASYNCIO-2
 
     def _ended(self, future: asyncio.Future[Any]) -> None:
         if isinstance(future, asyncio.Task):

@@ -15,14 +15,15 @@ A worker of the pool that has ended a function while the loop sleeps makes the n
 in such ends and nothing else, and polls only what runs no code of the program's. As soon as the law's choice falls on
 anything else the batch is cut there, and the loop is woken and goes on with it.
 
-P1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
-P2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there; what comes
-    while others enter does so with the next batch, or a function that takes turns with the loop would take them all
-P3  between two handoffs at most `burst_limit` decisions are made, and as many things enter
-P4  coroutines of the program, and whatever else may wait, fail or look at its thread, run in the loop's thread only;
-    not so what the interpreter calls by itself: destructors, a `__hash__`, the `__signature__` of a function
+PUMP-1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
+PUMP-2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there; what
+    comes while others enter does so with the next batch, or a function that takes turns with the loop would take them
+    all
+PUMP-3  between two handoffs at most `burst_limit` decisions are made, and as many things enter
+PUMP-4  coroutines of the program, and whatever else may wait, fail or look at its thread, run in the loop's thread
+    only; not so what the interpreter calls by itself: destructors, a `__hash__`, the `__signature__` of a function
 
-P2 is what makes a run repeatable: a batch is a function of the state before it, the time, and what came in.
+PUMP-2 is what makes a run repeatable: a batch is a function of the state before it, the time, and what came in.
 
 Rejected: letting host callbacks wake tasks as they come. It is one hop faster, and then the schedule depends on when a
 callback ran in relation to every single step, which nobody can write down or play back.
@@ -138,12 +139,12 @@ class Pump:
         self.live = True  # False: a replay; the trace answers, and the host is asked for nothing
         self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label that it will have
         self.outposts: dict[object, Outpost] = {}
-        self.room: int = burst_limit  # how much more comes in in this turn (P3)
+        self.room: int = burst_limit  # how much more comes in in this turn (PUMP-3)
         self._inbox: deque[Outside] = deque()  # appended to from anywhere
-        self._here = 0  # how many of these enter with this batch (P2)
-        self._pending = False  # a call was deferred (P1)
+        self._here = 0  # how many of these enter with this batch (PUMP-2)
+        self._pending = False  # a call was deferred (PUMP-1)
         self._in_turn = False  # the call that is queued belongs to the same turn of the host
-        self._left: int = burst_limit  # decisions that may still be made in this turn (P3)
+        self._left: int = burst_limit  # decisions that may still be made in this turn (PUMP-3)
         self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "stand_in", None)
@@ -225,7 +226,7 @@ class Pump:
                 f"host {self.host.name!r} called the pump from another thread than the one that opened it; "
                 "call Host.wake from there, and drain in the thread of the loop"
             )
-        if self.state is PumpState.RUNNING:  # P1
+        if self.state is PumpState.RUNNING:  # PUMP-1
             self._pending = True
             self.kernel.note("scheduler_reentrancy_deferred", self.kernel.current)
             return
@@ -252,7 +253,7 @@ class Pump:
     def stand_in(self) -> bool:
         """Another thread has ended functions while the loop sleeps: make the batch that begins with these ends.
 
-        False: the loop must do it, because it is awake, or because there is more to do than may be done here (P4).
+        False: the loop must do it, because it is awake, or because there is more to do than may be done here (PUMP-4).
         """
         try:
             return self._lend is not None and self._lend(self._stand_in)
@@ -315,7 +316,7 @@ class Pump:
             program.batch_ends()
 
     def _take_in(self) -> bool:
-        """P2. True: more came than one batch takes."""
+        """PUMP-2. True: more came than one batch takes."""
         now_ns = self._looked_ns = self.host.now_ns()
         kernel = self.kernel
         if kernel.observer is not None:
@@ -358,7 +359,7 @@ class Pump:
             if not full:
                 self.host.microtask()
                 return
-            if kernel.observer is not None:  # P3
+            if kernel.observer is not None:  # PUMP-3
                 kernel.observer("scheduler_burst_limit_reached", None, None)
                 kernel.observer("scheduler_host_handoff", None, None)
             self.host.handoff()

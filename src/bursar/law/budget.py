@@ -10,11 +10,11 @@ own, paid for by the pool of whoever made it; where it states none it shares tha
 
 The numbered invariants, checked after every step by the tests and asserted where they could break:
 
-B1  granted = left + spent + lent                       (for every pool that is not open)
-B2  lent = Σ (granted − minted) over its open sub-pools
-B3  left ≥ 0, and a charge is paid whole or not at all
-B4  a closed pool has given everything back
-B5  what is refunded was spent before
+BUDGET-1  granted = left + spent + lent                       (for every pool that is not open)
+BUDGET-2  lent = Σ (granted − minted) over its open sub-pools
+BUDGET-3  left ≥ 0, and a charge is paid whole or not at all
+BUDGET-4  a closed pool has given everything back
+BUDGET-5  what is refunded was spent before
 
 Rejected: handing each task a slice of a finite purse in advance. Ten idle children would hold the whole
 purse and the eleventh, which could have been paid, would fail. What a slice is good for, the fairness tick,
@@ -140,9 +140,9 @@ class Pool:
 
     def fill(self, pool: Pool, amount: int) -> None:
         """Move `amount` down into a sub-pool."""
-        assert pool.parent is self, "B2"
+        assert pool.parent is self, "BUDGET-2"
         if self.left is not None:
-            assert self.left >= amount, "B3"
+            assert self.left >= amount, "BUDGET-3"
             self.left -= amount
         self.lent += amount
         pool.granted += amount
@@ -162,9 +162,9 @@ class Pool:
         """
         parent = self.parent
         assert parent is not None, "only a sub-pool is closed"
-        assert self.lent == 0, "B4"
+        assert self.lent == 0, "BUDGET-4"
         left = self.left or 0
-        assert self.granted == left + self.spent, "B1"
+        assert self.granted == left + self.spent, "BUDGET-1"
         parent.lent -= self.granted - self.minted
         parent.spent += self.spent
         if parent.left is not None:
@@ -217,7 +217,7 @@ def close(pools: Pools, parents: Pools) -> None:
 
 
 def pay(pools: Pools, cost: Cost) -> int:
-    """Charge a cost, whole or not at all (B3). Returns PAID, or the component that falls short."""
+    """Charge a cost, whole or not at all (BUDGET-3). Returns PAID, or the component that falls short."""
     for component, amount in cost:
         left = pools[component].left
         if left is not None and left < amount:
@@ -233,14 +233,14 @@ def pay(pools: Pools, cost: Cost) -> int:
 
 
 def refund(pool: Pool, amount: int) -> None:
-    """Take back `amount` that was spent in `pool`, for what has been given up since (B5).
+    """Take back `amount` that was spent in `pool`, for what has been given up since (BUDGET-5).
 
-    What a closed pool had spent is its parent's by now (B4), so it is looked for upwards.
+    What a closed pool had spent is its parent's by now (BUDGET-4), so it is looked for upwards.
     """
     while pool.spent < amount and pool.parent is not None:
         pool = pool.parent
     if pool.left is not None:
-        assert pool.spent >= amount, "B5"
+        assert pool.spent >= amount, "BUDGET-5"
         amount = min(amount, max(UNITS_MAX - pool.left, 0))  # the rest stays spent
         pool.left += amount
     pool.spent = max(pool.spent - amount, 0)  # an open pool may have lost count

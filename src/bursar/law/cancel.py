@@ -10,10 +10,10 @@ nurseries of those, and so on, but nothing behind a shield. *Drain*: `Cancelled`
 awaits. *Finalize*: cleanup code may await; it lives on the cleanup allowance (operations and time), and when
 that is spent the task is cut off: its coroutine is closed without being asked.
 
-X1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
-X2  a request is never delivered through a shield that is inside its scope
-X3  an operation that took effect returns its result: cancellation is delivered before the next one
-X4  a task that is asked to stop, or cleans up, sits in the cancel lane when it is runnable
+CANCEL-1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
+CANCEL-2  a request is never delivered through a shield that is inside its scope
+CANCEL-3  an operation that took effect returns its result: cancellation is delivered before the next one
+CANCEL-4  a task that is asked to stop, or cleans up, sits in the cancel lane when it is runnable
 
 Propagation is a loop over a queue, not a recursion: a chain of a hundred thousand nested nurseries is legal.
 """
@@ -120,7 +120,7 @@ def move(scope: Scope, to: CancelPhase) -> None:
     The counts are what makes leaving a block O(1), however many are open around it.
     """
     if scope.phase >= to:
-        assert scope.phase is to, "X1"
+        assert scope.phase is to, "CANCEL-1"
         return
     task = scope.task
     task.requested += (to is CancelPhase.REQUESTED) - (scope.phase is CancelPhase.REQUESTED)
@@ -170,7 +170,7 @@ def leave_all(kernel: Ledger, task: Task) -> None:
 
 
 def deliverable(task: Task) -> Scope | None:
-    """The outermost requested scope that the task can see from where it stands (X2)."""
+    """The outermost requested scope that the task can see from where it stands (CANCEL-2)."""
     found = None
     for scope in outward(task):
         if scope.phase is CancelPhase.REQUESTED and not scope.exiting:
@@ -181,7 +181,7 @@ def deliverable(task: Task) -> Scope | None:
 
 
 def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
-    """What to throw into the task now, if anything. Starts its cleanup (X1)."""
+    """What to throw into the task now, if anything. Starts its cleanup (CANCEL-1)."""
     scope = deliverable(task)
     if scope is None:
         task.cancel_pending = False
@@ -203,7 +203,7 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
     while pending:
         scope, reason = pending.popleft()
         if scope.phase is not CancelPhase.IDLE:
-            continue  # X1
+            continue  # CANCEL-1
         if scope.task.state is State.DONE:
             continue
         move(scope, CancelPhase.REQUESTED)

@@ -7,9 +7,9 @@ and must be allowed (`delegable`); what a nursery passes on by itself is inherit
 one revokes all that were derived from it, at their next use; what was granted before (a running child, an open
 channel) stays.
 
-C1  a derived limit is ≤ its parent's, component by component
-C2  in use ≤ limit, for every capability and each of its ancestors
-C3  nothing that was not minted here passes `require`
+CAPABILITY-1  a derived limit is ≤ its parent's, component by component
+CAPABILITY-2  in use ≤ limit, for every capability and each of its ancestors
+CAPABILITY-3  nothing that was not minted here passes `require`
 
 Rejected: permission strings in a dictionary. A misspelt permission would be a silent denial, and there would
 be nothing for a type checker to see. Also rejected: eager marking of descendants on revocation. It needs
@@ -63,7 +63,7 @@ class Capability:
         return self.seal.registry.derive(self, delegable and self.delegable, narrower)
 
     def covers(self, other: Self) -> bool:
-        """Whether `other` asks for no more than this (C1)."""
+        """Whether `other` asks for no more than this (CAPABILITY-1)."""
         limits = [f.name for f in fields(self) if f.init and f.name != "delegable"]
         return all(_covers(getattr(self, name), getattr(other, name)) for name in limits)
 
@@ -167,7 +167,7 @@ class Registry:
         return self._sealed(replace(description, delegable=True), parent=None, depth=0, deriver=0)
 
     def derive(self, parent: C, delegable: bool, narrower: Mapping[str, Any]) -> C:
-        """An attenuated capability, derived by the task that runs (C1)."""
+        """An attenuated capability, derived by the task that runs (CAPABILITY-1)."""
         self.authenticate(parent)
         known = {f.name for f in fields(parent) if f.init}
         if unknown := set(narrower) - known:
@@ -195,7 +195,7 @@ class Registry:
     # ---- checking
 
     def _seal_of(self, capability: Capability) -> Seal:
-        """C3: the seal of a capability that was minted here."""
+        """CAPABILITY-3: the seal of a capability that was minted here."""
         seal = capability.seal
         if seal is None or seal.registry is not self:
             raise CapabilityForged(f"{capability!r} was not minted by this runtime; ask Runtime.grant for one")
@@ -208,7 +208,7 @@ class Registry:
         return bool(self._revoked) and any(self._seal_of(c).serial in self._revoked for c in capability.ancestors())
 
     def authenticate(self, capability: Capability) -> None:
-        """C3: raise unless the capability is real and still stands."""
+        """CAPABILITY-3: raise unless the capability is real and still stands."""
         self._seal_of(capability)
         if self.revoked(capability):
             raise CapabilityRevoked(f"{capability!r} has been revoked")
@@ -219,7 +219,7 @@ class Registry:
         return self._in_use.get(self._seal_of(capability).serial, 0)
 
     def acquire(self, task: Task | None, capability: Capability, limit_name: str, operation: str) -> None:
-        """Count one more live task or channel against the capability and its ancestors (C2)."""
+        """Count one more live task or channel against the capability and its ancestors (CAPABILITY-2)."""
         for c in capability.ancestors():
             limit: int | None = getattr(c, limit_name)
             if limit is not None and self.in_use(c) >= limit:
@@ -237,12 +237,12 @@ class Registry:
         for c in capability.ancestors():
             serial = self._seal_of(c).serial
             used = self._in_use.pop(serial, 0) + n
-            assert used >= 0, "C2"
+            assert used >= 0, "CAPABILITY-2"
             if used:
                 self._in_use[serial] = used
 
     def draw(self, task: Task, capability: CapBudget, amount: Budget) -> None:
-        """Count a recharge against a `CapBudget` and its ancestors, whole or not at all (C2)."""
+        """Count a recharge against a `CapBudget` and its ancestors, whole or not at all (CAPABILITY-2)."""
         amounts = [n or 0 for n in amount.as_tuple()]
         line = [c for c in capability.ancestors() if isinstance(c, CapBudget)]
         after: dict[int, list[int]] = {}
@@ -267,7 +267,7 @@ def require(task: Task | None, held: Capabilities, kind: type[C], operation: str
             f"grant one with run(capabilities=[{kind.__name__}(...)]) and pass it on with spawn(capabilities=[...])"
         )
     if capability.seal is None:
-        raise CapabilityForged(f"{_who(task)} may not {operation}: {capability!r} was never minted")  # C3
+        raise CapabilityForged(f"{_who(task)} may not {operation}: {capability!r} was never minted")  # CAPABILITY-3
     if capability.seal.registry.revoked(capability):
         raise CapabilityRevoked(f"{_who(task)} may not {operation}: its {kind.__name__} has been revoked")
     return cast("C", capability)

@@ -9,9 +9,9 @@
 
 Two bounds make the order fair:
 
-D1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
+DECIDE-1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
     doubled while regions or obligations drain
-D2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
+DECIDE-2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
 
 Together: ready work at the head of its queue runs after at most `wait_max(limit)` decisions of its worker.
 Priorities do not act here. They decide who is admitted, never who runs next.
@@ -30,7 +30,7 @@ _CANCEL, _TIMED, _READY, _STEAL = Lane.CANCEL, Lane.TIMED, Lane.READY, Lane.STEA
 
 
 def cancel_limit(draining: bool) -> int:
-    """The bound D1 in force."""
+    """The bound DECIDE-1 in force."""
     return 2 * CANCEL_STREAK_MAX if draining else CANCEL_STREAK_MAX
 
 

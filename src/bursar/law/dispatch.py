@@ -4,8 +4,8 @@ This is the lowest layer of the kernel. It moves tasks between lanes and states 
 nothing of money or families. `step` makes one decision; `wake` and `interrupt` are the only ways in
 which a waiting task becomes runnable, and `_ready` the only place where one is queued.
 
-K2  a task is QUEUED exactly when READY, and its wake state follows its state
-K3  `current` is the one RUNNING task, or None
+DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
+DISPATCH-2  `current` is the one RUNNING task, or None
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Dispatch:
 
     def step(self) -> Task | None:
         """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
-        assert self.current is None, "K3"
+        assert self.current is None, "DISPATCH-2"
         if self.runnable:
             stealable = len(self.workers) > 1 and any(worker.stealable for worker in self.workers)
             for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one: nobody is left out
@@ -157,7 +157,7 @@ class Dispatch:
         """Record the decision in the chain and start the poll."""
         self.runnable -= 1
         worker.cancel_streak, worker.timed_streak = streaks_after(lane, worker.cancel_streak, worker.timed_streak)
-        assert worker.cancel_streak <= limit, "D1"
+        assert worker.cancel_streak <= limit, "DECIDE-1"
         worker.stats.dispatched[lane] += 1
         self.decisions += 1
         begin_poll(task)
@@ -181,7 +181,7 @@ class Dispatch:
 
     def step_over(self, task: Task) -> None:
         """The poll of `task` is over, and with it the step: what happens from here on happens on no worker."""
-        assert self.current is None, "K3"
+        assert self.current is None, "DISPATCH-2"
         self.at = None
         if self.observer is not None:
             self.observer("scheduler_step_end", task, task.state)
@@ -212,7 +212,7 @@ class Dispatch:
             self.interrupt(task)
 
     def _poll_over(self, task: Task) -> None:
-        assert self.current is task, "K3"
+        assert self.current is task, "DISPATCH-2"
         self.current = self.registry.current = None
 
     # ---- becoming runnable
@@ -228,7 +228,7 @@ class Dispatch:
     ) -> Notice:
         """One wake from anywhere, for the wait that poll `generation` ends in; only the first one counts.
 
-        `effect` says that the operation took place and `value` is its result (X3).
+        `effect` says that the operation took place and `value` is its result (CANCEL-3).
         """
         notice = notify(task, generation)
         if self.observer is not None:
@@ -245,7 +245,7 @@ class Dispatch:
         return notice
 
     def interrupt(self, task: Task) -> None:
-        """Bring a task that was asked to stop, or cut off, to the cancel lane (X4)."""
+        """Bring a task that was asked to stop, or cut off, to the cancel lane (CANCEL-4)."""
         match task.state:
             case State.BLOCKED if task.wake is WakeState.QUEUED:
                 pass  # its wait is just ending, what that frees runs code, and whoever ends it queues it next
@@ -292,7 +292,7 @@ class Dispatch:
         self._ready(task)
 
     def _ready(self, task: Task, deadline_ns: int | None = None) -> None:
-        """READY *and queued* (K2)."""
+        """READY *and queued* (DISPATCH-1)."""
         move(task, State.READY)
         task.wake = WakeState.QUEUED
         task.since_ns = self.now_ns

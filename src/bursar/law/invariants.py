@@ -40,12 +40,12 @@ def check(kernel: Kernel) -> None:
 
 
 def _tasks(kernel: Kernel) -> None:
-    assert kernel.spawned == len(kernel.tasks) + sum(kernel.done.values()), "K1: spawned = live + done"
+    assert kernel.spawned == len(kernel.tasks) + sum(kernel.done.values()), "KERNEL-1: spawned = live + done"
     running = [t for t in kernel.tasks.values() if t.state is State.RUNNING]
-    assert running == ([kernel.current] if kernel.current is not None else []), f"K3: {running} run"
+    assert running == ([kernel.current] if kernel.current is not None else []), f"DISPATCH-2: {running} run"
     for task in kernel.tasks.values():
-        assert task.state is not State.DONE, f"K1: {task} is DONE and still listed"
-        assert task.wake in _WAKE_OF_STATE[task.state], f"K2: {task} has wake state {task.wake.name}"
+        assert task.state is not State.DONE, f"KERNEL-1: {task} is DONE and still listed"
+        assert task.wake in _WAKE_OF_STATE[task.state], f"DISPATCH-1: {task} has wake state {task.wake.name}"
         assert (task.wait is not None) == (task.state is State.BLOCKED), f"{task} has wait {task.wait}"
         held = task.state is State.EXHAUSTED
         assert held == (task.id in task.nursery.exhausted), f"{task} is on hold without being listed, or the reverse"
@@ -63,19 +63,19 @@ def queued(kernel: Kernel) -> Iterator[tuple[Task, Lane]]:
 
 def _lanes(kernel: Kernel) -> None:
     entries = Counter(task for task, _ in queued(kernel))
-    assert all(n == 1 for n in entries.values()), "L1: more than one entry for one task"
+    assert all(n == 1 for n in entries.values()), "LANES-1: more than one entry for one task"
     ready = {t for t in kernel.tasks.values() if t.state is State.READY}
-    assert set(entries) == ready, "L1: the lanes hold other tasks than the READY ones"
+    assert set(entries) == ready, "LANES-1: the lanes hold other tasks than the READY ones"
     assert len(entries) == kernel.runnable, "the count of runnable tasks is wrong"
     for task, lane in queued(kernel):
-        assert task.lane is lane, f"L1: {task} believes to be in {task.lane}"
+        assert task.lane is lane, f"LANES-1: {task} believes to be in {task.lane}"
         if task.cancel_pending or task.cut or task.cleanup_left >= 0:
-            assert lane is Lane.CANCEL, f"X4: {task} waits in {lane.name}"
+            assert lane is Lane.CANCEL, f"CANCEL-4: {task} waits in {lane.name}"
     for worker in kernel.workers:
         assert all(task.pinned for task in worker.pinned), "a task that is not pinned sits in a pinned queue"
         assert not any(task.pinned for task in worker.stealable), "a pinned task can be stolen"
-        assert 0 <= worker.cancel_streak <= 2 * CANCEL_STREAK_MAX, "D1"
-        assert 0 <= worker.timed_streak <= TIMED_STREAK_MAX, "D2"
+        assert 0 <= worker.cancel_streak <= 2 * CANCEL_STREAK_MAX, "DECIDE-1"
+        assert 0 <= worker.timed_streak <= TIMED_STREAK_MAX, "DECIDE-2"
 
 
 def _nurseries(kernel: Kernel) -> Iterator[Nursery]:
@@ -91,13 +91,13 @@ def _families(kernel: Kernel) -> None:
     for nursery in _nurseries(kernel):
         members.update(nursery.children.values())
         cancelling += nursery.state is NurseryState.CANCELLING
-        assert not (nursery.state.terminal and nursery.children), f"N3: {nursery} ended with live children"
-        assert (nursery.owner is None) == (nursery is kernel.root), f"N1: {nursery} has no owner"
+        assert not (nursery.state.terminal and nursery.children), f"NURSERY-3: {nursery} ended with live children"
+        assert (nursery.owner is None) == (nursery is kernel.root), f"NURSERY-1: {nursery} has no owner"
         if nursery.owner is not None:
-            assert nursery.owner.id in live, f"N1: the owner of {nursery} is gone"
-            assert not nursery.state.terminal, f"N1: {nursery} is over and still owned"
-    assert set(members) == set(kernel.tasks.values()), "N1: an orphan, or a stranger in a nursery"
-    assert all(n == 1 for n in members.values()), "N1: a task in two nurseries"
+            assert nursery.owner.id in live, f"NURSERY-1: the owner of {nursery} is gone"
+            assert not nursery.state.terminal, f"NURSERY-1: {nursery} is over and still owned"
+    assert set(members) == set(kernel.tasks.values()), "NURSERY-1: an orphan, or a stranger in a nursery"
+    assert all(n == 1 for n in members.values()), "NURSERY-1: a task in two nurseries"
     assert cancelling == kernel.draining_regions, "the count of draining regions is wrong"
 
 
@@ -115,16 +115,17 @@ def _money(kernel: Kernel) -> None:
     for mine, makers in _pool_pairs(kernel):
         for i, (pool, maker) in enumerate(zip(mine, makers, strict=True)):
             if pool is not maker:
-                assert pool.parent is maker, "B2: a pool was not lent by its maker"
-                assert pool not in pools, "B2: two makers for one pool"
+                assert pool.parent is maker, "BUDGET-2: a pool was not lent by its maker"
+                assert pool not in pools, "BUDGET-2: two makers for one pool"
                 lent[maker] += pool.granted - pool.minted
                 pools[pool] = i
     for pool, i in pools.items():
-        assert pool.lent == lent[pool], f"B2: {COMPONENTS[i]}: lent {pool.lent}, but sub-pools hold {lent[pool]}"
+        assert pool.lent == lent[pool], f"BUDGET-2: {COMPONENTS[i]}: lent {pool.lent}, but sub-pools hold {lent[pool]}"
         if pool.left is not None:
-            assert pool.left >= 0, f"B3: {COMPONENTS[i]} is overdrawn"
+            assert pool.left >= 0, f"BUDGET-3: {COMPONENTS[i]} is overdrawn"
             assert pool.granted == pool.left + pool.spent + pool.lent, (
-                f"B1: {COMPONENTS[i]}: {pool.granted} granted, {pool.left} left, {pool.spent} spent, {pool.lent} lent"
+                f"BUDGET-1: {COMPONENTS[i]}: {pool.granted} granted, "
+                f"{pool.left} left, {pool.spent} spent, {pool.lent} lent"
             )
 
 
@@ -136,6 +137,6 @@ def _capabilities(kernel: Kernel) -> None:
             used[capability] += 1
     for capability, n in used.items():
         assert kernel.registry.in_use(capability) == n, (
-            f"C2: {capability} counts {kernel.registry.in_use(capability)}, not {n}"
+            f"CAPABILITY-2: {capability} counts {kernel.registry.in_use(capability)}, not {n}"
         )
-        assert capability.max_tasks is None or n <= capability.max_tasks, f"C2: {capability} is overdrawn"
+        assert capability.max_tasks is None or n <= capability.max_tasks, f"CAPABILITY-2: {capability} is overdrawn"

@@ -9,10 +9,10 @@ owns time says `advance`. Everything else (a channel, a timeout, a browser) is b
     Permission admission, pauses                permission.py
     Kernel     families, ends, time             this file
 
-The invariants of the single files (B1–B4 budgets, C1–C3 capabilities, D1–D2 decide, K2–K3 dispatch, L1–L3
-lanes, N1–N4 nurseries, O1–O2 obligations, X1–X4 cancellation) hold between any two calls, and with them
+Between any two calls the invariants of the other files of the law hold (BUDGET, CANCEL, CAPABILITY, DECIDE, DISPATCH,
+LANES, NURSERY, OBLIGATION), and with them
 
-K1  spawned = live + done, by outcome
+KERNEL-1  spawned = live + done, by outcome
 
 `law.invariants.check` tests those that show in the state at one moment; the asserts in the code cite each where it
 could break, and the tests of the single files show the rest.
@@ -104,7 +104,7 @@ class Kernel(Permission):
     # ---- spawning
 
     def require_open(self, nursery: Nursery, again: bool = False) -> None:
-        """Raise unless `nursery` takes children now (N2); `again`: another attempt at one that it has."""
+        """Raise unless `nursery` takes children now (NURSERY-2); `again`: another attempt at one that it has."""
         if nursery.state is not NurseryState.OPEN and not (again and nursery.state is NurseryState.CLOSING):
             raise NurseryClosed(
                 f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
@@ -149,7 +149,7 @@ class Kernel(Permission):
             self.registry.acquire(spawner, cap, "max_tasks", f"spawn into {nursery.name}")
         # From here on nothing can fail.
         short = money.pay(nursery.pools, money.SPAWN)
-        assert short == PAID, "B3"
+        assert short == PAID, "BUDGET-3"
         if spawner is not None:
             self._book(spawner, money.SPAWN)
         id = self.new_id()
@@ -269,7 +269,7 @@ class Kernel(Permission):
             cancel.look(nursery.owner)
 
     def end_nursery(self, nursery: Nursery) -> None:
-        """The owner's await has seen quiescence: the terminal state, the refund, the end of the scope (N3)."""
+        """The owner's await has seen quiescence: the terminal state, the refund, the end of the scope (NURSERY-3)."""
         owner = nursery.owner
         if nursery.scope is not None:
             cancel.require_innermost(self, nursery.scope)
@@ -280,8 +280,8 @@ class Kernel(Permission):
             move_nursery(nursery, NurseryState.CLOSED)
         self.note("nursery_closed", owner, nursery)
         if owner is not None:
-            assert nursery.scope is not None, "N1"
-            assert owner.owned is not None, "N1"
+            assert nursery.scope is not None, "NURSERY-1"
+            assert owner.owned is not None, "NURSERY-1"
             del owner.owned[nursery.id]
             money.close(nursery.pools, nursery.purse_of)
             cancel.leave(self, nursery.scope)
@@ -353,7 +353,7 @@ class Kernel(Permission):
             self._end_abandoned(task, nursery)
 
     def drain_owned(self, task: Task, outcome: Outcome) -> None:
-        """Cancel what an ended task left running, and wait for it: no orphan, ever (N1)."""
+        """Cancel what an ended task left running, and wait for it: no orphan, ever (NURSERY-1)."""
         task.ending = outcome
         why = CancelReason(CancelKind.PARENT, f"task {task.name!r} ended inside the block of a nursery", task.id)
         for nursery in list((task.owned or {}).values()):

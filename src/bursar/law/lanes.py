@@ -5,9 +5,9 @@
     ready    pinned tasks and stealable tasks, together                     oldest first
     injector tasks that came from outside any worker                        oldest first
 
-L1  a task has an entry in exactly one lane while READY, and none otherwise
-L2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
-L3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
+LANES-1  a task has an entry in exactly one lane while READY, and none otherwise
+LANES-2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
+LANES-3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
 
 Own ready tasks are oldest-first for the owner as well as for a thief. The classical deque gives its owner the
 newest task, for warm caches; then a task that yields in a loop, or a tree that keeps spawning, starves what
@@ -138,16 +138,16 @@ class Worker:
 
 
 def put(queue: Queue, task: Task, lane: Lane, stamp: int) -> None:
-    """Append a task to a queue (L1)."""
-    assert task.lane is None, "L1"
+    """Append a task to a queue (LANES-1)."""
+    assert task.lane is None, "LANES-1"
     queue[task] = stamp
     task.queue = queue
     task.lane = lane
 
 
 def put_timed(worker: Worker, task: Task, deadline_ns: int) -> None:
-    """Enter a task in the timed lane of its worker (L1)."""
-    assert task.lane is None, "L1"
+    """Enter a task in the timed lane of its worker (LANES-1)."""
+    assert task.lane is None, "LANES-1"
     worker.timed.push(deadline_ns, task)
     task.queue = worker.timed
     task.lane = Lane.TIMED
@@ -177,7 +177,7 @@ def take_timed(worker: Worker) -> Task:
 
 
 def take_ready(worker: Worker, injector: Queue) -> Task:
-    """The next ready task of a worker that has one (L2, L3)."""
+    """The next ready task of a worker that has one (LANES-2, LANES-3)."""
     worker.ready_turns += 1
     pinned, stealable = worker.pinned, worker.stealable
     own = bool(pinned or stealable)

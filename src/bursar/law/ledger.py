@@ -86,7 +86,7 @@ class Ledger(Dispatch):
             return growth
         cost = ((MEMORY, growth if pool.left is None else min(growth, pool.left)),)
         short = money.pay(task.pools, cost)
-        assert short == PAID, "B3"
+        assert short == PAID, "BUDGET-3"
         self._book(task, cost)
         return cost[0][1]
 
@@ -101,7 +101,7 @@ class Ledger(Dispatch):
             elif amount:
                 cost = ((component, amount),)
                 short = money.pay(task.pools, cost)
-                assert short == PAID, "B3"
+                assert short == PAID, "BUDGET-3"
                 self._book(task, cost)
         if any(difference):
             self.note("settled", task, difference)

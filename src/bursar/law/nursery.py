@@ -4,10 +4,10 @@
       │                │
       └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
 
-N1  every live task is a child of exactly one nursery; only the root nursery has no owner
-N2  a nursery takes children only while OPEN
-N3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
-N4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
+NURSERY-2  a nursery takes children only while OPEN
+NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
+NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
 
 The owner link goes both ways: the task lists the nurseries it owns, the nursery names its owner and holds the
 scope through which cancelling the owner reaches the children.
@@ -121,12 +121,12 @@ def move(nursery: Nursery, to: NurseryState) -> None:
     """Change the state of a nursery, if the drawing above allows it."""
     if to not in _TRANSITIONS[nursery.state]:
         raise IllegalTransition(f"{nursery!r} cannot become {to.name}")
-    assert not to.terminal or not nursery.children, "N3"
+    assert not to.terminal or not nursery.children, "NURSERY-3"
     nursery.state = to
 
 
 def result_kind(nursery: Nursery) -> OutcomeKind:
-    """N4: what the nursery as a whole came to."""
+    """NURSERY-4: what the nursery as a whole came to."""
     if nursery.failures:
         first = nursery.failures[0]
         return OutcomeKind.FAILED if isinstance(first, Exception) else OutcomeKind.PANICKED

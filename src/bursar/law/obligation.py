@@ -5,8 +5,8 @@ aborted in another. A task that ends with one open has leaked it. The leak is re
 program where the promise was made, the obligation is aborted, so that whoever waits behind it goes on, and
 the region closes all the same.
 
-O1  an obligation is settled exactly once: committed, aborted or leaked
-O2  a DONE task holds none
+OBLIGATION-1  an obligation is settled exactly once: committed, aborted or leaked
+OBLIGATION-2  a DONE task holds none
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Obligation:
             note("obligation_made", holder, self)
 
     def settle(self, how: Settled) -> None:
-        """Close it (O1). Committing keeps what was done; aborting and leaking undo it."""
-        assert self.settled is Settled.OPEN, "O1"
+        """Close it (OBLIGATION-1). Committing keeps what was done; aborting and leaking undo it."""
+        assert self.settled is Settled.OPEN, "OBLIGATION-1"
         self.settled = how
         held = self.holder.obligations
-        assert held is not None, "O2"
+        assert held is not None, "OBLIGATION-2"
         del held[self.id]
         if self.note is not None:
             self.note("obligation_settled", self.holder, self)

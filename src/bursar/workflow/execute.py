@@ -10,10 +10,10 @@ So the journal is written by whoever knows, in the one thread of the run, before
     coroutine function  in the run itself; cancelled at its next await
     command             in a process group; SIGTERM, then SIGKILL after its grace
 
-W1  a step is told to the journal before the listener, and before anything that depends on it may start
-W2  when the nursery is over, every step is `ok`, `failed`, `cancelled` or `dropped`; unless one could not be spawned:
-    then none is run, and that is raised
-W3  a journal that cannot be written stops the run: nothing runs that is not on record
+WORKFLOW-1  a step is told to the journal before the listener, and before anything that depends on it may start
+WORKFLOW-2  when the nursery is over, every step is `ok`, `failed`, `cancelled` or `dropped`; unless one could not be
+    spawned: then none is run, and that is raised
+WORKFLOW-3  a journal that cannot be written stops the run: nothing runs that is not on record
 
 Rejected: retries and dependencies of our own on top of the gate's. There would be two accounts of why a task waits.
 """
@@ -193,7 +193,7 @@ class Execution:
         steps.cancel(number.name)
 
     def _end(self) -> None:
-        """W2, and the last words of the session."""
+        """WORKFLOW-2, and the last words of the session."""
         self._over = self.now()
         self._settle()
         with contextlib.suppress(JournalError):
@@ -232,7 +232,7 @@ class Execution:
             raise failure from error
         kept = keep(value)
         run.seconds = self.now() - run.began
-        self._write(lambda journal: journal.succeeded(name, kept))  # W1
+        self._write(lambda journal: journal.succeeded(name, kept))  # WORKFLOW-1
         run.state, run.value, self.results[name] = "ok", kept.value, kept.value
         self._tell("ok", name, run.attempt, seconds=run.seconds, value=kept.value)
         if self.journal is not None and kept.json is None:
@@ -315,7 +315,7 @@ class Execution:
                 self._ended(run, state, str(outcome.reason or outcome.error))
 
     def _note_reasons(self) -> None:
-        """J5. Of very many who wait only some are asked; the next time the next ones."""
+        """JOURNAL-5. Of very many who wait only some are asked; the next time the next ones."""
         waiting = [run for run in self.steps.values() if run.state == "pending" and run.task is not None]
         some = max(1, EXPLAIN_STEPS // len(self.steps))
         if len(waiting) > some:
@@ -331,7 +331,7 @@ class Execution:
     # ---- books
 
     def _write(self, transition: Callable[[Journal], Any]) -> Any:
-        """W3."""
+        """WORKFLOW-3."""
         if self.journal is None:
             return None
         if self._broken is not None:

@@ -13,11 +13,11 @@ process loses nothing, and a reader never holds up the run. A power cut may lose
 of them. That adds no case that was not there before: a task that was done a moment before the end, and is not on
 record, runs again. FULL would narrow that moment to a millisecond and cost one for every transition.
 
-J1  a transition changes the row of the task and that of the attempt in one transaction, or nothing
-J2  attempts of a task are numbered from 1, over all sessions and editions, without gaps
-J3  per task and edition at most one attempt is `ok`
-J4  one process writes at a time (`database.py`)
-J5  reasons of waiting are written at most once per `REASONS_S`, those that changed, one row a task
+JOURNAL-1  a transition changes the row of the task and that of the attempt in one transaction, or nothing
+JOURNAL-2  attempts of a task are numbered from 1, over all sessions and editions, without gaps
+JOURNAL-3  per task and edition at most one attempt is `ok`
+JOURNAL-4  one process writes at a time (`database.py`)
+JOURNAL-5  reasons of waiting are written at most once per `REASONS_S`, those that changed, one row a task
 
 Rejected: a log that is replayed at the start (every question would need the whole of it), and one file for all runs (a
 run that is busy would hold up the others, and nothing could be thrown away).
@@ -39,7 +39,7 @@ from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.values import Kept
 
-REASONS_S: Final = 1.0  # J5: as often as a person looks
+REASONS_S: Final = 1.0  # JOURNAL-5: as often as a person looks
 WAITS_MAX: Final = 32  # reasons of waiting kept of one attempt
 
 
@@ -145,7 +145,7 @@ class Journal:
     # ---- transitions
 
     def started(self, task: str, waits: Iterable[Waited] = ()) -> int:
-        """It begins to run. Returns the number of the attempt (J2)."""
+        """It begins to run. Returns the number of the attempt (JOURNAL-2)."""
         at = time.time()
         with self._transaction():
             self._move(task, ("pending", "failed"), "running", at, ", attempt = attempt + 1, error = NULL")
@@ -196,14 +196,14 @@ class Journal:
             )
 
     def _end_attempt(self, task: str, ending: str, error: str | None, at: float) -> None:
-        """J3, by the index. A task that never began has no attempt to end."""
+        """JOURNAL-3, by the index. A task that never began has no attempt to end."""
         self._db.execute(
             "UPDATE attempt SET ended = ?, ending = ?, error = ? WHERE task = ? AND ending IS NULL",
             (at, ending, error, task),
         )
 
     def waiting(self, reasons: Iterable[tuple[str, str]]) -> None:
-        """What tasks wait for at this moment: (task, reason). One transaction for all (J5)."""
+        """What tasks wait for at this moment: (task, reason). One transaction for all (JOURNAL-5)."""
         at = time.time()
         with self._transaction():
             self._db.executemany(

@@ -9,9 +9,9 @@ A step is a Python function (its own, or `"module:function"`), a command (a list
 shell. A step among the arguments of another is a dependency whose result is passed. What a workflow file says is turned
 into calls of `task`, so there is one account of what is right.
 
-G1  a name occurs once; a step depends on steps of its workflow, never on itself, not even by way of others
-G2  what decides a step's result (`definition`) is apart from what only decides when it runs (needs, priority, retry,
-    timeout): only a change of the former makes a result out of date
+STEP-1  a name occurs once; a step depends on steps of its workflow, never on itself, not even by way of others
+STEP-2  what decides a step's result (`definition`) is apart from what only decides when it runs (needs, priority,
+    retry, timeout): only a change of the former makes a result out of date
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Step:
         return self.work.spec if isinstance(self.work, Function) else str(self.work)
 
     def definition(self) -> str:
-        """G2, as JSON."""
+        """STEP-2, as JSON."""
         work = self.work
         parts: dict[str, Any] = {"run": work.spec} if isinstance(work, Function) else {"argv": work.argv}
         if isinstance(work, Command):
@@ -234,7 +234,7 @@ class Workflow:
                 f"task {brief(name, repr)}: a name is made of letters, digits, _ and -, does not begin with -, and has "
                 f"{NAME_MAX} characters at most"
             )
-        if name in self.steps:  # G1
+        if name in self.steps:  # STEP-1
             raise WorkflowError(
                 f"task {name!r} is there twice in workflow {self.name!r}; give one of them another name"
             )

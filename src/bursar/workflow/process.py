@@ -7,9 +7,10 @@ The command is the leader of a new session, so that a Ctrl-C at the terminal rea
 reaches everything that the command started. Its exit is seen by a pidfd (elsewhere by looking twenty times a second),
 not by the end of its output: a command may close that and go on, and what it left behind may hold it open for ever.
 
-S1  when `execute` has returned or raised, or was closed, every process of the group has ended or was sent SIGKILL
-S2  the group is signalled only while its leader has not been reaped: its number cannot belong to anybody else
-S3  all output that was written before the exit is delivered before the result
+PROCESS-1  when `execute` has returned or raised, or was closed, every process of the group has ended or was sent
+    SIGKILL
+PROCESS-2  the group is signalled only while its leader has not been reaped: its number cannot belong to anybody else
+PROCESS-3  all output that was written before the exit is delivered before the result
 
 Rejected: threads that read pipes (they cannot be cancelled), and SIGCHLD (one handler for a whole process, which may
 not be ours).
@@ -61,7 +62,7 @@ async def execute(
             await running.until_exit(grace)
             raise
     finally:
-        running.end()  # S1
+        running.end()  # PROCESS-1
     return running.result(argv[0] if shell else shlex.join(argv))
 
 
@@ -150,7 +151,7 @@ class _Running:
             await self._something(left)
         for pipe in self._pipes:
             while not pipe.file.closed and pipe.read():
-                """S3."""
+                """PROCESS-3."""
         return True
 
     async def _something(self, left: float | None) -> None:
@@ -167,7 +168,7 @@ class _Running:
             pipes[chosen].read()
 
     def _exited(self) -> bool:
-        """Whether the leader is gone, without reaping it (S2) where that can be asked."""
+        """Whether the leader is gone, without reaping it (PROCESS-2) where that can be asked."""
         if self._process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):
@@ -177,7 +178,7 @@ class _Running:
     # ---- ending
 
     def signal(self, number: signal.Signals) -> None:
-        if self._process.returncode is None:  # S2
+        if self._process.returncode is None:  # PROCESS-2
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 

@@ -4,9 +4,9 @@ A reference names a step and, behind dots, where in its result to look: `${scrip
 A string that is nothing but a reference stands for the value itself; inside a longer string the value is written out,
 text as it is and everything else as JSON. `$${` stands for `${`.
 
-V1  a result that JSON can hold is passed on as JSON holds it: tuples arrive as lists, keys as strings. So a step sees
-    the same whether the step before it ran just now or was read back from a journal.
-V2  what JSON cannot hold is passed on as it is, and is not kept
+RESULT-1  a result that JSON can hold is passed on as JSON holds it: tuples arrive as lists, keys as strings. So a step
+    sees the same whether the step before it ran just now or was read back from a journal.
+RESULT-2  what JSON cannot hold is passed on as it is, and is not kept
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Kept:
 
 
 def keep(value: Any) -> Kept:
-    """V1, V2."""
+    """RESULT-1, RESULT-2."""
     try:
         text = json.dumps(value)
         again = json.loads(text)

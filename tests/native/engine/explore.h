@@ -4,13 +4,13 @@
  * explorer chooses who goes next, and each load a choice of what it reads (weakmem.h). Logical threads are coroutines on one
  * real thread, so a run is a function of the choices and can be repeated.
  *
- * X1  explore_all visits every reachable state, or says that it did not (`complete`)
- * X2  a state is the memory, and for each thread what it has read since it last called explore_state, less what it read in
- *     tries that came to nothing (`tries_again` in atomics.h); two runs that meet in a state have the same futures, so the
- *     second one is given up there. That is what makes "all" small
- * X3  a thread must be a function of what it reads: no clock, no randomness; memory of its own that survives
+ * EXPLORE-1  explore_all visits every reachable state, or says that it did not (`complete`)
+ * EXPLORE-2  a state is the memory, and for each thread what it has read since it last called explore_state, less what
+ *     it read in tries that came to nothing (`tries_again` in atomics.h); two runs that meet in a state have the same
+ *     futures, so the second one is given up there. That is what makes "all" small
+ * EXPLORE-3  a thread must be a function of what it reads: no clock, no randomness; memory of its own that survives
  *     explore_state is part of the number handed to it, plain memory that several threads use is hashed by `shared`
- * X4  memory comes from explore_memory; a run that is given up gives nothing back and loses nothing
+ * EXPLORE-4  memory comes from explore_memory; a run that is given up gives nothing back and loses nothing
  *
  * explore_random gives the threads random priorities and lowers one at a few random steps (PCT): a bug that needs d
  * particular turns is found with a known probability per run. The seed of the run that fails is printed, and repeats it.
@@ -50,7 +50,7 @@ ExploreResult explore_random(const ExploreProgram *program, uint64_t seed, uint6
 /* In a program: this must hold. Ends the run as failed if it does not. */
 void explore_require(bool holds, const char *what);
 
-/* In a thread: `state` says all that its future depends on, besides the shared memory (X2). */
+/* In a thread: `state` says all that its future depends on, besides the shared memory (EXPLORE-2). */
 void explore_state(uint64_t state);
 
 /* In a thread: let the explorer choose a number below `count`. */

@@ -1,7 +1,8 @@
 /* The deque under the schedule explorer: one owner, one or two thieves, every schedule of small programs.
  *
- * A program is a word per thread. The owner: p push, t take, o take the oldest. A thief: s steal, b steal a batch into an array, i steal a
- * batch into its own deque, which it then empties. The oracle is a plain array that replays the owner's word:
+ * A program is a word per thread. The owner: p push, t take, o take the oldest. A thief: s steal, b steal a batch into
+ * an array, i steal a batch into its own deque, which it then empties. The oracle is a plain array that replays the
+ * owner's word:
  *
  *   1. every item that was pushed is taken or stolen exactly once (what is left, the check itself takes in the end)
  *   2. a take answers the newest item that is left: the last of the array, when all that the owner took are removed
@@ -56,7 +57,7 @@ got(unsigned thread, const void *item)
     logs[thread][logged[thread]++] = (uintptr_t)item;
 }
 
-/* All that a thread's future, and the checks, depend on (X2 of explore.h). */
+/* All that a thread's future, and the checks, depend on (EXPLORE-2 of explore.h). */
 static void
 say_state(unsigned thread, unsigned op)
 {

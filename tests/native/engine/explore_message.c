@@ -5,12 +5,12 @@
  *     S    a task sends, if somebody waits             C    ask the receiver to stop
  *     O    a thread outside does                       L    close the channel
  *
- * What is real: the claim under the channel's lock, with the short way and the complete one (message.c, channel.c), the end of
- * the wait (wait.c), the receiver's word (task.h), how a request is noted (pause.c). What is played: the queue, which is one
- * cell, whoever switches stacks, the lock's futex; and money, of which everybody has enough.
+ * What is real: the claim under the channel's lock, with the short way and the complete one (message.c, channel.c), the
+ * end of the wait (wait.c), the receiver's word (task.h), how a request is noted (pause.c). What is played: the queue,
+ * which is one cell, whoever switches stacks, the lock's futex; and money, of which everybody has enough.
  *
- * Checked: every send that was done is one value received, once, also by a receiver that was asked to stop (V1, V2); one that
- * was not done is none; whoever waits is answered, in every schedule; the queue is empty in the end.
+ * Checked: every send that was done is one value received, once, also by a receiver that was asked to stop (WAIT-1,
+ * WAIT-2); one that was not done is none; whoever waits is answered, in every schedule; the queue is empty in the end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* stack_t, in fiber/overflow.h */

@@ -15,9 +15,9 @@
  * nursery (nursery.c). What is played: the queue, which is one cell, entering the nursery's list before the first rest, and
  * whoever switches stacks.
  *
- * Checked: there is never a second entry (E2); the task sees what its waker wrote, with loads that order nothing (E4); it
- * sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends, in every schedule,
- * and after a request to stop it does not go on waiting.
+ * Checked: there is never a second entry (TASK-2); the task sees what its waker wrote, with loads that order nothing
+ * (TASK-4); it sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends,
+ * in every schedule, and after a request to stop it does not go on waiting.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
@@ -167,7 +167,7 @@ static bool
 must_wait(unsigned flag)
 {
     uint32_t place = PLACE_EMPTY;
-    if (load_u32(&flags[flag], RELAXED) != 0) { /* after a wake that is enough (E4) */
+    if (load_u32(&flags[flag], RELAXED) != 0) { /* after a wake that is enough (TASK-4) */
         return false;
     }
     if (entered[flag] || cas_u32(&places[flag], &place, PLACE_WAITS, ACQ_REL)) {

@@ -4,15 +4,15 @@
 
 # The owner does not see the thief that does not see the owner: both take the last item but one.
 engine_mutant(take_without_fence deque deque.h
-  "    fence_seq_cst();                            /* the owner's fence of Q3 */\n" "")
+  "    fence_seq_cst();                            /* the owner's fence of DEQUE-3 */\n" "")
 engine_mutant(lone_in_company deque deque.c
   "    deque->lone = false;\n" "    deque->lone = true;\n")
 engine_mutant(steal_without_fence deque deque.c
-  "    fence_seq_cst(); /* the thief's fence of Q3 */\n" "")
+  "    fence_seq_cst(); /* the thief's fence of DEQUE-3 */\n" "")
 engine_mutant(batch_without_fence deque deque.c
-  "    fence_seq_cst(); /* Q3, for the first item */\n" "")
+  "    fence_seq_cst(); /* DEQUE-3, for the first item */\n" "")
 engine_mutant(batch_goes_on_without_fence deque deque.c
-  "        fence_after_change(); /* Q3, for the next one: top was moved by ourselves */\n" "")
+  "        fence_after_change(); /* DEQUE-3, for the next one: top was moved by ourselves */\n" "")
 # A thief is told of an item before the item is in its slot.
 engine_mutant(push_relaxed deque deque.h
   "bottom + 1, RELEASE);       /* publishes" "bottom + 1, RELAXED);       /* publishes")
@@ -68,12 +68,12 @@ engine_mutant(park_without_look idle idle.c
   "if (set->pending(set->context, worker))" "if (set->pending(set->context, worker) && worker == IDLE_NOBODY)")
 # The look before the announcement.
 engine_mutant(park_looks_early idle idle.c
-  "    add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);\n    fence_heavy(set->asymmetric); /* the sleeper's fence of I2 */\n    if (set->pending(set->context, worker)) {"
+  "    add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);\n    fence_heavy(set->asymmetric); /* the sleeper's fence of IDLE-2 */\n    if (set->pending(set->context, worker)) {"
   "    fence_heavy(set->asymmetric);\n    bool work = set->pending(set->context, worker);\n    add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);\n    if (work) {")
 engine_mutant(park_without_fence idle idle.c
-  "    fence_heavy(set->asymmetric); /* the sleeper's fence of I2 */\n" "")
+  "    fence_heavy(set->asymmetric); /* the sleeper's fence of IDLE-2 */\n" "")
 engine_mutant(notify_without_fence idle idle.h
-  "    fence_light(set->asymmetric); /* the notifier's fence of I2 */\n" "")
+  "    fence_light(set->asymmetric); /* the notifier's fence of IDLE-2 */\n" "")
 # The last searcher finds something, and does not ask whether there is more.
 engine_mutant(search_end_without_look idle idle.c
   "if (idle_searching(word) == 1 && idle_count(word) != 0)" "if (idle_searching(word) == 1 && idle_count(word) == UINT32_MAX)")
@@ -106,7 +106,7 @@ engine_mutant(merged_wake_enqueues task task.h
   "return notice == LAW_NOTICE_ENQUEUE;" "return notice != LAW_NOTICE_STALE;")
 # What the waker wrote is not seen after a wake that changed nothing, or by the task that it woke.
 engine_mutant(wake_relaxed task task.h
-  "ACQ_REL)) { /* E4: also if nothing changes */" "RELAXED)) { /* E4: also if nothing changes */")
+  "ACQ_REL)) { /* TASK-4: also if nothing changes */" "RELAXED)) { /* TASK-4: also if nothing changes */")
 engine_mutant(unblock_relaxed task task.h
   "ACQ_REL)) {\n            return true;" "RELAXED)) {\n            return true;")
 # What the task wrote before it rested is not seen by the worker that it wakes up on.
@@ -134,7 +134,7 @@ engine_mutant(pause_over_stop task pause.c
 engine_mutant(claim_after_lock message message.c
   "            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            Waiter *waiter = receiver->waiter;\n            if (__builtin_expect(lock_let_go(&channel->lock), 0)) {"
   "            Waiter *waiter = receiver->waiter;\n            bool sleeps = lock_let_go(&channel->lock);\n            (void)channel_is(channel, generation);\n            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            if (sleeps) {")
-# It is to stop, and does not ask whether somebody has claimed it: what was sent is lost (V2).
+# It is to stop, and does not ask whether somebody has claimed it: what was sent is lost (WAIT-2).
 engine_mutant(stops_though_claimed message message.c
   "bool claimed = !law_linked(&place->link);" "bool claimed = false;")
 # It was claimed, and does not wait until it is answered.

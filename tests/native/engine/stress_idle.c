@@ -69,7 +69,7 @@ look(Engine *engine, uint32_t self)
         if (deque_length(&engine->deques[victim]) != 0 &&
             deque_steal_into(&engine->deques[victim], &engine->deques[self], &item, &count) == STEAL_DONE) {
             if (count > 1) {
-                idle_notify(&engine->idle); /* what came along is visible to others now (I1) */
+                idle_notify(&engine->idle); /* what came along is visible to others now (IDLE-1) */
             }
             return item;
         }

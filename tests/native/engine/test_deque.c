@@ -17,7 +17,7 @@ stolen(Deque *deque)
     return deque_steal(deque, &got) == STEAL_DONE ? (uintptr_t)got : 0;
 }
 
-/* A deque, lone if it is to be one: on one thread both are the same (Q8). */
+/* A deque, lone if it is to be one: on one thread both are the same (DEQUE-8). */
 static bool
 made(Deque *deque, size_t capacity, bool lone)
 {
@@ -119,12 +119,12 @@ test_growth(bool lone)
     }
     CHECK(wrong == 0);
     CHECK(deque_take(&deque) == NULL);
-    CHECK(faulty.bytes < 2 * 8 * 1048576 + 4096); /* Q6: the old buffers are smaller than the last one */
+    CHECK(faulty.bytes < 2 * 8 * 1048576 + 4096); /* DEQUE-6: the old buffers are smaller than the last one */
     deque_destroy(&deque);
     CHECK(faulty.blocks == 0 && faulty.bytes == 0);
 }
 
-/* Q5: far beyond 32 bits nothing changes. */
+/* DEQUE-5: far beyond 32 bits nothing changes. */
 static void
 test_indices(bool lone)
 {
@@ -177,7 +177,7 @@ test_batches(bool lone)
     deque_destroy(&thief);
 }
 
-/* Every allocation of one scenario fails in turn: the pusher is told, and nothing is lost (Q7). */
+/* Every allocation of one scenario fails in turn: the pusher is told, and nothing is lost (DEQUE-7). */
 static bool
 scenario_without_memory(Faulty *faulty)
 {

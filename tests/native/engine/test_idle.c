@@ -95,8 +95,8 @@ test_roles(void)
     idle_search_end(&set);
     idle_search_end(&set);
     CHECK_EQUAL(load_u64(&set.word, RELAXED), 0);
-    CHECK_BREAKS("I4", idle_search_end(&set));
-    CHECK_BREAKS("I4", idle_call(&set, 4));
+    CHECK_BREAKS("IDLE-4", idle_search_end(&set));
+    CHECK_BREAKS("IDLE-4", idle_call(&set, 4));
     work = false;
     CHECK(idle_search_begin(&set));
     CHECK(idle_park(&set, 3, true, 0) == IDLE_EXPIRED); /* gives the role up */
@@ -109,7 +109,7 @@ test_roles(void)
     idle_destroy(&set);
 }
 
-/* A waker between its claim and its token, step by step: the worker that returns meanwhile waits for the token (I6). */
+/* A waker between its claim and its token, step by step: the worker that returns meanwhile waits for the token (IDLE-6). */
 static void
 test_picked_while_returning(void)
 {

@@ -67,7 +67,7 @@ test_limit(void)
     CHECK(inject_take(&injector, got, 2) == 2 && got[0] == &links[1] && got[1] == &links[2]);
 }
 
-/* A producer that stopped between its two stores hides what comes after it, for the time being (J5). */
+/* A producer that stopped between its two stores hides what comes after it, for the time being (INJECT-5). */
 static void
 test_unfinished_push(void)
 {

@@ -18,7 +18,7 @@ typedef struct {
 } Write;
 
 typedef struct {
-    View now;    /* what it may not unsee (W1) */
+    View now;    /* what it may not unsee (WEAKMEM-1) */
     View noted;  /* and what it would know after an acquire fence */
 } Thread;
 
@@ -29,7 +29,7 @@ static Write writes[WEAK_CELLS_MAX][WEAK_WRITES_MAX];
 static uint16_t lengths[WEAK_CELLS_MAX];
 static Thread threads_[WEAK_THREADS_MAX];
 static View released[WEAK_THREADS_MAX]; /* what a RELAXED write of the thread carries: its view at its last fence */
-static View fences;                     /* the view that all fences share (W3) */
+static View fences;                     /* the view that all fences share (WEAKMEM-3) */
 
 /* Views are copied at every step, so only as much of them as is in use. */
 static void

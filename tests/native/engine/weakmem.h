@@ -5,9 +5,9 @@
  * view that a reader with ACQUIRE takes over: the writer's whole view if it was a RELEASE. A fence exchanges views with one
  * view that all fences share. This is the view machine of the "promising" semantics without its promises.
  *
- * W1  a thread never reads a write older than one that it has read, written, or been told of
- * W2  a read-modify-write meets the newest value; a write becomes the newest
- * W3  of two threads that store, fence and load each other's cell, one sees the other's store
+ * WEAKMEM-1  a thread never reads a write older than one that it has read, written, or been told of
+ * WEAKMEM-2  a read-modify-write meets the newest value; a write becomes the newest
+ * WEAKMEM-3  of two threads that store, fence and load each other's cell, one sees the other's store
  *
  * So a missing RELEASE, ACQUIRE or fence shows as a stale read, also on machines that would not do it. Not modelled: a
  * load that reads a store which comes later in every order ("load buffering"), and a failed compare-and-swap that reads a

@@ -1,4 +1,4 @@
-/* Stacks without a guard: an overflow is noticed at the next switch, ends the fiber, and retires the stack (S7). */
+/* Stacks without a guard: an overflow is noticed at the next switch, ends the fiber, and retires the stack (STACK-7). */
 
 #include "world.h"
 

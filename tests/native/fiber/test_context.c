@@ -1,4 +1,4 @@
-/* The bare switch: registers, control words, alignment, values, recovery points, visits (C1–C9). */
+/* The bare switch: registers, control words, alignment, values, recovery points, visits (SWITCH-1 to SWITCH-9). */
 
 #include "world.h"
 
@@ -99,7 +99,7 @@ static const uint64_t words[] = {WORDS_DEFAULT, WORDS_UP, WORDS_X87, WORDS_SSE};
 
 static uint64_t wanted;
 
-/* Begins with the default (C5), takes on what is wanted, and must find it again; leaves in both ways. */
+/* Begins with the default (SWITCH-5), takes on what is wanted, and must find it again; leaves in both ways. */
 static void
 rounding(void *arg)
 {

@@ -1,5 +1,5 @@
-/* Faults that are none of ours: the process dies of the signal, or the former handler gets it (G2, G3). Each in a
- * child process. */
+/* Faults that are none of ours: the process dies of the signal, or the former handler gets it (OVERFLOW-2, OVERFLOW-3).
+ * Each in a child process. */
 
 #include "world.h"
 

@@ -1,5 +1,5 @@
 /* Every call to the kernel made to fail, one after the other, in one scenario that uses all of them: an error comes
- * back, nothing leaks, and what failed works when it is tried again (S8, M1). */
+ * back, nothing leaks, and what failed works when it is tried again (STACK-8, TRIM-1). */
 
 #include "faulty.h"
 

@@ -1,4 +1,4 @@
-/* Fibers: states, results, suspension, nesting, migration, panics from inside (F1–F8). */
+/* Fibers: states, results, suspension, nesting, migration, panics from inside (FIBER-1 to FIBER-8). */
 
 #include "world.h"
 
@@ -12,7 +12,7 @@ doubled(void *arg)
     return *(int64_t *)arg * 2;
 }
 
-/* CS-1, CS-4: it runs, its argument arrives, its value comes back; the stack is taken at the first run (F1). */
+/* CS-1, CS-4: it runs, its argument arrives, its value comes back; the stack is taken at the first run (FIBER-1). */
 static void
 test_runs_to_its_end(void)
 {
@@ -89,7 +89,7 @@ test_create_run_recycle(void)
         sum += fiber_resume(&world.cache, &fiber) == FIBER_DONE ? fiber.result : 1000000;
     }
     CHECK_EQUAL(sum, 2 * FEW(100000));
-    CHECK_EQUAL(world_statistics(&world).stacks, stacks); /* all on stacks that were there (S6) */
+    CHECK_EQUAL(world_statistics(&world).stacks, stacks); /* all on stacks that were there (STACK-6) */
 }
 
 #define DEPTH FEW(1000)
@@ -147,7 +147,7 @@ carries_on(void *arg)
     return NULL;
 }
 
-/* Begun here, continued on six other threads, ended on a seventh, which keeps the stack (F2). */
+/* Begun here, continued on six other threads, ended on a seventh, which keeps the stack (FIBER-2). */
 static void
 test_wanders_between_threads(void)
 {

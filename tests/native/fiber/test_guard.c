@@ -1,4 +1,4 @@
-/* The ladder: which guard a stack gets when the kernel lacks one or runs out of it (U1–U3). */
+/* The ladder: which guard a stack gets when the kernel lacks one or runs out of it (GUARD-1 to GUARD-3). */
 
 #include "faulty.h"
 
@@ -118,7 +118,7 @@ test_a_kernel_out_of_mappings(void)
     end();
 }
 
-/* A guard survives that memory is given back under it (U1), and a big one is as big as it was asked to be. */
+/* A guard survives that memory is given back under it (GUARD-1), and a big one is as big as it was asked to be. */
 static void
 test_guards_stay(void)
 {

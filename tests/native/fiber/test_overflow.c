@@ -1,5 +1,5 @@
-/* Overflow: a guard that is hit ends one fiber, with its name, and nobody else (G1–G6). In two ways of guarding:
- * by advice, and by forbidding, which is forced. */
+/* Overflow: a guard that is hit ends one fiber, with its name, and nobody else (OVERFLOW-1 to OVERFLOW-6). In two ways
+ * of guarding: by advice, and by forbidding, which is forced. */
 
 #include "world.h"
 

@@ -1,4 +1,4 @@
-/* Runners: fibers that are called on the worker's stack and keep it if they park (R1–R8). */
+/* Runners: fibers that are called on the worker's stack and keep it if they park (RUNNER-1 to RUNNER-8). */
 
 #include "world.h"
 
@@ -65,7 +65,7 @@ note_state(void *arg)
     struct fiber *fiber = arg;
     script.after_runs++;
     script.state_a_in_after = (enum fiber_state)fiber->state;
-    CHECK(under_my_feet() != fiber->stack); /* R4: it has been left */
+    CHECK(under_my_feet() != fiber->stack); /* RUNNER-4: it has been left */
 }
 
 static int64_t
@@ -92,7 +92,7 @@ loop_with_parking(struct runner *at)
     default: /* twice: a has parked, and this is another stack */
         CHECK(under_my_feet() != script.stack_of_a);
         CHECK_EQUAL(script.a.state, FIBER_SUSPENDED);
-        CHECK_EQUAL(fiber_resume(&world.cache, &script.a), FIBER_REFUSED); /* R7 */
+        CHECK_EQUAL(fiber_resume(&world.cache, &script.a), FIBER_REFUSED); /* RUNNER-7 */
         CHECK_EQUAL(script.a.state, FIBER_SUSPENDED);
         runner_resume(at, &script.a);
     }
@@ -200,8 +200,8 @@ end_is_resident(const struct runner *at)
     return (in_memory[0] & 1) != 0;
 }
 
-/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is whole. Whoever was at the end of the
- * stack has left no memory there. */
+/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is whole. Whoever was at the end
+ * of the stack has left no memory there. */
 static void
 loop_of_disasters(struct runner *at)
 {
@@ -324,7 +324,7 @@ relay_loop(struct runner *at)
         CHECK(at == &relay.runners[1]);
         int over = 2;
         pass_on(&over);
-        runner_leave(at); /* R2: perhaps the other one's thread */
+        runner_leave(at); /* RUNNER-2: perhaps the other one's thread */
     }
     pthread_mutex_lock(&relay.lock);
     while (relay.turn != me && relay.turn != 2) {
@@ -406,7 +406,7 @@ two_above(void *arg)
     }
 }
 
-/* R8: one fiber calls others above its own frames, several from one place; they end, or panic, and it goes on. */
+/* RUNNER-8: one fiber calls others above its own frames, several from one place; they end, or panic, and it goes on. */
 static int64_t
 calls_above(void *arg)
 {

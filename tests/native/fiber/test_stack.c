@@ -1,4 +1,4 @@
-/* The pool and its caches: order, exchange, sizes, trimming, closing, statistics (S1–S9). */
+/* The pool and its caches: order, exchange, sizes, trimming, closing, statistics (STACK-1 to STACK-9). */
 
 #include "world.h"
 
@@ -19,7 +19,7 @@ test_options_out_of_range(void)
     }
 }
 
-/* What is put last is got first (S6), and a get after a put makes no new stack. */
+/* What is put last is got first (STACK-6), and a get after a put makes no new stack. */
 static void
 test_last_in_first_out(void)
 {
@@ -33,7 +33,7 @@ test_last_in_first_out(void)
     stack_cache_put(&world.cache, a);
 }
 
-/* S1, S2: stacks do not overlap, are aligned, coloured, guarded below, and found by their addresses. */
+/* STACK-1, STACK-2: stacks do not overlap, are aligned, coloured, guarded below, and found by their addresses. */
 static void
 test_where_stacks_lie(void)
 {
@@ -62,7 +62,7 @@ test_where_stacks_lie(void)
     CHECK(stack_find(&world) == NULL && stack_find(NULL) == NULL && stack_find(tops) == NULL);
 }
 
-/* What one worker frees, another uses: nothing is made anew (S4). */
+/* What one worker frees, another uses: nothing is made anew (STACK-4). */
 static void
 test_caches_exchange_through_the_pool(void)
 {

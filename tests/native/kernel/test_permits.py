@@ -1,4 +1,4 @@
-"""What the collector knows of permits (E1 and E2 in native/python/permit.c): little, and nothing is lost by that."""
+"""What the collector knows of permits (TICKET-1, TICKET-2): little, and nothing is lost by that."""
 
 import gc
 import weakref

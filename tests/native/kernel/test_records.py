@@ -138,7 +138,7 @@ def test_every_number_of_a_pool_can_be_set_and_none_deleted():
 
 @pytest.mark.parametrize("call", [lambda p: native.Pool(-1), lambda p: setattr(p, "left", -1)])
 def test_a_pool_never_holds_less_than_nothing(call):
-    with pytest.raises(ValueError, match="B3"):
+    with pytest.raises(ValueError, match="BUDGET-3"):
         call(native.Pool(1))
 
 
@@ -175,7 +175,7 @@ def test_negative_amounts_move_nothing():
     pool = native.Pool(10)
     child = pool.lend(5)
     for call in (lambda: pool.lend(-1), lambda: pool.fill(child, -1), lambda: child.mint(-1)):
-        with pytest.raises(AssertionError, match="B3"):
+        with pytest.raises(AssertionError, match="BUDGET-3"):
             call()
     assert (figures(pool), figures(child)) == ((5, 10, 0, 0, 5), (5, 5, 0, 0, 0))
 
@@ -322,7 +322,7 @@ def test_timers_that_are_dropped_leave_their_timers_unarmed():
 
 
 def test_timers_in_a_cycle_are_collected():
-    kernel = Kernel()  # held: a live task is a part of its nursery to the collector (R4)
+    kernel = Kernel()  # held: a live task is a part of its nursery to the collector (RECORD-4)
     timers, task = native.Timers(), kernel.spawn(kernel.root, name="t")
     before = sys.getrefcount(task)
     for _ in range(10):

@@ -1,8 +1,8 @@
 """Types that the collector follows and cannot take apart: which these are, and that it opens every ring through them.
 
 Each refers to one thing at most, which is set when it is made and never changed, and that leads to what can be taken
-apart: R7 in native/python/core.h. The rings through an end, an event, a request, a view, a worker and the children of a
-nursery are in test_lifetimes.py; here are the rest.
+apart: RECORD-5 in native/python/core.h. The rings through an end, an event, a request, a view, a worker and the
+children of a nursery are in test_lifetimes.py; here are the rest.
 """
 
 from __future__ import annotations

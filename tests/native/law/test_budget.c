@@ -5,7 +5,7 @@
 
 static const LawBudget UNSTATED = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
 
-/* B1, seen from outside. */
+/* BUDGET-1, seen from outside. */
 static void
 check_conserved(const LawPool *pool)
 {
@@ -140,15 +140,15 @@ test_rules(void)
 {
     LawPool root, child, grandchild;
     law_pool_init(&root, 10);
-    CHECK_BREAKS("B3", law_pool_lend(&root, &child, 11));
+    CHECK_BREAKS("BUDGET-3", law_pool_lend(&root, &child, 11));
     law_pool_lend(&root, &child, 5);
-    CHECK_BREAKS("B2", law_pool_fill(&child, &root, 1));
+    CHECK_BREAKS("BUDGET-2", law_pool_fill(&child, &root, 1));
     law_pool_lend(&child, &grandchild, 5);
-    CHECK_BREAKS("B4", law_pool_close(&child));
-    CHECK_BREAKS("B4", law_pool_close(&root));
-    CHECK_BREAKS("B2", law_pull(&grandchild, &root, 6));
+    CHECK_BREAKS("BUDGET-4", law_pool_close(&child));
+    CHECK_BREAKS("BUDGET-4", law_pool_close(&root));
+    CHECK_BREAKS("BUDGET-2", law_pull(&grandchild, &root, 6));
     grandchild.left -= 1;
-    CHECK_BREAKS("B1", law_pool_close(&grandchild));
+    CHECK_BREAKS("BUDGET-1", law_pool_close(&grandchild));
 }
 
 static void

@@ -35,9 +35,9 @@ test_never_back(void)
 {
     uint8_t phase = LAW_PHASE_FINALIZED;
     int32_t requested = 0, draining = 0;
-    CHECK_BREAKS("X1", law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining));
+    CHECK_BREAKS("CANCEL-1", law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining));
     phase = LAW_PHASE_DRAINING;
-    CHECK_BREAKS("X1", law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining));
+    CHECK_BREAKS("CANCEL-1", law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining));
 }
 
 static void

@@ -84,9 +84,9 @@ test_one_entry_per_record(void)
     LawQueue queue;
     Record records[RECORDS];
     fill(&queue, records);
-    CHECK_BREAKS("L1", law_queue_append(&queue, &records[2].link));
+    CHECK_BREAKS("LANES-1", law_queue_append(&queue, &records[2].link));
     law_queue_remove(&queue, &records[2].link);
-    CHECK_BREAKS("L1", law_queue_remove(&queue, &records[2].link));
+    CHECK_BREAKS("LANES-1", law_queue_remove(&queue, &records[2].link));
 }
 
 static void
@@ -99,7 +99,7 @@ test_which_ready_task_is_next(void)
     CHECK_EQUAL(law_take_ready(1, true, false, false, 0, 0), LAW_TAKE_INJECTOR);
     CHECK_EQUAL(law_take_ready(61, true, true, true, 1, 2), LAW_TAKE_INJECTOR);
     CHECK_EQUAL(law_take_ready(61, false, true, true, 1, 2), LAW_TAKE_PINNED);
-    CHECK_BREAKS("L2", law_take_ready(1, false, false, false, 0, 0));
+    CHECK_BREAKS("LANES-2", law_take_ready(1, false, false, false, 0, 0));
 }
 
 int

@@ -7,8 +7,8 @@ int
 main(void)
 {
     int evaluated = 0;
-    LAW_RULE(++evaluated == 1, "Z1");
+    LAW_RULE(++evaluated == 1, "EXAMPLE-1");
     CHECK_EQUAL(evaluated, 1);
-    CHECK_BREAKS("Z1", LAW_RULE(++evaluated == 1, "Z1"));
+    CHECK_BREAKS("EXAMPLE-1", LAW_RULE(++evaluated == 1, "EXAMPLE-1"));
     return finish();
 }

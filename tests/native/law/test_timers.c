@@ -29,7 +29,7 @@ reallocate(void *context, void *block, size_t bytes)
     return realloc(block, bytes);
 }
 
-/* T1 and T2, seen from outside. */
+/* HEAP-1 and HEAP-2, seen from outside. */
 static void
 check_heap(const LawTimers *timers)
 {
@@ -95,7 +95,7 @@ test_only_what_is_due(void)
     CHECK(law_timers_due(&timers, 10));
     CHECK(law_timers_pop_due(&timers, 10) == &early);
     CHECK(law_timers_pop_due(&timers, 19) == NULL);
-    CHECK_BREAKS("T2", law_timers_arm(&timers, &late, 30, 1));
+    CHECK_BREAKS("HEAP-2", law_timers_arm(&timers, &late, 30, 1));
     law_timers_free(&timers);
     CHECK(!law_timer_armed(&late));
 }

@@ -1,4 +1,5 @@
-/* Guests: letters about every kind of end, money in portions, a family on borrowed money, cancelling, strays. U1–U3, O1–O3. */
+/* Guests: letters about every kind of end, money in portions, a family on borrowed money, cancelling, strays. LENDER-1
+ * to LENDER-3, GUEST-1 to GUEST-3. */
 #include "rt.h"
 
 #include <poll.h>
@@ -104,7 +105,7 @@ ends(void)
     }
 }
 
-/* U1, U3: asks once, goes on, and what it has spent is exact. */
+/* LENDER-1, LENDER-3: asks once, goes on, and what it has spent is exact. */
 static void
 portions(void)
 {
@@ -134,7 +135,7 @@ refused(void)
     CHECK_EQUAL(letter.amounts[0], 100);
 }
 
-/* U2: ten children share what was lent, hold together, and all go on. */
+/* LENDER-2: ten children share what was lent, hold together, and all go on. */
 static void
 families(void)
 {
@@ -166,7 +167,7 @@ cancelled(void)
     CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
 }
 
-/* ---- O4: standing still */
+/* ---- GUEST-4: standing still */
 
 typedef struct {
     atomic_int rounds, end;
@@ -320,7 +321,8 @@ stands_and_is_cancelled(void)
     CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
 }
 
-/* Paused and resumed before it could stand, by a function that ends: the letters are about pauses that were, and then its end. */
+/* Paused and resumed before it could stand, by a function that ends: the letters are about pauses that were, and then
+ * its end. */
 static void
 stands_or_ends(void)
 {

@@ -1,5 +1,5 @@
-/* Owners that run their children above their own frames (engine/help.c): what the child may do to the owner beneath it, and how
- * a request to stop gets past an owner that cannot run. T1 to T4. */
+/* Owners that run their children above their own frames (engine/help.c): what the child may do to the owner beneath it,
+ * and how a request to stop gets past an owner that cannot run. HELP-1 to HELP-4. */
 #include "rt.h"
 
 #include <sched.h>
@@ -51,7 +51,7 @@ yields_until_told(void *channel)
 {
     (void)channel;
     while (!janus_cancelled()) {
-        (void)janus_yield(); /* never waits: it must ask for those beneath it itself (T1) */
+        (void)janus_yield(); /* never waits: it must ask for those beneath it itself (HELP-1) */
     }
     return JANUS_CANCELLED;
 }
@@ -104,7 +104,7 @@ ends_as(janus_task_fn innermost, janus_task_fn other, bool other_gets_channel)
     return ended;
 }
 
-/* T2, T3: the child waits, and the request wakes those beneath it, one after another. */
+/* HELP-2, HELP-3: the child waits, and the request wakes those beneath it, one after another. */
 static void
 cancelled_while_covered(void)
 {
@@ -174,7 +174,7 @@ has_many(void *arg)
     return 0;
 }
 
-/* R9: all are called from one perch, which is made anew after each panic; nobody is left out or counted twice. */
+/* RUNNER-9: all are called from one perch, which is made anew after each panic; nobody is left out or counted twice. */
 static void
 panics_among_many(void)
 {
@@ -186,7 +186,7 @@ panics_among_many(void)
     CHECK_EQUAL(atomic_load(&ended_well), 3 * (MANY - MANY / 3));
 }
 
-/* One that is to stop is told again and again, whatever else is asked of whomever meanwhile (T1). */
+/* One that is to stop is told again and again, whatever else is asked of whomever meanwhile (HELP-1). */
 static int64_t
 asks_again(void *channel)
 {
@@ -251,8 +251,8 @@ keeps_the_worker(void *arg)
     return janus_channel_send(outside->to_other, &value);
 }
 
-/* A covered task is in the injector, because it was woken from outside, while its child ends and hands back what it has drawn:
- * neither the task nor whoever comes after it there is lost. */
+/* A covered task is in the injector, because it was woken from outside, while its child ends and hands back what it has
+ * drawn: neither the task nor whoever comes after it there is lost. */
 static void
 woken_from_outside_while_covered(void)
 {
@@ -385,7 +385,8 @@ asks_before_they_begin(void *arg)
     return janus_nursery_await_all() == JANUS_OK && atomic_exchange(&begun, 0) == 2 ? 0 : -1;
 }
 
-/* Who was asked to stop before it began never begins, whether by name, with its nursery, or because a sibling failed (T1). */
+/* Who was asked to stop before it began never begins, whether by name, with its nursery, or because a sibling failed
+ * (HELP-1). */
 static void
 asked_before_it_began(void)
 {

@@ -256,7 +256,7 @@ profiles(void)
     CHECK_EQUAL(turns[1], 19); /* twenty of 512 */
 }
 
-/* ---- WK-3: what the workers have done adds up; W5: one whose task crashed is repaired and counted */
+/* ---- WK-3: what the workers have done adds up; WORKER-5: one whose task crashed is repaired and counted */
 
 static int64_t
 panics(void *arg)

@@ -25,16 +25,16 @@ states(void)
     CHECK(task_rests(&task, LAW_STATE_EXHAUSTED));
     CHECK(!task_rests(&task, LAW_STATE_EXHAUSTED));
     CHECK(!task_notified(&task, false)); /* a wake is no recharge */
-    CHECK_BREAKS("E1", task_dispatched(&task)); /* it waits */
+    CHECK_BREAKS("TASK-1", task_dispatched(&task)); /* it waits */
     CHECK(task_notified(&task, true));
     task_word_end(&task, LAW_OUTCOME_OK);
     CHECK_EQUAL(task_state(&task), LAW_STATE_DONE);
     CHECK(!task_notified(&task, true)); /* stale */
-    CHECK_BREAKS("E1", task_dispatched(&task));
-    CHECK_BREAKS("E1", task_word_end(&task, LAW_OUTCOME_OK));
+    CHECK_BREAKS("TASK-1", task_dispatched(&task));
+    CHECK_BREAKS("TASK-1", task_word_end(&task, LAW_OUTCOME_OK));
     task_word_begin(&task); /* the record is another task's */
     CHECK(!task_rests(&task, LAW_STATE_BLOCKED));
-    CHECK_BREAKS("E1", task_word_end(&task, LAW_OUTCOME_OK)); /* it waits */
+    CHECK_BREAKS("TASK-1", task_word_end(&task, LAW_OUTCOME_OK)); /* it waits */
 }
 
 /* A waker and a task that rests: whatever they do at once, each rest is followed by exactly one entry. */
