@@ -144,7 +144,7 @@ EVENT_FIELDS = [
 ]
 CONTRADICTIONS = [
     *(str(n) for n in range(1, 28)),
-    *(f"C{n}" for n in range(1, 14)),
+    *(f"CONFLICT-{n}" for n in range(1, 14)),
     *(f"({letter})" for letter in "abcdefghij"),
 ]
 # a room not yet built -> the places it owns
