@@ -12,8 +12,8 @@
     thread-gcc, thread-clang   ThreadSanitizer
     aarch64                    for the other machine, under qemu's user emulation: scripts/test_aarch64.sh
 
-A way whose tools are not installed is skipped with a word. Each has a folder of its own below build/native. A table at
-the end says how each went, and any failure fails the script.
+A way whose tools are not installed is skipped with a word. Each has a folder of its own below build/native, which
+`make test` uses as well. A table at the end says how each went, and any failure fails the script.
 """
 
 import os
@@ -81,7 +81,7 @@ def emulated() -> str:
 
 
 WAYS = {
-    "long": lambda: built_and_run("long", "cc", chosen="-L"),
+    "long": lambda: built_and_run("plain", "cc", chosen="-L"),
     "extension-gcc": lambda: extension("gcc"),
     "extension-clang": lambda: extension("clang"),
     "plain-clang": lambda: built_and_run("plain-clang", "clang"),

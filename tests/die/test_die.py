@@ -5,19 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.building import needed, run
+from support.building import plain_project
 from support.patience import WAIT_S
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def die(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def die() -> Path:
     """The program, built."""
-    cmake, folder = needed("cmake"), tmp_path_factory.mktemp("die")
-    run(cmake, "-S", HERE, "-B", folder, "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
-    run(cmake, "--build", folder, "--target", "die", "--parallel", "2")
-    return folder / "die"
+    return plain_project("die") / "die" / "die"
 
 
 def ended(program: Path, what: str) -> subprocess.CompletedProcess[str]:

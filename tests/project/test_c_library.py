@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from support.building import STRICT, needed, run, tools
+from support.building import STRICT, needed, plain_project, run, tools
 
 from bursar.cli.library import library_in
 
@@ -61,12 +61,9 @@ def moved(here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Installed without Python, as a distribution does it."""
-    needed("cc")
-    cmake, folder = needed("cmake"), tmp_path_factory.mktemp("bursar_rt")
-    build, prefix = folder / "build", folder / "prefix"
-    run(cmake, "-S", NATIVE, "-B", build, f"-DCMAKE_INSTALL_PREFIX={prefix}", "-DCMAKE_INSTALL_LIBDIR=lib/triplet")
-    run(cmake, "--build", build, "--target", "bursar_rt_shared", "bursar_rt_static", "--parallel", "2")
-    run(cmake, "--install", build, "--component", "bursar_rt")
+    prefix = tmp_path_factory.mktemp("bursar_rt")
+    build = plain_project("bursar_rt_shared", "bursar_rt_static")
+    run(needed("cmake"), "--install", build, "--component", "bursar_rt", "--prefix", prefix)
     return prefix
 
 

@@ -1,5 +1,10 @@
-"""Building programs in C: the tools that this machine has, and a skip that names those that it has not."""
+"""Building programs in C: the tools that this machine has, and a skip that names those that it has not.
 
+The libraries that know nothing of Python, and their tests, are built once for all test files (`native_project`), in the
+folder that scripts/test_native.py uses as well: what did not change since the last run is not compiled again.
+"""
+
+import fcntl
 import os
 import shutil
 import subprocess
@@ -9,6 +14,7 @@ from pathlib import Path
 import pytest
 
 BESIDE = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # cmake comes with the test tools
+ROOT = Path(__file__).parents[2]
 STRICT = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 
@@ -44,3 +50,21 @@ def need_sanitizers(compiler: str, folder: Path, sanitizers: str = "address,unde
     command = [compiler, f"-fsanitize={sanitizers}", str(program), "-o", str(folder / "probe")]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip(f"needs the sanitizers {sanitizers} of {compiler}")
+
+
+def native_project(name: str, *options: str, targets: tuple[str, ...] = ()) -> Path:
+    """The project native/ with its tests, built with these CMake options in a folder of this name: everything, or these
+    targets. Another process that wants the same folder waits."""
+    cmake, folder = needed("cmake"), ROOT / "build" / "native" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(cmake, "-S", ROOT / "native", "-B", folder, "-DBURSAR_TESTS=ON", *options)
+        run(cmake, "--build", folder, "--parallel", "2", *(("--target", *targets) if targets else ()))
+    return folder
+
+
+def plain_project(*targets: str) -> Path:
+    """The one by the usual compiler. An install of it has its libraries in a folder of an unusual name."""
+    needed("cc")
+    return native_project("plain", "-DCMAKE_INSTALL_LIBDIR=lib/triplet", targets=targets)
