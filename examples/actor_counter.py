@@ -1,8 +1,8 @@
-"""An actor owns its state and takes one message at a time; nobody needs a lock.
+"""An actor owns its state and takes one message at a time, so no lock is needed.
 
-`send` puts a message into the mailbox and waits only while that is full; `ask` sends a `Call` and waits for the
-answer. A thousand deposits from ten tasks arrive in some order, but never two at once. Actors belong to the cluster
-and sovereign profiles.
+`send` puts a message into the mailbox and waits only while the mailbox is full. `ask` sends a `Call` and waits for
+the answer. A thousand deposits from ten tasks arrive in some order, but never two at once. Actors belong to the
+cluster and sovereign profiles.
 
 Run:
     bursar run examples/actor_counter.py --profile cluster

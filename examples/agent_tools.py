@@ -1,9 +1,9 @@
-"""Running other people's tasks: each tool gets a budget, a time limit and the capabilities that it was registered with.
+"""Run tools that others wrote: each gets a budget, a time limit and the capabilities that it was registered with.
 
-This is what Bursar is for. An agent calls tools that it did not write, some of them wrong, greedy or stubborn. Each
-call runs in a nursery of its own with a purse of its own; as long as the tool awaits now and then, the call ends, the
-agent hears how, and what was not spent is there for the next one. (In-process Python is no sandbox for hostile code:
-SECURITY.md says what Bursar can and cannot promise.)
+This is what Bursar is for. An agent calls tools that it did not write, and some of them are wrong, greedy or
+stubborn. Each call runs in its own nursery with its own purse. As long as the tool awaits from time to time, the call
+ends, the agent learns how, and what was not spent is left for the next call. (Python in one process is not a sandbox
+for hostile code: SECURITY.md says what Bursar can and cannot promise.)
 
 Run:
     bursar run examples/agent_tools.py
@@ -31,7 +31,6 @@ from bursar import Budget, Cancelled, CapEntropy, CapSpawn, CapTimer, OutcomeKin
 PURSE = Budget(ops=5_000, memory=100_000, spawns=12)  # for one call
 PATIENCE_S = 5.0
 TEXT = "the quick brown fox jumps over the lazy dog"
-
 
 # The tools, as their authors wrote them.
 

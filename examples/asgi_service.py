@@ -1,9 +1,8 @@
-"""A web service in which no request can take more than its share. Needs uvicorn and httpx.
+"""A web service in which no request can use more than its budget. Needs uvicorn and httpx.
 
-uvicorn serves, httpx asks, both in one asyncio loop. Every request goes through a portal into a Bursar program in the
-same loop, where it is a task with a budget. One of them never comes to an end: it is stopped when its operations are
-spent, and the requests that came after it have long been answered by then, because it had to share every burst with
-them.
+uvicorn serves and httpx asks, both in one asyncio loop. Every request goes through a portal into a Bursar program in
+the same loop, where it is a task with a budget. One request never ends: Bursar stops it when its operations are
+spent. The later requests are answered before that, because Bursar gives every task its turn.
 
 Run:
     bursar run examples/asgi_service.py

@@ -1,8 +1,8 @@
-"""A loop that forgot its end is stopped by its budget; its neighbours never notice.
+"""A budget stops an endless loop; the other tasks do not notice.
 
 Every await costs an operation, and `charge` pays for work that Bursar cannot see. A task that has used up its turn
-goes to the back of the queue, so the runaway cannot even delay the others by much. When its budget is gone it gets
-`BudgetExceeded` at its await, may tidy up, and ends. What a task did not spend goes back to its nursery.
+goes to the back of the queue, so the endless loop delays the others only a little. When its budget is spent the task
+gets `BudgetExceeded` at its await, may clean up, and ends. What a task did not spend goes back to its nursery.
 
 Run:
     bursar run examples/budgets_stop_a_runaway.py

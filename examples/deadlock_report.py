@@ -1,8 +1,8 @@
-"""When every task waits for another, Bursar says so, and says who waits for what.
+"""When every task waits for another, Bursar reports which task waits for what.
 
-Two tasks take two locks in opposite order, the oldest mistake there is. Nothing is runnable, no timer is armed and
-nothing outside could wake anyone: instead of hanging, the run ends with `Deadlock`, after each task has had its chance
-to clean up. The message holds the wait graph. The program runs it inside a runtime of its own, to live on and tell.
+Two tasks take two locks in opposite order, a classic mistake. No task can run, no timer is armed and nothing outside
+can wake a task. Instead of hanging, the run ends with `Deadlock`, after each task has cleaned up. The message holds
+the wait graph. The program runs the deadlock in a second runtime, so that it can print the message.
 
 Run:
     bursar run examples/deadlock_report.py

@@ -1,7 +1,7 @@
 """An echo server over TCP, a client that talks to it, and a clean end: one task per connection, nothing left open.
 
-`serve` gives every connection a task of its own in the nursery, with a budget of its own: one that asks for too much is
-cut, and the others go on. Closing the listener ends the serving; the block ends when the last connection has.
+`serve` gives every connection its own task in the nursery, with its own budget. A connection that asks for too much
+is cut, and the others continue. Closing the listener ends `serve`; the block ends when the last connection has ended.
 
 Run:
     bursar run examples/echo_server.py

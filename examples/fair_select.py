@@ -1,8 +1,8 @@
 """`select` waits for the first of several operations, and prefers none of them.
 
-Both queues always have something to offer. A select that took the first ready case would never serve the second; this
-one draws among the ready ones, from a stream that the seed of the run starts, so the draw is fair and repeatable. The
-cases that were not chosen never happened: nothing is lost from their channels.
+Both queues always have a value ready. A select that took the first ready case would never serve the second. Bursar's
+select draws among the ready cases with the seed of the run, so the choice is fair and repeatable. The cases that were
+not chosen have no effect: no value is lost from their channels.
 
 Run:
     bursar run examples/fair_select.py --clock virtual

@@ -1,7 +1,7 @@
 """The smallest program: two tasks in a nursery.
 
-The nursery block ends when all its tasks have; after that every result is there. Nobody is left running in the
-background, and an error in any task would be raised right here.
+The nursery's block ends when all its tasks have ended, so after the block every result is there. No task is left
+running in the background, and the block would raise an error of any task.
 
 Run:
     bursar run examples/hello.py --clock virtual

@@ -1,7 +1,8 @@
-"""A small HTTP/1.1 server that expects the worst of its clients: every connection is a task with a budget and a clock.
+"""A small HTTP/1.1 server that does not trust its clients: every connection is a task with a budget and a time limit.
 
-It keeps connections alive, reads bodies by their Content-Length, and limits everything that a client may send. What is
-wrong is answered with the status that says so; what is too slow or too much is cut, and nobody else notices.
+It keeps connections alive, reads bodies by their Content-Length, and limits everything that a client may send. A
+wrong request gets the status that says so. A connection that is too slow or sends too much is cut, and no other
+connection notices.
 
 Run:
     bursar run examples/http_server.py

@@ -1,9 +1,9 @@
-"""Bursar as a guest in an asyncio program: a part of it gets budgets, the rest stays as it is.
+"""Bursar as a guest in an asyncio program: one part of the program gets budgets, the rest stays as it is.
 
-The application and its price service are plain asyncio. The part that must not run away, a few agents that ask for
-prices, is a Bursar program that the application awaits like any coroutine: `run` starts it in asyncio's own loop, and
-`from_asyncio` lets its tasks await what asyncio offers. Cancellation crosses: when an agent gives up waiting, the
-request that it made is cancelled in asyncio too, and has wound down before the agent goes on.
+The application and its price service are plain asyncio. A few agents that ask for prices need limits. They are a
+Bursar program that the application awaits like any coroutine: `run` starts it in asyncio's loop, and `from_asyncio`
+lets its tasks await asyncio's objects. When an agent stops waiting, its request is cancelled in asyncio too, and has
+ended before the agent continues.
 
 Run:
     bursar run examples/in_asyncio.py
@@ -24,7 +24,7 @@ from bursar.hosts.asyncio import from_asyncio, run
 
 
 async def price(thing):
-    """Something of asyncio's: a request to a service that answers soon, or never."""
+    """Plain asyncio: a request to a service that answers soon, or never."""
     try:
         await asyncio.sleep(0 if thing != "gold" else 1_000_000)
         return len(thing) - 1

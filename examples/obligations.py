@@ -1,8 +1,8 @@
-"""A promise in two steps, and what becomes of it when a task forgets the second one.
+"""A send in two steps, and what happens when a task forgets the second step.
 
-`reserve` is the first half of a send: once the place is yours, putting the value in cannot wait or fail for want of
-room. Between the halves the place is an obligation. Sent, it is kept; aborted, it goes to the next in line; leaked by a
-task that ends without either, it is given back as well, and reported with the line that made the promise.
+`reserve` is the first step of a send: it waits for a place in the channel. The second step puts the value in, and
+never waits. Between the two steps the place is an obligation: the task must use it or give it back. If a task ends
+without doing either, Bursar gives the place to the next task, and reports the line that made the reservation.
 
 Run:
     bursar run examples/obligations.py

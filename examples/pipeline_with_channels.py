@@ -1,8 +1,8 @@
-"""Three stages joined by channels: the small buffers make the fast stage wait for the slow one.
+"""Three stages connected by channels: small buffers make the fast stage wait for the slow one.
 
-A sender that finds the buffer full waits; that is the back-pressure, and no queue grows without bound. Closing the
-send end is how a stage says that nothing more will come: `async for` then ends by itself. An end can be cloned; the
-side is closed when its last clone is.
+A sender waits while the buffer is full, so no queue grows without limit. A stage closes its send end to say that no
+more values will come; the `async for` loop of the next stage then ends. An end can be cloned; the side is closed when
+its last clone is closed.
 
 Run:
     bursar run examples/pipeline_with_channels.py --clock virtual

@@ -1,8 +1,8 @@
-"""A bug that shows up once in a while, caught with a seed and kept for as long as it takes to fix it.
+"""A rare bug is found with a seed, and repeated with the same seed until it is fixed.
 
-Four tasks add to a total without a lock: they read it, sometimes give way, and write it back. Whether an update is lost
-depends on who runs when, and that depends on the seed and on nothing else. So try seeds until one fails, then run that
-seed again as often as you like: the same schedule, the same fingerprint, the same wrong total.
+Four tasks add to a total without a lock: they read it, sometimes yield, and write it back. Whether an update is lost
+depends on the order of the tasks, and the order depends only on the seed. So the program tries seeds until one fails,
+and then runs that seed again: the same schedule, the same fingerprint, the same wrong total.
 
 Run:
     bursar run examples/same_seed_same_schedule.py

@@ -1,9 +1,9 @@
-"""In the sovereign profile a task may do nothing that it was not handed by name.
+"""In the sovereign profile a task may do only what it was given by name.
 
-A capability is an object. The runtime mints it; whoever holds it may pass it on, whole or attenuated, never widened;
-whoever derived one may revoke it again. Constructing the class only describes a capability and grants nothing. Every
-refusal names the task, what it tried, and what it lacks. The program embeds a sovereign runtime, as a host would that
-runs code it did not write.
+A capability is an object that the runtime mints. Its holder may pass it on, as it is or attenuated, but never
+widened. The task that derived a capability may revoke it. Constructing the class only describes a capability and
+grants nothing. Every refusal names the task, what it tried, and what it lacks. The program embeds a sovereign
+runtime, as a host does that runs code from others.
 
 Run:
     bursar run examples/sovereign_capabilities.py
@@ -37,7 +37,7 @@ async def sleeper(times=1):
 
 
 async def crowd():
-    """Holds a CapSpawn for two tasks at once and asks for three; holds a timer that is not its to give."""
+    """Holds a CapSpawn for two tasks and asks for three; holds a timer that it may not pass on."""
     mine = await bursar.capabilities()
     try:
         async with bursar.nursery() as n:

@@ -1,8 +1,8 @@
 """A supervisor starts its children again when they fail, and gives up when they fail too often.
 
-Let it crash: the worker does not guess what to do about an error, it ends, and a fresh one starts. `one_for_one`
-restarts only the one that failed; `one_for_all` and `rest_for_one` restart its neighbours too. A child that runs out
-of budget can be recharged instead. Supervisors belong to the cluster and sovereign profiles.
+A worker does not try to handle an error: it ends, and a new one starts. `one_for_one` restarts only the one that
+failed; `one_for_all` and `rest_for_one` restart its neighbours too. A child that runs out of budget can be recharged
+instead. Supervisors belong to the cluster and sovereign profiles.
 
 Run:
     bursar run examples/supervised_workers.py --profile cluster --clock virtual

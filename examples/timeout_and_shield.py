@@ -1,8 +1,8 @@
-"""A timeout stops a whole subtree; a shield lets one step finish first.
+"""A timeout stops a whole tree of tasks; a shield lets one step finish first.
 
-`timeout` cancels everything that was started inside its block, children and their children, each with a reason that
-says where the request came from. Cancellation arrives at an await, as `Cancelled`; `finally` blocks run and may
-await. Inside `shield` the request waits until the block is over: use it for a step that must not be left half done.
+`timeout` cancels everything that was started inside its block, at every depth, with a reason that says where the
+request came from. Cancellation arrives at an await, as `Cancelled`; `finally` blocks run and may await. Inside
+`shield` the request waits until the block has ended: use it for a step that must not stop in the middle.
 
 Run:
     bursar run examples/timeout_and_shield.py --clock virtual

@@ -74,7 +74,7 @@ clerk(void *unused)
         for (int64_t n = first; n < first + RANGE; n++) {
             int told = janus_tick(ticks); /* a decrement and a branch; now and then it lets others run */
             if (told != JANUS_OK) {
-                return told; /* to stop, or out of money: whoever awaits it learns which */
+                return told; /* to stop, or out of budget: the code tells the task that awaits it */
             }
             count += is_prime(n);
         }
@@ -137,7 +137,7 @@ find_receipt(void)
     for (uintptr_t i = 0; i < SEARCHERS; i++) {
         must(janus_nursery_spawn(look, (void *)i) == 0);
     }
-    void *token = janus_nursery_get_token(); /* whoever has it can end the search: another task, a signal, a user */
+    void *token = janus_nursery_get_token(); /* its holder can end the search: another task, a signal, a user */
     void *choice = janus_select_create();
     int32_t receipt = janus_select_add_recv(choice, found);
     int32_t too_late = janus_select_add_timeout(choice, 60000);
