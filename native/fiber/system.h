@@ -4,7 +4,7 @@
  * and belongs to whoever fills it; `stack_system_linux` is the real one. Each function returns what the call of
  * the same name returns, with `errno` set on failure. `context` is the table's own field, handed through.
  *
- * Invariant SYSTEM-1: nothing in this folder maps, unmaps, advises or protects memory but through such a table. */
+ * SYSTEM-1  nothing in this folder maps, unmaps, advises or protects memory but through such a table. */
 
 #ifndef BURSAR_FIBER_SYSTEM_H
 #define BURSAR_FIBER_SYSTEM_H

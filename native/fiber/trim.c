@@ -4,7 +4,7 @@
  * lasts and walks every pooled stack. Two things can be given back: the memory of a free stack, whose addresses
  * and guard stay; and a whole arena, if none of its stacks is in use.
  *
- * Invariant TRIM-1: whatever fails, each stack is afterwards in exactly one place: in the depot, in a cache, in use,
+ * TRIM-1  whatever fails, each stack is afterwards in exactly one place: in the depot, in a cache, in use,
  * retired, or gone with its arena. */
 
 #ifndef _GNU_SOURCE

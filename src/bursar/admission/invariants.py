@@ -85,8 +85,10 @@ def _resources(gate: Gate) -> None:
         takers = sum(number in dict(right) for right in rights)
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
         within = limit is None or by_right[number] <= limit
-        code = "RESOURCES-2" if soft else "RESOURCES-1"
-        assert within or (soft and takers == 1), f"{code}: {name}: {taken[number]} of {limit}"
+        if soft:
+            assert within or takers == 1, f"RESOURCES-2: {name}: {taken[number]} of {limit}"
+        else:
+            assert within, f"RESOURCES-1: {name}: {taken[number]} of {limit}"
 
 
 def _by_right(resources: Resources, permit: Permit) -> Demand:
