@@ -80,6 +80,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+	git ls-files -z "*.c" "*.h" | xargs -0 $(BIN)/clang-format --dry-run --Werror
 
 clean:
 	rm -rf .venv .venv-* build dist .pytest_cache .ruff_cache .hypothesis .benchmarks

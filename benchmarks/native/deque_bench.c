@@ -98,7 +98,8 @@ steal_alone(bool batches)
         deque_push(&deque, item_of(i));
     }
     int64_t start_ns = park_clock_ns();
-    while ((batches ? deque_steal_batch(&deque, items, DEQUE_BATCH_MAX, &count) : deque_steal(&deque, items)) == STEAL_DONE) {
+    while ((batches ? deque_steal_batch(&deque, items, DEQUE_BATCH_MAX, &count) : deque_steal(&deque, items)) ==
+           STEAL_DONE) {
         got += count;
     }
     double cost = per_op(start_ns, OPS);

@@ -44,7 +44,8 @@ static inline void
 report(Mark since, double operations)
 {
     Mark now = mark();
-    printf("cpu=%.3f wall=%.3f\n", (now.cpu_ns - since.cpu_ns) / operations, (now.wall_ns - since.wall_ns) / operations);
+    printf("cpu=%.3f wall=%.3f\n", (now.cpu_ns - since.cpu_ns) / operations,
+           (now.wall_ns - since.wall_ns) / operations);
     fflush(stdout);
 }
 

@@ -11,14 +11,20 @@
  * ABI-3  a thread outside is inside the runtime between visit_begin and visit_end, and shutting down waits for it; a task
  *     needs no such thing, it is waited for anyway
  */
-#ifndef BURSAR_ABI_H
-#define BURSAR_ABI_H
+#pragma once
 
 #include "engine/channel.h"
 #include "engine/scheduler.h"
 #include "include/janus_rt.h"
 
-typedef enum { HANDLE_NURSERY = 1, HANDLE_CHANNEL, HANDLE_SELECT, HANDLE_TOKEN, HANDLE_TASK, HANDLE_RUNTIME } HandleKind;
+typedef enum {
+    HANDLE_NURSERY = 1,
+    HANDLE_CHANNEL,
+    HANDLE_SELECT,
+    HANDLE_TOKEN,
+    HANDLE_TASK,
+    HANDLE_RUNTIME
+} HandleKind;
 
 /* The one runtime of the process. */
 typedef struct {
@@ -99,8 +105,9 @@ static inline Channel *
 handle_find_channel(const Visit *visit, const void *handle, uint32_t *generation)
 {
     Runtime *runtime = visit->runtime;
-    return runtime == NULL ? NULL
-                           : handle_find_in(&runtime->scheduler.channels, runtime->mark, HANDLE_CHANNEL, handle, generation);
+    return runtime == NULL
+               ? NULL
+               : handle_find_in(&runtime->scheduler.channels, runtime->mark, HANDLE_CHANNEL, handle, generation);
 }
 
 /* The slabs of selects, tokens and callbacks, empty. */
@@ -133,5 +140,3 @@ budget_valid(const janus_budget *budget)
     }
     return true;
 }
-
-#endif

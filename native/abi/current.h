@@ -1,6 +1,5 @@
 /* What is current for a caller; see abi.h. All of it is in janus_rt.c, where the thread-local storage is. */
-#ifndef BURSAR_ABI_CURRENT_H
-#define BURSAR_ABI_CURRENT_H
+#pragma once
 
 #include "abi/abi.h"
 
@@ -21,5 +20,3 @@ bool calling_out(bool begin);
 
 /* A counter of the calling thread's own that will not run out. */
 int64_t *outside_ticks(void);
-
-#endif

@@ -10,8 +10,8 @@
 #include "engine/pause.h"
 
 struct Mailbox {
-    Lock lock;      /* the last one to be taken: nothing else is, under it */
-    LawQueue news;  /* guests there are letters about */
+    Lock lock;     /* the last one to be taken: nothing else is, under it */
+    LawQueue news; /* guests there are letters about */
     uint64_t guests;
     int fd;
     bool rung; /* GUEST-2 */
@@ -173,7 +173,8 @@ guest_done(void *arg, const Ending *ending)
 static int
 find_nursery(Runtime *runtime, Nursery **nursery)
 {
-    static const NurseryOptions options = {.budget = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}}, .keep_going = true};
+    static const NurseryOptions options = {.budget = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}},
+                                           .keep_going = true};
     int error = ENGINE_OK;
     lock_take(&runtime->tokens_lock);
     if (runtime->guests == NULL) {
@@ -288,7 +289,8 @@ bursar_guest_pause(Guest *guest, int64_t number)
         bool noted = task_note_request(task, generation_of(guest), generation_of(guest) + 1);
         lock_give(&guest->mailbox->lock);
         if (noted) {
-            worker_wake(&visit.runtime->scheduler, NULL, task, TO_READY, false); /* as task_pause, which would note it again */
+            worker_wake(&visit.runtime->scheduler, NULL, task, TO_READY,
+                        false); /* as task_pause, which would note it again */
         }
     }
     visit_end(&visit);

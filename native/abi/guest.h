@@ -17,8 +17,7 @@
  * Rejected: a callback into the other scheduler. It would run on a worker's stack, wait for that scheduler's locks
  * (CPython's is held for milliseconds), and keep every other task of the worker waiting with it.
  */
-#ifndef BURSAR_ABI_GUEST_H
-#define BURSAR_ABI_GUEST_H
+#pragma once
 
 #include "include/janus_rt.h"
 
@@ -28,11 +27,12 @@ typedef struct Guest Guest;
 enum { GUEST_SHORT = 16, GUEST_STANDS = 20 }; /* beside the values of janus_kind */
 
 typedef struct {
-    uint64_t key;       /* the guest's, as it was spawned with */
-    int32_t kind;       /* a janus_kind: it has ended. GUEST_SHORT: it, or a task of its own, holds for want of money.
+    uint64_t key;  /* the guest's, as it was spawned with */
+    int32_t kind;  /* a janus_kind: it has ended. GUEST_SHORT: it, or a task of its own, holds for want of money.
                            GUEST_STANDS: it stands still, as it was asked to */
-    int32_t panic;      /* if it panicked: 1 it said so, 2 out of stack, 3 ran over its stack */
-    int64_t code;       /* its value, or what it panicked with; GUEST_SHORT: 1 if it holds itself; GUEST_STANDS: which pause */
+    int32_t panic; /* if it panicked: 1 it said so, 2 out of stack, 3 ran over its stack */
+    int64_t
+        code; /* its value, or what it panicked with; GUEST_SHORT: 1 if it holds itself; GUEST_STANDS: which pause */
     int64_t amounts[5]; /* what it has spent; or what it lacks, 0 where it does not */
 } BursarLetter;
 
@@ -69,5 +69,3 @@ JANUS_API int bursar_guest_fill(Guest *guest, const janus_budget *amount);
 
 /* Nothing more of what it has asked for: it is told so. */
 JANUS_API void bursar_guest_refuse(Guest *guest);
-
-#endif

@@ -60,7 +60,8 @@ operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
         return operate_outside(handle, from, to, wait);
     }
     uint32_t generation;
-    Channel *channel = handle_find_in(&the_runtime.scheduler.channels, the_runtime.mark, HANDLE_CHANNEL, handle, &generation);
+    Channel *channel =
+        handle_find_in(&the_runtime.scheduler.channels, the_runtime.mark, HANDLE_CHANNEL, handle, &generation);
     if (__builtin_expect(channel == NULL, 0)) {
         return JANUS_INVALID;
     }

@@ -2,7 +2,7 @@
 #include "abi/abi.h"
 #include "abi/current.h"
 #include "abi/token.h"
-#include "engine/usual.h"
+#include "engine/fast_paths.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct {
     Ending awaited;
     bool has_awaited;
     int64_t ticks;
-    uint32_t callbacks;    /* that it is in */
+    uint32_t callbacks; /* that it is in */
 } ThreadState;
 
 /* Beside a thread's own data rather than wherever the loader finds room: an address, not a call. glibc keeps some bytes
@@ -172,8 +172,8 @@ start(const SchedulerOptions *options)
 int
 janus_rt_init_with(const janus_rt_options *options)
 {
-    if (options == NULL || options->size < sizeof *options || !budget_valid(options->budget) || options->steal_policy > 2 ||
-        !profile_allows(options)) {
+    if (options == NULL || options->size < sizeof *options || !budget_valid(options->budget) ||
+        options->steal_policy > 2 || !profile_allows(options)) {
         return JANUS_INVALID;
     }
     SchedulerOptions ours = {
@@ -184,7 +184,8 @@ janus_rt_init_with(const janus_rt_options *options)
         .sovereign = options->profile == JANUS_PROFILE_SOVEREIGN,
         .policy = (LawStealPolicy)options->steal_policy,
         .budget = budget_in(options->budget),
-        .yield_interval = options->yield_interval > 0 ? options->yield_interval : profile_yield_interval(options->profile),
+        .yield_interval =
+            options->yield_interval > 0 ? options->yield_interval : profile_yield_interval(options->profile),
         .thread_hook = thread_hook,
         .cancel_hook = tokens_nursery_cancelled,
         .hook_context = &the_runtime,

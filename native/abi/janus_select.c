@@ -130,8 +130,8 @@ wait_for(const Visit *visit, Select *select)
     if (select->channels == 0 && timeout_ns < 0) {
         return JANUS_INVALID; /* it would wait for ever */
     }
-    int done = channel_select(&visit->runtime->scheduler, visit->task, select->places, select->generations, select->channels,
-                              timeout_ns, &which);
+    int done = channel_select(&visit->runtime->scheduler, visit->task, select->places, select->generations,
+                              select->channels, timeout_ns, &which);
     if (done == ENGINE_TIMEOUT) {
         select->last = select->default_case >= 0 ? select->default_case : select->timeout_case;
         return select->last;

@@ -62,7 +62,8 @@ janus_task_pause(janus_task task)
     Visit visit = visit_begin();
     uint32_t generation;
     Task *target = handle_find(&visit, HANDLE_TASK, (void *)(uintptr_t)task, &generation);
-    int answer = target != NULL ? task_pause(&visit.runtime->scheduler, visit.worker, target, generation) : JANUS_INVALID;
+    int answer =
+        target != NULL ? task_pause(&visit.runtime->scheduler, visit.worker, target, generation) : JANUS_INVALID;
     visit_end(&visit);
     return answer;
 }
@@ -73,7 +74,8 @@ janus_task_resume(janus_task task)
     Visit visit = visit_begin();
     uint32_t generation;
     Task *target = handle_find(&visit, HANDLE_TASK, (void *)(uintptr_t)task, &generation);
-    int answer = target != NULL ? task_resume(&visit.runtime->scheduler, visit.worker, target, generation) : JANUS_INVALID;
+    int answer =
+        target != NULL ? task_resume(&visit.runtime->scheduler, visit.worker, target, generation) : JANUS_INVALID;
     visit_end(&visit);
     return answer;
 }

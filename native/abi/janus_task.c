@@ -131,7 +131,8 @@ janus_budget_get_current(void)
         if (self != NULL) { /* what is drawn and not used is its own, too */
             const Credit *credit = credit_for(visit.worker, self->purse);
             const int64_t drawn[LAW_COMPONENTS] = {[LAW_OPS] = self->ticks_left + credit->spawns,
-                                                   [LAW_SPAWNS] = credit->spawns, [LAW_CHANNEL_OPS] = credit->messages};
+                                                   [LAW_SPAWNS] = credit->spawns,
+                                                   [LAW_CHANNEL_OPS] = credit->messages};
             for (int c = 0; c < LAW_COMPONENTS; c++) {
                 left.limit[c] += left.limit[c] != LAW_OPEN ? drawn[c] : 0;
             }

@@ -171,7 +171,8 @@ make(Runtime *runtime, Token *parent, Nursery *nursery)
     if (parent != NULL) {
         int reason = reason_of(parent);
         law_queue_append(&parent->children, &token->sibling);
-        token->reason = (int8_t)(reason == JANUS_REASON_NONE || parent->stands_for_nursery ? reason : JANUS_REASON_PARENT);
+        token->reason =
+            (int8_t)(reason == JANUS_REASON_NONE || parent->stands_for_nursery ? reason : JANUS_REASON_PARENT);
     }
     return token;
 }

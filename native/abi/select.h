@@ -1,6 +1,5 @@
 /* The record behind the handle of a select. */
-#ifndef BURSAR_ABI_SELECT_H
-#define BURSAR_ABI_SELECT_H
+#pragma once
 
 #include "abi/abi.h"
 
@@ -14,5 +13,3 @@ typedef struct {
     uint32_t generations[SELECT_CASES_MAX];
     int64_t values[SELECT_CASES_MAX], received[SELECT_CASES_MAX];
 } Select;
-
-#endif

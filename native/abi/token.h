@@ -12,8 +12,7 @@
  *
  * All fields are under the runtime's tokens_lock. A timer's and a nursery's lock may be taken inside it, never around it.
  */
-#ifndef BURSAR_ABI_TOKEN_H
-#define BURSAR_ABI_TOKEN_H
+#pragma once
 
 #include "abi/abi.h"
 
@@ -40,5 +39,3 @@ typedef struct {
 
 /* SchedulerOptions.cancel_hook: `context` is the Runtime. */
 void tokens_nursery_cancelled(void *context, Nursery *nursery, uint32_t generation, LawCancelKind kind);
-
-#endif

@@ -9,8 +9,8 @@
 #include "engine/atomics.h"
 
 #if defined(__linux__) && !defined(BURSAR_EXPLORE)
-#include <sys/syscall.h>
-#include <unistd.h>
+#  include <sys/syscall.h>
+#  include <unistd.h>
 #endif
 
 #if defined(__linux__) && !defined(BURSAR_EXPLORE) && defined(SYS_membarrier)

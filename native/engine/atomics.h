@@ -13,8 +13,7 @@
  * Rejected: seq_cst accesses. They order only against each other, and what they do to the plain ones around them
  * differs between revisions of the standard; a fence can be argued in one sentence.
  */
-#ifndef ENGINE_ATOMICS_H
-#define ENGINE_ATOMICS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -44,82 +43,88 @@ void explore_fence_all(void);
 void explore_loop(void);
 void explore_again(uint64_t state);
 
-#define ATOMIC_CELL(name, type, word)                                                                                  \
-    typedef struct {                                                                                                   \
-        uint64_t cell;                                                                                                 \
-    } atomic_##name;                                                                                                   \
-    static inline void init_##name(atomic_##name *a, type value) { explore_init(a, (uint64_t)(word)value); }          \
-    static inline type load_##name(const atomic_##name *a, memory_order order)                                         \
-    {                                                                                                                  \
-        return (type)(word)explore_load(a, order);                                                                     \
-    }                                                                                                                  \
-    static inline void store_##name(atomic_##name *a, type value, memory_order order)                                  \
-    {                                                                                                                  \
-        explore_store(a, (uint64_t)(word)value, order);                                                                \
-    }                                                                                                                  \
-    static inline type swap_##name(atomic_##name *a, type value, memory_order order)                                   \
-    {                                                                                                                  \
-        return (type)(word)explore_swap(a, (uint64_t)(word)value, order);                                              \
-    }                                                                                                                  \
-    static inline bool cas_##name(atomic_##name *a, type *expected, type value, memory_order order)                    \
-    {                                                                                                                  \
-        uint64_t wanted = (uint64_t)(word)*expected;                                                                   \
-        bool done = explore_cas(a, &wanted, (uint64_t)(word)value, order);                                             \
-        *expected = (type)(word)wanted;                                                                                \
-        return done;                                                                                                   \
-    }
+#  define ATOMIC_CELL(name, type, word)                                                               \
+      typedef struct {                                                                                \
+          uint64_t cell;                                                                              \
+      } atomic_##name;                                                                                \
+      static inline void init_##name(atomic_##name *a, type value)                                    \
+      {                                                                                               \
+          explore_init(a, (uint64_t)(word)value);                                                     \
+      }                                                                                               \
+      static inline type load_##name(const atomic_##name *a, memory_order order)                      \
+      {                                                                                               \
+          return (type)(word)explore_load(a, order);                                                  \
+      }                                                                                               \
+      static inline void store_##name(atomic_##name *a, type value, memory_order order)               \
+      {                                                                                               \
+          explore_store(a, (uint64_t)(word)value, order);                                             \
+      }                                                                                               \
+      static inline type swap_##name(atomic_##name *a, type value, memory_order order)                \
+      {                                                                                               \
+          return (type)(word)explore_swap(a, (uint64_t)(word)value, order);                           \
+      }                                                                                               \
+      static inline bool cas_##name(atomic_##name *a, type *expected, type value, memory_order order) \
+      {                                                                                               \
+          uint64_t wanted = (uint64_t)(word) * expected;                                              \
+          bool done = explore_cas(a, &wanted, (uint64_t)(word)value, order);                          \
+          *expected = (type)(word)wanted;                                                             \
+          return done;                                                                                \
+      }
 
-#define ATOMIC_COUNT(name, type)                                                                                       \
-    static inline type add_##name(atomic_##name *a, type value, memory_order order)                                    \
-    {                                                                                                                  \
-        return (type)explore_add(a, (uint64_t)value, order);                                                           \
-    }                                                                                                                  \
-    static inline type or_##name(atomic_##name *a, type value, memory_order order)                                     \
-    {                                                                                                                  \
-        return (type)explore_or(a, (uint64_t)value, order);                                                            \
-    }                                                                                                                  \
-    static inline type and_##name(atomic_##name *a, type value, memory_order order)                                    \
-    {                                                                                                                  \
-        return (type)explore_and(a, (uint64_t)value, order);                                                           \
-    }
+#  define ATOMIC_COUNT(name, type)                                                    \
+      static inline type add_##name(atomic_##name *a, type value, memory_order order) \
+      {                                                                               \
+          return (type)explore_add(a, (uint64_t)value, order);                        \
+      }                                                                               \
+      static inline type or_##name(atomic_##name *a, type value, memory_order order)  \
+      {                                                                               \
+          return (type)explore_or(a, (uint64_t)value, order);                         \
+      }                                                                               \
+      static inline type and_##name(atomic_##name *a, type value, memory_order order) \
+      {                                                                               \
+          return (type)explore_and(a, (uint64_t)value, order);                        \
+      }
 
 #else
 
-#define ATOMIC_CELL(name, type, word)                                                                                  \
-    typedef struct {                                                                                                   \
-        _Atomic(type) cell;                                                                                            \
-    } atomic_##name;                                                                                                   \
-    static inline void init_##name(atomic_##name *a, type value) { atomic_init(&a->cell, value); }                     \
-    static inline type load_##name(const atomic_##name *a, memory_order order)                                         \
-    {                                                                                                                  \
-        return atomic_load_explicit(&a->cell, order);                                                                  \
-    }                                                                                                                  \
-    static inline void store_##name(atomic_##name *a, type value, memory_order order)                                  \
-    {                                                                                                                  \
-        atomic_store_explicit(&a->cell, value, order);                                                                 \
-    }                                                                                                                  \
-    static inline type swap_##name(atomic_##name *a, type value, memory_order order)                                   \
-    {                                                                                                                  \
-        return atomic_exchange_explicit(&a->cell, value, order);                                                       \
-    }                                                                                                                  \
-    static inline bool cas_##name(atomic_##name *a, type *expected, type value, memory_order order)                    \
-    {                                                                                                                  \
-        return atomic_compare_exchange_strong_explicit(&a->cell, expected, value, order, memory_order_relaxed);        \
-    }
+#  define ATOMIC_CELL(name, type, word)                                                                           \
+      typedef struct {                                                                                            \
+          _Atomic(type) cell;                                                                                     \
+      } atomic_##name;                                                                                            \
+      static inline void init_##name(atomic_##name *a, type value)                                                \
+      {                                                                                                           \
+          atomic_init(&a->cell, value);                                                                           \
+      }                                                                                                           \
+      static inline type load_##name(const atomic_##name *a, memory_order order)                                  \
+      {                                                                                                           \
+          return atomic_load_explicit(&a->cell, order);                                                           \
+      }                                                                                                           \
+      static inline void store_##name(atomic_##name *a, type value, memory_order order)                           \
+      {                                                                                                           \
+          atomic_store_explicit(&a->cell, value, order);                                                          \
+      }                                                                                                           \
+      static inline type swap_##name(atomic_##name *a, type value, memory_order order)                            \
+      {                                                                                                           \
+          return atomic_exchange_explicit(&a->cell, value, order);                                                \
+      }                                                                                                           \
+      static inline bool cas_##name(atomic_##name *a, type *expected, type value, memory_order order)             \
+      {                                                                                                           \
+          return atomic_compare_exchange_strong_explicit(&a->cell, expected, value, order, memory_order_relaxed); \
+      }
 
-#define ATOMIC_COUNT(name, type)                                                                                       \
-    static inline type add_##name(atomic_##name *a, type value, memory_order order)                                    \
-    {                                                                                                                  \
-        return atomic_fetch_add_explicit(&a->cell, value, order);                                                      \
-    }                                                                                                                  \
-    static inline type or_##name(atomic_##name *a, type value, memory_order order)                                     \
-    {                                                                                                                  \
-        return atomic_fetch_or_explicit(&a->cell, value, order);                                                       \
-    }                                                                                                                  \
-    static inline type and_##name(atomic_##name *a, type value, memory_order order)                                    \
-    {                                                                                                                  \
-        return atomic_fetch_and_explicit(&a->cell, value, order);                                                      \
-    }
+#  define ATOMIC_COUNT(name, type)                                                    \
+      static inline type add_##name(atomic_##name *a, type value, memory_order order) \
+      {                                                                               \
+          return atomic_fetch_add_explicit(&a->cell, value, order);                   \
+      }                                                                               \
+      static inline type or_##name(atomic_##name *a, type value, memory_order order)  \
+      {                                                                               \
+          return atomic_fetch_or_explicit(&a->cell, value, order);                    \
+      }                                                                               \
+      static inline type and_##name(atomic_##name *a, type value, memory_order order) \
+      {                                                                               \
+          return atomic_fetch_and_explicit(&a->cell, value, order);                   \
+      }
 
 #endif
 
@@ -230,5 +235,3 @@ cpu_relax(void)
     __asm__ __volatile__("yield");
 #endif
 }
-
-#endif

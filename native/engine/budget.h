@@ -16,8 +16,7 @@
  * Rejected: one lock per purse (a charge of shared pools would need several), and counting what open pools spend (a shared
  * line written at every turn, for a number that decides nothing).
  */
-#ifndef ENGINE_BUDGET_H
-#define ENGINE_BUDGET_H
+#pragma once
 
 #include "engine/lock.h"
 #include "engine/slab.h"
@@ -90,5 +89,3 @@ pool_open(const Pool *pool)
 {
     return load_i64(&pool->left, RELAXED) == LAW_OPEN;
 }
-
-#endif

@@ -1,4 +1,4 @@
-/* Channels: how they begin and end. See channel.h; what goes through them is in message.c. */
+/* Channels: how they begin and end. See channel.h; what goes through them is in channel_ops.c. */
 #include "engine/channel.h"
 
 #include "engine/scheduler.h"

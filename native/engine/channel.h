@@ -17,17 +17,16 @@
  *
  * Threads outside may use channels too: they sleep on a futex.
  */
-#ifndef ENGINE_CHANNEL_H
-#define ENGINE_CHANNEL_H
+#pragma once
 
 #include "engine/lock.h"
 #include "engine/slab.h"
 #include "engine/wait.h"
 #include "law/lanes.h"
 
-#define CHANNEL_ITEM_BYTES_MAX 4096u          /* larger things are sent as pointers: a value is copied under the lock */
+#define CHANNEL_ITEM_BYTES_MAX 4096u /* larger things are sent as pointers: a value is copied under the lock */
 #define CHANNEL_CAPACITY_MAX (UINT32_C(1) << 24) /* values; more is a program that never receives */
-#define SELECT_CASES_MAX 16u                  /* they fit on a small stack */
+#define SELECT_CASES_MAX 16u                     /* they fit on a small stack */
 
 typedef struct {
     SlabHead head;
@@ -47,8 +46,8 @@ typedef struct {
     Waiter *waiter;
     Task *lone; /* the task, if it waits here only: whoever takes it out of the queue, under the lock, has claimed it */
     Channel *channel;
-    void *value;     /* from or to where */
-    int32_t which;   /* the number of the case */
+    void *value;   /* from or to where */
+    int32_t which; /* the number of the case */
     bool sends;
 } ChannelPlace;
 
@@ -113,5 +112,3 @@ channel_claim_oldest(LawQueue *queue)
     }
     return NULL;
 }
-
-#endif

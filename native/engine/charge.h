@@ -11,8 +11,7 @@
  *     its own, holds until it is recharged; or, if the pool has a lender, holds until he has answered. Short of memory
  *     or spawns it is told, and goes on
  */
-#ifndef ENGINE_CHARGE_H
-#define ENGINE_CHARGE_H
+#pragma once
 
 #include "engine/task.h"
 #include "law/budget.h"
@@ -66,5 +65,3 @@ int task_recharge(struct Worker *worker, Task *child, const LawBudget *amount);
 
 /* The running task recharges itself under its CapBudget. ENGINE_OK, or ENGINE_BUDGET without one or beyond it. */
 int task_recharge_self(Task *self, const LawBudget *amount);
-
-#endif

@@ -172,7 +172,8 @@ StealResult
 deque_steal_into(Deque *victim, Deque *thief, void **item, size_t *count)
 {
     void *items[DEQUE_BATCH_MAX];
-    size_t room = deque_reserve(thief, DEQUE_BATCH_MAX - 1); /* first, so that nothing that was stolen is without a place */
+    size_t room =
+        deque_reserve(thief, DEQUE_BATCH_MAX - 1); /* first, so that nothing that was stolen is without a place */
     StealResult result = deque_steal_batch(victim, items, room + 1, count);
     if (result == STEAL_DONE) {
         *item = items[0];

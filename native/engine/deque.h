@@ -29,8 +29,7 @@
  * that moves top by several at once (the owner takes without asking, so it would take what the thief has counted), and
  * shrinking.
  */
-#ifndef ENGINE_DEQUE_H
-#define ENGINE_DEQUE_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -124,7 +123,7 @@ deque_slot(DequeBuffer *buffer, int64_t index)
 static inline bool
 deque_push_within(Deque *deque, void *item)
 {
-    int64_t bottom = load_i64(&deque->bottom, RELAXED);    /* own store (DEQUE-2) */
+    int64_t bottom = load_i64(&deque->bottom, RELAXED);      /* own store (DEQUE-2) */
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (DEQUE-2) */
     if (__builtin_expect(bottom - deque->top_seen > buffer->mask, 0)) {
         return false;
@@ -154,7 +153,7 @@ deque_take(Deque *deque)
     if (deque->lone) {
         return load_ptr(deque_slot(buffer, bottom), RELAXED); /* DEQUE-8 */
     }
-    fence_seq_cst();                            /* the owner's fence of DEQUE-3 */
+    fence_seq_cst(); /* the owner's fence of DEQUE-3 */
     int64_t top = load_i64(&deque->top, RELAXED);
     void *item = NULL;
     if (top <= bottom) {
@@ -190,5 +189,3 @@ deque_take_oldest(Deque *deque)
     }
     return NULL;
 }
-
-#endif

@@ -30,9 +30,9 @@
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */
-#include "engine/next.h"
+#include "engine/fast_paths.h"
 #include "engine/pause.h"
-#include "engine/usual.h"
+#include "engine/pick.h"
 
 /* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written
  * here. */

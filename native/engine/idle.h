@@ -30,8 +30,7 @@
  * a list of sleepers (a preempted holder stops all wakers); waking blindly when the last searcher finds something (one
  * needless wake for each lonely task).
  */
-#ifndef ENGINE_IDLE_H
-#define ENGINE_IDLE_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -112,5 +111,3 @@ idle_notify(IdleSet *set)
         idle_wake_one(set);
     }
 }
-
-#endif

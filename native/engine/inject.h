@@ -21,8 +21,7 @@
  *
  * What yields needs none of this: it goes into a deque of its worker that is taken from its oldest end (worker.h).
  */
-#ifndef ENGINE_INJECT_H
-#define ENGINE_INJECT_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ inject_length(const Injector *injector)
     int64_t count = load_i64(&injector->count, RELAXED);
     return count > 0 ? (size_t)count : 0;
 }
-
-#endif

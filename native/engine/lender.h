@@ -12,19 +12,18 @@
  * Rejected: to lend all that there is at the beginning. The first of several tasks that share a purse would hold all of it
  * while the others starve. Also rejected: to pay afterwards. What cannot be paid must not have been done.
  */
-#ifndef ENGINE_LENDER_H
-#define ENGINE_LENDER_H
+#pragma once
 
 #include "engine/budget.h"
 #include "engine/task.h"
 #include "law/lanes.h"
 
 typedef struct Lender {
-    Lock lock;            /* taken before the books' */
-    LawQueue holders;     /* LENDER-2: links on the stacks of those who hold */
-    Purse *purse;         /* NULL once it is closed */
-    uint32_t asked;       /* components, as bits, that he was asked for and has not answered */
-    uint32_t refused;     /* and those that he will not give more of */
+    Lock lock;                     /* taken before the books' */
+    LawQueue holders;              /* LENDER-2: links on the stacks of those who hold */
+    Purse *purse;                  /* NULL once it is closed */
+    uint32_t asked;                /* components, as bits, that he was asked for and has not answered */
+    uint32_t refused;              /* and those that he will not give more of */
     int64_t spent[LAW_COMPONENTS]; /* LENDER-3 */
     /* Called on a worker, by the task; both must be short, and must not wait. */
     void (*ask)(struct Lender *lender, const Task *holder, unsigned component, int64_t amount);
@@ -35,8 +34,9 @@ typedef struct Lender {
 static inline Lender *
 lender_of(const Task *task)
 {
-    return task->marks.own_purse && task->purse->of[LAW_OPS] == &task->purse->own[LAW_OPS] ? task->purse->own[LAW_OPS].lender
-                                                                                             : NULL;
+    return task->marks.own_purse && task->purse->of[LAW_OPS] == &task->purse->own[LAW_OPS]
+               ? task->purse->own[LAW_OPS].lender
+               : NULL;
 }
 
 void lender_init(Lender *lender, void (*ask)(Lender *lender, const Task *holder, unsigned component, int64_t amount),
@@ -56,5 +56,3 @@ int lender_fill(Lender *lender, struct Scheduler *scheduler, const LawBudget *am
 
 /* He gives nothing more of what he was asked for. */
 void lender_refuse(Lender *lender, struct Scheduler *scheduler);
-
-#endif

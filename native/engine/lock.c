@@ -1,6 +1,6 @@
 /* The slow halves of a lock: see lock.h. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* syscall */
+#  define _GNU_SOURCE /* syscall */
 #endif
 
 #include "engine/lock.h"
@@ -8,9 +8,9 @@
 #include <sched.h>
 
 #if defined(__linux__)
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#  include <linux/futex.h>
+#  include <sys/syscall.h>
+#  include <unistd.h>
 #endif
 
 #define SPINS_MAX 64 /* about as long as the longest section that a lock guards on the usual paths */

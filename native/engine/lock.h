@@ -12,8 +12,7 @@
  * Rejected: pthread_mutex_t (40 bytes in every channel and nursery, twice the cost), spinning only (with more workers
  * than processors the holder may be asleep).
  */
-#ifndef ENGINE_LOCK_H
-#define ENGINE_LOCK_H
+#pragma once
 
 #include "engine/atomics.h"
 
@@ -61,5 +60,3 @@ lock_give(Lock *lock)
         lock_wake(lock);
     }
 }
-
-#endif

@@ -4,12 +4,13 @@
  * that it has called on this very stack (RUNNER-2 of native/fiber). A task that gives way takes the next one itself and
  * switches to it; only if that one has not run yet, or there is none, does the loop begin anew.
  */
-#include "engine/next.h"
 #include "engine/pause.h"
+#include "engine/pick.h"
 #include "engine/scheduler.h"
 
-#define SEARCH_EAGER 32u       /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
-#define SEARCH_EAGER_RELAXES 4 /* between two of them: about 100 ns, so that the victims have their lines to themselves */
+#define SEARCH_EAGER 32u /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
+#define SEARCH_EAGER_RELAXES \
+    4 /* between two of them: about 100 ns, so that the victims have their lines to themselves */
 
 /* Hesitate, steal, sleep: until there is a task, or NULL: the scheduler halts. */
 static Task *

@@ -6,8 +6,7 @@
  * MEMORY-1  a block is aligned to CACHE_LINE
  * MEMORY-2  a block is given back with the size that it was asked for with
  */
-#ifndef ENGINE_MEMORY_H
-#define ENGINE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ typedef struct {
 
 /* Memory from libc. */
 extern const EngineMemory engine_memory_libc;
-
-#endif

@@ -42,7 +42,8 @@ next_id(Scheduler *scheduler, Worker *worker)
 Nursery *
 nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error)
 {
-    *error = load_u32(&scheduler->phase, RELAXED) == SCHEDULER_RUNNING || owner != NULL ? ENGINE_MEMORY : ENGINE_STOPPING;
+    *error =
+        load_u32(&scheduler->phase, RELAXED) == SCHEDULER_RUNNING || owner != NULL ? ENGINE_MEMORY : ENGINE_STOPPING;
     Worker *worker = owner != NULL ? task_worker(owner)->host : NULL;
     Nursery *nursery = *error == ENGINE_STOPPING ? NULL
                        : worker != NULL          ? slab_cache_take(&worker->nurseries)

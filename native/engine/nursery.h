@@ -18,8 +18,7 @@
  * Rejected: a list of all children (two locked changes per task that computes a few nanoseconds); a tree of cancel tokens
  * (a second tree beside the one of nurseries that can disagree with it).
  */
-#ifndef ENGINE_NURSERY_H
-#define ENGINE_NURSERY_H
+#pragma once
 
 #include "engine/budget.h"
 #include "engine/park.h"
@@ -51,9 +50,9 @@ typedef struct Nursery {
     struct Nursery *outer; /* the one that its owner opened before */
     Purse *purse;
     uint64_t id;
-    uint64_t spawned; /* by the owner: only it writes this */
-    uint64_t ended;   /* above the owner: only it writes this */
-    uint64_t handed;  /* by others, under the lock */
+    uint64_t spawned;       /* by the owner: only it writes this */
+    uint64_t ended;         /* above the owner: only it writes this */
+    uint64_t handed;        /* by others, under the lock */
     uint32_t requests_seen; /* how many requests to stop, of all, there were when it was opened (HELP-1) */
     Lock lock;
     bool own_purse, keep_going, hold;
@@ -77,11 +76,12 @@ typedef struct {
     int64_t (*entry)(void *arg);
     void *arg;
     int64_t (*through)(void *task); /* an adapter that is called instead, and finds `entry` and `arg` in the task */
-    const char *name; /* borrowed until the task has ended */
+    const char *name;               /* borrowed until the task has ended */
     size_t stack_bytes;
-    const LawBudget *budget;   /* NULL: shares the nursery's purse */
-    const LawBudget *recharge; /* CapBudget: what it may give itself; NULL: nothing. Only a task that has it can pass it on */
-    struct Lender *lender;     /* who fills its purse; `budget` then states all five. NULL: nobody */
+    const LawBudget *budget; /* NULL: shares the nursery's purse */
+    const LawBudget
+        *recharge; /* CapBudget: what it may give itself; NULL: nothing. Only a task that has it can pass it on */
+    struct Lender *lender; /* who fills its purse; `budget` then states all five. NULL: nobody */
     int64_t *value_out;
     TaskDone done;
     void *done_arg;
@@ -99,7 +99,7 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * generation of the record that it means. ENGINE_OK; ENGINE_CLOSED if it takes no
  * children; ENGINE_CANCELLED if the caller is to stop; ENGINE_BUDGET; ENGINE_MEMORY; ENGINE_INVALID for a stack that is too
  * large; ENGINE_INVALID if the record is another's by now. A refused spawn leaves nothing behind. `child`, unless NULL,
- * becomes index | generation << 32: what a handle is made of. usual.h has the short way for a plain task by the owner. */
+ * becomes index | generation << 32: what a handle is made of. fast_paths.h has the short way for a plain task by the owner. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
@@ -185,5 +185,3 @@ task_cancelled(const Task *task)
 {
     return task_asked(task) || nursery_cancelled(task->nursery);
 }
-
-#endif

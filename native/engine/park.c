@@ -37,7 +37,7 @@ wake_waiter(Parker *parker)
 
 #elif defined(PARK_BY_CONDVAR)
 
-#include <errno.h>
+#  include <errno.h>
 
 bool
 parker_init(Parker *parker)
@@ -92,10 +92,10 @@ wake_waiter(Parker *parker)
 
 #else
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#  include <errno.h>
+#  include <linux/futex.h>
+#  include <sys/syscall.h>
+#  include <unistd.h>
 
 bool
 parker_init(Parker *parker)

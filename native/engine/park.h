@@ -14,8 +14,7 @@
  * On Linux the word is a futex. Elsewhere, or with BURSAR_PARK_CONDVAR, a mutex and a condition stand in for the kernel's
  * lock of PARK-3. Who sleeps and whom to wake is engine/idle.h.
  */
-#ifndef ENGINE_PARK_H
-#define ENGINE_PARK_H
+#pragma once
 
 #include <stdalign.h>
 #include <stdbool.h>
@@ -24,11 +23,11 @@
 #include "engine/atomics.h"
 
 #if !defined(__linux__) && !defined(BURSAR_PARK_CONDVAR)
-#define BURSAR_PARK_CONDVAR
+#  define BURSAR_PARK_CONDVAR
 #endif
 #if defined(BURSAR_PARK_CONDVAR) && !defined(BURSAR_EXPLORE)
-#define PARK_BY_CONDVAR
-#include <pthread.h>
+#  define PARK_BY_CONDVAR
+#  include <pthread.h>
 #endif
 
 #define PARK_FOREVER INT64_MAX /* no deadline */
@@ -65,9 +64,9 @@ int64_t park_clock_ns(void);
 
 /* ---- hesitation: bounded attempts to find work, with growing pauses, before a worker sleeps */
 
-#define BACKOFF_NS_MIN INT64_C(1000)        /* a theft takes 10 ns: shorter pauses only disturb the victim */
-#define BACKOFF_NS_MAX INT64_C(1000000)     /* sleeping and waking costs 10 µs: longer pauses save nothing more */
-#define BACKOFF_SPIN_NS_MAX INT64_C(16000)  /* pauses up to here are spun: a sleep would take as long */
+#define BACKOFF_NS_MIN INT64_C(1000)       /* a theft takes 10 ns: shorter pauses only disturb the victim */
+#define BACKOFF_NS_MAX INT64_C(1000000)    /* sleeping and waking costs 10 µs: longer pauses save nothing more */
+#define BACKOFF_SPIN_NS_MAX INT64_C(16000) /* pauses up to here are spun: a sleep would take as long */
 
 /* The pauses of one search. Start with {0}. */
 typedef struct {
@@ -81,5 +80,3 @@ int64_t backoff_next_ns(Backoff *backoff);
 
 /* Pause for that long without giving up the processor. */
 void backoff_spin(int64_t pause_ns);
-
-#endif

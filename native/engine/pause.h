@@ -18,8 +18,7 @@
  * Rejected: taking a paused task out of its queue (a deque has no middle), and a look at the flag in every dispatch (the one
  * at the next call is enough, and is there already).
  */
-#ifndef ENGINE_PAUSE_H
-#define ENGINE_PAUSE_H
+#pragma once
 
 #include "engine/task.h"
 
@@ -41,5 +40,3 @@ void task_stand_still(Task *self);
 /* The running task is about to wait, or was woken and what it waits for is not there. If it is to stand still it does
  * from here on: whoever wants to know is told, and this answers true. Then task_stand_still comes after the wait. */
 bool task_stands_waiting(Task *self);
-
-#endif

@@ -9,14 +9,14 @@ set(runtime_sources
   lender.c
   lock.c
   loop.c
-  message.c
+  channel_ops.c
   nursery.c
   pause.c
   scheduler.c
   select.c
   slab.c
   spawn.c
-  stop.c
+  shutdown.c
   timer.c
   wait.c
   worker.c

@@ -1,6 +1,6 @@
-/* The scheduler: starting, growing, driving. Stopping is in stop.c; what it promises is in scheduler.h. */
+/* The scheduler: starting, growing, driving. Stopping is in shutdown.c; what it promises is in scheduler.h. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sigfillset and friends, sysconf */
+#  define _GNU_SOURCE /* sigfillset and friends, sysconf */
 #endif
 
 #include "engine/scheduler.h"

@@ -20,8 +20,7 @@
  *     scheduler_start, and must be
  * SCHEDULER-4  a thread outside is counted while it is inside a call: stopping waits for it
  */
-#ifndef ENGINE_SCHEDULER_H
-#define ENGINE_SCHEDULER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -41,7 +40,8 @@
 
 /* How threads are made: a table, so that a test can refuse. Returns what pthread_create returns. */
 typedef struct {
-    int (*create)(void *context, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *arg);
+    int (*create)(void *context, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                  void *arg);
     void *context;
 } EngineThreads;
 
@@ -52,11 +52,11 @@ typedef struct {
     bool no_stealing;
     bool sovereign; /* a task that nothing is said about may not spawn */
     LawStealPolicy policy;
-    LawBudget budget;          /* of the root purse */
-    int64_t yield_interval;    /* 0: YIELD_INTERVAL_OPS */
-    uint32_t cleanup_calls;    /* 0: CLEANUP_CALLS */
-    const EngineMemory *memory;  /* NULL: libc */
-    const EngineThreads *threads; /* NULL: pthreads */
+    LawBudget budget;                  /* of the root purse */
+    int64_t yield_interval;            /* 0: YIELD_INTERVAL_OPS */
+    uint32_t cleanup_calls;            /* 0: CLEANUP_CALLS */
+    const EngineMemory *memory;        /* NULL: libc */
+    const EngineThreads *threads;      /* NULL: pthreads */
     const struct stack_system *system; /* NULL: the kernel */
     /* Called on every thread that runs tasks, before the first and after the last: `runner` leads to the running task by
      * runner->worker, and is NULL afterwards. */
@@ -74,7 +74,7 @@ typedef struct {
     uint64_t chain;
     uint64_t decisions;
     int64_t now_ns;
-    LawStream turns; /* which worker goes next */
+    LawStream turns;         /* which worker goes next */
     const atomic_u32 *until; /* the driver leaves when this is set */
     uint32_t until_value;
     bool stuck; /* it left because nothing could run */
@@ -85,7 +85,7 @@ typedef struct Scheduler {
     IdleSet idle;
     alignas(CACHE_LINE) atomic_u32 phase; /* from here on read by everybody, written rarely */
     atomic_u32 requests; /* to stop, counted once they can be seen: tells who runs to look (task_must_stop) */
-    atomic_u32 dormant; /* workers that have no thread yet and may get one */
+    atomic_u32 dormant;  /* workers that have no thread yet and may get one */
     uint32_t worker_count;
     Worker *workers;
     const EngineMemory *memory;
@@ -94,16 +94,16 @@ typedef struct Scheduler {
     struct stack_pool stacks;
     Books books;
     Timers timers;
-    Lock roots_lock; /* before a nursery's */
-    LawQueue roots;  /* nurseries that were opened outside */
+    Lock roots_lock;  /* before a nursery's */
+    LawQueue roots;   /* nurseries that were opened outside */
     LawQueue outside; /* waiters that sleep outside */
     Logical logical;
     atomic_u64 next_nursery;
     atomic_u64 outside_spawned;
     atomic_u64 threads, threads_refused;
     atomic_u32 starting; /* a thread is being made (SCHEDULER-3) */
-    atomic_i64 guests; /* SCHEDULER-4 */
-    Parker quiet;      /* the one who stops sleeps here */
+    atomic_i64 guests;   /* SCHEDULER-4 */
+    Parker quiet;        /* the one who stops sleeps here */
 } Scheduler;
 
 /* Make a scheduler and its first thread. ENGINE_OK, ENGINE_INVALID for options out of range, ENGINE_MEMORY; if it is not
@@ -136,7 +136,7 @@ int scheduler_worker_statistics(const Scheduler *scheduler, uint32_t worker, Sch
 /* A thread for the engine, through the table. 0, or an errno. */
 int scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg);
 
-/* For stop.c: what scheduler_start has made. */
+/* For shutdown.c: what scheduler_start has made. */
 void scheduler_free_worker(Worker *worker);
 void scheduler_unprepare(Scheduler *scheduler);
 
@@ -170,7 +170,8 @@ task_undisturbed(const Scheduler *scheduler, const Task *self)
 static inline int
 task_check(Task *self)
 {
-    return __builtin_expect(task_undisturbed(task_worker(self)->scheduler, self), 1) ? ENGINE_OK : task_check_closely(self);
+    return __builtin_expect(task_undisturbed(task_worker(self)->scheduler, self), 1) ? ENGINE_OK
+                                                                                     : task_check_closely(self);
 }
 
 /* There is a new task in a queue that anybody may take (WORKER-3). A deterministic scheduler has no sleepers, and none
@@ -204,5 +205,3 @@ task_let_go(Worker *worker, Task *task, LawOutcome outcome)
     count_one(&worker->statistics.finished);
     slab_cache_give(&worker->host->tasks, task);
 }
-
-#endif

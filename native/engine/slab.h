@@ -12,8 +12,7 @@
  * Records lie in chunks of which each next one is twice as large, so 27 of them hold four thousand million and an index
  * is found by one count of leading zeros. Free records travel between caches in batches.
  */
-#ifndef ENGINE_SLAB_H
-#define ENGINE_SLAB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +22,7 @@
 
 #define SLAB_FIRST_LOG 6u
 #define SLAB_FIRST (1u << SLAB_FIRST_LOG) /* records in the first chunk */
-#define SLAB_CHUNKS 26u /* so many doublings reach 2**32 */
+#define SLAB_CHUNKS 26u                   /* so many doublings reach 2**32 */
 #define SLAB_BATCH 512u /* records that go to or come from the slab at once; a cache holds three such batches */
 
 /* The first member of every record. */
@@ -42,7 +41,7 @@ typedef struct {
     uint64_t carved; /* records that were ever handed out */
     uint64_t room;   /* records in all chunks */
     uint32_t chunk_count;
-    atomic_u64 limit;              /* carved, for lookups */
+    atomic_u64 limit; /* carved, for lookups */
     atomic_ptr chunks[SLAB_CHUNKS];
 } Slab;
 
@@ -146,5 +145,3 @@ slab_cache_give(SlabCache *cache, void *record)
         slab_cache_spill(cache);
     }
 }
-
-#endif

@@ -3,8 +3,8 @@
  * Everything that can fail is done before the child is counted, and undone in reverse: a refused spawn leaves nothing
  * behind. The owner does it without a lock, everybody else under the nursery's.
  */
+#include "engine/fast_paths.h"
 #include "engine/lender.h"
-#include "engine/usual.h"
 
 #define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one visit to the books instead of 64 */
 
@@ -67,7 +67,8 @@ pay_spawn(Nursery *nursery, Task *caller, bool mine)
 
 /* The purse of a child: ENGINE_OK, or why there is none. `grant` is what it may mint, taken from the caller's own. */
 static __attribute__((noinline)) int
-own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudget *recharge, Lender *lender, Task *task)
+own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudget *recharge, Lender *lender,
+          Task *task)
 {
     static const LawBudget nothing = {{LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN, LAW_OPEN}};
     static const LawBudget childless = {{LAW_OPEN, LAW_OPEN, 0, LAW_OPEN, LAW_OPEN}};
@@ -90,7 +91,8 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
         lender_open(lender, purse);
     }
     if (recharge != NULL) { /* a root may grant it; a task only what it has itself */
-        bool allowed = caller == NULL || (caller->marks.own_purse && law_budget_within(recharge, &caller->purse->mint_left));
+        bool allowed =
+            caller == NULL || (caller->marks.own_purse && law_budget_within(recharge, &caller->purse->mint_left));
         if (!allowed) {
             purse_close(books, purse);
             return ENGINE_BUDGET;
@@ -149,7 +151,7 @@ make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int 
     unsigned class = options->stack_bytes == 0 ? 0 : stack_class(options->stack_bytes);
     *error = class >= STACK_CLASSES || options->entry == NULL ? ENGINE_INVALID
              : nursery_state(nursery) != LAW_NURSERY_OPEN     ? ENGINE_CLOSED /* NURSERY-2 */
-             : !pay_spawn(nursery, caller, mine)                     ? ENGINE_BUDGET
+             : !pay_spawn(nursery, caller, mine)              ? ENGINE_BUDGET
                                                               : ENGINE_OK;
     if (__builtin_expect(*error != ENGINE_OK, 0)) {
         return NULL;

@@ -26,8 +26,7 @@
  * are saved; freeing records (late wakes would need to be waited for); a state "queued" between woken and running (two
  * more read-modify-writes per turn, to merge wakes that a note merges as well).
  */
-#ifndef ENGINE_TASK_H
-#define ENGINE_TASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,9 +85,9 @@ typedef void (*TaskDone)(void *arg, const Ending *ending);
 /* What is noted about a task, a byte each; all of them are looked at at once when it ends (`all`). */
 typedef union {
     struct {
-        bool linked;    /* in its nursery's list */
-        bool told;      /* has been answered ENGINE_CANCELLED */
-        bool exceeded;  /* has been answered ENGINE_BUDGET */
+        bool linked;   /* in its nursery's list */
+        bool told;     /* has been answered ENGINE_CANCELLED */
+        bool exceeded; /* has been answered ENGINE_BUDGET */
         bool cut_off;
         bool own_purse;
         bool listens; /* somebody wants to know its end: value_out, done */
@@ -107,19 +106,21 @@ typedef struct Task {
     struct Nursery *nursery; /* whose child it is */
     struct Purse *purse;     /* what it pays from: its own, or its nursery's */
     struct Nursery *opened;  /* the innermost nursery that it has opened */
-    int64_t ticks_left; /* ops that are drawn and not used; its address is the C program's tick counter */
+    int64_t ticks_left;      /* ops that are drawn and not used; its address is the C program's tick counter */
     TaskMarks marks;
-    InjectLink inject; /* while it is in an injector; a covered task may be in one while its stack runs (HELP-2 of help.c) */
-    uint32_t number;  /* in its nursery: see task_id */
-    bool above;       /* it was called above the frames of its nursery's owner (help.c) */
+    InjectLink
+        inject; /* while it is in an injector; a covered task may be in one while its stack runs (HELP-2 of help.c) */
+    uint32_t number; /* in its nursery: see task_id */
+    bool above;      /* it was called above the frames of its nursery's owner (help.c) */
     bool has_awaited;
-    bool has_drawn; /* ops, in this turn */
+    bool has_drawn;     /* ops, in this turn */
     atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
     atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
-    uint32_t requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (HELP-1) */
-    uint32_t cleanup_left;  /* once it was refused something */
-    LawLink family;     /* in its nursery's list, from its first wait to its end */
-    int64_t *value_out; /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
+    uint32_t
+        requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (HELP-1) */
+    uint32_t cleanup_left; /* once it was refused something */
+    LawLink family;        /* in its nursery's list, from its first wait to its end */
+    int64_t *value_out;    /* this and the next two, if it `listens`: where the value goes in the end, or NULL */
     TaskDone done;
     void *done_arg;
     union {
@@ -191,7 +192,8 @@ task_rests(Task *task, LawState state)
     uint64_t word = load_u64(&task->word, RELAXED);
     for (;;) {
         uint64_t to = word;
-        bool plain = (uint16_t)word == (LAW_STATE_RUNNING << 8 | LAW_WAKE_RUNNING); /* as most are: a case for the compiler */
+        bool plain =
+            (uint16_t)word == (LAW_STATE_RUNNING << 8 | LAW_WAKE_RUNNING); /* as most are: a case for the compiler */
         bool woken = __builtin_expect(plain, 1) ? task_word_rests(&to, LAW_WAKE_RUNNING, LAW_STATE_RUNNING, state)
                                                 : task_word_rests(&to, (uint8_t)word, task_word_state(word), state);
         if (cas_u64(&task->word, &word, to, ACQ_REL)) {
@@ -258,7 +260,8 @@ task_word_end(Task *task, LawOutcome outcome)
     LawState state = task_word_state(word);
     bool may_end = state == LAW_STATE_RUNNING ? law_may_end(LAW_STATE_RUNNING, outcome) : law_may_end(state, outcome);
     LAW_RULE(may_end, "TASK-1"); /* as most are: the compiler knows the answer */
-    store_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_DONE, LAW_WAKE_DONE), RELEASE); /* a note is of no use any more */
+    store_u64(&task->word, TASK_WORD(word >> 16, LAW_STATE_DONE, LAW_WAKE_DONE),
+              RELEASE); /* a note is of no use any more */
 }
 
 /* The task of an injector's link. */
@@ -288,10 +291,11 @@ static inline LawOutcome
 ending_outcome(EndKind kind)
 {
     static const uint8_t outcomes[] = {
-        [END_OK] = LAW_OUTCOME_OK,           [END_FAILED] = LAW_OUTCOME_FAILED, [END_CANCELLED] = LAW_OUTCOME_CANCELLED,
-        [END_PANICKED] = LAW_OUTCOME_PANICKED, [END_BUDGET] = LAW_OUTCOME_FAILED,
+        [END_OK] = LAW_OUTCOME_OK,
+        [END_FAILED] = LAW_OUTCOME_FAILED,
+        [END_CANCELLED] = LAW_OUTCOME_CANCELLED,
+        [END_PANICKED] = LAW_OUTCOME_PANICKED,
+        [END_BUDGET] = LAW_OUTCOME_FAILED,
     };
     return (LawOutcome)outcomes[kind];
 }
-
-#endif

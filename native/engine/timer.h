@@ -14,8 +14,7 @@
  * Rejected: a heap per worker (who fires it while the worker computes?) and a worker in the role of timekeeper (it must be
  * replaced, by a wake that costs microseconds, whenever it finds work).
  */
-#ifndef ENGINE_TIMER_H
-#define ENGINE_TIMER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -67,5 +66,3 @@ void timers_clear_alarm(Timers *timers, Alarm *alarm);
 
 /* Deterministic: let time jump to the first deadline and fire what is due then. False if nothing is armed. */
 bool timers_jump(Timers *timers, struct Worker *worker, int64_t *now_ns);
-
-#endif

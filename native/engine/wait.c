@@ -115,7 +115,8 @@ task_sleep_until(Task *self, int64_t deadline_ns)
         return refused;
     }
     waiter_init(&waiter, scheduler, self, NULL);
-    if (!timers_ready(&scheduler->timers, self) || timers_arm(&scheduler->timers, &waiter.timer, deadline_ns) != ENGINE_OK) {
+    if (!timers_ready(&scheduler->timers, self) ||
+        timers_arm(&scheduler->timers, &waiter.timer, deadline_ns) != ENGINE_OK) {
         return ENGINE_MEMORY;
     }
     int ended = waiter_wait_as_task(&waiter);

@@ -8,14 +8,13 @@
  * leaves only when it is out of every queue, each under its lock.
  *
  * A task that waits for one channel only, without a time limit, goes from PENDING to DONE: whoever takes it out of the
- * channel's queue, under the lock, has claimed it, and it is withdrawn under that lock too (message.c).
+ * channel's queue, under the lock, has claimed it, and it is withdrawn under that lock too (channel_ops.c).
  *
  * WAIT-1  a wait ends once, by one of those who could end it
  * WAIT-2  an operation that took effect is answered as such, also if the waiter was asked to stop meanwhile (CANCEL-3)
  * WAIT-3  a thread outside sleeps on a futex, a task parks; a worker never sleeps on behalf of a task
  */
-#ifndef ENGINE_WAIT_H
-#define ENGINE_WAIT_H
+#pragma once
 
 #include "engine/park.h"
 #include "engine/task.h"
@@ -93,5 +92,3 @@ int task_sleep_until(Task *self, int64_t deadline_ns);
 
 /* Now, on the clock of deadlines: monotonic, or the virtual one. */
 int64_t scheduler_now_ns(struct Scheduler *scheduler);
-
-#endif

@@ -1,7 +1,7 @@
 /* Workers: submitting, choosing and stealing. What they promise is in worker.h. */
 #include "engine/worker.h"
 
-#include "engine/next.h"
+#include "engine/pick.h"
 #include "engine/scheduler.h"
 #include "law/decide.h"
 
@@ -100,8 +100,8 @@ take_by_law(Worker *worker, bool cancel, bool due)
 {
     Scheduler *scheduler = worker->scheduler;
     bool ready = worker_has_ready(worker) || inject_length(&scheduler->injector) != 0;
-    LawLane lane = law_decide(cancel, due, ready, false, worker->cancel_streak, law_cancel_limit(false),
-                              worker->timed_streak);
+    LawLane lane =
+        law_decide(cancel, due, ready, false, worker->cancel_streak, law_cancel_limit(false), worker->timed_streak);
     Task *task = NULL;
     if (lane == LAW_LANE_CANCEL || lane == LAW_LANE_CANCEL_FALLBACK) {
         task = take_one(&scheduler->cancel_lane);

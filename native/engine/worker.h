@@ -18,8 +18,7 @@
  *
  * Rejected: cancel and timed lanes per worker. A worker that computes for a second would hold up what is asked to stop.
  */
-#ifndef ENGINE_WORKER_H
-#define ENGINE_WORKER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -34,12 +33,12 @@
 
 /* What a worker has done. */
 typedef struct {
-    atomic_u64 spawned;   /* tasks that were spawned by this worker's tasks */
+    atomic_u64 spawned; /* tasks that were spawned by this worker's tasks */
     atomic_u64 dispatched;
     atomic_u64 finished;
     atomic_u64 cancelled, failed, panicked, cut_off; /* of these */
     atomic_u64 exhausted;
-    atomic_u64 parked;      /* waits */
+    atomic_u64 parked; /* waits */
     atomic_u64 yielded;
     atomic_u64 local_takes; /* from its own two queues */
     atomic_u64 injected_takes;
@@ -65,11 +64,11 @@ credit_has_spawn(const Credit *credit, const struct Purse *purse)
 
 typedef struct Worker {
     struct Scheduler *scheduler;
-    struct Worker *host; /* itself; in a deterministic scheduler the one whose thread all of them share */
-    Task *current;       /* the task that runs; NULL: the loop does */
+    struct Worker *host;     /* itself; in a deterministic scheduler the one whose thread all of them share */
+    Task *current;           /* the task that runs; NULL: the loop does */
     const void *called_from; /* where the last call by context_visit is to return to */
     Credit credit;
-    Task *pending;       /* of a host: the task to go on with when the loop begins anew */
+    Task *pending; /* of a host: the task to go on with when the loop begins anew */
     uint32_t id;
     uint32_t cancel_streak, timed_streak, fresh_streak, next_victim;
     uint64_t turns;
@@ -228,5 +227,3 @@ task_need_stack(Task *self)
         task_look_at_stack(self);
     }
 }
-
-#endif

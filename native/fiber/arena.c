@@ -4,7 +4,7 @@
 #  define _GNU_SOURCE
 #endif
 
-#include "arena.h"
+#include "fiber/arena.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -15,10 +15,9 @@
  *       for addresses of stacks that are in use, or of none.
  *   ARENA-3  `cut` only grows; a description below it is complete. */
 
-#ifndef BURSAR_FIBER_ARENA_H
-#define BURSAR_FIBER_ARENA_H
+#pragma once
 
-#include "stack.h"
+#include "fiber/stack.h"
 
 /* 4096 arenas of the default size are 16 million stacks. */
 #define ARENAS_MAX 4096u
@@ -50,5 +49,3 @@ int arena_unmap(struct arena *arena);
 
 /* Cuts up to `count` slots and returns them as a list, all bare; NULL if none is left. */
 struct stack *arena_cut(struct arena *arena, uint32_t count);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * The contracts are SWITCH-1 to SWITCH-9 in INVARIANTS.md. */
 
-#ifndef BURSAR_FIBER_CONTEXT_H
-#define BURSAR_FIBER_CONTEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,6 +59,4 @@ context_visit(context_body body, void *a, void *b)
 {
     return body(a, b, 0).answer;
 }
-#endif
-
 #endif

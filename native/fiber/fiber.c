@@ -1,6 +1,6 @@
 /* Fibers that are driven by resume and suspend, and what ends a fiber out of turn. See fiber.h. */
 
-#include "fiber.h"
+#include "fiber/fiber.h"
 
 #include <errno.h>
 

@@ -17,14 +17,13 @@
  *
  * The contracts are FIBER-1 to FIBER-8 in INVARIANTS.md. */
 
-#ifndef BURSAR_FIBER_FIBER_H
-#define BURSAR_FIBER_FIBER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "context.h"
-#include "stack.h"
+#include "fiber/context.h"
+#include "fiber/stack.h"
 
 struct runner;
 
@@ -179,5 +178,3 @@ fiber_suspend(struct fiber *self)
     context_switch(&self->context, stack->recover, NULL);
     SANITIZE(sanitize_arrive(&stack->here, &stack->back);)
 }
-
-#endif

@@ -4,12 +4,12 @@
 #  define _GNU_SOURCE
 #endif
 
-#include "guard.h"
+#include "fiber/guard.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "arena.h"
+#include "fiber/arena.h"
 
 /* Guards by mprotect in the whole process: mappings are counted per process, not per pool. */
 static _Atomic uint32_t forbidden;

@@ -10,10 +10,9 @@
  *   GUARD-3  A refusal that is not "I do not know this" is an error and goes to the caller; the stacks that already
  *       have guards keep them, the others stay bare. */
 
-#ifndef BURSAR_FIBER_GUARD_H
-#define BURSAR_FIBER_GUARD_H
+#pragma once
 
-#include "stack.h"
+#include "fiber/stack.h"
 
 /* Guards every bare stack of a list of at most STACK_MAGAZINE. 0, or an errno (GUARD-3). */
 int guard_install(struct stack_pool *pool, struct stack *list);
@@ -23,5 +22,3 @@ int guard_release_memory(struct stack_pool *pool, struct stack *list);
 
 /* An arena is gone, and with it so many guards of each kind. */
 void guard_forget(struct stack_pool *pool, const uint64_t guards[3]);
-
-#endif

@@ -4,7 +4,7 @@
 #  define _GNU_SOURCE
 #endif
 
-#include "overflow.h"
+#include "fiber/overflow.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,8 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "context.h"
-#include "fiber.h"
+#include "fiber/context.h"
+#include "fiber/fiber.h"
 
 /* What the handler itself needs, beyond the frame that the kernel puts there (up to 11 KiB by registers). */
 #define OVERFLOW_STACK_BYTES ((size_t)64 << 10)

@@ -13,13 +13,12 @@
  *
  * The contracts are OVERFLOW-1 to OVERFLOW-6 in INVARIANTS.md. */
 
-#ifndef BURSAR_FIBER_OVERFLOW_H
-#define BURSAR_FIBER_OVERFLOW_H
+#pragma once
 
 #include <signal.h>
 #include <stddef.h>
 
-#include "system.h"
+#include "fiber/system.h"
 
 /* Installs the handlers for SIGSEGV and SIGBUS, or counts one more user of them. 0, or an errno. */
 int overflow_install(void);
@@ -42,5 +41,3 @@ int overflow_thread_enter(struct overflow_thread *thread, const struct stack_sys
 
 /* Undoes it, on the same thread. */
 void overflow_thread_leave(struct overflow_thread *thread);
-
-#endif

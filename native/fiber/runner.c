@@ -1,6 +1,6 @@
 /* Runners: what need not be fast. See runner.h. */
 
-#include "runner.h"
+#include "fiber/runner.h"
 
 #include <stdlib.h>
 #include <string.h>

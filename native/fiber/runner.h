@@ -22,13 +22,12 @@
  * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are RUNNER-1 to RUNNER-9 in
  * INVARIANTS.md. */
 
-#ifndef BURSAR_FIBER_RUNNER_H
-#define BURSAR_FIBER_RUNNER_H
+#pragma once
 
 #include <assert.h>
 
-#include "context.h"
-#include "fiber.h"
+#include "fiber/context.h"
+#include "fiber/fiber.h"
 
 /* Runs on behalf of `runner` and never returns: it ends in runner_leave, runner_resume or runner_hop (RUNNER-1). */
 typedef void (*runner_loop)(struct runner *runner);
@@ -310,5 +309,3 @@ runner_resume(struct runner *runner, struct fiber *next)
     SANITIZE(sanitize_leave(NULL, &next->stack->here);)
     context_jump(next->context, runner);
 }
-
-#endif

@@ -12,8 +12,7 @@
  *       control. A function that changes it must do so in the one that also makes the switch: everything here
  *       is inlined, whatever the optimisation. */
 
-#ifndef BURSAR_FIBER_SANITIZE_H
-#define BURSAR_FIBER_SANITIZE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -195,7 +194,5 @@ sanitize_dropped(struct sanitize_place *place, const void *low, const void *high
     (void)place;
 #  endif
 }
-
-#endif
 
 #endif

@@ -7,15 +7,15 @@
 #  define _GNU_SOURCE
 #endif
 
-#include "stack.h"
+#include "fiber/stack.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "guard.h"
+#include "fiber/arena.h"
+#include "fiber/guard.h"
 
 #define ARENA_BYTES_MIN ((size_t)1 << 20)
 

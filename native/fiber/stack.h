@@ -23,8 +23,7 @@
  *
  * The contracts are STACK-1 to STACK-10 in INVARIANTS.md. */
 
-#ifndef BURSAR_FIBER_STACK_H
-#define BURSAR_FIBER_STACK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,8 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sanitize.h"
-#include "system.h"
+#include "fiber/sanitize.h"
+#include "fiber/system.h"
 
 struct fiber;
 struct arena;
@@ -271,5 +270,3 @@ stack_headroom(const struct stack *stack)
 #endif
     return (size_t)(here - stack->limit);
 }
-
-#endif

@@ -4,7 +4,7 @@
 #  define _GNU_SOURCE
 #endif
 
-#include "system.h"
+#include "fiber/system.h"
 
 #include <errno.h>
 #include <sys/mman.h>

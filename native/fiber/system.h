@@ -6,8 +6,7 @@
  *
  * SYSTEM-1  nothing in this folder maps, unmaps, advises or protects memory but through such a table. */
 
-#ifndef BURSAR_FIBER_SYSTEM_H
-#define BURSAR_FIBER_SYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ struct stack_system {
 };
 
 extern const struct stack_system stack_system_linux;
-
-#endif

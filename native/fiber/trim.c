@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "guard.h"
+#include "fiber/arena.h"
+#include "fiber/guard.h"
 
 /* Takes all magazines apart into one list. */
 static struct stack *

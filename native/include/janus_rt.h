@@ -33,9 +33,9 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define JANUS_API __attribute__((visibility("default")))
+#  define JANUS_API __attribute__((visibility("default")))
 #else
-#define JANUS_API
+#  define JANUS_API
 #endif
 
 /* Results. */
@@ -144,10 +144,7 @@ JANUS_API int64_t janus_select_get_recv_value(void *select, int32_t number);
 typedef struct {
     int64_t ops, memory, spawns, channel_ops, syscalls;
 } janus_budget;
-#define JANUS_BUDGET_UNLIMITED                                                                                         \
-    {                                                                                                                  \
-        JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED                            \
-    }
+#define JANUS_BUDGET_UNLIMITED {JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED, JANUS_UNLIMITED}
 
 typedef enum {
     JANUS_KIND_OK = 0,
@@ -166,22 +163,24 @@ typedef struct {
 
 /* What is granted to whom nothing is said about. */
 typedef enum {
-    JANUS_PROFILE_SERVICE = 0,   /* tasks share what their nursery has */
-    JANUS_PROFILE_CLUSTER = 1,   /* the same, with shorter turns */
-    JANUS_PROFILE_SOVEREIGN = 2, /* the options must state a budget; no task spawns unless its options grant it spawns */
-    JANUS_PROFILE_CORE = 3,      /* no scheduler: refused */
+    JANUS_PROFILE_SERVICE = 0, /* tasks share what their nursery has */
+    JANUS_PROFILE_CLUSTER = 1, /* the same, with shorter turns */
+    JANUS_PROFILE_SOVEREIGN =
+        2,                  /* the options must state a budget; no task spawns unless its options grant it spawns */
+    JANUS_PROFILE_CORE = 3, /* no scheduler: refused */
 } janus_profile;
 
 typedef struct {
     size_t size; /* sizeof(janus_rt_options): later versions may be larger */
     uint32_t worker_count;
     uint64_t seed;
-    bool deterministic; /* no threads: whoever awaits runs all workers, in an order that the seed decides; time is virtual */
+    bool
+        deterministic; /* no threads: whoever awaits runs all workers, in an order that the seed decides; time is virtual */
     bool no_stealing;
-    uint32_t steal_policy;     /* 0 random, 1 round robin, 2 least loaded */
+    uint32_t steal_policy;      /* 0 random, 1 round robin, 2 least loaded */
     const janus_budget *budget; /* of the whole runtime; NULL: no limit */
-    int64_t yield_interval;    /* ops per turn; 0: 1024, in the cluster profile 512 */
-    uint32_t profile;          /* janus_profile */
+    int64_t yield_interval;     /* ops per turn; 0: 1024, in the cluster profile 512 */
+    uint32_t profile;           /* janus_profile */
 } janus_rt_options;
 
 typedef struct {
@@ -200,7 +199,8 @@ typedef struct {
     const janus_budget *budget;   /* of the task, out of the nursery's; NULL: shares the nursery's */
     const janus_budget *recharge; /* what it may recharge itself with; NULL: nothing */
     int64_t *value_out;           /* where its value goes when it has ended; NULL: nowhere */
-    void (*done)(void *arg, const janus_result *result); /* called when it has ended, on a thread of the runtime; no waiting */
+    void (*done)(void *arg,
+                 const janus_result *result); /* called when it has ended, on a thread of the runtime; no waiting */
     void *done_arg;
 } janus_task_options;
 

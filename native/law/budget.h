@@ -15,8 +15,7 @@
  *
  * For one thread at a time. The engine's pools are atomic and share only `law_can_pay`.
  */
-#ifndef LAW_BUDGET_H
-#define LAW_BUDGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,8 +56,8 @@ typedef struct {
 } LawCost;
 
 /* Two rows as initializers, for tables of constants. */
-#define LAW_ROW_OP {{1}, {LAW_OPS}, 1}                              /* a loop iteration or a function call */
-#define LAW_ROW_CHANNEL /* a send or a receive */                                                                       \
+#define LAW_ROW_OP {{1}, {LAW_OPS}, 1} /* a loop iteration or a function call */
+#define LAW_ROW_CHANNEL                /* a send or a receive */ \
     {{LAW_CHANNEL_COSTS_OPS, LAW_CHANNEL_COSTS_CHANNEL_OPS}, {LAW_OPS, LAW_CHANNEL_OPS}, LAW_CHANNEL_PAIRS}
 
 /* That row and the one of a spawn by their numbers, for whoever pays them in a few instructions. */
@@ -69,7 +68,7 @@ static const LawCost LAW_FREE = {.n = 0};
 static const LawCost LAW_OP = LAW_ROW_OP;
 static const LawCost LAW_SPAWN = {{LAW_SPAWN_COSTS_OPS, LAW_SPAWN_COSTS_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
 static const LawCost LAW_CHANNEL = LAW_ROW_CHANNEL;
-static const LawCost LAW_SYSCALL = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2};    /* file or network I/O */
+static const LawCost LAW_SYSCALL = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2}; /* file or network I/O */
 
 /* Add a pair to a cost. False, and nothing added, if there is no such component, the cost has it already, or the
  * amount is not between 0 and UNITS_MAX. */
@@ -234,9 +233,9 @@ law_pool_close(LawPool *pool)
     parent->lent -= pool->granted - pool->minted;
     if (parent->left == LAW_OPEN) {
         parent->spent = pool->spent > UINT64_MAX - parent->spent ? UINT64_MAX : parent->spent + pool->spent;
-    }
-    else {
-        int64_t room = parent->left < LAW_UNITS_MAX ? LAW_UNITS_MAX - parent->left : 0, kept = left < room ? left : room;
+    } else {
+        int64_t room = parent->left < LAW_UNITS_MAX ? LAW_UNITS_MAX - parent->left : 0,
+                kept = left < room ? left : room;
         parent->left += kept;
         parent->spent += pool->spent + (uint64_t)(left - kept);
         parent->granted += pool->minted;
@@ -312,8 +311,7 @@ law_pay(const LawPools *pools, const LawCost *cost)
         if (pool->left != LAW_OPEN) {
             pool->spent += amount;
             pool->left -= cost->amount[i];
-        }
-        else { /* an open pool is counted only as far as can be counted */
+        } else { /* an open pool is counted only as far as can be counted */
             uint64_t most = (uint64_t)LAW_UNITS_MAX;
             pool->spent = pool->spent >= most || amount > most - pool->spent ? most : pool->spent + amount;
         }
@@ -393,5 +391,3 @@ law_left(const LawPools *pools)
     }
     return left;
 }
-
-#endif

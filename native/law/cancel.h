@@ -7,8 +7,7 @@
  * How a request travels from scope to scope needs the records of whoever calls, and is theirs; what is the same for
  * all of them is here.
  */
-#ifndef LAW_CANCEL_H
-#define LAW_CANCEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ law_kind_inherited(LawCancelKind kind)
 {
     return kind == LAW_CANCEL_PARENT || kind == LAW_CANCEL_SIBLING;
 }
-
-#endif

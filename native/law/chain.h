@@ -7,8 +7,7 @@
  * each reduced modulo 2**64, which is what uint64_t does by itself. docs/internals/chain.md has worked values.
  * Whoever calls reduces a larger seed modulo 2**64 first.
  */
-#ifndef LAW_CHAIN_H
-#define LAW_CHAIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,8 +31,8 @@ law_seed_chain(uint64_t seed, uint64_t workers)
 
 /* The chain after one more decision. */
 static inline uint64_t
-law_link(uint64_t chain, uint64_t task_id, uint64_t nursery_id, uint64_t lane, uint64_t worker,
-         uint64_t cancel_streak, uint64_t cancel_limit, uint64_t generation)
+law_link(uint64_t chain, uint64_t task_id, uint64_t nursery_id, uint64_t lane, uint64_t worker, uint64_t cancel_streak,
+         uint64_t cancel_limit, uint64_t generation)
 {
     uint64_t subject = (task_id & UINT64_C(0xFFFFFFFF)) | nursery_id << 32;
     uint64_t circumstances = lane | worker << 4 | cancel_streak << 20 | cancel_limit << 28 | generation << 36;
@@ -89,5 +88,3 @@ law_stream_below(LawStream *stream, uint64_t n)
 {
     return law_high_product(law_stream_next(stream), n);
 }
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Together: ready work at the head of its queue runs after at most `law_wait_max(limit)` decisions of its worker.
  */
-#ifndef LAW_DECIDE_H
-#define LAW_DECIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ law_streaks_after(LawLane lane, uint32_t *cancel_streak, uint32_t *timed_streak)
         break;
     }
 }
-
-#endif

@@ -13,8 +13,7 @@
  * from the middle are each a few stores and allocate nothing. It also serves as the list of those who wait for one
  * thing (`WaitList` in wake.py). An initialized queue must not be moved: its records point at it.
  */
-#ifndef LAW_LANES_H
-#define LAW_LANES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -156,5 +155,3 @@ law_take_ready(uint64_t ready_turns, bool injector, bool pinned, bool stealable,
     }
     return pinned_stamp < stealable_stamp ? LAW_TAKE_PINNED : LAW_TAKE_STEALABLE;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
  * NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
  */
-#ifndef LAW_NURSERY_H
-#define LAW_NURSERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ law_nursery_result(LawOutcome first_failure, bool cancelled)
     }
     return cancelled ? LAW_OUTCOME_CANCELLED : LAW_OUTCOME_OK;
 }
-
-#endif

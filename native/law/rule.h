@@ -6,8 +6,7 @@
  *
  * Rejected: the assert of libc. Release builds define NDEBUG and it is gone where it is needed most.
  */
-#ifndef LAW_RULE_H
-#define LAW_RULE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,5 +21,3 @@ law_broken(const char *rule, const char *file, int line)
 }
 
 #define LAW_RULE(holds, rule) ((holds) ? (void)0 : law_broken(rule, __FILE__, __LINE__))
-
-#endif

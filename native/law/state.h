@@ -11,8 +11,7 @@
  * The functions say whether a move is legal; whoever owns the record makes it, in one place, after asking. The
  * engine asks before a compare-and-swap, the coroutine kernel before a store.
  */
-#ifndef LAW_STATE_H
-#define LAW_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ law_severer(LawOutcome a, LawOutcome b)
 {
     return a > b ? a : b;
 }
-
-#endif

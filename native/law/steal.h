@@ -10,8 +10,7 @@
  * Victims are named one at a time: an attempt that is not made costs no random number. Few attempts mean that the
  * busiest workers fit in the iterator, so nothing is allocated.
  */
-#ifndef LAW_STEAL_H
-#define LAW_STEAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,7 +84,11 @@ law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawStream *
             LawLoad load, void *context)
 {
     LawVictims victims = {
-        .stream = stream, .next_victim = next_victim, .thief = thief, .workers = workers, .policy = (uint8_t)policy,
+        .stream = stream,
+        .next_victim = next_victim,
+        .thief = thief,
+        .workers = workers,
+        .policy = (uint8_t)policy,
     };
     if (policy == LAW_STEAL_LEAST_LOADED) {
         law_find_busiest(&victims, load, context);
@@ -121,5 +124,3 @@ law_next_victim(LawVictims *victims, uint32_t *victim)
     victims->tried += 1;
     return true;
 }
-
-#endif

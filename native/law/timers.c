@@ -74,8 +74,7 @@ take(LawTimers *timers, size_t place)
         LawTimerSlot last = timers->slots[timers->count];
         if (place > 0 && earlier(&last, &timers->slots[(place - 1) / CHILDREN])) {
             rise(timers, place, last);
-        }
-        else {
+        } else {
             sink(timers, place, last);
         }
     }

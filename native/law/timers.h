@@ -13,8 +13,7 @@
  * Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
  * For one thread at a time.
  */
-#ifndef LAW_TIMERS_H
-#define LAW_TIMERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ law_timers_due(const LawTimers *timers, int64_t now_ns)
 {
     return timers->count != 0 && timers->slots[0].deadline_ns <= now_ns;
 }
-
-#endif

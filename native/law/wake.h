@@ -11,8 +11,7 @@
  * The wake state is a byte of the caller's. The coroutine kernel hands in the one in its record. The engine hands in a
  * copy, and puts it back by compare-and-swap: these functions read and write nothing else, so they may be repeated.
  */
-#ifndef LAW_WAKE_H
-#define LAW_WAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ law_end_poll(uint8_t *wake)
     *wake = woken ? LAW_WAKE_QUEUED : LAW_WAKE_IDLE;
     return woken;
 }
-
-#endif

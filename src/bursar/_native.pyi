@@ -1,4 +1,4 @@
-"""The face of the extension module `bursar._native` (native/python/module.c), for type checkers.
+"""The face of the extension module `bursar._native` (native/python/module/module.c), for type checkers.
 
 The module is absent where Bursar was installed without a C compiler: import it under `except ImportError`.
 """

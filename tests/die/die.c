@@ -1,6 +1,6 @@
 /* Programs that must end in a stated way; the argument says which. See test_die.py. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE
+#  define _GNU_SOURCE
 #endif
 
 #include <pthread.h>
@@ -199,7 +199,8 @@ main(int count, char **arguments)
         janus_rt_shutdown();
     } else if (strcmp(what, "no_runtime") == 0) { /* everything, without one and after one */
         for (int i = 0; i < 2; i++) {
-            printf("%lld %d %d %d\n", (long long)janus_nursery_await_all(), janus_yield(), janus_panic(-1), janus_cancelled());
+            printf("%lld %d %d %d\n", (long long)janus_nursery_await_all(), janus_yield(), janus_panic(-1),
+                   janus_cancelled());
             janus_nursery_cancel();
             janus_rt_shutdown();
             if (i == 0) {

@@ -67,8 +67,8 @@ check_died_of(pid_t child, int from, const char *rule)
     }
     int status = 0;
     snprintf(expected, sizeof expected, "rule %s of the law", rule);
-    return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT
-           && strstr(said, expected) != NULL;
+    return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+           strstr(said, expected) != NULL;
 }
 
 /* The statement breaks this rule of the law, and the process with it. */

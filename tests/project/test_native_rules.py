@@ -78,7 +78,7 @@ def bare(path: Path) -> str:
 
 def sources(*folders: str) -> list[Path]:
     return [
-        path for folder in folders for path in sorted((NATIVE / folder).iterdir()) if path.suffix in (".c", ".h", ".S")
+        path for folder in folders for path in sorted((NATIVE / folder).rglob("*")) if path.suffix in (".c", ".h", ".S")
     ]
 
 
@@ -131,8 +131,8 @@ def rows_of_hacking() -> list[list[str]]:
 @pytest.mark.parametrize("start", USED)
 def test_the_list_of_what_is_used_of_cpython_names_every_file(start):
     (row,) = [row for row in rows_of_hacking() if row[0].startswith(start)]
-    using = {f"native/python/{path.name}" for path in sources("python") if re.search(USED[start], bare(path))}
-    assert set(re.findall(r"`(native/python/\w+\.[ch])`", row[1].partition(", for ")[0])) == using
+    using = {f"native/{path.relative_to(NATIVE)}" for path in sources("python") if re.search(USED[start], bare(path))}
+    assert set(re.findall(r"`(native/python/[\w/]+\.[ch])`", row[1].partition(", for ")[0])) == using
 
 
 def test_the_list_of_what_is_used_of_cpython_has_every_private_name():

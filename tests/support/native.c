@@ -72,9 +72,9 @@ spin(void *arg)
 }
 
 typedef struct {
-    int32_t fd;             /* a byte is written to it when the function runs */
-    _Atomic int32_t go;     /* waited for */
-    _Atomic int32_t ended;  /* set at the end */
+    int32_t fd;            /* a byte is written to it when the function runs */
+    _Atomic int32_t go;    /* waited for */
+    _Atomic int32_t ended; /* set at the end */
 } Meeting;
 
 static void

@@ -1,6 +1,6 @@
 /* A futex wake that nobody waits for: what a waker would pay that does not look first. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE
+#  define _GNU_SOURCE
 #endif
 
 #include <linux/futex.h>

@@ -11,7 +11,7 @@ however many wait.
 
 A task is *starved* from the moment when one that entered with a higher priority was let in while it waited.
 
-Who waits, `Row` and `Rows`, is C in the native kernel (`native/python/rows.c`); the order is here.
+Who waits, `Row` and `Rows`, is C in the native kernel (`native/python/law/admission/queues.c`); the order is here.
 """
 
 from __future__ import annotations

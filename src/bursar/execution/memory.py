@@ -1,6 +1,6 @@
 """Metered memory: what the program's code allocates while a task runs is charged to the task's `memory` budget.
 
-The counting is done in C, in the allocators of the interpreter (native/python/meter.c); here is what the law makes of
+The counting is done in C, in the interpreter's allocators (native/python/memory/meter.c); here is what the law makes of
 it. Around each stretch of a task's code its account is *entered*, with what its pool has left as the limit; afterwards
 the account is *settled*: its growth is charged to the pool, or refunded. So during a stretch the account decides, and
 between two of them the pools are right.
@@ -81,7 +81,7 @@ class MemoryMeter:
     # ---- around a stretch of the program's code
 
     def enter(self, task: Task) -> MemoryAccount:
-        """The task's code runs from here on, in this thread. Its account is what native/python/metered.c needs for
+        """The task's code runs from here on, in this thread. native/python/memory/stretch.c needs its account for
         the next time: there this and `leave` are written once more."""
         self._settle_changed()
         left = task.pools[MEMORY].left

@@ -14,7 +14,7 @@ THREAD-4  while a function runs it counts as a source of the pump: virtual time 
 
 Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
 
-What every function goes through is `Job`, and C in the native kernel (`native/python/job.c`). What few need, a
+What every function goes through is `Job`, and C in the native kernel (`native/python/threads/job.c`). What few need, a
 checkpoint or a replay, is `TiedJob`.
 
 Rejected: futures of `concurrent.futures` and their callbacks. A future is three locks and a condition, for what one

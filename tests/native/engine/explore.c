@@ -10,7 +10,7 @@
 #include <ucontext.h>
 
 enum {
-    STEPS_MAX = 3000,   /* of one run: a longer one goes in circles */
+    STEPS_MAX = 3000, /* of one run: a longer one goes in circles */
     CHOICES_MAX = 20000,
     ARENA_BYTES = 1 << 17,
     TURNS_MAX = 16,
@@ -134,8 +134,8 @@ state_hash(void)
     uint64_t hash = run.spurious_left + (run.program->shared == NULL ? 0 : weak_mix(run.program->shared()));
     for (unsigned t = 0; t < run.program->threads; t++) {
         live |= (unsigned)(run.threads[t].activity != DONE) << t;
-        hash = weak_mix(hash ^ run.threads[t].history) + (uint64_t)run.threads[t].activity * 8 + run.threads[t].started * 4u +
-               run.threads[t].timed * 2u + run.threads[t].woken;
+        hash = weak_mix(hash ^ run.threads[t].history) + (uint64_t)run.threads[t].activity * 8 +
+               run.threads[t].started * 4u + run.threads[t].timed * 2u + run.threads[t].woken;
     }
     return weak_mix(hash ^ (run.program->strong ? weak_hash_newest() : weak_hash(live)));
 }
@@ -429,4 +429,3 @@ arena_release(void *context, void *block, size_t bytes)
 }
 
 const EngineMemory explore_memory = {arena_allocate, arena_release, NULL};
-

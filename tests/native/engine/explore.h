@@ -38,8 +38,8 @@ typedef struct {
 typedef struct {
     uint64_t runs;
     uint64_t states;
-    uint64_t cut;    /* runs that were stopped because they were too long; only random ones may be */
-    bool complete;   /* nothing was left out */
+    uint64_t cut;  /* runs that were stopped because they were too long; only random ones may be */
+    bool complete; /* nothing was left out */
     bool failed;
     char failure[200];
 } ExploreResult;

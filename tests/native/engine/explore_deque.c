@@ -22,7 +22,8 @@ static const char *words[THREADS];
 static size_t capacity;
 static bool memory_fails; /* then the explorer chooses which growth gets no memory */
 static Deque deque, own[THREADS];
-static uintptr_t logs[THREADS][ITEMS_MAX]; /* what each thread got, in order; of the owner: one entry per t, 0 if nothing */
+static uintptr_t logs[THREADS]
+                     [ITEMS_MAX]; /* what each thread got, in order; of the owner: one entry per t, 0 if nothing */
 static unsigned logged[THREADS];
 static bool pushed[OPS_MAX];
 
@@ -188,7 +189,8 @@ check(const char *first, const char *second, const char *third, size_t room, uin
 {
     char name[80];
     snprintf(name, sizeof name, "%s | %s | %s (%zu)", first, second, third, room);
-    ExploreProgram explored = {.name = name, .threads = *third ? 3 : 2, .setup = setup, .thread = body, .finish = finish};
+    ExploreProgram explored = {
+        .name = name, .threads = *third ? 3 : 2, .setup = setup, .thread = body, .finish = finish};
     words[0] = first;
     words[1] = second;
     words[2] = third;

@@ -44,8 +44,8 @@ trace(const char *what, const void *cell, uint64_t value, uint64_t other)
         snprintf(address, sizeof address, "%p", cell);
         name = address;
     }
-    fprintf(stderr, "%5u  thread %d  %-6s %-20s %#llx %#llx\n", run.steps, run.current, what, name, (unsigned long long)value,
-            (unsigned long long)other);
+    fprintf(stderr, "%5u  thread %d  %-6s %-20s %#llx %#llx\n", run.steps, run.current, what, name,
+            (unsigned long long)value, (unsigned long long)other);
 }
 
 /* ---- the door of atomics.h */
@@ -54,7 +54,8 @@ static void
 note(uint64_t value)
 {
     if (run.current != NOBODY) {
-        run.threads[run.current].history = weak_mix(run.threads[run.current].history + UINT64_C(0x9E3779B97F4A7C15) + value);
+        run.threads[run.current].history =
+            weak_mix(run.threads[run.current].history + UINT64_C(0x9E3779B97F4A7C15) + value);
     }
 }
 
@@ -127,7 +128,9 @@ explore_load(const void *address, memory_order order)
 {
     unsigned cell = reach(address);
     unsigned readable = run.program->strong ? 1 : weak_readable(self(), cell);
-    unsigned age = run.randomly && explore_draw() % 4 != 0 ? 0 : explore_pick(readable); /* random runs read the newest more often */
+    unsigned age = run.randomly && explore_draw() % 4 != 0
+                       ? 0
+                       : explore_pick(readable); /* random runs read the newest more often */
     uint64_t value = weak_load(self(), cell, age, acquires(order));
     note(value);
     trace("load", address, value, age);

@@ -21,12 +21,13 @@ enum { WORKERS_MAX = 3, PIECES_MAX = 32, THREADS = 4 };
 
 typedef struct {
     const char *name;
-    unsigned workers;          /* threads 0 … workers − 1; the others publish */
-    unsigned appetite;         /* a worker leaves after so many pieces; 0: never */
-    bool timed;                /* parks have a deadline, which may pass at any time */
-    bool plain_fences;         /* as where there is no membarrier */
-    bool eager;                /* a worker without the role asks for it; else it parks at once, and looks only when told */
-    const char *publishers[3]; /* b: one more piece in an own box, notify. d: the same with an own deque. i: inject, notify.
+    unsigned workers;  /* threads 0 … workers − 1; the others publish */
+    unsigned appetite; /* a worker leaves after so many pieces; 0: never */
+    bool timed;        /* parks have a deadline, which may pass at any time */
+    bool plain_fences; /* as where there is no membarrier */
+    bool eager;        /* a worker without the role asks for it; else it parks at once, and looks only when told */
+    const char
+        *publishers[3]; /* b: one more piece in an own box, notify. d: the same with an own deque. i: inject, notify.
                                   0, 1: call that worker. n: notify without work. s: stop, and call everybody */
 } Case;
 
@@ -301,12 +302,9 @@ static void
 test(bool long_form)
 {
     static const Case two[] = {
-        {"a deque", 1, 0, false, false, true, {"dd"}},
-        {"a deque, plain fences", 1, 0, false, true, true, {"dd"}},
-        {"the injector", 1, 0, false, false, true, {"ii"}},
-        {"called and notified", 1, 0, false, false, true, {"0b0b"}},
-        {"deadlines", 1, 0, true, false, true, {"bb"}},
-        {"stopped", 1, 0, false, false, true, {"bs"}},
+        {"a deque", 1, 0, false, false, true, {"dd"}},      {"a deque, plain fences", 1, 0, false, true, true, {"dd"}},
+        {"the injector", 1, 0, false, false, true, {"ii"}}, {"called and notified", 1, 0, false, false, true, {"0b0b"}},
+        {"deadlines", 1, 0, true, false, true, {"bb"}},     {"stopped", 1, 0, false, false, true, {"bs"}},
     };
     static const Case three[] = {
         {"two publishers", 1, 0, false, false, false, {"b", "b"}},

@@ -89,7 +89,8 @@ finish(void)
         for (unsigned i = 0; i < logged[t]; i++) {
             unsigned link = logs[t][i];
             explore_require(++times[link] == 1, "a link came out twice");
-            explore_require((int)(link % OPS_MAX) > last[link / OPS_MAX], "a producer's links came out in another order");
+            explore_require((int)(link % OPS_MAX) > last[link / OPS_MAX],
+                            "a producer's links came out in another order");
             last[link / OPS_MAX] = (int)(link % OPS_MAX);
         }
     }
@@ -107,8 +108,8 @@ check(const char *first, const char *second, const char *third, int64_t most, ui
 {
     char name[80];
     snprintf(name, sizeof name, "%s | %s | %s", first, second, third);
-    ExploreProgram explored = {.name = name, .threads = *third ? 3 : 2, .setup = setup, .thread = body,
-                               .shared = shared, .finish = finish};
+    ExploreProgram explored = {
+        .name = name, .threads = *third ? 3 : 2, .setup = setup, .thread = body, .shared = shared, .finish = finish};
     words[0] = first;
     words[1] = second;
     words[2] = third;

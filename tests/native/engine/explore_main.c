@@ -26,9 +26,14 @@ static void
 report(const ExploreProgram *explored, bool all, const ExploreResult *result)
 {
     bool ok = !result->failed && (!all || result->complete);
-    printf("%-28s %-7s %9llu runs %9llu states %6llu cut  %s\n", explored->name, !all ? "random" : explored->strong ? "strong" : "all",
+    printf("%-28s %-7s %9llu runs %9llu states %6llu cut  %s\n", explored->name,
+           !all               ? "random"
+           : explored->strong ? "strong"
+                              : "all",
            (unsigned long long)result->runs, (unsigned long long)result->states, (unsigned long long)result->cut,
-           ok ? "ok" : result->failed ? result->failure : "NOT COMPLETE");
+           ok               ? "ok"
+           : result->failed ? result->failure
+                            : "NOT COMPLETE");
     fflush(stdout);
     any_failed = any_failed || !ok;
     if (expect_failure && result->failed) {

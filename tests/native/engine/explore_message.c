@@ -5,7 +5,7 @@
  *     S    a task sends, if somebody waits             C    ask the receiver to stop
  *     O    a thread outside does                       L    close the channel
  *
- * What is real: the claim under the channel's lock, with the short way and the complete one (message.c, channel.c), the
+ * What is real: the claim under the channel's lock, with the short way and the complete one (channel_ops.c, channel.c), the
  * end of the wait (wait.c), the receiver's word (task.h), how a request is noted (pause.c). What is played: the queue,
  * which is one cell, whoever switches stacks, the lock's futex; and money, of which everybody has enough.
  *
@@ -13,13 +13,13 @@
  * WAIT-2); one that was not done is none; whoever waits is answered, in every schedule; the queue is empty in the end.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
+#  define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
 #endif
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/message.c"
+#include "engine/channel_ops.c"
 #include "explore.h"
 #include "weakmem.h"
 
@@ -36,7 +36,7 @@ static Channel channel;
 static Task tasks[TASKS];
 static Worker workers[TASKS];
 static struct runner runners[TASKS];
-static atomic_u32 queued; /* the receiver is in a queue */
+static atomic_u32 queued;             /* the receiver is in a queue */
 static uint32_t received[VALUES_MAX]; /* by the number of who sent it */
 static int sent[TASKS], ended;
 
@@ -77,14 +77,15 @@ setup(void)
 static uint64_t
 shared(void)
 {
-    uint64_t hash = weak_mix((uint64_t)(uintptr_t)channel.receivers.ring.newer + channel.receivers.length + channel.closed);
+    uint64_t hash =
+        weak_mix((uint64_t)(uintptr_t)channel.receivers.ring.newer + channel.receivers.length + channel.closed);
     for (unsigned i = 0; i < TASKS; i++) {
         hash = weak_mix(hash + received[i] + 8u * (unsigned)-sent[i]);
     }
     return weak_mix(hash + (unsigned)-ended);
 }
 
-/* ---- what message.c calls */
+/* ---- what channel_ops.c calls */
 
 /* The receiver rests, unless it was woken already, and runs again when it is taken out of the queue. */
 static void
@@ -245,7 +246,8 @@ finish(void)
 {
     for (unsigned i = 1; i <= strlen(others); i++) {
         if (others[i - 1] == 'S' || others[i - 1] == 'O') {
-            explore_require(sent[i] == ENGINE_OK || sent[i] == ENGINE_AGAIN || sent[i] == ENGINE_CLOSED, "a strange answer");
+            explore_require(sent[i] == ENGINE_OK || sent[i] == ENGINE_AGAIN || sent[i] == ENGINE_CLOSED,
+                            "a strange answer");
             explore_require(received[i] == (sent[i] == ENGINE_OK), "what was sent is not what was received");
         }
     }
@@ -260,8 +262,13 @@ check(const char *whom, uint64_t random_runs)
     char name[40];
     others = whom;
     snprintf(name, sizeof name, "receive | %s", whom);
-    ExploreProgram explored = {.name = name, .threads = 1 + (unsigned)strlen(whom), .setup = setup, .thread = body,
-                               .may_rest = may_rest, .shared = shared, .finish = finish};
+    ExploreProgram explored = {.name = name,
+                               .threads = 1 + (unsigned)strlen(whom),
+                               .setup = setup,
+                               .thread = body,
+                               .may_rest = may_rest,
+                               .shared = shared,
+                               .finish = finish};
     if (random_runs == 0) {
         explore_check_all(&explored);
     } else {

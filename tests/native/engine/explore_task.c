@@ -20,7 +20,7 @@
  * in every schedule, and after a request to stop it does not go on waiting.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
+#  define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
 #endif
 
 #include <stdio.h>
@@ -89,7 +89,8 @@ setup(void)
 static uint64_t
 shared(void)
 {
-    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1] + 80000u * task.marks.linked);
+    return weak_mix(at + 100 * turns + 10000u * stopped + 20000u * entered[0] + 40000u * entered[1] +
+                    80000u * task.marks.linked);
 }
 
 /* For loop.c and charge.c: the one queue. */
@@ -174,7 +175,8 @@ must_wait(unsigned flag)
         entered[flag] = true;
         return true;
     }
-    explore_require(load_u32(&places[flag], ACQUIRE) == PLACE_SET && load_u32(&flags[flag], RELAXED) == 1, "the play is wrong");
+    explore_require(load_u32(&places[flag], ACQUIRE) == PLACE_SET && load_u32(&flags[flag], RELAXED) == 1,
+                    "the play is wrong");
     return false;
 }
 
@@ -234,7 +236,8 @@ work(void)
         } else if (runs()) {
             leave_list();
             task_word_end(&task, stopped ? LAW_OUTCOME_CANCELLED : LAW_OUTCOME_OK);
-            explore_require(swap_u32(&queue, ENTRIES_CLOSED, ACQ_REL) == ENTRIES_NONE, "an entry of a task that has ended");
+            explore_require(swap_u32(&queue, ENTRIES_CLOSED, ACQ_REL) == ENTRIES_NONE,
+                            "an entry of a task that has ended");
             for (unsigned i = 1; i < workers; i++) {
                 explore_wake(&queue);
             }
@@ -299,8 +302,13 @@ check(unsigned worker_count, const char *what, const char *whom, Way way)
         workers = worker_count;
         asymmetric = light != 0;
         snprintf(name, sizeof name, "%u: %s | %s%s", worker_count, what, whom, light ? " asymmetric" : "");
-        ExploreProgram explored = {.name = name, .threads = worker_count + (unsigned)strlen(whom), .setup = setup,
-                                   .thread = body, .shared = shared, .finish = finish, .strong = way == ALL_STRONG};
+        ExploreProgram explored = {.name = name,
+                                   .threads = worker_count + (unsigned)strlen(whom),
+                                   .setup = setup,
+                                   .thread = body,
+                                   .shared = shared,
+                                   .finish = finish,
+                                   .strong = way == ALL_STRONG};
         if (way != RANDOM) {
             explore_check_all(&explored);
         } else {

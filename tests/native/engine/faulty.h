@@ -5,11 +5,11 @@
 #include "engine/memory.h"
 
 typedef struct {
-    long calls;       /* allocations asked for */
-    long fail_at;     /* the one that gets nothing, counted from 1; 0: none */
-    long fail_from;   /* that one and all later ones; 0: none */
-    long blocks;      /* given out and not back */
-    long long bytes;  /* of these */
+    long calls;      /* allocations asked for */
+    long fail_at;    /* the one that gets nothing, counted from 1; 0: none */
+    long fail_from;  /* that one and all later ones; 0: none */
+    long blocks;     /* given out and not back */
+    long long bytes; /* of these */
 } Faulty;
 
 static void *

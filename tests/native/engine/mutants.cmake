@@ -4,7 +4,7 @@
 
 # The owner does not see the thief that does not see the owner: both take the last item but one.
 engine_mutant(take_without_fence deque deque.h
-  "    fence_seq_cst();                            /* the owner's fence of DEQUE-3 */\n" "")
+  "    fence_seq_cst(); /* the owner's fence of DEQUE-3 */\n" "")
 engine_mutant(lone_in_company deque deque.c
   "    deque->lone = false;\n" "    deque->lone = true;\n")
 engine_mutant(steal_without_fence deque deque.c
@@ -131,17 +131,17 @@ engine_mutant(pause_over_stop task pause.c
 
 # The lock is given before the receiver is out of the queue: another sender takes the same one. (The look at the channel is a
 # step between the two, at which that one can come.)
-engine_mutant(claim_after_lock message message.c
+engine_mutant(claim_after_lock message channel_ops.c
   "            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            Waiter *waiter = receiver->waiter;\n            if (__builtin_expect(lock_let_go(&channel->lock), 0)) {"
   "            Waiter *waiter = receiver->waiter;\n            bool sleeps = lock_let_go(&channel->lock);\n            (void)channel_is(channel, generation);\n            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            if (sleeps) {")
 # It is to stop, and does not ask whether somebody has claimed it: what was sent is lost (WAIT-2).
-engine_mutant(stops_though_claimed message message.c
+engine_mutant(stops_though_claimed message channel_ops.c
   "bool claimed = !law_linked(&place->link);" "bool claimed = false;")
 # It was claimed, and does not wait until it is answered.
-engine_mutant(leaves_before_answer message message.c
+engine_mutant(leaves_before_answer message channel_ops.c
   "    while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {\n        task_rest(waiter->task, REST_DEAF);\n    }\n" "")
 # Woken before it is answered: it finds that it must go on waiting, and nobody comes again.
-engine_mutant(wakes_before_done message message.c
+engine_mutant(wakes_before_done message channel_ops.c
   "    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */\n    if (task_unblocked(task)) {\n        worker_requeue(worker, task);\n    }"
   "    if (task_unblocked(task)) {\n        worker_requeue(worker, task);\n    }\n    store_u32(&waiter->state, WAIT_DONE, RELEASE);")
 # Whoever takes a task out of the queue that waits nowhere else has not claimed it by that: nobody answers it.

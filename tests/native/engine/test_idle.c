@@ -116,7 +116,8 @@ test_picked_while_returning(void)
     bool work = true;
     IdleSet set;
     CHECK(idle_init(&set, 2, answer, &work, &engine_memory_libc));
-    parker_wake(&set.parkers[1], 2); /* the token of a waker that cleared the bit before it was set: not collected yet */
+    parker_wake(&set.parkers[1],
+                2); /* the token of a waker that cleared the bit before it was set: not collected yet */
     CHECK(idle_park(&set, 1, false, PARK_FOREVER) == IDLE_SEARCH);
     CHECK_EQUAL(load_u64(&set.word, RELAXED), 1);
     idle_search_end(&set);

@@ -18,8 +18,8 @@ typedef struct {
 } Write;
 
 typedef struct {
-    View now;    /* what it may not unsee (WEAKMEM-1) */
-    View noted;  /* and what it would know after an acquire fence */
+    View now;   /* what it may not unsee (WEAKMEM-1) */
+    View noted; /* and what it would know after an acquire fence */
 } Thread;
 
 static const void *addresses[WEAK_CELLS_MAX];
@@ -244,7 +244,8 @@ weak_hash(unsigned live)
     }
     for (unsigned t = 0; t < WEAK_THREADS_MAX; t++) {
         if ((live >> t & 1) != 0) {
-            hash = hash_view(hash_view(hash_view(hash, &threads_[t].now, base), &threads_[t].noted, base), &released[t], base);
+            hash = hash_view(hash_view(hash_view(hash, &threads_[t].now, base), &threads_[t].noted, base), &released[t],
+                             base);
         }
     }
     return hash_view(hash, &fences, base);

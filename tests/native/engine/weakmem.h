@@ -23,7 +23,8 @@ enum {
     WEAK_CELLS_MAX = 192,
     WEAK_WRITES_MAX = 1000, /* per cell and run */
     WEAK_THREADS_MAX = 4,
-    WEAK_ALONE = WEAK_THREADS_MAX, /* setting up and checking, when nobody else runs: reads the newest, chooses nothing */
+    WEAK_ALONE =
+        WEAK_THREADS_MAX, /* setting up and checking, when nobody else runs: reads the newest, chooses nothing */
 };
 
 typedef enum { WEAK_SWAP, WEAK_ADD, WEAK_OR, WEAK_AND } WeakChange;

@@ -19,7 +19,7 @@ SOURCES = HERE.parents[2] / "native" / "python"
 @pytest.fixture(scope="session")
 def free_lists():
     """The names of the kernel's lists of free records: every member of that type."""
-    declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "core.h").read_text(), re.MULTILINE)
+    declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "law" / "records.h").read_text(), re.MULTILINE)
     return [name.strip() for names in declared for name in names.split(",")]
 
 
@@ -32,8 +32,9 @@ def failing(tmp_path_factory, free_lists):
     if not NATIVE:
         pytest.skip("for the native kernel")
     made = tmp_path_factory.mktemp("failing") / "failing.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(HERE / "failing.c"), str(SOURCES / "free.c")]
-    command += [f"-I{folder}" for folder in (sysconfig.get_paths()["include"], SOURCES, SOURCES.parent)]
+    sources = [str(HERE / "failing.c"), str(SOURCES / "cpython" / "freelist.c")]
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), *sources]
+    command += [f"-I{folder}" for folder in (sysconfig.get_paths()["include"], SOURCES.parent)]
     command += ["-DFREE_LISTS=" + " ".join(f"LIST({name})" for name in free_lists)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@
  */
 
 #define _GNU_SOURCE /* dladdr */
-#include "core.h"
+#include "python/law/records.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -233,12 +233,8 @@ lengths(PyObject *Py_UNUSED(module), PyObject *native)
 }
 
 static PyMethodDef methods[] = {
-    {"arm", arm, METH_VARARGS, NULL},
-    {"resume", resume, METH_NOARGS, NULL},
-    {"pause", pause_, METH_NOARGS, NULL},
-    {"empty", empty, METH_O, NULL},
-    {"lengths", lengths, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
+    {"arm", arm, METH_VARARGS, NULL}, {"resume", resume, METH_NOARGS, NULL}, {"pause", pause_, METH_NOARGS, NULL},
+    {"empty", empty, METH_O, NULL},   {"lengths", lengths, METH_O, NULL},    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "failing", .m_size = -1, .m_methods = methods};

@@ -1,6 +1,6 @@
 """What the collector does not look at while a run is on, and that it finds all of it as soon as that could be garbage.
 
-A run that is driven from the stack keeps what living tasks are made of aside (`native/python/aside.c`). Each test here
+A run that is driven from the stack keeps live tasks' parts aside (`native/python/cpython/gc_aside.c`). Each test here
 makes a ring through such a record, in a run that goes on, and has the collector find it; or looks that nothing of a
 living task is found before.
 """

@@ -1,7 +1,7 @@
 """Types that the collector follows and cannot take apart: which these are, and that it opens every ring through them.
 
 Each refers to one thing at most, which is set when it is made and never changed, and that leads to what can be taken
-apart: RECORD-5 in native/python/core.h. The rings through an end, an event, a request, a view, a worker and the
+apart: RECORD-5 in native/python/law/records.h. The rings through an end, an event, a request, a view, a worker and the
 children of a nursery are in test_lifetimes.py; here are the rest.
 """
 
@@ -45,7 +45,7 @@ SPEC = re.compile(r"PyType_Spec \w+ = \{(.*?)\n\};", re.DOTALL)
 
 def collected_types():
     """Of every type that the collector follows, its name and the text of its slots."""
-    for path in sorted(SOURCES.glob("*.c")):
+    for path in sorted(SOURCES.rglob("*.c")):
         text = path.read_text(encoding="utf-8")
         slots = dict(SLOTS.findall(text))
         for spec in SPEC.findall(text):

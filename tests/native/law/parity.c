@@ -6,13 +6,13 @@
 
 #include <stdlib.h>
 
+#include "law/admission/ticket.h"
 #include "law/budget.h"
 #include "law/cancel.h"
 #include "law/chain.h"
 #include "law/decide.h"
 #include "law/lanes.h"
 #include "law/nursery.h"
-#include "law/permit.h"
 #include "law/state.h"
 #include "law/steal.h"
 #include "law/timers.h"
@@ -208,8 +208,7 @@ parity_victims(int policy, uint32_t thief, uint32_t workers, uint64_t *stream_st
                uint64_t *loads, uint32_t attempts, uint32_t *named)
 {
     LawStream stream = {*stream_state};
-    LawVictims victims =
-        law_victims((LawStealPolicy)policy, thief, workers, &stream, next_victim, load_of, loads);
+    LawVictims victims = law_victims((LawStealPolicy)policy, thief, workers, &stream, next_victim, load_of, loads);
     uint32_t n = 0;
     while (n < attempts && law_next_victim(&victims, &named[n])) {
         n += 1;

@@ -45,8 +45,7 @@ test_kinds(void)
 {
     for (unsigned kind = 0; kind < LAW_CANCEL_KINDS; kind++) {
         bool sibling = kind == LAW_CANCEL_SIBLING;
-        CHECK_EQUAL(law_kind_for_children((LawCancelKind)kind, true),
-                    sibling ? LAW_CANCEL_SIBLING : LAW_CANCEL_PARENT);
+        CHECK_EQUAL(law_kind_for_children((LawCancelKind)kind, true), sibling ? LAW_CANCEL_SIBLING : LAW_CANCEL_PARENT);
         CHECK_EQUAL(law_kind_for_children((LawCancelKind)kind, false), LAW_CANCEL_PARENT);
         CHECK_EQUAL(law_kind_inherited((LawCancelKind)kind), sibling || kind == LAW_CANCEL_PARENT);
     }

@@ -61,8 +61,8 @@ test_streams(void)
 static void
 test_the_portable_product_is_the_same(void)
 {
-    static const uint64_t edges[] = {0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, INT64_MAX,
-                                     UINT64_MAX - 1, UINT64_MAX};
+    static const uint64_t edges[] = {
+        0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
     enum { EDGES = sizeof edges / sizeof *edges };
     for (size_t i = 0; i < EDGES; i++) {
         for (size_t j = 0; j < EDGES; j++) {

@@ -1,7 +1,7 @@
 /* What a permit may become. */
 #include "check.h"
 
-#include "law/permit.h"
+#include "law/admission/ticket.h"
 
 static void
 test_the_drawing(void)

@@ -18,8 +18,7 @@ test_never_itself_and_bounded(void)
         for (unsigned policy = LAW_STEAL_RANDOM; policy <= LAW_STEAL_LEAST_LOADED; policy++) {
             uint32_t thief = n / 2, next_victim = thief, tried = 0, victim;
             LawStream stream = law_stream_init(n, policy);
-            LawVictims victims =
-                law_victims((LawStealPolicy)policy, thief, n, &stream, &next_victim, load_of, loads);
+            LawVictims victims = law_victims((LawStealPolicy)policy, thief, n, &stream, &next_victim, load_of, loads);
             while (law_next_victim(&victims, &victim)) {
                 CHECK(victim < n && victim != thief);
                 tried += 1;

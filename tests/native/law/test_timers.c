@@ -36,10 +36,10 @@ check_heap(const LawTimers *timers)
     bool ordered = true, placed = true;
     for (size_t i = 0; i < timers->count; i++) {
         const LawTimerSlot *slot = &timers->slots[i], *parent = &timers->slots[i == 0 ? 0 : (i - 1) / 4];
-        ordered = ordered && (parent->deadline_ns < slot->deadline_ns
-                              || (parent->deadline_ns == slot->deadline_ns && parent->id <= slot->id));
-        placed = placed && slot->entry->place == i + 1 && slot->entry->deadline_ns == slot->deadline_ns
-                 && slot->entry->id == slot->id;
+        ordered = ordered && (parent->deadline_ns < slot->deadline_ns ||
+                              (parent->deadline_ns == slot->deadline_ns && parent->id <= slot->id));
+        placed = placed && slot->entry->place == i + 1 && slot->entry->deadline_ns == slot->deadline_ns &&
+                 slot->entry->id == slot->id;
     }
     CHECK(ordered);
     CHECK(placed);

@@ -21,7 +21,7 @@ def compiled(compiler: str, folder: Path, *options: str) -> Path:
         pytest.skip(f"needs {' '.join(options)} of {compiler}")
     program = folder / "test_owners"
     strict = ["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pthread"]
-    sources = [str(HERE / "test_owners.c"), str(NATIVE / "python" / "owners.c")]
+    sources = [str(HERE / "test_owners.c"), str(NATIVE / "python" / "memory" / "owners.c")]
     done = run(compiler, *strict, *options, f"-I{NATIVE}", f"-I{HERE.parent}", *sources, "-o", str(program))
     assert done.returncode == 0, done.stderr
     return program

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "python/owners.h"
+#include "python/memory/owners.h"
 
 #define BLOCKS 20000
 #define THREADS 4
@@ -36,8 +36,8 @@ static bool
 taken(uintptr_t block, int64_t bytes, bool alone)
 {
     Owned owned = {0};
-    return owners_take((void *)block, &owned, alone) && owned.block == block && owned.bytes == bytes
-           && owned.account == (void *)(block * 3) && owned.arena == (bytes % 2 != 0);
+    return owners_take((void *)block, &owned, alone) && owned.block == block && owned.bytes == bytes &&
+           owned.account == (void *)(block * 3) && owned.arena == (bytes % 2 != 0);
 }
 
 static size_t visited;
@@ -137,8 +137,8 @@ work_once(uint64_t chance, bool alone)
         return false;
     }
     *block = bytes;
-    return put((uintptr_t)block, bytes, alone)
-           && give_back(atomic_exchange(&shelves[(chance >> 32) % SHELVES], block), alone);
+    return put((uintptr_t)block, bytes, alone) &&
+           give_back(atomic_exchange(&shelves[(chance >> 32) % SHELVES], block), alone);
 }
 
 static void *

@@ -6,7 +6,7 @@
 #define TESTS_NATIVE_RUNTIME_RT_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE
+#  define _GNU_SOURCE
 #endif
 
 #include "check.h"
@@ -43,19 +43,19 @@ rt_check_equal(int64_t a, int64_t b, const char *text, const char *file, int lin
 
 /* A number of tasks or rounds; sanitizers are slow, and ThreadSanitizer knows few threads of control. */
 #if SANITIZE_ADDRESS || SANITIZE_THREAD
-#define FEW(number) ((number) / 100 < 10 ? 10 : (number) / 100)
+#  define FEW(number) ((number) / 100 < 10 ? 10 : (number) / 100)
 #else
-#define FEW(number) (number)
+#  define FEW(number) (number)
 #endif
 
 #define UNLIMITED JANUS_UNLIMITED
 
 /* In a task: the line that failed is its value. */
-#define MUST(holds)                                                                                                    \
-    do {                                                                                                               \
-        if (!(holds)) {                                                                                                \
-            return -(int64_t)(1000 + __LINE__);                                                                        \
-        }                                                                                                              \
+#define MUST(holds)                             \
+    do {                                        \
+        if (!(holds)) {                         \
+            return -(int64_t)(1000 + __LINE__); \
+        }                                       \
     } while (0)
 
 static inline void

@@ -173,7 +173,8 @@ ticks(void *arg)
 static uint64_t
 run_ticks(int64_t interval)
 {
-    janus_rt_options options = {.size = sizeof options, .worker_count = 1, .deterministic = true, .yield_interval = interval};
+    janus_rt_options options = {
+        .size = sizeof options, .worker_count = 1, .deterministic = true, .yield_interval = interval};
     CHECK_EQUAL(janus_rt_init_with(&options), JANUS_OK);
     note_count = 0;
     janus_nursery_create();

@@ -262,9 +262,9 @@ nests(void *arg)
     nursery_await(nursery, self(), &ending);
     nursery_free(nursery, task_worker(self()));
     bool refused_here = error != ENGINE_OK && error != ENGINE_CANCELLED && error != ENGINE_CLOSED;
-    return refused_here                                    ? error
-           : ending.kind == END_CANCELLED || depth == 5    ? (ending.kind == END_FAILED ? ending.code : 0)
-                                                           : ENGINE_CANCELLED;
+    return refused_here                                 ? error
+           : ending.kind == END_CANCELLED || depth == 5 ? (ending.kind == END_FAILED ? ending.code : 0)
+                                                        : ENGINE_CANCELLED;
 }
 
 static int64_t
@@ -301,8 +301,13 @@ static int64_t (*const scenarios[])(void *) = {spawns, parks, timers, selecting,
 static bool
 play(int64_t (*scenario)(void *), bool logical)
 {
-    const SchedulerOptions options = {.workers = 3, .seed = 1, .deterministic = logical, .budget = open_budget,
-                                      .memory = &memory, .threads = &threads, .system = &kernel};
+    const SchedulerOptions options = {.workers = 3,
+                                      .seed = 1,
+                                      .deterministic = logical,
+                                      .budget = open_budget,
+                                      .memory = &memory,
+                                      .threads = &threads,
+                                      .system = &kernel};
     int started = scheduler_start(&scheduler, &options);
     if (started != ENGINE_OK) {
         CHECK_EQUAL(started, ENGINE_MEMORY);

@@ -398,7 +398,9 @@ int
 main(void)
 {
     void (*const tests[])(void) = {
-        cancelled_while_covered, cancelled_while_the_child_runs, goes_on_after_a_wait, panic_above, panics_among_many, stays_told,
+        cancelled_while_covered, cancelled_while_the_child_runs,
+        goes_on_after_a_wait,    panic_above,
+        panics_among_many,       stays_told,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);

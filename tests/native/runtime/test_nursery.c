@@ -84,8 +84,8 @@ values(void)
     int64_t value = 0;
     janus_result result;
     janus_task task;
-    janus_task_options options = {.size = sizeof options, .name = "seven", .value_out = &value, .done = on_done,
-                                  .done_arg = &result};
+    janus_task_options options = {
+        .size = sizeof options, .name = "seven", .value_out = &value, .done = on_done, .done_arg = &result};
     void *n = janus_nursery_open(NULL);
     atomic_store(&done_calls, 0);
     CHECK_EQUAL(janus_nursery_spawn_with(n, returns, (void *)(intptr_t)7, &options, &task), JANUS_OK);
@@ -462,8 +462,13 @@ int
 main(void)
 {
     void (*const tests[])(void) = {
-        results, adapters, values, states, cancel_blocked, failure_beats_cancellation, no_orphans, nested, cancel_one,
-        stack_of_the_task, many_short, spawn_against_cancel, siblings, cut_off,
+        results,        adapters,
+        values,         states,
+        cancel_blocked, failure_beats_cancellation,
+        no_orphans,     nested,
+        cancel_one,     stack_of_the_task,
+        many_short,     spawn_against_cancel,
+        siblings,       cut_off,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);

@@ -389,12 +389,12 @@ static int64_t
 misplaced(void *arg)
 {
     (void)arg;
-    MUST(janus_nursery_spawn(adds, NULL) == -1);           /* PC-2, PC-7 */
+    MUST(janus_nursery_spawn(adds, NULL) == -1); /* PC-2, PC-7 */
     MUST(janus_scheduler_spawn(adds, NULL) == -1);
-    MUST(janus_nursery_await_all() == JANUS_PENDING);      /* PC-4, PC-8 */
-    MUST(janus_nursery_create() != NULL);                  /* PC-1, PC-3 */
+    MUST(janus_nursery_await_all() == JANUS_PENDING); /* PC-4, PC-8 */
+    MUST(janus_nursery_create() != NULL);             /* PC-1, PC-3 */
     MUST(janus_nursery_spawn(adds, (void *)1) == 0);
-    MUST(janus_nursery_create() != NULL);                  /* PC-5, PC-6 */
+    MUST(janus_nursery_create() != NULL); /* PC-5, PC-6 */
     MUST(janus_scheduler_spawn(adds, (void *)1) == 0);
     MUST(janus_nursery_await_all() == JANUS_OK && janus_nursery_await_all() == JANUS_OK);
     MUST(janus_nursery_await_all() == JANUS_PENDING);
@@ -600,7 +600,8 @@ static int64_t
 keeps_its_numbers(void *arg)
 {
     static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-    int64_t number = (int64_t)(intptr_t)arg, a = number, b = 3 * number, c = 5 * number, d = 7 * number, e = 11 * number;
+    int64_t number = (int64_t)(intptr_t)arg, a = number, b = 3 * number, c = 5 * number, d = 7 * number,
+            e = 11 * number;
     volatile double one = 1.0, three = 3.0;
     double x = (double)number, y = x * 0.5, z = x * 0.25;
     int mode = modes[number % 4];
@@ -614,7 +615,8 @@ keeps_its_numbers(void *arg)
         x += 1.0, y += 2.0, z += 3.0;
     }
     fesetround(FE_TONEAREST); /* a function gives them back as it found them */
-    MUST(a == number + 50 && b == 3 * number + 100 && c == 5 * number + 150 && d == 7 * number + 200 && e == 11 * number + 250);
+    MUST(a == number + 50 && b == 3 * number + 100 && c == 5 * number + 150 && d == 7 * number + 200 &&
+         e == 11 * number + 250);
     double n = (double)number;
     MUST(x == n + 50.0 && y == n * 0.5 + 100.0 && z == n * 0.25 + 150.0);
     return 0;
@@ -636,7 +638,8 @@ registers_under_load(void)
     janus_nursery_options options = {.size = sizeof options, .keep_going = true};
     void *n = janus_nursery_open(&options);
     for (intptr_t i = 1; i <= FEW(500); i++) {
-        CHECK_EQUAL(janus_nursery_spawn_in(n, i % 10 == 0 ? panics_rounding_up : keeps_its_numbers, (void *)i), JANUS_OK);
+        CHECK_EQUAL(janus_nursery_spawn_in(n, i % 10 == 0 ? panics_rounding_up : keeps_its_numbers, (void *)i),
+                    JANUS_OK);
     }
     CHECK_EQUAL(janus_nursery_await(n), JANUS_PANICKED); /* and none of them with a line number */
     CHECK_EQUAL(rt_statistics().failed, 0);
@@ -649,9 +652,14 @@ int
 main(void)
 {
     void (*const tests[])(void) = {
-        tasks_run_once,  yields_resume,     counters_are_exact,  ids_are_unique, closing_is_seen,         ends_are_counted,
-        owner_binding,   scenarios,         only_in_a_nursery,   awaited_values, tokens_across_tasks,     actors,
-        communicating_processes, cleanup_is_last_in_first_out, registers_under_load,
+        tasks_run_once,          yields_resume,
+        counters_are_exact,      ids_are_unique,
+        closing_is_seen,         ends_are_counted,
+        owner_binding,           scenarios,
+        only_in_a_nursery,       awaited_values,
+        tokens_across_tasks,     actors,
+        communicating_processes, cleanup_is_last_in_first_out,
+        registers_under_load,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);

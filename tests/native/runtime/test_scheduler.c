@@ -346,8 +346,11 @@ policies(void)
 {
     for (uint32_t policy = 0; policy < 4; policy++) {
         for (uint32_t workers = 1; workers <= (SANITIZE_THREAD ? 16 : 256); workers *= 4) {
-            janus_rt_options options = {.size = sizeof options, .worker_count = workers, .seed = 3,
-                                        .steal_policy = policy % 3, .no_stealing = policy == 3};
+            janus_rt_options options = {.size = sizeof options,
+                                        .worker_count = workers,
+                                        .seed = 3,
+                                        .steal_policy = policy % 3,
+                                        .no_stealing = policy == 3};
             CHECK_EQUAL(janus_rt_init_with(&options), JANUS_OK);
             CHECK_EQUAL(rt_statistics().threads, 1); /* on demand */
             atomic_store(&ran, 0);
@@ -429,8 +432,8 @@ int
 main(void)
 {
     up_and_down();
-    void (*const tests[])(void) = {counts, yield_fair, tick_fair, started_not_starved, disasters, deep_sleep, outside,
-                                   identity};
+    void (*const tests[])(void) = {counts,    yield_fair, tick_fair, started_not_starved,
+                                   disasters, deep_sleep, outside,   identity};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }

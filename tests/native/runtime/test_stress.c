@@ -8,8 +8,8 @@
 
 #include <time.h>
 
-#define SHORT_MS 400          /* what `make test` affords */
-#define GROWTH_PERCENT 10     /* allocators and stacks settle where the largest round has put them */
+#define SHORT_MS 400           /* what `make test` affords */
+#define GROWTH_PERCENT 10      /* allocators and stacks settle where the largest round has put them */
 #define GROWTH_BYTES (8 << 20) /* and what a count of kilobytes may be wrong by */
 #define ROUND_TASKS 200
 
@@ -218,11 +218,13 @@ guest(void *arg)
 static void
 play(uint64_t *random)
 {
-    static int64_t (*const kinds[])(void *) = {tree, sends, receives, selects, sleeps, spends, panics, overflows, watches, pauses};
+    static int64_t (*const kinds[])(void *) = {tree,   sends,  receives,  selects, sleeps,
+                                               spends, panics, overflows, watches, pauses};
     janus_nursery_options options = {.size = sizeof options, .keep_going = true};
     janus_budget some = {5000, 0, 0, 0, 0};
     Round round = {{janus_channel_create_i64((int32_t)(mixed(random) % 4)), janus_channel_create_i64(1)},
-                   janus_cancel_token_create(), janus_nursery_open(&options)};
+                   janus_cancel_token_create(),
+                   janus_nursery_open(&options)};
     CHECK(round.channels[0] != NULL && round.channels[1] != NULL && round.token != NULL && round.nursery != NULL);
     for (int i = 0; i < FEW(ROUND_TASKS); i++) {
         uint64_t kind = mixed(random) % (sizeof kinds / sizeof *kinds);
@@ -265,16 +267,18 @@ stress(int64_t duration_ms)
         }
         most = bytes > most ? bytes : most;
         if (elapsed * 20 >= shown * duration_ms) {
-            fprintf(stderr, "%8.1f s %9" PRIu64 " rounds %8" PRIu64 " KiB\n", (double)elapsed / 1000, rounds, bytes / 1024);
+            fprintf(stderr, "%8.1f s %9" PRIu64 " rounds %8" PRIu64 " KiB\n", (double)elapsed / 1000, rounds,
+                    bytes / 1024);
             shown++;
         }
     }
     janus_statistics all = rt_statistics();
     CHECK_EQUAL(all.finished, all.spawned);
     CHECK(atomic_load(&told_count) > 0);
-    fprintf(stderr, "%" PRIu64 " rounds, %" PRIu64 " tasks, %" PRIu64 " panics, %" PRIu64 " cancelled; %" PRIu64
-            " KiB after a quarter, %" PRIu64 " KiB at most\n", rounds, all.finished, all.panicked, all.cancelled,
-            settled / 1024, most / 1024);
+    fprintf(stderr,
+            "%" PRIu64 " rounds, %" PRIu64 " tasks, %" PRIu64 " panics, %" PRIu64 " cancelled; %" PRIu64
+            " KiB after a quarter, %" PRIu64 " KiB at most\n",
+            rounds, all.finished, all.panicked, all.cancelled, settled / 1024, most / 1024);
 #if !SANITIZE_ADDRESS && !SANITIZE_THREAD
     CHECK(most <= settled + settled * GROWTH_PERCENT / 100 + GROWTH_BYTES);
 #endif

@@ -216,14 +216,16 @@ counts_turns(void *arg)
 static void
 profiles(void)
 {
-    janus_budget core = janus_budget_of_profile(JANUS_PROFILE_CORE), service = janus_budget_of_profile(JANUS_PROFILE_SERVICE);
+    janus_budget core = janus_budget_of_profile(JANUS_PROFILE_CORE),
+                 service = janus_budget_of_profile(JANUS_PROFILE_SERVICE);
     janus_budget cluster = janus_budget_of_profile(JANUS_PROFILE_CLUSTER), child = janus_budget_of_child();
     CHECK(core.ops == 0 && core.memory == 0 && core.spawns == 0 && core.channel_ops == 0 && core.syscalls == 0);
     CHECK(service.ops == 100000 && service.memory == 10 << 20 && service.spawns == 100);
     CHECK(service.channel_ops == 1000 && service.syscalls == 100);
     CHECK(cluster.ops == 1000000 && cluster.memory == 100 << 20 && cluster.spawns == 1000);
     CHECK(cluster.channel_ops == 10000 && cluster.syscalls == 1000);
-    CHECK(child.ops == 10000 && child.memory == 1 << 20 && child.spawns == 0 && child.channel_ops == 100 && child.syscalls == 10);
+    CHECK(child.ops == 10000 && child.memory == 1 << 20 && child.spawns == 0 && child.channel_ops == 100 &&
+          child.syscalls == 10);
 
     janus_rt_options options = {.size = sizeof options, .worker_count = 2, .profile = JANUS_PROFILE_CORE};
     CHECK_EQUAL(janus_rt_init_with(&options), JANUS_INVALID); /* it has no scheduler */
@@ -247,7 +249,8 @@ profiles(void)
     uint64_t turns[2];
     const uint32_t which[] = {JANUS_PROFILE_SERVICE, JANUS_PROFILE_CLUSTER};
     for (int i = 0; i < 2; i++) {
-        options = (janus_rt_options){.size = sizeof options, .worker_count = 1, .deterministic = true, .profile = which[i]};
+        options =
+            (janus_rt_options){.size = sizeof options, .worker_count = 1, .deterministic = true, .profile = which[i]};
         CHECK_EQUAL(janus_rt_init_with(&options), JANUS_OK);
         CHECK_EQUAL(rt_run(counts_turns, &turns[i]), JANUS_OK);
         janus_rt_shutdown();

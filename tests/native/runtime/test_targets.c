@@ -110,7 +110,8 @@ targets(void)
         }
     }
     for (int i = 0; i < 4; i++) {
-        fprintf(stderr, "%-16s %6.1f ns, %6.1f calls\n", names[i], (double)best[i] / CALLS, (double)best[i] / (double)best[0]);
+        fprintf(stderr, "%-16s %6.1f ns, %6.1f calls\n", names[i], (double)best[i] / CALLS,
+                (double)best[i] / (double)best[0]);
         CHECK(best[i] <= best[0] * most[i]);
     }
     janus_rt_shutdown();

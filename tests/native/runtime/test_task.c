@@ -14,8 +14,8 @@ states(void)
     task_word_begin(&task);
     CHECK_EQUAL(task_state(&task), LAW_STATE_RUNNING); /* on its way, in a queue or not */
     task_dispatched(&task);
-    CHECK(!task_notified(&task, false)); /* noted */
-    CHECK(!task_notified(&task, true));  /* merged */
+    CHECK(!task_notified(&task, false));         /* noted */
+    CHECK(!task_notified(&task, true));          /* merged */
     CHECK(task_rests(&task, LAW_STATE_BLOCKED)); /* so it must be queued at once */
     CHECK_EQUAL(task_state(&task), LAW_STATE_RUNNING);
     CHECK(!task_rests(&task, LAW_STATE_BLOCKED));
@@ -24,7 +24,7 @@ states(void)
     CHECK(!task_notified(&task, false)); /* many wakes, one entry; but it is told to look again */
     CHECK(task_rests(&task, LAW_STATE_EXHAUSTED));
     CHECK(!task_rests(&task, LAW_STATE_EXHAUSTED));
-    CHECK(!task_notified(&task, false)); /* a wake is no recharge */
+    CHECK(!task_notified(&task, false));            /* a wake is no recharge */
     CHECK_BREAKS("TASK-1", task_dispatched(&task)); /* it waits */
     CHECK(task_notified(&task, true));
     task_word_end(&task, LAW_OUTCOME_OK);

@@ -106,7 +106,8 @@ cancels_another(void *token, int reason)
 static void
 callbacks(void)
 {
-    void *root = janus_cancel_token_create(), *child = janus_cancel_token_child(root), *other = janus_cancel_token_create();
+    void *root = janus_cancel_token_create(), *child = janus_cancel_token_child(root),
+         *other = janus_cancel_token_create();
     void *gone = janus_cancel_token_child(root);
     heard_count = 0;
     CHECK_EQUAL(janus_cancel_token_on_cancel(root, hears, (void *)1), JANUS_OK);
@@ -120,8 +121,8 @@ callbacks(void)
     CHECK_EQUAL(heard_count, 0);
     janus_cancel_token_cancel(root);
     janus_cancel_token_cancel(root);
-    const int expected[] = {10 + JANUS_REASON_USER, 20 + JANUS_REASON_USER, 90 + JANUS_REASON_USER, 50 + JANUS_REASON_USER,
-                            30 + JANUS_REASON_PARENT};
+    const int expected[] = {10 + JANUS_REASON_USER, 20 + JANUS_REASON_USER, 90 + JANUS_REASON_USER,
+                            50 + JANUS_REASON_USER, 30 + JANUS_REASON_PARENT};
     CHECK_EQUAL(heard_count, 5);
     for (int i = 0; i < 5; i++) {
         CHECK_EQUAL(heard[i], expected[i]);
@@ -172,7 +173,8 @@ runs_out_of_time(void *arg)
     atomic_store(&rung, 0);
     MUST(janus_cancel_token_on_cancel(token, rings, NULL) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(never, INT64_C(3600) * 1000000000) == JANUS_OK);
-    MUST(janus_cancel_token_cancel_after(moved, 1) == JANUS_OK && janus_cancel_token_cancel_after(moved, INT64_MAX) == JANUS_OK);
+    MUST(janus_cancel_token_cancel_after(moved, 1) == JANUS_OK &&
+         janus_cancel_token_cancel_after(moved, INT64_MAX) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(token, 1000000) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(token, -1) == JANUS_INVALID);
     while (!janus_cancel_token_is_cancelled(child) || atomic_load(&rung) == 0) {
@@ -443,8 +445,15 @@ handles(void)
     CHECK_EQUAL(janus_channel_destroy(c), JANUS_OK);
     void *reused = janus_channel_create_i64(1); /* the same record, another generation */
     CHECK(reused != c);
-    void *const bad[] = {NULL, n, c, (void *)8, (void *)&handles, (void *)(intptr_t)-1, (void *)((uintptr_t)reused + 1),
-                         (void *)((uintptr_t)reused ^ ((uintptr_t)1 << 56)), (void *)((uintptr_t)reused ^ ((uintptr_t)1 << 32))};
+    void *const bad[] = {NULL,
+                         n,
+                         c,
+                         (void *)8,
+                         (void *)&handles,
+                         (void *)(intptr_t)-1,
+                         (void *)((uintptr_t)reused + 1),
+                         (void *)((uintptr_t)reused ^ ((uintptr_t)1 << 56)),
+                         (void *)((uintptr_t)reused ^ ((uintptr_t)1 << 32))};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         try_everything(bad[i]);
     }
@@ -515,8 +524,9 @@ main(void)
     CHECK_EQUAL(janus_nursery_task_count(), 0);
     janus_nursery_cancel();
     CHECK(!janus_rt_is_running());
-    void (*const tests[])(void) = {tokens,   of_a_nursery,     explicit_cancel, from_above,  callbacks, many_callbacks,
-                                   timeouts, nursery_timeouts, nursery_reasons, freed_twice, handles,   registered_against_cancel,
+    void (*const tests[])(void) = {tokens,          of_a_nursery,   explicit_cancel, from_above,
+                                   callbacks,       many_callbacks, timeouts,        nursery_timeouts,
+                                   nursery_reasons, freed_twice,    handles,         registered_against_cancel,
                                    strangers};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);

@@ -1,0 +1,354 @@
+/* One step: a decision, and one poll of one coroutine, to whatever it ends in. After execution/coroutine.py.
+ *
+ * Between a wake and the next step of a coroutine there is no Python frame: a context entered and a send (resume.h), a bill
+ * and a request performed (request_answer.c). Endings out of the ordinary (a task that is cut off, an error, a cancellation that was
+ * swallowed) are methods of the Python class that derives from this type.
+ *
+ * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch_fast.h)
+ * and the bill (ledger_fast.h). `poll` and `run` know all the others.
+ */
+
+#include "python/drive/resume.h"
+#include "python/law/dispatch_fast.h"
+#include "python/law/ledger_fast.h"
+#include "python/law/spawn.h"
+
+/* ---- endings */
+
+int
+driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
+{
+    PyObject *done = what != NULL ? PyObject_CallMethod((PyObject *)self, name, "OO", task, what)
+                                  : PyObject_CallMethod((PyObject *)self, name, "O", task);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* The coroutine returned `value`, which is given away. */
+static inline int
+returned(Driver *self, Task *task, PyObject *value)
+{
+    if (USUALLY(task->phase != LAW_PHASE_DRAINING)) {
+        return k_returned(self->kernel, task, value);
+    }
+    int failed = driver_call(self, "_returned", (PyObject *)task, value);
+    Py_DECREF(value);
+    return failed;
+}
+
+/* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
+APART static int
+raised(Driver *self, Task *task, PyObject *error)
+{
+    bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
+    PyObject *reason = usual ? Py_XNewRef(cancelled_reason(error)) : NULL;
+    int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
+                                : driver_call(self, "_raised", (PyObject *)task, error);
+    Py_XDECREF(reason);
+    cancel_spent(self->kernel, error);
+    return failed < 0 ? -1 : 0;
+}
+
+/* ---- the poll */
+
+/* What the coroutine yielded, if it is ours; else a request that refuses it. Takes the reference over. */
+static inline Request *
+as_request(Driver *self, PyObject *thing)
+{
+    State *st = self->kernel->st;
+    if (is_request(thing) || PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
+        return (Request *)thing;
+    }
+    PyObject *args[] = {thing}, *foreign = law_call(st, "as_request", args, 1);
+    Py_DECREF(thing);
+    return (Request *)foreign;
+}
+
+APART static PySendResult
+go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    return go_straight_on(self, task, value, error, result);
+}
+
+/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
+static inline bool
+gives_way(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
+{
+    const Request *checkpoint = k->st->checkpoint;
+    return status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited && !task->by_hand &&
+           is_plain_yield(k, task);
+}
+
+/* Then, and if it was paid, the poll is over. */
+static inline void
+give_way(Kernel *k, Task *task, PyObject *checkpoint)
+{
+    k_yield_plainly(k, task);
+    ((Request *)checkpoint)->awaited = false;
+    Py_DECREF(checkpoint);
+}
+
+/* From what the coroutine came to, which is given away, to whatever the poll ends in. */
+APART static int
+run(Driver *self, Task *task, PySendResult status, PyObject *thing)
+{
+    Kernel *k = self->kernel;
+    for (;;) {
+        PyObject *value = NULL, *error = NULL;
+        if (gives_way(k, task, status, thing) && k_paid_at_once(k, task, &LAW_OP)) {
+            give_way(k, task, thing);
+            return 0;
+        }
+        if (status == PYGEN_RETURN) {
+            return returned(self, task, thing);
+        }
+        if (status == PYGEN_ERROR) {
+            return raised(self, task, thing);
+        }
+        Request *request = as_request(self, thing);
+        if (request == NULL) {
+            return -1;
+        }
+        if (!USUALLY(request->awaited && !task->by_hand)) {
+            task->by_hand = !request->awaited;
+        }
+        request->awaited = false;
+        Asked asked = driver_answer(self, task, request, &value, &error);
+        if (asked != ASK_ANSWERED) {
+            return asked == ASK_ERROR ? -1 : 0;
+        }
+        status = go_on(self, task, value, error, &thing);
+    }
+}
+
+/* Whether the task stands at a request that it awaits, which was answered, and has nothing to hear but that. */
+static inline bool
+is_answered(const Task *task)
+{
+    return task->started && !task->raises && !task->cancel_pending && !task->cut && !task->by_hand &&
+           task->pending == NULL && (task->more == NULL || task->more->ending == NULL);
+}
+
+/* Then what it goes on with: new reference, or NULL for None. */
+static inline PyObject *
+take_answer(Task *task)
+{
+    PyObject *value = task->answer;
+    if (value != NULL || task->effect) {
+        task->answer = NULL;
+        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+    }
+    return value;
+}
+
+/* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
+static inline bool
+is_fresh(const Task *task)
+{
+    return !task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL &&
+           task->more == NULL && task_unborn(task) && task->context != NULL;
+}
+
+/* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
+ * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
+APART static int
+begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
+{
+    TaskMore *more = task->more;
+    if (context_leave(self->kernel) < 0) {
+        return -1;
+    }
+    if (more != NULL && more->ending != NULL) {
+        PyObject *ending = Py_NewRef(more->ending);
+        PyObject *done = PyObject_CallMethod((PyObject *)self->kernel, "finish", "OO", (PyObject *)task, ending);
+        Py_DECREF(ending);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    if (task_unborn(task) && task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
+    if (task->cut) {
+        return driver_call(self, "_close", (PyObject *)task, NULL);
+    }
+    *(task->raises ? error : value) = task->answer;
+    *retry = task->pending;
+    task->answer = task->pending = NULL;
+    task->raises = 0;
+    if (*error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, error) < 0) {
+        Py_CLEAR(*value);
+        Py_CLEAR(*retry);
+        return -1;
+    }
+    task->effect = 0;
+    if (!task->started && *error != NULL) {
+        Py_CLEAR(*error);
+        Py_CLEAR(*value);
+        Py_CLEAR(*retry);
+        return driver_call(self, "_close", (PyObject *)task, NULL);
+    }
+    if (*error != NULL) {
+        Py_CLEAR(*retry);
+    }
+    if (task->work == NULL || task->context == NULL) { /* whoever spawned it had no memory left to give it code */
+        Py_CLEAR(*value);
+        Py_CLEAR(*error);
+        Py_CLEAR(*retry);
+        PyErr_NoMemory();
+        return raised(self, task, PyErr_GetRaisedException());
+    }
+    return 1;
+}
+
+/* The first poll of a task that `is_fresh`, to its end if it does not await anything. 0, or -1 with an exception set. */
+static inline int
+poll_first(Driver *self, Task *task)
+{
+    PyObject *thing = NULL;
+    if (task_begin(self->kernel->st, task) < 0) {
+        return -1;
+    }
+    PySendResult status = go_straight_on(self, task, NULL, NULL, &thing);
+    return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
+}
+
+/* Any poll. 0, or -1 with an exception set. */
+APART static int
+poll(Driver *self, Task *task)
+{
+    if (USUALLY(is_fresh(task))) {
+        return poll_first(self, task);
+    }
+    PyObject *value = NULL, *error = NULL, *thing = NULL;
+    int goes_on = 1;
+    if (is_answered(task)) {
+        value = take_answer(task);
+    } else {
+        goes_on = begin(self, task, &value, &error, &thing);
+    }
+    if (goes_on <= 0) {
+        return goes_on;
+    }
+    Asked asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
+    if (asked != ASK_ANSWERED) {
+        return asked == ASK_ERROR ? -1 : 0;
+    }
+    PySendResult status = go_on(self, task, value, error, &thing);
+    return run(self, task, status, thing);
+}
+
+int
+driver_poll(Driver *self, Task *task)
+{
+    State *st = self->kernel->st;
+    st->polls += 1;
+    int failed = poll(self, task);
+    st->polls -= 1;
+    return failed;
+}
+
+/* ---- the step */
+
+static inline bool
+has_collected(const Driver *self)
+{
+    return self->collected != NULL && Py_SIZE(self->collected) > 0;
+}
+
+/* The poll of a step is over: what must be seen to afterwards. */
+static Step
+over(Driver *self, Task *task, Step went)
+{
+    if (went != STEP_DONE) {
+        return went;
+    }
+    if (self->aborting) { /* since a moment ago, perhaps */
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return STEP_ERROR;
+    }
+    bool failed = (has_collected(self) && driver_see_to_collected(self) < 0) || k_step_over(self->kernel, task) < 0;
+    return failed ? STEP_ERROR : STEP_DONE;
+}
+
+/* Any poll of a task that was dispatched, and what must be seen to afterwards. */
+APART static Step
+poll_any(Driver *self, Task *task)
+{
+    if (self->checked || self->anywhere) {
+        return over(self, task, driver_polled_oddly(self, task));
+    }
+    return over(self, task, poll(self, task) < 0 ? STEP_ERROR : STEP_DONE);
+}
+
+/* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for
+ * one. So is what it stopped at. */
+APART static Step
+turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
+{
+    if (status == PYGEN_ERROR) {
+        fallen(&thing);
+    }
+    if (context != NULL) {
+        status = leave(self, task, context, status, &thing);
+    }
+    return over(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
+}
+
+/* Whether the thread stays where it is after a poll, and nothing must be seen to. */
+static inline bool
+is_at_rest(const Driver *self, const Task *task, PyObject *context)
+{
+    return context_is_plain(self->kernel, task, context) && self->odd == 0 && !has_collected(self);
+}
+
+/* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
+ * the way and with nothing to be seen to afterwards. TURNED: that is what it was. */
+static WITHIN Step
+turn(Driver *self, Task *task)
+{
+    Kernel *k = self->kernel;
+    PyObject *context = context_enter(k, task);
+    if (!USUALLY(context != NULL)) {
+        return turn_otherwise(self, task, NULL, PYGEN_ERROR, NULL);
+    }
+    PyObject *thing = NULL, *value = take_answer(task), *work = Py_NewRef(task->work);
+    k->answers = true;
+    PySendResult status = send_boxed(self, work, value, &thing);
+    k->answers = false;
+    Py_DECREF(work);
+    if (!USUALLY(gives_way(k, task, status, thing) && is_at_rest(self, task, context) &&
+                 k_paid_at_once(k, task, &LAW_OP))) {
+        return turn_otherwise(self, task, context, status, thing);
+    }
+    context_pause_plainly(k, context);
+    give_way(k, task, thing);
+    k->at = NULL;
+    return STEP_TURNED;
+}
+
+/* A step is a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE: nothing
+ * was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
+Step
+driver_steps(Driver *self, Task *task, bool straight, long *most)
+{
+    Kernel *k = self->kernel;
+    for (bool plain = is_plain_step(k);; plain = true) {
+        if (USUALLY(task == NULL)) {
+            *most -= 1;
+            if (USUALLY(plain)) {
+                task = k_step_plainly(k);
+            } else if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
+                return STEP_ERROR;
+            } else if (task == NULL) {
+                return STEP_NONE;
+            }
+            Py_INCREF(task);
+        }
+        Step went = USUALLY(self->odd == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
+        Py_DECREF(task);
+        if (went != STEP_TURNED || !straight || *most <= 0 || !is_plain_again(k)) {
+            return went;
+        }
+        task = NULL;
+    }
+}

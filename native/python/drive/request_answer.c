@@ -1,0 +1,153 @@
+/* The answer to what a coroutine asks for: its bill, then the thing itself. After `Coroutines.resume` in
+ * execution/coroutine.py.
+ *
+ * The usual yield does not come here: `turn` (poll.c) sees to that in passing. Requests that are written in Python are
+ * billed and performed by their methods.
+ */
+
+#include "python/cpython/context.h"
+#include "python/drive/driver.h"
+#include "python/law/ledger_fast.h"
+#include "python/law/spawn.h"
+#include "python/trace/events.h"
+
+#include <time.h>
+
+/* Bill a request that is written in Python. */
+SELDOM static BillResult
+bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
+{
+    LawCost cost;
+    PyObject *row = PyObject_CallMethod((PyObject *)request, "bill", NULL);
+    BillResult result = BILL_ERROR;
+    if (row != NULL && cost_of_row(row, &cost) == 0) {
+        result = k_bill(self->kernel, task, &cost, row, refusal);
+    }
+    Py_XDECREF(row);
+    return result;
+}
+
+SELDOM static int
+says_timed(Request *request)
+{
+    PyObject *timed = PyObject_GetAttrString((PyObject *)request, "timed");
+    int yes = timed == NULL ? -1 : PyObject_IsTrue(timed);
+    Py_XDECREF(timed);
+    return yes;
+}
+
+SELDOM int
+driver_refused(Driver *self, Task *task, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    if (k->current != task || PyErr_ExceptionMatches(PyExc_AssertionError) ||
+        !PyErr_ExceptionMatches(PyExc_Exception)) {
+        return -1;
+    }
+    *error = PyErr_GetRaisedException();
+    if (k->observer != NULL && PyErr_GivenExceptionMatches(*error, k->st->CapabilityDenied)) {
+        return k_note(k, "capability_denied", task, Py_NewRef(*error));
+    }
+    return 0;
+}
+
+/* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
+APART static int
+look_at_clock(Driver *self)
+{
+#if defined(__linux__)
+    Kernel *k = self->kernel;
+    struct timespec read;
+    if (self->start_ns >= 0 && clock_gettime(CLOCK_MONOTONIC, &read) == 0) { /* as `time.monotonic_ns` does */
+        int64_t now_ns = (int64_t)read.tv_sec * 1000000000 + read.tv_nsec - self->start_ns;
+        if (now_ns <= k->now_ns) {
+            return 0;
+        }
+        k->now_ns = now_ns;
+        return NOTE(k, "clock", k->current, PyLong_FromLongLong(now_ns));
+    }
+#endif
+    PyObject *now = PyObject_CallNoArgs(self->clock);
+    Py_XDECREF(now);
+    return now == NULL ? -1 : 0;
+}
+
+/* Perform a request that was paid for. */
+static inline Asked
+perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Kernel *k = self->kernel;
+    int timed = USUALLY(request->vt != NULL) ? request->vt->timed : says_timed(request);
+    if (timed < 0) {
+        return ASK_ERROR;
+    }
+    if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
+        return ASK_ERROR;
+    }
+    /* CLEANUP-3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
+    PyObject *result = cleanup_kept(k) < 0 ? NULL
+                       : USUALLY(request->vt != NULL && request->vt->perform != NULL)
+                           ? request->vt->perform(k, task, request)
+                           : request_perform(k, task, request);
+    if (result == NULL) {
+        return driver_refused(self, task, error) < 0 ? ASK_ERROR : ASK_ANSWERED;
+    }
+    if (result == k->st->SUSPENDED) {
+        Py_DECREF(result);
+        return ASK_SUSPENDED;
+    }
+    *value = result;
+    return ASK_ANSWERED;
+}
+
+/* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
+APART static Asked
+bill(Driver *self, Task *task, Request *request, PyObject **error)
+{
+    if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
+        return ASK_ERROR;
+    }
+    Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
+    switch (request->vt != NULL ? k_bill(self->kernel, task, &request->vt->cost, NULL, error)
+                                : bill_by_method(self, task, request, error)) {
+    case BILL_PAID:
+    case BILL_REFUSED:
+        Py_CLEAR(task->pending);
+        return ASK_ANSWERED;
+    case BILL_SUSPENDED:
+        return ASK_SUSPENDED;
+    case BILL_CUT:
+        return driver_call(self, "_close", (PyObject *)task, NULL) < 0 ? ASK_ERROR : ASK_SUSPENDED;
+    case BILL_ERROR:
+    default:
+        return ASK_ERROR;
+    }
+}
+
+/* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
+static inline Asked
+ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    if (!USUALLY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
+        Asked billed = bill(self, task, request, error);
+        if (billed != ASK_ANSWERED || *error != NULL) {
+            return billed;
+        }
+    }
+    return perform(self, task, request, value, error);
+}
+
+Asked
+driver_answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
+{
+    Asked asked = ASK_ANSWERED;
+    if (task->cancel_pending /* and a Cancelled may be made in Python (CONTEXT-3) */
+        && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
+        Py_CLEAR(*value);
+        asked = ASK_ERROR;
+    } else if (*error == NULL) {
+        asked = ask(self, task, request, value, error);
+    }
+    Py_DECREF(request);
+    return asked;
+}

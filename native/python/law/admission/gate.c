@@ -1,0 +1,217 @@
+/* The gate: asking, being let in, ending. After admission/gate.py and admission/graph.py.
+ *
+ * What nearly every task does is here: it asks, counts down those whom it follows, is let in because it fits and nobody
+ * waits, or queues, ends well, and counts down those who follow it; gate_decide.c has the choice among those who queue.
+ * Everything else is the methods of `Gate`: a queue that is limited; a task that is not plain (see ticket.c), that failed,
+ * that was asked to stop; an observer who is to hear what a task asked for. So there is one account of it, and C hands over
+ * before it has changed anything.
+ */
+
+#include "python/law/admission/gate.h"
+#include "python/trace/events.h"
+
+/* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */
+int
+gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
+{
+    PyObject *name = PyUnicode_InternFromString(method);
+    PyObject *args[] = {(PyObject *)gate, (PyObject *)k, with};
+    PyObject *answer = name == NULL ? NULL : PyObject_VectorcallMethod(name, args, with != NULL ? 3 : 2, NULL);
+    int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(name);
+    Py_XDECREF(answer);
+    return yes;
+}
+
+/* ---- asking */
+
+int
+k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
+{
+    enum { ADMIT = 6 }; /* in the place of a lane in the chain */
+    if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
+        return -1;
+    }
+    k->chain = law_link(k->chain, task->id, task->nursery->id, ADMIT, 0, 0, 0, task->generation);
+    if (NOTED(k, NOTE(k, "task_admitted", task, Py_BuildValue("LL", (long long)priority, (long long)effective))) < 0) {
+        return -1;
+    }
+    return k_ready(k, task, false, 0);
+}
+
+/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next; else it queues.
+ * 1: the gate must be settled; 0: it need not be; -1: error. */
+static int
+ready(Kernel *k, Permit *permit)
+{
+    Turnstile *gate = permit->gate;
+    int room = somebody_waits(gate) ? 0 : books_fit(gate, gate->taken, permit->demand);
+    if (room < 0) {
+        return -1;
+    }
+    if (room == 0 && (gate->drops || k->observer != NULL)) {
+        return gate_in_python(gate, "_ready", k, (PyObject *)permit);
+    }
+    if (room == 0) {
+        int first = rows_enter(k->st, gate->queues, permit);
+        if (first < 0) {
+            return -1;
+        }
+        gate->waiting -= 1;
+        permit->ready_ns = k->now_ns;
+        law_permit_move(&permit->state, LAW_PERMIT_QUEUED);
+        return first || gate->settling || (gate->reserved != NULL && gate->reserved != Py_None);
+    }
+    if (gate_take(gate, permit) < 0) {
+        return -1;
+    }
+    gate->waiting -= 1;
+    permit->ready_ns = k->now_ns;
+    return gate_admit(k, gate, permit, permit->priority);
+}
+
+/* Enter the edge from `other` to `permit`, unless there is nothing to wait for. 0, or -1 with an exception set. */
+static int
+follow(Permit *permit, Permit *other)
+{
+    if (other->state == LAW_PERMIT_OVER) {
+        return 0;
+    }
+    if (followers_add(&other->followers, permit) < 0) {
+        return -1;
+    }
+    permit->unmet += 1;
+    return 0;
+}
+
+/* The same by the method, which tells the observer. */
+static int
+enter_observed(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+{
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)after[i]));
+    }
+    PyObject *none =
+        list == NULL ? NULL : PyObject_CallMethod((PyObject *)permit->gate, "enter", "OOO", k, permit, list);
+    Py_XDECREF(list);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+int
+gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+{
+    if (k->observer != NULL) {
+        return enter_observed(k, permit, after, n);
+    }
+    Turnstile *gate = permit->gate;
+    gate->totals->entered += 1;
+    gate->waiting += 1;
+    permit->entered_ns = k->now_ns;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (follow(permit, after[i]) < 0) {
+            return -1;
+        }
+    }
+    permit->followed = permit->unmet;
+    if (permit->unmet > 0) {
+        return 0;
+    }
+    int changes = ready(k, permit);
+    return changes > 0 ? gate_settle(k, gate) : changes;
+}
+
+/* ---- ends */
+
+/* Whether C can let these in that are free now: all plain, all of this gate, and of one priority, so that their order is
+ * the one that they are in. *free: how many they are. */
+static bool
+usual(State *st, const Turnstile *gate, const Followers *followers, int32_t *free)
+{
+    const Permit *first = NULL;
+    bool all = true;
+    *free = 0;
+    for (int32_t i = 0; i < followers->n; i++) {
+        const Permit *one = followers->those[i];
+        if (one->unmet == 0 && one->state == LAW_PERMIT_WAITS) {
+            first = first != NULL ? first : one;
+            *free += 1;
+            all = all && one->rare == NULL && one->gate == gate && one->priority == first->priority &&
+                  one->task != NULL && Py_TYPE(one->task) == st->Task;
+        }
+    }
+    return all;
+}
+
+/* They have nothing left to wait for but permission, all at once. */
+static int
+let_free(Kernel *k, Turnstile *gate, const Followers *followers)
+{
+    int32_t n;
+    int failed = 0;
+    bool plain = usual(k->st, gate, followers, &n);
+    PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
+    if (!plain && n > 0 && list == NULL) {
+        return -1;
+    }
+    for (int32_t i = 0; n > 0 && failed == 0 && i < followers->n; i++) {
+        Permit *one = followers->those[i];
+        if (one->unmet != 0 || one->state != LAW_PERMIT_WAITS) {
+            continue;
+        }
+        if (list != NULL) {
+            failed = PyList_Append(list, (PyObject *)one);
+        } else if (((Task *)one->task)->state == LAW_STATE_PENDING) { /* else it stands still */
+            failed = ready(k, one) < 0 ? -1 : 0;                      /* all of them first; then the gate is settled */
+        }
+    }
+    if (list != NULL && failed == 0) {
+        failed = gate_in_python(gate, "_free", k, list);
+    }
+    Py_XDECREF(list);
+    return failed;
+}
+
+/* A plain task that was held has succeeded. */
+static int
+ended_well(Kernel *k, Turnstile *gate, Permit *permit)
+{
+    if (books_take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
+        return -1;
+    }
+    Followers followers = permit->followers;
+    permit->followers = (Followers){NULL, 0};
+    law_permit_move(&permit->state, LAW_PERMIT_OVER);
+    Py_CLEAR(permit->task); /* TICKET-2; not the last reference: it ends right now, */
+    Py_CLEAR(permit->gate); /* and the caller has one */
+    for (int32_t i = 0; i < followers.n; i++) {
+        followers.those[i]->unmet -= 1;
+    }
+    int failed = followers.n > 0 ? let_free(k, gate, &followers) : 0;
+    followers_drop(&followers);
+    return failed < 0 ? -1 : gate_settle(k, gate);
+}
+
+int
+gate_ended(Kernel *k, Task *task)
+{
+    Permit *permit = plain_permit(k->st, task);
+    Turnstile *gate = permit == NULL ? NULL : as_turnstile(k->st, (PyObject *)permit->gate);
+    PyObject *held = Py_NewRef(task->more->permit); /* RECORD-3 */
+    int failed;
+    if (gate != NULL && task->kind == LAW_OUTCOME_OK && permit->state == LAW_PERMIT_HELD &&
+        permit->task == (PyObject *)task && gate->reserved != (PyObject *)permit) {
+        Py_INCREF(gate);
+        failed = ended_well(k, gate, permit);
+        Py_DECREF(gate);
+    } else {
+        PyObject *outcome = task_outcome(k->st, task);
+        PyObject *none = outcome == NULL ? NULL : PyObject_CallMethod(held, "ended", "OO", (PyObject *)k, outcome);
+        failed = none == NULL ? -1 : 0;
+        Py_XDECREF(none);
+        Py_XDECREF(outcome);
+    }
+    Py_DECREF(held);
+    return failed;
+}

@@ -1,0 +1,87 @@
+/* The books of a gate: what there is, what is taken, whether a demand fits. After `Resources` in admission/resources.py.
+ *
+ * The lists and tuples are those of Python, so both write in the same books. An amount is at most 2**60 (`AMOUNT_MAX`), and
+ * what is taken never exceeds a limit by more than one of them: so it can be added to two more.
+ */
+
+#include "python/law/admission/gate.h"
+
+/* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */
+static int
+read_pair(PyObject *list, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, int64_t *amount, int64_t *taken)
+{
+    PyObject *pair = PyTuple_GET_ITEM(demand, i);
+    *number = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 0));
+    *amount = PyLong_AsLongLong(PyTuple_GET_ITEM(pair, 1));
+    *taken = PyErr_Occurred() ? -1 : PyLong_AsLongLong(PyList_GET_ITEM(list, *number));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What there is of a resource, and whether one task alone may exceed it. -1: error. */
+static int
+read_limit(const Turnstile *gate, Py_ssize_t number, int64_t *most, bool *soft)
+{
+    PyObject *limit = PyTuple_GET_ITEM(gate->limits, number); /* (name, amount, soft) */
+    *most = PyLong_AsLongLong(PyTuple_GET_ITEM(limit, 1));
+    *soft = PyTuple_GET_ITEM(limit, 2) == Py_True;
+    return *most == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+int
+books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
+        Py_ssize_t number;
+        int64_t amount, before, most;
+        bool soft;
+        if (read_pair(taken, demand, i, &number, &amount, &before) < 0 || read_limit(gate, number, &most, &soft) < 0) {
+            return -1;
+        }
+        if (before + amount > most && !(soft && before == 0)) { /* RESOURCES-1, RESOURCES-2 */
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int
+books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand) * PyTuple_GET_SIZE(reserved); i++) { /* each with each */
+        Py_ssize_t number, other;
+        int64_t amount, needed, taken, most;
+        bool soft;
+        if (read_pair(gate->taken, demand, i / PyTuple_GET_SIZE(reserved), &number, &amount, &taken) < 0 ||
+            read_pair(gate->taken, reserved, i % PyTuple_GET_SIZE(reserved), &other, &needed, &taken) < 0 ||
+            read_limit(gate, number, &most, &soft) < 0) {
+            return -1;
+        }
+        if (number == other && taken + amount + needed > most) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int
+books_take(Turnstile *gate, PyObject *demand, int64_t sign)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
+        Py_ssize_t number;
+        int64_t amount, taken;
+        if (read_pair(gate->taken, demand, i, &number, &amount, &taken) < 0) {
+            return -1;
+        }
+        taken += sign * amount;
+        if (rule(taken >= 0, "RESOURCES-1") < 0) {
+            return -1;
+        }
+        int64_t peak = PyLong_AsLongLong(PyList_GET_ITEM(gate->peak, number));
+        PyObject *sum = PyLong_FromLongLong(taken);
+        if (sum == NULL || (taken > peak && PyList_SetItem(gate->peak, number, Py_NewRef(sum)) < 0) ||
+            PyList_SetItem(gate->taken, number, sum) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}

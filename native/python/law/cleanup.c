@@ -1,0 +1,135 @@
+/* The cleanup allowance of a task that was told to stop: operations, and time. After the second half of
+ * src/bursar/law/cancel.py.
+ *
+ * Nearly every task that is told to stop ends in that very poll. Its timer would be armed and disarmed within one call,
+ * and nobody could see it in between. So where nobody listens the timer of the task that runs is only *promised*: its
+ * number and its deadline are taken, as the law would, and the timer is armed by whoever could tell the difference.
+ *
+ *   CLEANUP-1  at most one timer is promised, to the task that runs; when its poll is over it is armed, or the task has
+ *       ended
+ *   CLEANUP-2  whoever looks at a timer, or at the heap, through Python or by `advance`, arms it first
+ *   CLEANUP-3  it is armed before a request is performed: that may enter the task in a queue, and then it is too late
+ *       to fail
+ *
+ * Rejected: to arm it no earlier than the task waits again. The time runs from the delivery, whatever the task does.
+ */
+
+#include "python/trace/events.h"
+
+/* ---- the promise */
+
+int
+cleanup_promise(Kernel *k, Task *task)
+{
+    if (cleanup_kept(k) < 0) { /* CLEANUP-1 */
+        return -1;
+    }
+    k->promised = (Task *)Py_NewRef((PyObject *)task);
+    k->promised_ns = k_deadline(k, k->cleanup_ns);
+    k->promised_id = k->timers->next_id++;
+    return 0;
+}
+
+int
+cleanup_keep(Kernel *k)
+{
+    TaskMore *more = task_more(k->promised);
+    if (more == NULL) {
+        return -1;
+    }
+    Timer *timer = timers_arm_as(k->st, k->timers, k->promised_id, k->promised_ns, TIMER_CLEANUP, k->promised);
+    if (timer == NULL) {
+        return -1;
+    }
+    Py_XSETREF(more->cleanup_timer, timer);
+    Py_CLEAR(k->promised);
+    return 0;
+}
+
+/* ---- the allowance */
+
+/* From here on the task lives on its cleanup allowance. */
+int
+cancel_begin_cleanup(Kernel *k, Task *task)
+{
+    TaskMore *more = task_more(task);
+    if (more == NULL) {
+        return -1;
+    }
+    if (more->cleanup_left >= 0) {
+        return 0;
+    }
+    more->cleanup_left = k->cleanup_ops;
+    more->cleanup_left_ns = k->cleanup_ns;
+    if (cancel_resume_cleanup(k, task) < 0) {
+        return -1;
+    }
+    PyObject *obligations = task->more->obligations;
+    if (obligations != NULL && PyDict_GET_SIZE(obligations) > 0 &&
+        PyObject_SetItem(k->draining_holders, (PyObject *)task, Py_None) < 0) {
+        return -1;
+    }
+    return NOTED(k, note_task(k, NOTE_CLEANUP_BEGUN, task));
+}
+
+/* Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields. */
+int
+cancel_pause_cleanup(Kernel *k, Task *task)
+{
+    if (cleanup_kept(k) < 0) {
+        return -1;
+    }
+    if (task->more == NULL || task->more->cleanup_timer == NULL) {
+        return 0;
+    }
+    Timer *timer = (Timer *)Py_NewRef((PyObject *)task->more->cleanup_timer);
+    task->more->cleanup_left_ns = timer->deadline_ns > k->now_ns ? timer->deadline_ns - k->now_ns : 0;
+    int result = timers_disarm(k->timers, timer);
+    if (result == 0) {
+        Py_CLEAR(task->more->cleanup_timer);
+    }
+    Py_DECREF(timer);
+    return result;
+}
+
+/* The time for cleaning up runs, if the task is at it and not just waiting for cancelled children. */
+int
+cancel_resume_cleanup(Kernel *k, Task *task)
+{
+    if (cleanup_kept(k) < 0) {
+        return -1;
+    }
+    const Block *inner = task_inner(task);
+    if (inner != NULL && inner->exiting && inner->body_of != NULL && inner->body_of->reason != NULL) {
+        return 0;
+    }
+    if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
+        return 0;
+    }
+    Timer *timer = timers_arm(k->st, k->timers, k_deadline(k, task->more->cleanup_left_ns), TIMER_CLEANUP, task, NULL);
+    if (timer == NULL) {
+        return -1;
+    }
+    Py_XSETREF(task->more->cleanup_timer, timer);
+    return 0;
+}
+
+/* The block that was cancelled has been left in time. */
+int
+cancel_end_cleanup(Kernel *k, Task *task)
+{
+    if (task->more == NULL) {
+        return 0; /* it never began */
+    }
+    if (task->more->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
+        return -1;
+    }
+    task->more->cleanup_left = -1;
+    if (PyDict_GET_SIZE(k->draining_holders) > 0) {
+        int held = PyDict_Contains(k->draining_holders, (PyObject *)task);
+        if (held < 0 || (held > 0 && PyDict_DelItem(k->draining_holders, (PyObject *)task) < 0)) {
+            return -1;
+        }
+    }
+    return cancel_pause_cleanup(k, task);
+}

@@ -1,0 +1,186 @@
+/* What every poll does to the lanes, to be compiled into the loop that does it; dispatch.c and wake.c have the rest.
+ *
+ * A yield and the decision after it are some hundred instructions of the machine, of which calls between files were a
+ * third, and asking again what was known already another. So the usual case of each is here, in two parts: `is_plain_...`
+ * says whether it is one (nobody listens, nothing is doomed or drains, nobody is to stop), and `..._plainly` presumes that
+ * and asks nothing. Whoever asks leaves all other cases to the function without that ending, which decides any of them.
+ */
+
+#pragma once
+
+#include "python/trace/events.h"
+
+/* ---- lanes */
+
+static inline Worker *
+worker_at(const Kernel *k, int i)
+{
+    return (Worker *)PyTuple_GET_ITEM(k->workers, i);
+}
+
+/* Append a task to a queue of a worker (LANES-1), which is the kind that it was in last. */
+static inline void
+lane_put_again(Worker *home, LawQueue *queue, Task *task, LawLane lane)
+{
+    LAW_RULE(task->lane == LAW_LANE_IDLE, "LANES-1");
+    home->stamp += 1;
+    task->stamp = home->stamp;
+    task->home = home->id;
+    task->lane = (uint8_t)lane;
+    law_queue_append(queue, &task->link);
+}
+
+/* Append a task to a queue of a worker. */
+static inline void
+lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
+{
+    task->queue = (uint16_t)which & 3u;
+    lane_put_again(home, queue, task, lane);
+}
+
+/* ---- the decision */
+
+/* Record the decision in the chain and start the poll; `k_begin` tells it to whoever listens. */
+static inline void
+k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
+{
+    uint32_t streak = worker->cancel_streak;
+    law_streaks_after(lane, &streak, &worker->timed_streak);
+    LAW_RULE(streak <= limit, "DECIDE-1");
+    worker->cancel_streak = streak;
+    k->runnable -= 1;
+    worker->dispatched[lane] += 1;
+    k->decisions += 1;
+    law_begin_poll(&task->wake, &task->generation);
+    LAW_RULE(task->state == LAW_STATE_READY, "LANES-1"); /* and from there it may run: see the table */
+    task->state = LAW_STATE_RUNNING;
+    task->worker = (int16_t)worker->id;
+    task->turn_left = k->turn;
+    k->current = task;
+    k->at = worker;
+    k->chain =
+        law_link(k->chain, task->id, task->nursery->id, lane, (uint64_t)worker->id, streak, limit, task->generation);
+}
+
+static inline int
+k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
+{
+    k_begin_unheard(k, worker, task, lane, limit);
+    return NOTED(k, note_decision(k, task, lane, worker, limit));
+}
+
+/* After a plain yield, whether the next step is plain too: that nobody listens, no doom and nobody running is known. */
+static inline bool
+is_plain_again(const Kernel *k)
+{
+    const Worker *only = k->only;
+    return only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_regions == 0 &&
+           PyDict_GET_SIZE(k->draining_holders) == 0;
+}
+
+/* Whether nobody listens, nothing drains, and all that is runnable is ready, and in one queue of the only worker: so it is
+ * nearly always. */
+static inline bool
+is_plain_step(const Kernel *k)
+{
+    return k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 && is_plain_again(k);
+}
+
+/* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the
+ * taking. */
+static inline void
+look_ahead(const LawQueue *queue)
+{
+    SOON((const char *)queue->ring.newer + 64);
+    SOON((const char *)queue->ring.newer + 128);
+}
+
+/* The decision where that is so: borrowed from `current`. */
+static inline Task *
+k_step_plainly(Kernel *k)
+{
+    Worker *worker = k->only;
+    uint32_t limit = law_cancel_limit(false);
+    LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
+    Task *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
+    task->lane = LAW_LANE_IDLE;
+    look_ahead(&worker->stealable);
+    k_begin_unheard(k, worker, task, lane, limit);
+    return task;
+}
+
+/* Any decision. *task: borrowed from `current`; NULL: nothing is runnable. */
+int k_step(Kernel *k, Task **task);
+
+int k_step_over_otherwise(Kernel *k, Task *task);
+
+static inline int
+k_step_over(Kernel *k, Task *task)
+{
+    if (!USUALLY(k->doom == NULL && k->current == NULL && k->observer == NULL)) {
+        return k_step_over_otherwise(k, task);
+    }
+    k->at = NULL;
+    return 0;
+}
+
+/* ---- becoming ready */
+
+/* Whether a task that becomes ready goes to the end of the lane of the worker that is at work, and nobody is told. */
+static inline bool
+is_plain_ready(const Kernel *k, const Task *task)
+{
+    return !task->pinned && !task->cancel_pending && !task->cut && k->at != NULL && k->observer == NULL &&
+           !task_cleans_up(task);
+}
+
+/* That: READY, and queued (DISPATCH-1). Its state may be left for this one, by the table. It was in such a queue last. */
+static inline void
+k_ready_again(Kernel *k, Task *task)
+{
+    Worker *home = k->at;
+    task->state = LAW_STATE_READY;
+    task->wake = LAW_WAKE_QUEUED;
+    task->since_ns = k->now_ns;
+    lane_put_again(home, &home->stealable, task, LAW_LANE_READY);
+    k->runnable += 1;
+}
+
+/* The same for one that was in any other, or in none. */
+static inline void
+k_ready_plainly(Kernel *k, Task *task)
+{
+    task->queue = LAW_TAKE_STEALABLE;
+    k_ready_again(k, task);
+}
+
+/* Whether the poll of a task that gives way can be over with no more than that: nothing came for it meanwhile, no timer is
+ * promised, the run is not doomed, and it goes back to where it was taken from. */
+static inline bool
+is_plain_yield(const Kernel *k, const Task *task)
+{
+    return !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) && k->current == task &&
+           k->doom == NULL && k->promised == NULL && task->answer == NULL;
+}
+
+/* Then it is READY again, at the end of the lane of the worker that polled it. */
+static inline void
+k_yield_plainly(Kernel *k, Task *task)
+{
+    k->current = NULL;
+    k_ready_again(k, task); /* from RUNNING, by DISPATCH-2 */
+}
+
+/* The poll of the running task is over, and it is READY again. */
+int k_yielded(Kernel *k, Task *task);
+
+/* A task that was PENDING or BLOCKED so far may run, and stands in no queue. */
+static inline int
+k_ready_new(Kernel *k, Task *task)
+{
+    if (!USUALLY(is_plain_ready(k, task))) {
+        return k_ready(k, task, false, 0);
+    }
+    k_ready_plainly(k, task);
+    return 0;
+}

@@ -1,0 +1,176 @@
+/* The ledger: who pays for what. After law/ledger.py.
+ *
+ * Nearly every bill is paid out of the task's pools, in the middle of its turn: that is here. A turn that is over, a
+ * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
+ */
+
+#include "python/law/ledger_fast.h"
+#include "python/ops/request.h"
+#include "python/trace/events.h"
+
+/* Write down what was paid. The record saturates; the pools do not. */
+int
+k_book(Task *task, const LawCost *cost)
+{
+    for (unsigned i = 0; i < cost->n; i++) {
+        int64_t amount = cost->amount[i], *spent = &task->ops_spent;
+        if (cost->component[i] != LAW_OPS) {
+            TaskMore *more = task_more(task);
+            if (more == NULL) {
+                return -1;
+            }
+            spent = &more->spent[cost->component[i]];
+        } else if (task->state == LAW_STATE_RUNNING) {
+            int64_t left = task->turn_left - amount;
+            task->turn_left = left < INT32_MIN ? INT32_MIN : (int32_t)left;
+        }
+        *spent = amount > LAW_UNITS_MAX - *spent ? LAW_UNITS_MAX : *spent + amount;
+    }
+    return 0;
+}
+
+/* Write down what was refunded. A record that was saturated does not know better. */
+int
+k_unbook(Task *task, unsigned component, int64_t amount)
+{
+    int64_t *spent = &task->ops_spent;
+    if (component != LAW_OPS) {
+        TaskMore *more = task_more(task);
+        if (more == NULL) {
+            return -1;
+        }
+        spent = &more->spent[component];
+    }
+    *spent = amount < *spent ? *spent - amount : 0;
+    return 0;
+}
+
+/* What the rare bills come to: the law in Python decides. */
+static BillResult
+bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
+{
+    PyObject *made = row != NULL ? Py_NewRef(row) : cost_row(cost);
+    if (made == NULL) {
+        return BILL_ERROR;
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)task, made};
+    PyObject *bill = law_call(k->st, "bill", args, 3);
+    Py_DECREF(made);
+    if (bill == NULL) {
+        return BILL_ERROR;
+    }
+    if (bill == k->st->bill_paid || bill == k->st->bill_suspended || bill == k->st->bill_cut) {
+        BillResult result = bill == k->st->bill_paid ? BILL_PAID : bill == k->st->bill_cut ? BILL_CUT : BILL_SUSPENDED;
+        Py_DECREF(bill);
+        return result;
+    }
+    *refusal = bill;
+    return BILL_REFUSED;
+}
+
+BillResult
+k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
+{
+    for (unsigned i = 0; task->more == NULL && i < cost->n; i++) { /* what is paid must be booked */
+        if (cost->component[i] != LAW_OPS && task_more(task) == NULL) {
+            return BILL_ERROR;
+        }
+    }
+    int64_t ops = law_cost_of(cost, LAW_OPS), left = task_cleanup_left(task);
+    if (left >= 0 && task_more(task) == NULL) {
+        return BILL_ERROR;
+    }
+    if (task->turn_left <= 0 || (left >= 0 && ops > left) || pools_pay(task->terms->pools, cost) != LAW_PAID) {
+        return bill_in_python(k, task, cost, row, refusal);
+    }
+    if (left >= 0) {
+        task->more->cleanup_left -= ops;
+    }
+    k_book(task, cost);
+    if (cost->n > 0 && NOTED(k, note_charged(k, task, cost, row)) < 0) {
+        return BILL_ERROR;
+    }
+    return BILL_PAID;
+}
+
+/* A cost as Python writes it, in C. -1 with an exception set if it is none. */
+int
+cost_of_row(PyObject *row, LawCost *cost)
+{
+    cost->n = 0;
+    PyObject *pairs = PySequence_Fast(row, "a cost is a row of pairs");
+    for (Py_ssize_t i = 0; pairs != NULL && i < PySequence_Fast_GET_SIZE(pairs); i++) {
+        int component;
+        long long amount;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(pairs, i), "iL", &component, &amount)) {
+            Py_DECREF(pairs);
+            return -1;
+        }
+        if (component < 0 || !law_cost_add(cost, (unsigned)component, amount)) {
+            PyErr_Format(PyExc_ValueError, "%R is not a cost", row);
+            Py_DECREF(pairs);
+            return -1;
+        }
+    }
+    Py_XDECREF(pairs);
+    return pairs == NULL ? -1 : 0;
+}
+
+/* kernel.bill(task, cost) */
+PyObject *
+ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    LawCost cost;
+    PyObject *refusal = NULL;
+    if (n != 2 || !is_task(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "bill() takes a task and a cost");
+        return NULL;
+    }
+    if (cost_of_row(args[1], &cost) < 0) {
+        return NULL;
+    }
+    switch (k_bill(k, (Task *)args[0], &cost, args[1], &refusal)) {
+    case BILL_PAID:
+        return Py_NewRef(k->st->bill_paid);
+    case BILL_SUSPENDED:
+        return Py_NewRef(k->st->bill_suspended);
+    case BILL_CUT:
+        return Py_NewRef(k->st->bill_cut);
+    case BILL_REFUSED:
+        return refusal;
+    case BILL_ERROR:
+    default:
+        return NULL;
+    }
+}
+
+/* kernel._unbook(task, component, amount): for what was refunded */
+PyObject *
+ledger_unbook(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
+{
+    long component = n == 3 && is_task(args[0]) ? PyLong_AsLong(args[1]) : -1;
+    long long amount = n == 3 ? PyLong_AsLongLong(args[2]) : -1;
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (component < 0 || component >= LAW_COMPONENTS || amount < 0) {
+        PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component, and an amount");
+        return NULL;
+    }
+    return k_unbook((Task *)args[0], (unsigned)component, amount) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* kernel._book(task, cost): for the bills that Python sees to */
+PyObject *
+ledger_book(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
+{
+    LawCost cost;
+    if (n != 2 || !is_task(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "_book() takes a task and a cost");
+        return NULL;
+    }
+    if (cost_of_row(args[1], &cost) < 0 || k_book((Task *)args[0], &cost) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

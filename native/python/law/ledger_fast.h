@@ -1,0 +1,60 @@
+/* What is paid at every poll and every spawn, to be compiled into whatever pays; ledger.c has the rare bills. */
+
+#pragma once
+
+#include "python/law/records.h"
+
+/* Charge a cost to five pools, whole or not at all (BUDGET-3). LAW_PAID, or the component that falls short. */
+static inline int
+pools_pay(PyObject *pools, const LawCost *cost)
+{
+    LawPools accounts; /* of those that pay; the others are not looked at */
+    for (unsigned i = 0; i < cost->n; i++) {
+        accounts.of[cost->component[i]] = &pool_of(pools, cost->component[i])->account;
+    }
+    return law_pay(&accounts, cost);
+}
+
+/* Whether a pool can pay, and neither its count nor that of the task is anywhere near where it saturates: no bill of a
+ * request in C is large. */
+static inline bool
+affords(const LawPool *pool, int64_t spent, int64_t amount)
+{
+    return law_can_pay(pool->left, amount) && ((pool->spent | (uint64_t)spent) & ~((uint64_t)LAW_UNITS_MAX >> 1)) == 0;
+}
+
+static inline void
+pay(LawPool *pool, int64_t *spent, int64_t amount)
+{
+    pool->spent += (uint64_t)amount;
+    if (pool->left != LAW_OPEN) {
+        pool->left -= amount;
+    }
+    *spent += amount;
+}
+
+/* The bill that nearly every request in C is: a few ops, and perhaps one thing more, as every table of a request says; in
+ * the middle of a turn, unobserved. False: ask `k_bill`. */
+static inline bool
+k_paid_at_once(const Kernel *k, Task *task, const LawCost *cost)
+{
+    if (task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
+        return false;
+    }
+    LawPool *ops = &pool_of(task->terms->pools, LAW_OPS)->account;
+    int64_t amount = cost->amount[0];
+    if (!affords(ops, task->ops_spent, amount)) {
+        return false;
+    }
+    if (cost->n > 1) { /* a message costs an op and a channel op */
+        LawPool *pool = &pool_of(task->terms->pools, cost->component[1])->account;
+        int64_t *spent = task->more != NULL ? &task->more->spent[cost->component[1]] : NULL;
+        if (spent == NULL || !affords(pool, *spent, cost->amount[1])) {
+            return false;
+        }
+        pay(pool, spent, cost->amount[1]);
+    }
+    pay(ops, &task->ops_spent, amount);
+    task->turn_left -= (int32_t)amount;
+    return true;
+}

@@ -1,0 +1,419 @@
+/* Pools: accounts of one component each. After src/bursar/law/budget.py.
+ *
+ * The arithmetic is that of law/budget.h. Here are the Python face, which the rest of budget.py (`derive`,
+ * `affordable`, `close`, `left`, `top_up`) works on, and who owns whom. What Python asks for is checked before it is
+ * done: a broken rule is an AssertionError with the words of budget.py, because LAW_RULE would end the process.
+ *
+ * A pool is never the parent of itself, but `parent` can be written, so that pools are left to the collector all the
+ * same. A line of pools is as long as nurseries are deep: it is given up in a loop.
+ *
+ * ACCOUNT-1  account.parent is the account of `parent`, or both are NULL
+ *
+ * Rejected: amounts as Python ints. One that does not fit 64 bits is an OverflowError; no budget states so much.
+ */
+
+#include "python/law/records.h"
+#include "python/law/spawn.h"
+
+/* ---- making and ending */
+
+/* A pool with no parent and nothing in it. NULL with MemoryError set. */
+static Pool *
+pool_alloc(PyTypeObject *type)
+{
+    Pool *pool = (Pool *)type->tp_alloc(type, 0);
+    if (pool != NULL) {
+        law_pool_init(&pool->account, 0);
+    }
+    return pool;
+}
+
+/* Put a pool below another one, or below none (ACCOUNT-1). */
+static void
+pool_set_parent(Pool *pool, Pool *parent)
+{
+    pool->account.parent = parent == NULL ? NULL : &parent->account;
+    Py_XINCREF(parent);
+    Py_XSETREF(pool->parent, parent);
+}
+
+static int
+pool_traverse(Pool *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->parent);
+    return 0;
+}
+
+static int
+pool_clear(Pool *self)
+{
+    self->account.parent = NULL;
+    Py_CLEAR(self->parent);
+    return 0;
+}
+
+/* Gives up the line of parents that nobody else holds one by one: by recursion a deep one would overflow the stack. */
+static void
+pool_dealloc(Pool *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    Pool *parent = self->parent;
+    self->parent = NULL;
+    while (parent != NULL && Py_REFCNT(parent) == 1) {
+        Pool *above = parent->parent;
+        parent->parent = NULL;
+        parent->account.parent = NULL;
+        Py_DECREF(parent);
+        parent = above;
+    }
+    Py_XDECREF(parent);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* ---- numbers in and out */
+
+/* What is left, from a Python int or None (no limit). False with an exception set. */
+static bool
+left_from(PyObject *value, int64_t *left)
+{
+    if (value == Py_None) {
+        *left = LAW_OPEN;
+        return true;
+    }
+    *left = PyLong_AsLongLong(value);
+    if (*left == -1 && PyErr_Occurred()) {
+        return false;
+    }
+    if (*left < 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "%R units left: a pool never holds less than nothing (BUDGET-3); None means no limit", value);
+        return false;
+    }
+    return true;
+}
+
+/* An amount to move, from a Python int. False with an exception set. */
+static bool
+amount_from(PyObject *value, int64_t *amount)
+{
+    *amount = PyLong_AsLongLong(value);
+    return *amount != -1 || !PyErr_Occurred();
+}
+
+/* Raise AssertionError with these words unless `holds`, as the `assert` of budget.py does. */
+static bool
+rule_holds(bool holds, const char *words)
+{
+    if (!holds) {
+        PyErr_SetString(PyExc_AssertionError, words);
+    }
+    return holds;
+}
+
+/* Whether a pool can take in `amount`; OverflowError if no 64-bit word could hold the sum. */
+static bool
+has_room(const Pool *pool, int64_t amount)
+{
+    int64_t held = pool->account.left == LAW_OPEN ? 0 : pool->account.left;
+    if (amount > INT64_MAX - held) {
+        PyErr_Format(PyExc_OverflowError, "a pool with %lld units has no room for %lld more", (long long)held,
+                     (long long)amount);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the Python face */
+
+PyDoc_STRVAR(pool_doc, "Pool(left, parent=None)\n--\n\n"
+                       "One account for one component. `left` is None in an open pool: it never runs dry.");
+
+static PyObject *
+pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"left", "parent", NULL};
+    PyObject *left_given, *parent = Py_None;
+    int64_t left;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Pool", names, &left_given, &parent) ||
+        !left_from(left_given, &left)) {
+        return NULL;
+    }
+    if (parent != Py_None && Py_TYPE(parent) != type) {
+        PyErr_Format(PyExc_TypeError, "Pool(parent=%R): the parent of a pool is a Pool or None", parent);
+        return NULL;
+    }
+    Pool *pool = pool_alloc(type);
+    if (pool == NULL) {
+        return NULL;
+    }
+    law_pool_init(&pool->account, left);
+    pool_set_parent(pool, parent == Py_None ? NULL : (Pool *)parent);
+    return (PyObject *)pool;
+}
+
+/* Move `amount` down into a sub-pool. False with an exception set, and nothing moved. */
+static bool
+fill(Pool *from, Pool *pool, int64_t amount)
+{
+    if (!rule_holds(pool->parent == from, "BUDGET-2") ||
+        !rule_holds(amount >= 0 && law_can_pay(from->account.left, amount), "BUDGET-3") || !has_room(pool, amount)) {
+        return false;
+    }
+    law_pool_fill(&from->account, &pool->account, amount);
+    return true;
+}
+
+/* lend(amount): a sub-pool with `amount` in it, which this pool must have. */
+static PyObject *
+pool_lend(Pool *self, PyObject *amount_given)
+{
+    int64_t amount;
+    if (!amount_from(amount_given, &amount)) {
+        return NULL;
+    }
+    Pool *pool = pool_alloc(Py_TYPE(self));
+    if (pool == NULL) {
+        return NULL;
+    }
+    pool_set_parent(pool, self);
+    if (!fill(self, pool, amount)) {
+        Py_DECREF(pool);
+        return NULL;
+    }
+    return (PyObject *)pool;
+}
+
+/* fill(pool, amount): move `amount` down into a sub-pool. */
+static PyObject *
+pool_fill(Pool *self, PyObject *args)
+{
+    PyObject *pool, *amount_given;
+    int64_t amount;
+    if (!PyArg_ParseTuple(args, "O!O:fill", Py_TYPE(self), &pool, &amount_given) ||
+        !amount_from(amount_given, &amount) || !fill(self, (Pool *)pool, amount)) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* mint(amount): put in money that comes from no parent. */
+static PyObject *
+pool_mint(Pool *self, PyObject *amount_given)
+{
+    int64_t amount;
+    if (!amount_from(amount_given, &amount)) {
+        return NULL;
+    }
+    if (self->account.left != LAW_OPEN && (!rule_holds(amount >= 0, "BUDGET-3") || !has_room(self, amount))) {
+        return NULL;
+    }
+    law_pool_mint(&self->account, amount);
+    Py_RETURN_NONE;
+}
+
+/* close(): give everything back to the parent. */
+static PyObject *
+pool_close(Pool *self, PyObject *Py_UNUSED(args))
+{
+    const LawPool *account = &self->account;
+    uint64_t left = account->left == LAW_OPEN ? 0 : (uint64_t)account->left;
+    if (!rule_holds(self->parent != NULL, "only a sub-pool is closed") || !rule_holds(account->lent == 0, "BUDGET-4") ||
+        !rule_holds(account->granted == left + account->spent, "BUDGET-1")) {
+        return NULL;
+    }
+    law_pool_close(&self->account);
+    Py_RETURN_NONE;
+}
+
+/* Refuse `del pool.left` and the like, for which setters are called with NULL. */
+static bool
+kept(PyObject *value)
+{
+    if (value == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "the attributes of a pool cannot be deleted");
+    }
+    return value != NULL;
+}
+
+static PyObject *
+get_left(Pool *self, void *Py_UNUSED(closure))
+{
+    return self->account.left == LAW_OPEN ? NOTHING : PyLong_FromLongLong(self->account.left);
+}
+
+static int
+set_left(Pool *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    int64_t left;
+    if (!kept(value) || !left_from(value, &left)) {
+        return -1;
+    }
+    self->account.left = left;
+    return 0;
+}
+
+/* The counts differ only in where they are, which is what the closure says. */
+#define COUNT(field) ((void *)offsetof(LawPool, field))
+
+static PyObject *
+get_count(Pool *self, void *where)
+{
+    return PyLong_FromUnsignedLongLong(*(uint64_t *)(void *)((char *)&self->account + (size_t)where));
+}
+
+static int
+set_count(Pool *self, PyObject *value, void *where)
+{
+    if (!kept(value)) {
+        return -1;
+    }
+    uint64_t count = PyLong_AsUnsignedLongLong(value);
+    if (count == UINT64_MAX && PyErr_Occurred()) {
+        return -1;
+    }
+    *(uint64_t *)(void *)((char *)&self->account + (size_t)where) = count;
+    return 0;
+}
+
+static PyObject *
+get_parent(Pool *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->parent == NULL ? Py_None : (PyObject *)self->parent);
+}
+
+static int
+set_parent(Pool *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (!kept(value)) {
+        return -1;
+    }
+    if (value != Py_None && Py_TYPE(value) != Py_TYPE(self)) {
+        PyErr_SetString(PyExc_TypeError, "the parent of a pool is a Pool or None");
+        return -1;
+    }
+    pool_set_parent(self, value == Py_None ? NULL : (Pool *)value);
+    return 0;
+}
+
+static PyMethodDef pool_methods[] = {
+    {"lend", (PyCFunction)pool_lend, METH_O, "A sub-pool with `amount` in it, which this pool must have."},
+    {"fill", (PyCFunction)pool_fill, METH_VARARGS, "Move `amount` down into a sub-pool."},
+    {"mint", (PyCFunction)pool_mint, METH_O, "Put in money that comes from no parent."},
+    {"close", (PyCFunction)pool_close, METH_NOARGS, "Give everything back to the parent."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef pool_getset[] = {
+    {"left", (getter)get_left, (setter)set_left, "what can be spent or lent; None: there is no limit", NULL},
+    {"granted", (getter)get_count, (setter)set_count, "all that was ever put in", COUNT(granted)},
+    {"minted", (getter)get_count, (setter)set_count, "the part of it that came from a CapBudget", COUNT(minted)},
+    {"spent", (getter)get_count, (setter)set_count, "what is gone, here and in closed sub-pools", COUNT(spent)},
+    {"lent", (getter)get_count, (setter)set_count, "what its open sub-pools were given", COUNT(lent)},
+    {"parent", (getter)get_parent, (setter)set_parent, "the pool that this one is filled from, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot pool_slots[] = {
+    {Py_tp_doc, (void *)pool_doc},         {Py_tp_new, (void *)pool_new},
+    {Py_tp_dealloc, (void *)pool_dealloc}, {Py_tp_traverse, (void *)pool_traverse},
+    {Py_tp_clear, (void *)pool_clear},     {Py_tp_methods, pool_methods},
+    {Py_tp_getset, pool_getset},           {0, NULL},
+};
+
+PyType_Spec pool_spec = {
+    .name = "bursar._native.Pool",
+    .basicsize = (int)sizeof(Pool),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = pool_slots,
+};
+
+/* ---- five pools at once */
+
+/* The five numbers of a Budget, LAW_OPEN where it states none. 0, or -1 with an exception set. */
+static int
+limits_of(PyObject *budget, int64_t limits[LAW_COMPONENTS])
+{
+    PyObject *stated = PyObject_CallMethod(budget, "as_tuple", NULL);
+    int failed = stated == NULL ? -1 : 0;
+    if (failed == 0 && (!PyTuple_Check(stated) || PyTuple_GET_SIZE(stated) != LAW_COMPONENTS)) {
+        PyErr_Format(PyExc_TypeError, "%R is not a Budget", budget);
+        failed = -1;
+    }
+    for (int c = 0; failed == 0 && c < LAW_COMPONENTS; c++) {
+        failed = left_from(PyTuple_GET_ITEM(stated, c), &limits[c]) ? 0 : -1;
+    }
+    Py_XDECREF(stated);
+    return failed;
+}
+
+/* The tuple of five pools of a root nursery: a new reference, or NULL with an exception set. `budget` is a Budget. */
+PyObject *
+pools_root(State *st, PyObject *budget)
+{
+    int64_t limits[LAW_COMPONENTS];
+    if (limits_of(budget, limits) < 0) {
+        return NULL;
+    }
+    PyObject *pools = PyTuple_New(LAW_COMPONENTS);
+    for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
+        Pool *pool = pool_alloc(st->Pool);
+        if (pool == NULL) {
+            Py_CLEAR(pools);
+            break;
+        }
+        law_pool_init(&pool->account, limits[c]);
+        PyTuple_SET_ITEM(pools, c, (PyObject *)pool);
+    }
+    return pools;
+}
+
+/* The tuple of five pools of a new task or nursery: its own where `budget`, which `parents` can afford, states a number,
+ * shared elsewhere. All are made before anything is lent: NULL with an exception set, and then nothing has changed. */
+PyObject *
+pools_derive(State *st, PyObject *parents, PyObject *budget)
+{
+    int64_t limits[LAW_COMPONENTS];
+    PyObject *pools = limits_of(budget, limits) < 0 ? NULL : PyTuple_New(LAW_COMPONENTS);
+    for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
+        Pool *parent = pool_of(parents, c);
+        PyObject *pool = limits[c] == LAW_OPEN ? Py_NewRef((PyObject *)parent) : (PyObject *)pool_alloc(st->Pool);
+        if (pool == NULL) {
+            Py_CLEAR(pools);
+            break;
+        }
+        PyTuple_SET_ITEM(pools, c, pool);
+    }
+    for (int c = 0; pools != NULL && c < LAW_COMPONENTS; c++) {
+        if (limits[c] != LAW_OPEN) {
+            pool_set_parent(pool_of(pools, c), pool_of(parents, c));
+            law_pool_lend(&pool_of(parents, c)->account, &pool_of(pools, c)->account, limits[c]);
+        }
+    }
+    return pools;
+}
+
+/* Take back what `pools_pay` charged, for something that came to nothing. */
+void
+pools_refund(PyObject *pools, const LawCost *cost)
+{
+    for (unsigned i = 0; i < cost->n; i++) {
+        LawPool *account = &pool_of(pools, cost->component[i])->account;
+        account->spent -= (uint64_t)cost->amount[i];
+        account->left += account->left == LAW_OPEN ? 0 : cost->amount[i];
+    }
+}
+
+/* Close those pools that are not shared with the maker. Cannot fail: the rules stop what would. */
+int
+pools_close(PyObject *pools, PyObject *parents)
+{
+    for (int i = 0; i < LAW_COMPONENTS; i++) {
+        if (pool_of(pools, i) != pool_of(parents, i)) {
+            law_pool_close(&pool_of(pools, i)->account);
+        }
+    }
+    return 0;
+}

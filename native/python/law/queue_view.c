@@ -1,0 +1,163 @@
+/* Views: what Python sees of a queue of tasks. It has a length, can be walked oldest first, and knows who is in it.
+ *
+ * In src/bursar/law a queue is an ordered dictionary; here it is a ring of links inside an owner, or the heap of a
+ * worker's timed lane, which is shown in the order in which it will be taken. Nobody changes a queue through a view.
+ * A view is made when somebody asks for one, so that two of one queue are two objects: they are equal.
+ *
+ * VIEW-1  a view owns the owner of its queue; the queue outlives it
+ * VIEW-2  walking a view walks the tasks of the moment when the walk began: what happens meanwhile does not disturb it
+ */
+
+#include "python/law/queue_view.h"
+
+#include "python/law/worker.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *owner; /* owned (VIEW-1) */
+    LawQueue *queue; /* NULL: the timed lane of `owner`, a Worker */
+} View;
+
+/* Any view. NULL with MemoryError set. */
+static PyObject *
+view_new(State *st, PyObject *owner, LawQueue *queue)
+{
+    View *view = (View *)st->View->tp_alloc(st->View, 0);
+    if (view != NULL) {
+        view->owner = Py_NewRef(owner);
+        view->queue = queue;
+    }
+    return (PyObject *)view;
+}
+
+PyObject *
+law_view_new(State *st, PyObject *owner, LawQueue *queue)
+{
+    return view_new(st, owner, queue);
+}
+
+PyObject *
+law_view_new_timed(State *st, Worker *worker)
+{
+    return view_new(st, (PyObject *)worker, NULL);
+}
+
+static int
+view_traverse(View *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->owner);
+    return 0;
+}
+
+/* Only the owner goes; nobody can reach a view that the collector takes apart. */
+static void
+view_dealloc(View *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->owner);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t
+view_length(View *self)
+{
+    return self->queue == NULL ? ((Worker *)self->owner)->n_timed : (Py_ssize_t)self->queue->length;
+}
+
+/* The tasks, oldest first, as a new list; NULL with MemoryError set. The list is made before the walk: making one may
+ * run the collector, and with it anything. */
+static PyObject *
+view_list(View *self)
+{
+    if (self->queue == NULL) {
+        return worker_timed_list((Worker *)self->owner);
+    }
+    PyObject *list = PyList_New(0);
+    for (LawLink *link = law_queue_oldest(self->queue); list != NULL && link != NULL;
+         link = law_queue_newer(self->queue, link)) {
+        if (PyList_Append(list, (PyObject *)LAW_RECORD(link, Task, link)) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *
+view_iter(View *self)
+{
+    PyObject *list = view_list(self);
+    if (list == NULL) {
+        return NULL;
+    }
+    PyObject *iterator = PyObject_GetIter(list);
+    Py_DECREF(list);
+    return iterator;
+}
+
+static int
+view_contains(View *self, PyObject *what)
+{
+    if (!is_task(what)) {
+        return 0;
+    }
+    if (self->queue == NULL) {
+        return worker_in_timed((Worker *)self->owner, (Task *)what);
+    }
+    for (LawLink *link = law_queue_oldest(self->queue); link != NULL; link = law_queue_newer(self->queue, link)) {
+        if (link == &((Task *)what)->link) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Equal: of the same queue. */
+static PyObject *
+view_richcompare(View *self, PyObject *other, int op)
+{
+    if (Py_TYPE(other) != Py_TYPE(self) || (op != Py_EQ && op != Py_NE)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    const View *that = (const View *)other;
+    bool same = self->owner == that->owner && self->queue == that->queue;
+    return PyBool_FromLong(same == (op == Py_EQ));
+}
+
+static Py_hash_t
+view_hash(View *self)
+{
+    Py_hash_t hash = (Py_hash_t)((uintptr_t)self->owner ^ ((uintptr_t)self->queue >> 4));
+    return hash == -1 ? -2 : hash;
+}
+
+static PyObject *
+view_repr(View *self)
+{
+    PyObject *list = view_list(self);
+    PyObject *text = list == NULL ? NULL : PyUnicode_FromFormat("<queue %R>", list);
+    Py_XDECREF(list);
+    return text;
+}
+
+static PyType_Slot view_slots[] = {
+    {Py_tp_doc, (void *)"A queue of tasks, oldest first; to look at."},
+    {Py_tp_dealloc, (void *)view_dealloc},
+    {Py_tp_traverse, (void *)view_traverse},
+    {Py_tp_iter, (void *)view_iter},
+    {Py_tp_richcompare, (void *)view_richcompare},
+    {Py_tp_hash, (void *)view_hash},
+    {Py_tp_repr, (void *)view_repr},
+    {Py_sq_length, (void *)view_length},
+    {Py_sq_contains, (void *)view_contains},
+    {0, NULL},
+};
+
+PyType_Spec view_spec = {
+    .name = "bursar._native.View",
+    .basicsize = (int)sizeof(View),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = view_slots,
+};

@@ -1,0 +1,13 @@
+/* Read-only views of queues of tasks, for Python: a lane of a worker, or the injector. See queue_view.c. */
+
+#pragma once
+
+#include "python/law/records.h"
+
+extern PyType_Spec view_spec;
+
+/* A view of a queue of `Task.link` that lies inside `owner`. A new reference, or NULL with MemoryError set. */
+PyObject *law_view_new(State *st, PyObject *owner, LawQueue *queue);
+
+/* A view of the timed lane of a worker. A new reference, or NULL with MemoryError set. */
+PyObject *law_view_new_timed(State *st, Worker *worker);

@@ -1,0 +1,299 @@
+/* Scopes: what of a task can be cancelled as a whole. The records of src/bursar/law/cancel.py (`Scope`, `Block`).
+ *
+ * A scope is a Block (a timeout, a shield, the body of a nursery) or the Task itself. The task is never shielded, never
+ * exiting, has no timer and is no nursery's body, so it keeps only a phase and a reason. The blocks of one task form a
+ * stack: the task owns the innermost one, each block owns its parent, the outermost block's parent is the task.
+ *
+ * Invariants:
+ *   1. `task` and `parent` of a block never change, not even in tp_clear: whoever holds a block can walk outward
+ *      from it, whatever happens meanwhile. Every cycle through them goes on through a field of the task, of a timer or
+ *      of a nursery, and is broken there.
+ *   2. A field that may be empty is NULL here and None in Python.
+ *
+ * Rejected: one common struct for tasks and blocks. A hundred thousand tasks would carry five fields that are constant.
+ */
+
+#include "python/law/records.h"
+
+/* ---- what tasks and blocks have in common */
+
+/* The task that a scope belongs to; borrowed. Never fails. */
+Task *
+scope_task(PyObject *scope)
+{
+    return is_task(scope) ? (Task *)scope : ((Block *)scope)->task;
+}
+
+/* The next outer scope of the same task; borrowed. NULL: `scope` is the task itself. */
+PyObject *
+scope_parent(PyObject *scope)
+{
+    return is_task(scope) ? NULL : ((Block *)scope)->parent;
+}
+
+/* How far its cancellation has come: a LawCancelPhase. */
+uint8_t
+scope_phase(PyObject *scope)
+{
+    return is_task(scope) ? ((Task *)scope)->phase : ((Block *)scope)->phase;
+}
+
+/* Why it is cancelled; borrowed. NULL: nobody asked. */
+PyObject *
+scope_reason(PyObject *scope)
+{
+    if (is_task(scope)) {
+        return task_reason((Task *)scope);
+    }
+    return ((Block *)scope)->reason;
+}
+
+/* ---- blocks */
+
+/* A new block, which becomes the innermost one of its task, and which whoever asked for it shows to the collector or keeps
+ * aside. New reference; NULL with MemoryError set, and then nothing has changed. */
+Block *
+block_new(State *st, Task *task)
+{
+    TaskMore *more = task_more(task);
+    if (more == NULL) {
+        return NULL;
+    }
+    Block *block = (Block *)free_make(&st->free_scopes, st->Block);
+    if (block == NULL) {
+        return NULL;
+    }
+    block->task = (Task *)Py_NewRef((PyObject *)task);
+    /* The task's reference to the block that was innermost goes over to the new one. */
+    block->parent = more->inner != NULL ? (PyObject *)more->inner : Py_NewRef((PyObject *)task);
+    more->inner = (Block *)Py_NewRef((PyObject *)block);
+    return block;
+}
+
+/* Block(task). New reference; NULL with TypeError or MemoryError set. */
+static PyObject *
+block_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"task", NULL};
+    State *st = state_of(type);
+    PyObject *task;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!:Block", names, st->Task, &task)) {
+        return NULL;
+    }
+    PyObject *block = (PyObject *)block_new(st, (Task *)task);
+    if (block != NULL) {
+        PyObject_GC_Track(block);
+    }
+    return block;
+}
+
+static int
+block_traverse(Block *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->parent);
+    Py_VISIT(self->task);
+    Py_VISIT(self->reason);
+    Py_VISIT(self->timer);
+    Py_VISIT(self->body_of);
+    return 0;
+}
+
+/* Lets go of what may change; see invariant 1 for the rest. */
+static int
+block_clear(Block *self)
+{
+    Py_CLEAR(self->reason);
+    Py_CLEAR(self->timer);
+    Py_CLEAR(self->body_of);
+    return 0;
+}
+
+/* A hundred thousand blocks may be open in one task: the trashcan keeps their end from being a recursion. */
+static void
+block_dealloc(Block *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, block_dealloc) State *st = state_left(Py_TYPE(self));
+    block_clear(self);
+    Py_CLEAR(self->parent);
+    Py_CLEAR(self->task);
+    free_drop(st ? &st->free_scopes : NULL, (PyObject *)self);
+    Py_TRASHCAN_END
+}
+
+/* ---- attributes */
+
+/* Refuses `del block.<name>`. 0, or -1 with AttributeError set. */
+static int
+require_value(PyObject *value, const char *name)
+{
+    if (value == NULL) {
+        PyErr_Format(PyExc_AttributeError, "the attribute '%s' of a block cannot be deleted", name);
+        return -1;
+    }
+    return 0;
+}
+
+/* Stores a reference to `value`, or NULL for None, if it is of the given type (NULL: any). 0, or -1 with an exception
+ * set. */
+static int
+store(PyObject **field, PyObject *value, PyTypeObject *type, const char *name)
+{
+    if (require_value(value, name) < 0) {
+        return -1;
+    }
+    if (value != Py_None && type != NULL && !PyObject_TypeCheck(value, type)) {
+        PyErr_Format(PyExc_TypeError, "the attribute '%s' of a block is a %s or None, not %R", name, type->tp_name,
+                     value);
+        return -1;
+    }
+    PyObject *old = *field;
+    *field = value == Py_None ? NULL : Py_NewRef(value);
+    Py_XDECREF(old);
+    return 0;
+}
+
+static PyObject *
+or_none(void *object)
+{
+    return Py_NewRef(object != NULL ? (PyObject *)object : Py_None);
+}
+
+static PyObject *
+get_parent(Block *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->parent);
+}
+
+static PyObject *
+get_task(Block *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef((PyObject *)self->task);
+}
+
+static PyObject *
+get_phase(Block *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(state_of(Py_TYPE(self))->phases[self->phase]);
+}
+
+/* The field alone, as in Python: `move` is what keeps the counts of the task. */
+static int
+set_phase(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (require_value(value, "phase") < 0) {
+        return -1;
+    }
+    long phase = PyLong_AsLong(value);
+    if (phase == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (phase < LAW_PHASE_IDLE || phase > LAW_PHASE_FINALIZED) {
+        PyErr_Format(PyExc_ValueError, "%ld is no phase of a cancellation", phase);
+        return -1;
+    }
+    self->phase = (uint8_t)phase;
+    return 0;
+}
+
+static PyObject *
+get_reason(Block *self, void *Py_UNUSED(closure))
+{
+    return or_none(self->reason);
+}
+
+static int
+set_reason(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return store(&self->reason, value, NULL, "reason");
+}
+
+static PyObject *
+get_timer(Block *self, void *Py_UNUSED(closure))
+{
+    return or_none(self->timer);
+}
+
+static int
+set_timer(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return store((PyObject **)(void *)&self->timer, value, state_of(Py_TYPE(self))->Timer, "timer");
+}
+
+static PyObject *
+get_body_of(Block *self, void *Py_UNUSED(closure))
+{
+    return or_none(self->body_of);
+}
+
+static int
+set_body_of(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return store((PyObject **)(void *)&self->body_of, value, state_of(Py_TYPE(self))->Nursery, "body_of");
+}
+
+/* 0, or -1 with an exception set. */
+static int
+store_flag(bool *field, PyObject *value, const char *name)
+{
+    int truth = require_value(value, name) < 0 ? -1 : PyObject_IsTrue(value);
+    if (truth < 0) {
+        return -1;
+    }
+    *field = truth != 0;
+    return 0;
+}
+
+static PyObject *
+get_shielded(Block *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->shielded);
+}
+
+static int
+set_shielded(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return store_flag(&self->shielded, value, "shielded");
+}
+
+static PyObject *
+get_exiting(Block *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->exiting);
+}
+
+static int
+set_exiting(Block *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return store_flag(&self->exiting, value, "exiting");
+}
+
+static PyGetSetDef block_getset[] = {
+    {"parent", (getter)get_parent, NULL, "the next outer scope of the same task", NULL},
+    {"task", (getter)get_task, NULL, "whose block it is", NULL},
+    {"phase", (getter)get_phase, (setter)set_phase, "how far its cancellation has come", NULL},
+    {"reason", (getter)get_reason, (setter)set_reason, "why it is cancelled, or None", NULL},
+    {"shielded", (getter)get_shielded, (setter)set_shielded, "what is inside sees no requests from outside", NULL},
+    {"exiting", (getter)get_exiting, (setter)set_exiting, "it only waits for its children", NULL},
+    {"timer", (getter)get_timer, (setter)set_timer, "its deadline, or None", NULL},
+    {"body_of", (getter)get_body_of, (setter)set_body_of, "the nursery whose block it is, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot block_slots[] = {
+    {Py_tp_doc, "Block(task)\n--\n\nA scope inside a task: a timeout, a shield, the body of a nursery."},
+    {Py_tp_new, (void *)block_make},
+    {Py_tp_traverse, (void *)block_traverse},
+    {Py_tp_clear, (void *)block_clear},
+    {Py_tp_dealloc, (void *)block_dealloc},
+    {Py_tp_getset, block_getset},
+    {0, NULL},
+};
+
+PyType_Spec block_spec = {
+    .name = "bursar._native.Block",
+    .basicsize = (int)sizeof(Block),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = block_slots,
+};

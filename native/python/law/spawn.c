@@ -1,0 +1,470 @@
+/* Families: spawning, nurseries, and the end of a task. After law/kernel.py.
+ *
+ * What usually happens is here, and cannot fail half way: whatever may fail comes first. What rarely happens (explicit
+ * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
+ */
+
+#include "python/cpython/context.h"
+#include "python/law/spawn_fast.h"
+#include "python/ops/request.h"
+
+/* Call a method of the Python side on the kernel, for its effect. */
+static int
+in_python(Kernel *k, const char *method, PyObject *a, PyObject *b)
+{
+    PyObject *args[] = {(PyObject *)k, a, b};
+    PyObject *done = law_call(k->st, method, args, b != NULL ? 3 : 2);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* ---- authority */
+
+/* The permit to spawn is looked at for every task. The last one that was found good, without limits of its own or of
+ * those it came from, is remembered; uses of it are counted here and told to the registry when that is asked. */
+int
+k_settle_uses(Kernel *k)
+{
+    if (k->uses == 0) {
+        return 0;
+    }
+    int64_t uses = k->uses;
+    PyObject *args[] = {k->registry, k->spawn_permit, PyLong_FromLongLong(uses)};
+    PyObject *done = args[2] == NULL ? NULL : law_call(k->st, "count_uses", args, 3);
+    Py_XDECREF(args[2]);
+    if (done == NULL) {
+        return -1;
+    }
+    Py_DECREF(done);
+    k->uses = 0;
+    return 0;
+}
+
+PyObject *
+k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
+{
+    PyObject *held = task->terms->capabilities;
+    if (PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
+        PyObject *found = PyDict_GetItemWithError(held, kind);
+        if (found != NULL && (found == k->spawn_permit || found == k->timer_permit)) {
+            return found;
+        }
+        if (found == NULL && PyErr_Occurred()) {
+            return NULL;
+        }
+    }
+    PyObject *what = context_leave(k) < 0 ? NULL : PyUnicode_FromString(operation); /* CONTEXT-3 */
+    PyObject *args[] = {(PyObject *)task, held, kind, what};
+    PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
+    Py_XDECREF(what);
+    if (found != NULL && kind == k->st->CapTimer) {
+        Py_XSETREF(k->timer_permit, Py_NewRef(found));
+    }
+    Py_XDECREF(found); /* the task holds it */
+    return found;
+}
+
+/* The permit of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
+static PyObject *
+spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
+{
+    if (spawner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
+        *counted = true;
+        return k->spawn_permit;
+    }
+    PyObject *held = spawner->terms->capabilities;
+    PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
+    *counted = found != NULL && found == k->spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
+    if (*counted) {
+        Py_XSETREF(k->spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
+        return found;
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner};
+    PyObject *permit = law_call(k->st, "spawn_permit", args, 3); /* (the permit, whether nothing limits it) */
+    if (permit == NULL) {
+        return NULL;
+    }
+    found = PyTuple_GET_ITEM(permit, 0);
+    if (PyTuple_GET_ITEM(permit, 1) == Py_True) {
+        if (k_settle_uses(k) < 0) {
+            Py_DECREF(permit);
+            return NULL;
+        }
+        Py_XSETREF(k->spawn_permit, Py_NewRef(found));
+        Py_CLEAR(k->spawn_terms);
+        *counted = true;
+    }
+    Py_DECREF(permit); /* the spawner holds it */
+    return found;
+}
+
+/* What a new task holds. New reference. */
+static PyObject *
+capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, bool acting)
+{
+    if (acting && spawner != NULL) {
+        return Py_NewRef(spawner->terms->capabilities);
+    }
+    if (passed == NULL) {
+        bool hands_on = k->inherit || nursery->explicit_caps;
+        if (spawner == NULL || (spawner == nursery->owner && hands_on) ||
+            (spawner->terms->capabilities == nursery->capabilities && hands_on)) {
+            return Py_NewRef(nursery->capabilities);
+        }
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, spawner ? (PyObject *)spawner : Py_None,
+                        passed ? passed : Py_None};
+    return law_call(k->st, "capabilities_for", args, 4);
+}
+
+/* ---- spawning */
+
+/* The budget that a task really gets: within its permit and the defaults of the profile. New reference. */
+static PyObject *
+budget_for(Kernel *k, PyObject *budget, PyObject *permit, bool counted, Task *spawner, bool acting)
+{
+    bool limited = permit != NULL && !counted;
+    bool by_default = k->default_spawns != Py_None && spawner != NULL && !acting;
+    if (!limited && !by_default) {
+        return Py_NewRef(budget);
+    }
+    PyObject *args[] = {(PyObject *)k, budget, permit ? permit : Py_None, by_default ? Py_True : Py_False};
+    return law_call(k->st, "spawn_budget", args, 4);
+}
+
+/* Raise unless the purse pays for the spawn and leaves something of the operations asked for. */
+static int
+check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
+{
+    int64_t ops = pool_of(nursery->pools, LAW_OPS)->account.left;
+    int64_t spawns = pool_of(nursery->pools, LAW_SPAWNS)->account.left;
+    if ((ops == LAW_OPEN || ops >= 2) && (spawns == LAW_OPEN || spawns >= 1)) {
+        return 0;
+    }
+    return in_python(k, "check_purse", (PyObject *)nursery, budget);
+}
+
+static bool
+are_terms(const Terms *terms, PyObject *pools, PyObject *held, PyObject *permit)
+{
+    return terms != NULL && terms->pools == pools && terms->capabilities == held && terms->spawn_cap == permit;
+}
+
+/* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New
+ * reference. */
+static Terms *
+terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *permit)
+{
+    if (are_terms(nursery->terms, pools, held, permit)) {
+        return (Terms *)Py_NewRef((PyObject *)nursery->terms);
+    }
+    Terms *terms = are_terms(k->last_terms, pools, held, permit) ? (Terms *)Py_NewRef((PyObject *)k->last_terms)
+                                                                 : terms_new(k->st, pools, held, permit);
+    if (terms != NULL) {
+        Py_XSETREF(nursery->terms, (Terms *)Py_NewRef((PyObject *)terms));
+        Py_XSETREF(k->last_terms, (Terms *)Py_NewRef((PyObject *)terms));
+    }
+    return terms;
+}
+
+/* A new task in a nursery, when everything is known: link it, count it, and queue it unless it waits for permission. Takes
+ * over nothing. */
+static int
+enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
+{
+    nursery_adopt(k, nursery, task);
+    if (NOTED(k, note_spawned(k, task, budget)) < 0) {
+        return -1;
+    }
+    if (task->more != NULL) { /* with a permit, which is all that it can have yet */
+        task->since_ns = k->now_ns;
+        return 0;
+    }
+    return k_ready_new(k, task);
+}
+
+/* The pools of a new task or nursery; *budget becomes what of it can be afforded. NULL: nothing was lent. New reference. */
+static PyObject *
+pools_for(Kernel *k, PyObject *parents, PyObject **budget)
+{
+    if (*budget == k->st->UNSTATED) {
+        return Py_NewRef(parents);
+    }
+    PyObject *args[] = {parents, *budget}, *granted = law_call(k->st, "affordable", args, 2);
+    if (granted == NULL) {
+        return NULL;
+    }
+    Py_SETREF(*budget, granted);
+    return granted == k->st->UNSTATED ? Py_NewRef(parents) : pools_derive(k->st, parents, granted);
+}
+
+/* Give back what `pools_for` lent to something that came to nothing. NULL is none. */
+static void
+return_pools(PyObject *pools, PyObject *parents)
+{
+    if (pools != NULL && pools != parents) {
+        pools_close(pools, parents);
+    }
+}
+
+/* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
+ * changed. */
+static Task *
+make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *permit,
+          Task *spawner, PyObject *permission)
+{
+    if (spawner != NULL && task_more(spawner) == NULL) {
+        return NULL; /* what is paid must be booked */
+    }
+    uint64_t id = k->next_id;
+    PyObject *title = name != NULL ? Py_NewRef(name) : PyUnicode_FromFormat("task-%llu", (unsigned long long)id);
+    if (title == NULL) {
+        return NULL;
+    }
+    int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
+    LAW_RULE(short_of == LAW_PAID, "BUDGET-3");
+    PyObject *pools = pools_for(k, nursery->pools, budget);
+    Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
+    Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, Py_NewRef(title), terms);
+    if (task != NULL && permission != NULL) {
+        if (task_more(task) == NULL) {
+            Py_CLEAR(task);
+        } else {
+            task->more->permit = Py_NewRef(permission);
+        }
+    }
+    if (task == NULL) {
+        return_pools(pools, nursery->pools);
+        pools_refund(nursery->pools, &LAW_SPAWN);
+    } else {
+        k->next_id = id + 1;
+        if (spawner != NULL) {
+            k_book(spawner, &LAW_SPAWN);
+        }
+    }
+    Py_XDECREF(pools);
+    Py_DECREF(title);
+    return task;
+}
+
+/* A task that was counted under a permit came to nothing: it is free again. The exception that is set stays. */
+static void
+release_spawn(Kernel *k, PyObject *permit)
+{
+    PyObject *error = taken_error();
+    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
+    if (none == NULL) {
+        k_doom(k);
+    }
+    Py_XDECREF(none);
+    PyErr_SetRaisedException(error);
+}
+
+Task *
+k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
+        Task *spawner, PyObject *permission)
+{
+    bool acting = (how & SPAWN_ACTING) != 0, pinned = (how & SPAWN_PINNED) != 0;
+    spawner = spawner != NULL ? spawner : k->current;
+    if (nursery->state != LAW_NURSERY_OPEN &&
+        in_python(k, "require_open", (PyObject *)nursery, how & SPAWN_AGAIN ? Py_True : Py_False) < 0) {
+        return NULL;
+    }
+    bool counted = false;
+    PyObject *permit = spawner == NULL ? NULL : spawn_permit(k, nursery, spawner, &counted);
+    if (spawner != NULL && permit == NULL) {
+        return NULL;
+    }
+    PyObject *held = capabilities_for(k, nursery, spawner, capabilities, acting);
+    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, permit, counted, spawner, acting);
+    Task *task = NULL;
+    if (granted == NULL || check_purse(k, nursery, granted) < 0) {
+        goto done;
+    }
+    if (permit != NULL && !counted) {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, permit};
+        PyObject *acquired = law_call(k->st, "acquire_spawn", args, 4);
+        if (acquired == NULL) {
+            goto done;
+        }
+        Py_DECREF(acquired);
+    }
+    task = make_task(k, nursery, name, &granted, held, permit, spawner, permission);
+    if (task == NULL) {
+        if (permit != NULL && !counted) {
+            release_spawn(k, permit);
+        }
+        goto done;
+    }
+    k->uses += counted;
+    task->pinned = pinned;
+    task->worker = pinned ? 0 : -1;
+    if (enter(k, nursery, task, granted) < 0) {
+        Py_CLEAR(task);
+    }
+done:
+    Py_XDECREF(held);
+    Py_XDECREF(granted);
+    return task;
+}
+
+/* ---- nurseries */
+
+/* Whether the permit of the owner is the one that was found good for spawning last. */
+static inline bool
+is_known_to_spawn(const Kernel *k, const Task *owner)
+{
+    return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+/* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
+ * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
+static PyObject *
+nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
+{
+    PyObject *own = owner->terms->capabilities;
+    if (stated == NULL && own == k->heritage) {
+        return Py_NewRef(own);
+    }
+    if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
+        Py_XSETREF(k->heritage, Py_NewRef(own));
+        return Py_NewRef(own);
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
+    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* CONTEXT-3 */
+}
+
+Nursery *
+k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
+{
+    if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
+        task_more(owner) == NULL) {
+        return NULL;
+    }
+    PyObject *held = nursery_capabilities(k, owner, capabilities), *pools = NULL, *title = NULL;
+    PyObject *granted = Py_NewRef(budget);
+    Nursery *nursery = NULL;
+    if (held != NULL && name != NULL) {
+        title = PyUnicode_FromFormat("nursery %R", name);
+    }
+    if (held == NULL || (name != NULL && title == NULL) ||
+        (pools = pools_for(k, owner->terms->pools, &granted)) == NULL) {
+        goto done;
+    }
+    nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
+    if (nursery != NULL && (nursery->scope = block_new(k->st, owner)) == NULL) {
+        Py_CLEAR(nursery);
+    }
+    if (nursery == NULL) {
+        return_pools(pools, owner->terms->pools);
+        goto done;
+    }
+    k->next_id += 1;
+    nursery->explicit_caps = capabilities != NULL;
+    if (nursery->explicit_caps) {
+        aside_show_one((PyObject *)nursery); /* ASIDE-1 */
+    }
+    aside_keep(&k->aside, (PyObject *)nursery->scope);
+    nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
+    law_queue_append(&owner->more->owned, &nursery->own);
+    Py_INCREF(nursery);
+    if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
+        Py_CLEAR(nursery);
+    }
+done:
+    Py_XDECREF(held);
+    Py_XDECREF(pools);
+    Py_XDECREF(granted);
+    Py_XDECREF(title);
+    return nursery;
+}
+
+int
+k_close_nursery(Kernel *k, Nursery *nursery)
+{
+    Block *scope = nursery->scope;
+    bool open = nursery->state == LAW_NURSERY_OPEN;
+    if (!open && (scope == NULL || scope->exiting)) {
+        return 0;
+    }
+    if ((open && nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) ||
+        NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
+        return -1;
+    }
+    if (scope != NULL && nursery->owner != NULL) {
+        scope->exiting = true;
+        if (nursery->state == LAW_NURSERY_CANCELLING && cancel_pause_cleanup(k, nursery->owner) < 0) {
+            return -1;
+        }
+        cancel_look(k->st, nursery->owner);
+    }
+    return 0;
+}
+
+/* Whether a nursery that ended holds nothing but its kernel, its owner and what these hold. */
+static bool
+is_plain(const Nursery *nursery)
+{
+    const Block *scope = nursery->scope;
+    return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL &&
+           nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
+           nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
+           scope->timer == NULL;
+}
+
+/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
+static inline bool
+is_untouched(const Task *owner, const Block *scope)
+{
+    const TaskMore *more = owner->more;
+    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE &&
+           scope->timer == NULL;
+}
+
+/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
+ * told by itself. */
+static inline void
+leave_untouched(Task *owner, Block *scope)
+{
+    scope->phase = LAW_PHASE_FINALIZED;
+    owner->cancel_pending = 0;
+    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
+    Py_DECREF(scope); /* its nursery holds it as well */
+}
+
+int
+k_end_nursery(Kernel *k, Nursery *nursery)
+{
+    Task *owner = nursery->owner;
+    if (nursery->scope != NULL && cancel_require_innermost(k, nursery->scope) < 0) {
+        return -1;
+    }
+    bool cancelled = nursery->state == LAW_NURSERY_CANCELLING;
+    if (nursery_move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED) < 0) {
+        return -1;
+    }
+    k->draining_regions -= cancelled;
+    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSED, nursery)) < 0) {
+        return -1;
+    }
+    if (owner == NULL) {
+        return 0;
+    }
+    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
+    law_queue_remove(&owner->more->owned, &nursery->own);
+    return_pools(nursery->pools, nursery->purse_of);
+    if (USUALLY(is_untouched(owner, nursery->scope))) {
+        leave_untouched(owner, nursery->scope);
+    } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
+        k_doom(k); /* it is over all the same */
+    }
+    Py_CLEAR(nursery->scope->body_of); /* the two held each other */
+    if (!is_plain(nursery)) {
+        aside_show(&k->aside, (PyObject *)k); /* ASIDE-2 */
+    }
+    Py_DECREF(nursery); /* the one that `owned` had */
+    return 0;
+}

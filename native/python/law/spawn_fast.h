@@ -1,0 +1,104 @@
+/* The usual spawn, to be compiled into whoever spawns; `k_spawn` in spawn.c knows all the others.
+ *
+ * Nearly every task is spawned as the one before it was: by somebody who holds what the nursery hands on, under a permit
+ * that limits nothing and was found good a moment ago, asking for nothing of its own. Its terms are then those of the last
+ * child. Nothing is remembered for that: what `k_spawn` would find out step by step is compared in place, with the fields
+ * that it would read, so that there is nothing to forget when a capability is revoked or replaced.
+ */
+
+#pragma once
+
+#include "python/law/dispatch_fast.h"
+#include "python/law/ledger_fast.h"
+#include "python/law/spawn.h"
+
+/* A task in PENDING, in no list yet; `name` and `terms` are given away. New reference, or NULL with MemoryError set. */
+static inline Task *
+task_new(State *st, Nursery *nursery, uint64_t id, PyObject *name, Terms *terms)
+{
+    Task *self = (Task *)free_make_sized(&st->free_tasks, st->Task, sizeof(Task));
+    if (self == NULL) {
+        Py_DECREF(name);
+        Py_DECREF((PyObject *)terms);
+        return NULL;
+    }
+    self->nursery = (Nursery *)Py_NewRef((PyObject *)nursery);
+    self->id = id;
+    self->name = name;
+    self->terms = terms;
+    self->worker = -1;
+    return self; /* while it lives the collector sees it as a part of its nursery (RECORD-4) */
+}
+
+/* A new task is a child of its nursery from here on, and counted (NURSERY-1, KERNEL-1). */
+static inline void
+nursery_adopt(Kernel *k, Nursery *nursery, Task *task)
+{
+    law_queue_append(&nursery->children, &task->sibling);
+    Py_INCREF(task); /* RECORD-1 */
+    nursery->spawned += 1;
+    k->live += 1;
+    k->spawned += 1;
+}
+
+/* Whether a child that asks for nothing would be given the terms of the last one, and nobody is told. */
+static inline bool
+is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
+{
+    const Terms *own = spawner->terms, *terms = nursery->terms;
+    return k->observer == NULL && k->at != NULL && nursery->state == LAW_NURSERY_OPEN && own == k->spawn_terms &&
+           PySet_GET_SIZE(k->revoked) == 0                             /* see `spawn_permit` */
+           && k->inherit && own->capabilities == nursery->capabilities /* `capabilities_for` */
+           && k->default_spawns == Py_None                             /* `budget_for` */
+           && terms != NULL && terms->pools == nursery->pools          /* `terms_for` */
+           && terms->capabilities == own->capabilities && terms->spawn_cap == k->spawn_permit;
+}
+
+/* Charge a spawn to a nursery's purse, and book it on the running task. False: it cannot be paid as a matter of course, or a
+ * count would saturate, and nothing was charged. */
+static inline bool
+spawn_paid(PyObject *purse, Task *spawner)
+{
+    enum { LEFT = LAW_SPAWN_COSTS_OPS + 1 }; /* with fewer ops in the purse `check_purse` decides */
+    LawPool *ops = &pool_of(purse, LAW_OPS)->account, *spawns = &pool_of(purse, LAW_SPAWNS)->account;
+    TaskMore *more = spawner->more;
+    if (more == NULL || spawner->state != LAW_STATE_RUNNING || spawner->turn_left == INT32_MIN ||
+        !affords(ops, spawner->ops_spent, LEFT) || !affords(spawns, more->spent[LAW_SPAWNS], LAW_SPAWN_COSTS_SPAWNS)) {
+        return false;
+    }
+    pay(ops, &spawner->ops_spent, LAW_SPAWN_COSTS_OPS);
+    pay(spawns, &more->spent[LAW_SPAWNS], LAW_SPAWN_COSTS_SPAWNS);
+    spawner->turn_left -= LAW_SPAWN_COSTS_OPS;
+    return true;
+}
+
+/* Take all that back. */
+SELDOM static void
+spawn_unpaid(PyObject *purse, Task *spawner)
+{
+    pools_refund(purse, &LAW_SPAWN);
+    spawner->ops_spent -= LAW_SPAWN_COSTS_OPS;
+    spawner->more->spent[LAW_SPAWNS] -= LAW_SPAWN_COSTS_SPAWNS;
+    spawner->turn_left += LAW_SPAWN_COSTS_OPS;
+}
+
+/* A task for the running one, with no wishes of its own. New reference. NULL with an exception set: nothing has changed. */
+static inline Task *
+k_spawn_plainly(Kernel *k, Nursery *nursery, PyObject *name)
+{
+    Task *spawner = k->current;
+    if (!USUALLY(is_plain_spawn(k, nursery, spawner) && spawn_paid(nursery->pools, spawner))) {
+        return k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
+    }
+    Terms *terms = (Terms *)Py_NewRef((PyObject *)nursery->terms);
+    Task *task = task_new(k->st, nursery, k->next_id, Py_NewRef(name), terms);
+    if (task == NULL) {
+        spawn_unpaid(nursery->pools, spawner);
+        return NULL;
+    }
+    k->next_id += 1;
+    k->uses += 1;
+    nursery_adopt(k, nursery, task);
+    k_ready_plainly(k, task); /* from PENDING: the table allows it */
+    return task;
+}

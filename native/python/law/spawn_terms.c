@@ -1,0 +1,65 @@
+/* Terms: what tasks that were spawned alike have in common, in one record instead of in each task.
+ *
+ * Nothing in src/bursar/law corresponds to it: there a task has the three fields itself. Terms are never changed once
+ * they are made, because others may share them; a task whose pools or capabilities are set gets new ones. Python sees
+ * them only through the task.
+ */
+
+#include "python/law/records.h"
+
+static int
+terms_traverse(Terms *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->pools);
+    Py_VISIT(self->capabilities);
+    Py_VISIT(self->spawn_cap);
+    return 0;
+}
+
+static int
+terms_clear(Terms *self)
+{
+    Py_CLEAR(self->pools);
+    Py_CLEAR(self->capabilities);
+    Py_CLEAR(self->spawn_cap);
+    return 0;
+}
+
+static void
+terms_dealloc(Terms *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    terms_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot terms_slots[] = {
+    {Py_tp_doc, (void *)"What tasks that were spawned alike have in common."},
+    {Py_tp_dealloc, (void *)terms_dealloc},
+    {Py_tp_traverse, (void *)terms_traverse},
+    {Py_tp_clear, (void *)terms_clear},
+    {0, NULL},
+};
+
+PyType_Spec terms_spec = {
+    .name = "bursar._native.Terms",
+    .basicsize = (int)sizeof(Terms),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = terms_slots,
+};
+
+/* Terms of these; `spawn_cap` may be NULL. Borrows all three. A new reference, or NULL with MemoryError set. */
+Terms *
+terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap)
+{
+    Terms *terms = (Terms *)st->Terms->tp_alloc(st->Terms, 0);
+    if (terms != NULL) {
+        terms->pools = Py_NewRef(pools);
+        terms->capabilities = Py_NewRef(capabilities);
+        terms->spawn_cap = Py_XNewRef(spawn_cap);
+    }
+    return terms;
+}

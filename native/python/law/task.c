@@ -1,0 +1,524 @@
+/* The record of one task: after law/task.py. Attributes for Python, life and death; nothing that decides.
+ *
+ * The record is kept small, because a parked task is little else: what most tasks never need (blocks of their own, a
+ * cancellation, obligations) is made at its first use, and what tasks that were spawned alike have in common they share.
+ */
+
+#include "python/cpython/context.h"
+#include "python/law/admission/gate.h"
+
+/* ---- life */
+
+TaskMore *
+task_more(Task *self)
+{
+    if (self->more == NULL) {
+        TaskMore *more = PyMem_Calloc(1, sizeof(TaskMore));
+        if (more == NULL) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        law_queue_init(&more->owned);
+        more->short_of = -1;
+        more->requested = task_requested(self); /* CANCEL-5 in cancel.c: from here on it says so itself */
+        more->draining = task_draining(self);
+        more->reason = Py_XNewRef(task_reason(self));
+        more->cleanup_left = task_cleanup_left(self);
+        more->cleanup_left_ns = more->cleanup_left >= 0 ? task_kernel(self)->cleanup_ns : 0;
+        self->more = more;
+    }
+    return self->more;
+}
+
+int
+task_visit(Task *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->nursery);
+    Py_VISIT(self->work);
+    Py_VISIT(self->context);
+    Py_VISIT(self->answer);
+    Arguments *arguments = task_arguments(self);
+    for (Py_ssize_t i = 0; arguments != NULL && i < Py_SIZE(arguments); i++) {
+        Py_VISIT(arguments->item[i]);
+    }
+    Py_VISIT(self->pending);
+    Py_VISIT(self->terms);
+    if (self->timed) {
+        Py_VISIT(self->timer);
+    }
+    TaskMore *more = self->more;
+    if (more != NULL) {
+        Py_VISIT(more->reason);
+        Py_VISIT(more->inner);
+        Py_VISIT(more->obligations);
+        Py_VISIT(more->waiters);
+        Py_VISIT(more->cleanup_timer);
+        Py_VISIT(more->credit_of);
+        Py_VISIT(more->ending);
+        int stop = permit_show(more->permit, visit, arg);
+        if (stop != 0) {
+            return stop;
+        }
+        Py_VISIT(more->memory);
+        for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
+            Py_VISIT(LAW_RECORD(l, Nursery, own));
+        }
+    }
+    return 0;
+}
+
+static int
+task_traverse(Task *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return task_visit(self, visit, arg);
+}
+
+static void
+drop_more(Task *self)
+{
+    TaskMore *more = self->more;
+    self->more = NULL;
+    if (more == NULL) {
+        return;
+    }
+    LawLink *link;
+    while ((link = law_queue_take_oldest(&more->owned)) != NULL) {
+        Py_DECREF(LAW_RECORD(link, Nursery, own));
+    }
+    Py_CLEAR(more->reason);
+    Py_CLEAR(more->inner);
+    Py_CLEAR(more->obligations);
+    Py_CLEAR(more->waiters);
+    Py_CLEAR(more->cleanup_timer);
+    Py_CLEAR(more->credit_of);
+    Py_CLEAR(more->ending);
+    permit_leave(more->permit);
+    Py_CLEAR(more->memory);
+    PyMem_Free(more);
+}
+
+/* A run that is dropped in the middle leaves waiting tasks behind: none may stay in a list that outlives it. */
+static void
+leave_lists(Task *self)
+{
+    if (self->bare && self->timed) {
+        self->timed = 0;
+        Timer *timer = self->timer;
+        self->timer = NULL;
+        Py_XDECREF(timer);
+    } else if (self->bare && law_linked(&self->link) && self->pending != NULL) {
+        operation_delist(NULL, self->pending, (PyObject *)self);
+    }
+    self->bare = 0;
+}
+
+int
+task_clear(Task *self)
+{
+    leave_lists(self);
+    Py_CLEAR(self->work);
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->answer);
+    Py_CLEAR(self->pending);
+    drop_more(self);
+    Py_CLEAR(self->terms);
+    Py_CLEAR(self->nursery);
+    return 0;
+}
+
+/* A record that holds nothing any more but its name. */
+static inline void
+drop_record(Task *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    Py_DECREF(self->name);
+    free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
+}
+
+/* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
+APART static void
+dealloc_otherwise(Task *self)
+{
+    Py_TRASHCAN_BEGIN(self, task_dealloc) task_clear(self);
+    drop_record(self);
+    Py_TRASHCAN_END
+}
+
+/* Whether a result holds no other object, so that its end leads to no other task's. */
+static inline bool
+is_last(const PyObject *result)
+{
+    return result == NULL || result == Py_None || PyLong_CheckExact(result) || PyUnicode_CheckExact(result);
+}
+
+/* One that ended plainly has let its nursery go (RECORD-4): it has nothing left but its terms and what it came to. */
+void
+task_dealloc(Task *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (!USUALLY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+        dealloc_otherwise(self);
+        return;
+    }
+    Py_XDECREF(self->work);
+    Py_XDECREF((PyObject *)self->terms);
+    drop_record(self);
+}
+
+PyObject *
+task_raise_later(State *st)
+{
+    PyObject *error = taken_error();
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
+        PyErr_SetRaisedException(error);
+        return NULL;
+    }
+    PyObject *work = law_call(st, "raise_later", &error, 1);
+    Py_DECREF(error);
+    return work;
+}
+
+/* ---- questions */
+
+bool
+task_has_children(const Task *self)
+{
+    if (self->more == NULL) {
+        return false;
+    }
+    const LawQueue *owned = &self->more->owned;
+    for (LawLink *l = law_queue_oldest(owned); l != NULL; l = law_queue_newer(owned, l)) {
+        if (!law_queue_empty(&LAW_RECORD(l, Nursery, own)->children)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+PyObject *
+task_outcome(State *st, Task *self)
+{
+    if (self->state != LAW_STATE_DONE) {
+        Py_RETURN_NONE;
+    }
+    if (!self->whole) {
+        PyObject *content = self->work ? self->work : Py_None;
+        PyObject *value = self->kind == LAW_OUTCOME_OK ? content : Py_None;
+        bool failed = self->kind == LAW_OUTCOME_FAILED || self->kind == LAW_OUTCOME_PANICKED;
+        PyObject *error = failed ? content : Py_None;
+        PyObject *reason = self->kind != LAW_OUTCOME_OK && !failed ? content : Py_None;
+        PyObject *fields[] = {st->kinds[self->kind], value, error, reason};
+        PyObject *made = frozen_new(st->Outcome, st->outcome_slots, fields, 4);
+        if (made == NULL) {
+            return NULL;
+        }
+        Py_XSETREF(self->work, made);
+        self->whole = 1;
+    }
+    return Py_NewRef(self->work);
+}
+
+int
+task_move(Task *self, LawState to)
+{
+    if (!law_may_move(self->state, to)) {
+        State *st = PyType_GetModuleState(Py_TYPE(self));
+        PyObject *args[] = {(PyObject *)self, st->states[to]};
+        PyObject *none = law_call(st, "refuse_move", args, 2); /* raises IllegalTransition */
+        Py_XDECREF(none);
+        return -1;
+    }
+    self->state = (uint8_t)to;
+    return 0;
+}
+
+/* ---- attributes */
+
+#define ST(self) ((State *)PyType_GetModuleState(Py_TYPE(self)))
+#define GET(name, expression)                                         \
+    static PyObject *get_##name(Task *self, void *Py_UNUSED(closure)) \
+    {                                                                 \
+        (void)self;                                                   \
+        return expression;                                            \
+    }
+#define OR_NONE(x) Py_NewRef((x) ? (PyObject *)(x) : Py_None)
+#define MORE(field) (self->more ? (PyObject *)self->more->field : NULL)
+
+/* Whoever looks at its timer sees it armed (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
+static int
+kept(const Task *self)
+{
+    Kernel *k = self->nursery ? self->nursery->kernel : NULL;
+    return k == NULL ? 0 : cleanup_kept(k);
+}
+
+GET(id, PyLong_FromUnsignedLongLong(self->id))
+GET(name, Py_NewRef(self->name))
+GET(nursery, OR_NONE(self->nursery))
+GET(state, Py_NewRef(ST(self)->states[self->state]))
+GET(outcome, task_outcome(ST(self), self))
+GET(wake, Py_NewRef(ST(self)->wakes[self->wake]))
+GET(generation, PyLong_FromUnsignedLongLong(self->generation))
+GET(lane, self->lane == LAW_LANE_IDLE ? Py_NewRef(Py_None) : Py_NewRef(ST(self)->lanes[self->lane]))
+GET(worker, PyLong_FromLong(self->worker))
+GET(pinned, PyBool_FromLong(self->pinned))
+GET(started, PyBool_FromLong(self->started))
+GET(wait, task_wait(ST(self), self))
+GET(since_ns, PyLong_FromLongLong(self->since_ns))
+GET(inbox, OR_NONE(self->raises || task_unborn(self) ? NULL : self->answer))
+GET(error, OR_NONE(self->raises ? self->answer : NULL))
+GET(effect, PyBool_FromLong(self->effect))
+GET(waiters, OR_NONE(MORE(waiters)))
+GET(obligations, OR_NONE(MORE(obligations)))
+GET(inner, OR_NONE(MORE(inner)))
+GET(requested, PyLong_FromLong(task_requested(self)))
+GET(draining, PyLong_FromLong(task_draining(self)))
+GET(cancel_pending, PyBool_FromLong(self->cancel_pending))
+GET(cleanup_left, PyLong_FromLongLong(task_cleanup_left(self)))
+GET(cleanup_left_ns, kept(self) < 0 ? NULL : PyLong_FromLongLong(self->more ? self->more->cleanup_left_ns : 0))
+GET(cleanup_timer, kept(self) < 0 ? NULL : OR_NONE(MORE(cleanup_timer)))
+GET(cut, PyBool_FromLong(self->cut))
+GET(ending, OR_NONE(MORE(ending)))
+GET(permit, OR_NONE(MORE(permit)))
+GET(pools, OR_NONE(self->terms ? self->terms->pools : NULL))
+GET(purse_of, OR_NONE(self->nursery ? self->nursery->pools : self->terms ? self->terms->pools : NULL))
+GET(credit_used, PyLong_FromLongLong(self->more ? self->more->credit_used : 0))
+GET(credit_of, OR_NONE(MORE(credit_of)))
+GET(turn_left, PyLong_FromLong(self->turn_left))
+GET(short_of, PyLong_FromLong(self->more ? self->more->short_of : -1))
+GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
+GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
+GET(context, self->borrows && self->context && context_of_its_own(self) < 0 ? NULL : OR_NONE(self->context))
+GET(retry, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
+GET(phase, Py_NewRef(ST(self)->phases[self->phase]))
+GET(reason, OR_NONE(task_reason(self)))
+GET(itself, Py_NewRef((PyObject *)self))
+GET(none, Py_NewRef(Py_None))
+GET(no, Py_NewRef(Py_False))
+
+/* The coroutine, which is made now if the task has not begun; None once it is over. */
+static PyObject *
+get_work(Task *self, void *Py_UNUSED(closure))
+{
+    if (task_unborn(self) && task_begin(ST(self), self) < 0) {
+        return NULL;
+    }
+    return OR_NONE(self->state == LAW_STATE_DONE ? NULL : self->work);
+}
+
+static PyObject *
+get_spent(Task *self, void *Py_UNUSED(closure))
+{
+    int64_t none[LAW_COMPONENTS] = {0}, *spent = self->more ? self->more->spent : none;
+    return Py_BuildValue("(LLLLL)", (long long)self->ops_spent, (long long)spent[1], (long long)spent[2],
+                         (long long)spent[3], (long long)spent[4]);
+}
+
+/* The nurseries that it has open, outermost first: a dict by id that is made for whoever asks; None if there is none. */
+static PyObject *
+get_owned(Task *self, void *Py_UNUSED(closure))
+{
+    if (self->more == NULL || law_queue_empty(&self->more->owned)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *dict = PyDict_New();
+    const LawQueue *owned = &self->more->owned;
+    for (LawLink *l = law_queue_oldest(owned); dict != NULL && l != NULL; l = law_queue_newer(owned, l)) {
+        Nursery *nursery = LAW_RECORD(l, Nursery, own);
+        PyObject *id = PyLong_FromUnsignedLongLong(nursery->id);
+        if (id == NULL || PyDict_SetItem(dict, id, (PyObject *)nursery) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(id);
+    }
+    return dict;
+}
+
+/* ---- setting: what the Python parts of the law write */
+
+static int
+no_delete(PyObject *value)
+{
+    if (value == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "the fields of a task cannot be deleted");
+        return -1;
+    }
+    return 0;
+}
+
+/* Put a reference into a field; None empties it. */
+static void
+put(PyObject **field, PyObject *value)
+{
+    PyObject *old = *field;
+    *field = value == Py_None ? NULL : Py_NewRef(value);
+    Py_XDECREF(old);
+}
+
+/* Put the number of a member of an enumeration into a field, which is looked up by it. Another one: ValueError. */
+static void
+put_number(uint8_t *field, PyObject *value, int most)
+{
+    long number = PyLong_AsLong(value);
+    if (number >= 0 && number <= most) {
+        *field = (uint8_t)number;
+    } else if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_ValueError, "%ld is no such state", number);
+    }
+}
+
+#define SET(name, code)                                                          \
+    static int set_##name(Task *self, PyObject *value, void *Py_UNUSED(closure)) \
+    {                                                                            \
+        if (no_delete(value) < 0) {                                              \
+            return -1;                                                           \
+        }                                                                        \
+        code;                                                                    \
+        return PyErr_Occurred() ? -1 : 0;                                        \
+    }
+#define SET_MORE(name, code) SET(name, TaskMore *more = task_more(self); if (more == NULL) { return -1; } code)
+
+SET(name, Py_XSETREF(self->name, Py_NewRef(value)))
+SET(pinned, self->pinned = value == Py_True)
+SET(started, self->started = value == Py_True)
+SET(effect, self->effect = value == Py_True)
+SET(cut, self->cut = value == Py_True)
+SET(cancel_pending, self->cancel_pending = value == Py_True)
+SET(work, put(&self->work, value))
+SET(context, put(&self->context, value); self->borrows = 0)
+SET(retry, put(&self->pending, value))
+SET(generation, self->generation = PyLong_AsUnsignedLongLong(value))
+SET(since_ns, self->since_ns = PyLong_AsLongLong(value))
+SET(turn_left, self->turn_left = (int32_t)PyLong_AsLong(value))
+SET(worker, self->worker = (int16_t)PyLong_AsLong(value))
+SET(state, put_number(&self->state, value, LAW_STATE_DONE))
+SET(wake, put_number(&self->wake, value, LAW_WAKE_DONE))
+SET(phase, put_number(&self->phase, value, LAW_PHASE_FINALIZED))
+SET(
+    inbox, if (value != Py_None || !self->raises) {
+        put(&self->answer, value);
+        self->raises = 0;
+    })
+SET(
+    error, if (value != Py_None || self->raises) {
+        put(&self->answer, value);
+        self->raises = value != Py_None;
+    })
+SET_MORE(reason, put(&more->reason, value))
+SET_MORE(inner, put((PyObject **)&more->inner, value))
+SET_MORE(waiters, put(&more->waiters, value))
+SET_MORE(obligations, put(&more->obligations, value))
+SET_MORE(requested, more->requested = (int32_t)PyLong_AsLong(value))
+SET_MORE(draining, more->draining = (int32_t)PyLong_AsLong(value))
+SET_MORE(cleanup_left, more->cleanup_left = PyLong_AsLongLong(value))
+SET_MORE(cleanup_left_ns, more->cleanup_left_ns = PyLong_AsLongLong(value))
+SET_MORE(cleanup_timer, if (kept(self) < 0) { return -1; } put((PyObject **)&more->cleanup_timer, value))
+SET_MORE(credit_used, more->credit_used = PyLong_AsLongLong(value))
+SET_MORE(credit_of, put((PyObject **)&more->credit_of, value))
+SET_MORE(ending, put(&more->ending, value))
+SET_MORE(permit, put(&more->permit, value))
+SET_MORE(short_of, more->short_of = (int8_t)PyLong_AsLong(value))
+
+static int
+set_capabilities(Task *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (no_delete(value) < 0) {
+        return -1;
+    }
+    Terms *terms = terms_new(ST(self), self->terms->pools, value, self->terms->spawn_cap);
+    if (terms == NULL) {
+        return -1;
+    }
+    Py_SETREF(self->terms, terms);
+    return 0;
+}
+
+static PyObject *
+task_py_has_children(Task *self, PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(task_has_children(self));
+}
+
+static PyObject *
+task_repr(Task *self)
+{
+    static const char *const names[] = {"PENDING", "READY", "RUNNING", "BLOCKED", "EXHAUSTED", "PAUSED", "DONE"};
+    return PyUnicode_FromFormat("<task %llu %R %s>", (unsigned long long)self->id, self->name, names[self->state]);
+}
+
+#define RO(name) {#name, (getter)get_##name, NULL, NULL, NULL}
+#define RW(name) {#name, (getter)get_##name, (setter)set_##name, NULL, NULL}
+
+static PyGetSetDef task_getset[] = {
+    RO(id),
+    RW(name),
+    RO(nursery),
+    RW(state),
+    RO(outcome),
+    RW(wake),
+    RW(generation),
+    RO(lane),
+    RW(worker),
+    RW(pinned),
+    RW(started),
+    RO(wait),
+    RW(since_ns),
+    RW(inbox),
+    RW(error),
+    RW(effect),
+    RW(waiters),
+    RO(owned),
+    RW(obligations),
+    RW(inner),
+    RW(requested),
+    RW(draining),
+    RW(cancel_pending),
+    RW(cleanup_left),
+    RW(cleanup_left_ns),
+    RW(cleanup_timer),
+    RW(cut),
+    RW(ending),
+    RO(pools),
+    RO(purse_of),
+    RW(credit_used),
+    RW(credit_of),
+    RO(spent),
+    RW(turn_left),
+    RW(short_of),
+    RW(capabilities),
+    RO(spawn_cap),
+    RW(work),
+    RW(context),
+    RW(retry),
+    RW(phase),
+    RW(reason),
+    RW(permit),
+    {"task", (getter)get_itself, NULL, NULL, NULL},
+    {"parent", (getter)get_none, NULL, NULL, NULL},
+    {"timer", (getter)get_none, NULL, NULL, NULL},
+    {"body_of", (getter)get_none, NULL, NULL, NULL},
+    {"shielded", (getter)get_no, NULL, NULL, NULL},
+    {"exiting", (getter)get_no, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef task_methods[] = {
+    {"has_children", (PyCFunction)task_py_has_children, METH_NOARGS,
+     "Whether a nursery that it owns has live children."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot task_slots[] = {
+    {Py_tp_doc, "One task."},      {Py_tp_traverse, task_traverse},
+    {Py_tp_clear, task_clear},     {Py_tp_dealloc, task_dealloc},
+    {Py_tp_repr, task_repr},       {Py_tp_getset, task_getset},
+    {Py_tp_methods, task_methods}, {0, NULL},
+};
+
+PyType_Spec task_spec = {
+    .name = "bursar._native.Task",
+    .basicsize = sizeof(Task),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = task_slots,
+};

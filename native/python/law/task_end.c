@@ -1,0 +1,506 @@
+/* The end of a task, and the passing of time. After law/kernel.py. */
+
+#include "python/cpython/context.h"
+#include "python/law/admission/gate.h"
+#include "python/law/spawn.h"
+#include "python/trace/events.h"
+
+static inline bool
+is_set(const PyObject *field)
+{
+    return field != NULL && field != Py_None;
+}
+
+/* ---- the end of a task */
+
+/* What a task leaves behind that should not have been left: asked of the Python side, which reports it. */
+static int
+settle_estate(Kernel *k, Task *task)
+{
+    TaskMore *more = task->more;
+    bool owes = more->obligations != NULL && PyDict_GET_SIZE(more->obligations) > 0;
+    if (!owes && law_queue_empty(&more->owned)) {
+        return 0;
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)task};
+    PyObject *done = law_call(k->st, "settle_estate", args, 2);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* An Outcome, whole, for whoever needs one: that which was given, or a new one. New reference. */
+static PyObject *
+outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    if (outcome != NULL) {
+        return Py_NewRef(outcome);
+    }
+    bool failed = kind == LAW_OUTCOME_FAILED || kind == LAW_OUTCOME_PANICKED, ok = kind == LAW_OUTCOME_OK;
+    PyObject *what = content ? content : Py_None;
+    PyObject *fields[] = {k->st->kinds[kind], ok ? what : Py_None, failed ? what : Py_None,
+                          ok || failed ? Py_None : what};
+    return frozen_new(k->st->Outcome, k->st->outcome_slots, fields, 4);
+}
+
+/* The Outcome of the DONE task as the law in Python would make it of what it came to; kept. Borrowed. */
+static PyObject *
+outcome_kept(Kernel *k, Task *task)
+{
+    PyObject *outcome = task_outcome(k->st, task);
+    Py_XDECREF(outcome); /* the task holds it */
+    return outcome;
+}
+
+/* Whether another attempt follows the failure of a task, so that it counts for nothing. -1: error. */
+static int
+is_excused(const Task *task)
+{
+    PyObject *permit = task->more ? task->more->permit : NULL;
+    PyObject *excused = permit == NULL ? NULL : PyObject_GetAttrString(permit, "excused");
+    int yes = permit == NULL ? 0 : excused == NULL ? -1 : PyObject_IsTrue(excused);
+    Py_XDECREF(excused);
+    return yes;
+}
+
+/* Take a DONE task off its nursery. 1 if this is a failure that should cancel its siblings; -1: error. */
+static int
+note_end(Kernel *k, Nursery *nursery, Task *task)
+{
+    if (nursery->exhausted != NULL && PyDict_GET_SIZE(nursery->exhausted) > 0) {
+        PyObject *id = PyLong_FromUnsignedLongLong(task->id);
+        int held = id == NULL ? -1 : PyDict_Contains(nursery->exhausted, id);
+        if (held > 0) {
+            held = PyDict_DelItem(nursery->exhausted, id);
+        }
+        Py_XDECREF(id);
+        if (held < 0) {
+            return -1;
+        }
+    }
+    if (is_set(nursery->ends)) { /* supervised: whoever does that hears of it and decides */
+        PyObject *none = PyObject_CallMethod(nursery->ends, "append", "O", (PyObject *)task);
+        Py_XDECREF(none);
+        return none == NULL ? -1 : 0;
+    }
+    if (task->kind != LAW_OUTCOME_FAILED && task->kind != LAW_OUTCOME_PANICKED) {
+        return 0;
+    }
+    int excused = is_excused(task);
+    if (excused != 0) {
+        return excused < 0 ? -1 : 0;
+    }
+    PyObject *outcome = outcome_kept(k, task), *error = outcome ? PyObject_GetAttrString(outcome, "error") : NULL;
+    if (error == NULL) {
+        return -1;
+    }
+    PyObject *args[] = {(PyObject *)nursery, error};
+    PyObject *none = law_call(k->st, "add_failure", args, 2);
+    Py_DECREF(error);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : nursery->cancel_on_failure;
+}
+
+static int
+cancel_siblings(Kernel *k, Nursery *nursery, Task *task)
+{
+    PyObject *outcome = outcome_kept(k, task), *id = PyLong_FromUnsignedLongLong(task->id);
+    PyObject *detail = outcome && id ? PyUnicode_FromFormat("task %R %S", task->name, outcome) : NULL;
+    PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_SIBLING, detail, id) : NULL;
+    int failed = why == NULL ? -1 : cancel_request_nursery(k, nursery, why);
+    Py_XDECREF(id);
+    Py_XDECREF(detail);
+    Py_XDECREF(why);
+    return failed;
+}
+
+/* Give a waiter that a nursery holds its answer, once. */
+static int
+answer_once(Kernel *k, PyObject **waiter)
+{
+    PyObject *who = *waiter;
+    *waiter = NULL;
+    int failed = k_answer(k, who, NULL);
+    Py_DECREF(who);
+    return failed;
+}
+
+/* The last child is gone: wake whoever waits for that. */
+APART static int
+tell_joining(Kernel *k, Nursery *nursery)
+{
+    if (nursery->joining != NULL) {
+        return answer_once(k, &nursery->joining);
+    }
+    Task *owner = nursery->owner;
+    if (owner != NULL && owner->state == LAW_STATE_BLOCKED && !owner->bare && owner->pending != NULL &&
+        (PyObject *)Py_TYPE(owner->pending) == k->st->Drain && !task_has_children(owner)) {
+        PyObject *wait = Py_NewRef(owner->pending);
+        int failed = k_answer(k, wait, NULL);
+        Py_DECREF(wait);
+        return failed;
+    }
+    return 0;
+}
+
+/* Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence. */
+static int
+tell_parent(Kernel *k, Task *task)
+{
+    Nursery *nursery = task->nursery;
+    law_queue_remove(&nursery->children, &task->sibling); /* its reference is that of `k_finish` now */
+    int cancels = note_end(k, nursery, task);
+    if (cancels < 0 || (cancels > 0 && cancel_siblings(k, nursery, task) < 0)) {
+        k_doom(k);
+    }
+    if (is_set(nursery->ends_waiter) && answer_once(k, &nursery->ends_waiter) < 0) {
+        return -1;
+    }
+    return law_queue_empty(&nursery->children) ? tell_joining(k, nursery) : 0;
+}
+
+/* Whoever waits for the end of the task gets its outcome, oldest first. */
+static int
+answer_waiters(Kernel *k, Task *task)
+{
+    PyObject *waiters = task->more ? task->more->waiters : NULL;
+    if (waiters == NULL) {
+        return 0;
+    }
+    PyObject *who, *outcome = task_outcome(k->st, task);
+    int failed = outcome == NULL ? -1 : 0;
+    if (failed < 0) {
+        return -1;
+    }
+    task->more->waiters = NULL;
+    while (failed == 0 && (who = waitlist_take((WaitList *)waiters)) != NULL) {
+        failed = k_answer(k, who, outcome);
+        Py_DECREF(who);
+    }
+    Py_DECREF(outcome);
+    Py_DECREF(waiters);
+    return failed;
+}
+
+/* The permit that counted the task is free for another. */
+static int
+release_permit(Kernel *k, Task *task)
+{
+    PyObject *permit = task->terms->spawn_cap;
+    if (permit == NULL) {
+        return 0;
+    }
+    if (permit == k->spawn_permit) {
+        k->uses -= 1;
+        return 0;
+    }
+    PyObject *none =
+        context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", permit); /* CONTEXT-3 */
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+/* It still owns live children, which must end first: it waits for them, and its outcome is kept. */
+static int
+drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    PyObject *whole = outcome_of(k, kind, content, outcome);
+    PyObject *args[] = {(PyObject *)k, (PyObject *)task, whole};
+    PyObject *done = whole == NULL ? NULL : law_call(k->st, "drain_owned", args, 3);
+    Py_XDECREF(whole);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Whether nothing that a DONE task had more than others leads back to it. */
+static bool
+is_light(const TaskMore *more)
+{
+    return more->reason == NULL && more->inner == NULL && law_queue_empty(&more->owned) && more->obligations == NULL &&
+           more->waiters == NULL && more->cleanup_timer == NULL && more->credit_of == NULL && more->ending == NULL &&
+           more->memory == NULL && (more->permit == NULL || permit_settled(more->permit));
+}
+
+/* Whether the collector may follow an object: `PyObject_IS_GC`, which is not asked of a number, a text or None. */
+static inline bool
+is_followed(PyObject *thing)
+{
+    return PyType_IS_GC(Py_TYPE(thing)) && PyObject_IS_GC(thing);
+}
+
+/* Somebody holds the DONE task, and its nursery no longer speaks for it (RECORD-4). One whose result is a plain number
+ * or text lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
+ * know it. Any other is tracked, and so must be whoever holds it (ASIDE-2). */
+static WITHIN void
+leave_to_the_collector(Kernel *k, Task *task)
+{
+    bool light =
+        task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* CANCEL-5: it has a reason */
+    bool plain = light && !task->whole && (task->work == NULL || !is_followed(task->work));
+    if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
+        Py_CLEAR(task->nursery);
+        return;
+    }
+    PyObject_GC_Track((PyObject *)task);
+    aside_show(&k->aside, (PyObject *)k);
+}
+
+/* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference
+ * away. */
+static inline void
+let_go(Kernel *k, Task *task, PyObject *work)
+{
+    Py_CLEAR(task->pending);
+    Py_CLEAR(task->context);
+    if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
+        aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
+    }
+    Py_XDECREF(work);
+    if (Py_REFCNT(task) > 1) {
+        leave_to_the_collector(k, task);
+    }
+    Py_DECREF(task);
+}
+
+/* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
+ * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
+static inline bool
+ends_plainly(const Kernel *k, const Task *task)
+{
+    const Nursery *nursery = task->nursery;
+    return task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
+           k->current == task && k->observer == NULL && k->promised == NULL && task->terms->pools == nursery->pools &&
+           task->terms->spawn_cap == k->spawn_permit && k->spawn_permit != NULL && nursery->exhausted == NULL &&
+           nursery->ends == NULL && nursery->ends_waiter == NULL;
+}
+
+int
+k_returned(Kernel *k, Task *task, PyObject *value)
+{
+    if (!USUALLY(ends_plainly(k, task))) {
+        int failed = k_finish(k, task, LAW_OUTCOME_OK, value, NULL);
+        Py_DECREF(value);
+        return failed < 0 ? -1 : 0;
+    }
+    PyObject *work = task->work;
+    Nursery *nursery = task->nursery;
+    k->current = NULL;
+    k->uses -= 1;
+    k->live -= 1;
+    k->done[LAW_OUTCOME_OK] += 1;
+    task->state = LAW_STATE_DONE; /* from RUNNING, by what was asked: the table allows it */
+    task->wake = LAW_WAKE_DONE;
+    task->kind = LAW_OUTCOME_OK;
+    task->whole = task->cancel_pending = task->raises = task->effect = 0;
+    task->work = value;
+    law_queue_remove(&nursery->children, &task->sibling);
+    if (law_queue_empty(&nursery->children) && tell_joining(k, nursery) < 0) {
+        k_doom(k);
+    }
+    Py_CLEAR(task->answer);
+    let_go(k, task, work);
+    return 0;
+}
+
+int
+k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
+{
+    if (task->more != NULL && task_has_children(task)) {
+        return drain_owned(k, task, kind, content, outcome);
+    }
+    bool polled = task->state != LAW_STATE_PENDING;
+    if (polled && rule(k->current == task, "DISPATCH-2") < 0) {
+        return -1;
+    }
+    if (!law_may_end(task->state, kind)) {
+        PyObject *args[] = {(PyObject *)task, k->st->kinds[kind]};
+        PyObject *none = law_call(k->st, "refuse_end", args, 2); /* raises IllegalTransition */
+        Py_XDECREF(none);
+        return -1;
+    }
+    if (k->promised == task) {
+        Py_CLEAR(k->promised); /* armed and disarmed, and nobody has seen it (CLEANUP-1 in cleanup.c) */
+    }
+    if (polled && k_poll_over(k, task) < 0) {
+        return -1;
+    }
+    if (task->more == NULL) {
+        task->phase = task->phase == LAW_PHASE_IDLE ? LAW_PHASE_IDLE : LAW_PHASE_FINALIZED;
+        task->cancel_pending = 0;
+    } else if (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0) {
+        return -1;
+    }
+    Nursery *nursery = task->nursery;
+    if (task->terms->pools != nursery->pools && pools_close(task->terms->pools, nursery->pools) < 0) {
+        return -1;
+    }
+    if (release_permit(k, task) < 0) {
+        return -1;
+    }
+    PyObject *work = task->work; /* let go at the very end: what it frees may run code (RECORD-3) */
+    task->state = LAW_STATE_DONE;
+    task->wake = LAW_WAKE_DONE;
+    task->kind = (uint16_t)kind & 7u;
+    task->whole = outcome != NULL;
+    task->work = Py_XNewRef(outcome != NULL ? outcome : content);
+    k->live -= 1;
+    k->done[kind] += 1;
+    NOTED(k, note_done(k, task));
+    if (task->more != NULL && task->more->permit != NULL && gate_ended(k, task) < 0) {
+        k_doom(k);
+    }
+    if (tell_parent(k, task) < 0) {
+        k_doom(k); /* it is DONE, and everybody else hears of it */
+    }
+    if (answer_waiters(k, task) < 0) {
+        k_doom(k);
+    }
+    k_discard_answer(task);
+    if (task->more != NULL) {
+        Py_CLEAR(task->more->ending);
+    }
+    let_go(k, task, work);
+    return 1;
+}
+
+/* ---- time */
+
+static int
+stale_timer(Kernel *k, Task *task, uint64_t id, uint64_t generation)
+{
+    if (k_count(k, "stale_timer") < 0) {
+        return -1;
+    }
+    return NOTE(k, "stale_timer", task, Py_BuildValue("KK", (unsigned long long)id, (unsigned long long)generation));
+}
+
+/* The wait that a timer was to end, is over: it leaves its queues and the task is queued. */
+static int
+wake_by_timer(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *wait = task->pending;
+    if (wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry) {
+        return k_end_wait(k, task, true, timer->deadline_ns);
+    }
+    task->pending = NULL;
+    PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    if (none == NULL) {
+        k_doom(k);
+    }
+    Py_XDECREF(none);
+    int failed = k_ready(k, task, true, timer->deadline_ns);
+    Py_DECREF(wait); /* last, as in `k_end_wait` */
+    return failed;
+}
+
+/* Tell something of Python's that a timer of its has fired. */
+static int
+expire(Kernel *k, PyObject *whose, Timer *timer)
+{
+    Py_INCREF(whose); /* RECORD-3 */
+    PyObject *none = PyObject_CallMethod(whose, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    Py_XDECREF(none);
+    Py_DECREF(whose);
+    return none == NULL ? -1 : 0;
+}
+
+/* A paused task's timer: its wait is told, if it is one that wants to know, and goes on until the task does. */
+static int
+expire_paused(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *wait = task->pending;
+    bool ours = wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry;
+    return ours ? 0 : expire(k, wait, timer);
+}
+
+static int
+expire_permit(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *permit = task->more ? task->more->permit : NULL;
+    return permit == NULL ? 0 : expire(k, permit, timer);
+}
+
+/* Enqueue what a timer stands for; never run anything. */
+static int
+fire(Kernel *k, Timer *timer)
+{
+    Task *task = timer->task;
+    if (timer->kind == TIMER_WAKE && k_reserve_timed(k, task) < 0) {
+        return -1;
+    }
+    if (NOTED(k, note_timer(k, NOTE_TIMER_FIRED, task, timer)) < 0) {
+        return -1;
+    }
+    switch (timer->kind) {
+    case TIMER_WAKE: {
+        bool waits = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
+        LawNotice notice = law_notify(&task->wake, task->generation, timer->generation, waits);
+        if (notice == LAW_NOTICE_ENQUEUE) {
+            return wake_by_timer(k, task, timer);
+        }
+        if (notice == LAW_NOTICE_NOTED && task->state == LAW_STATE_BLOCKED) {
+            return expire_paused(k, task, timer);
+        }
+        return notice == LAW_NOTICE_STALE ? stale_timer(k, task, timer->id, timer->generation) : 0;
+    }
+    case TIMER_DEADLINE: {
+        PyObject *detail = PyUnicode_FromString("the time is up");
+        PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_TIMEOUT, detail, Py_None) : NULL;
+        int failed = why == NULL ? -1 : cancel_request(k, timer->scope, why);
+        Py_XDECREF(detail);
+        Py_XDECREF(why);
+        return failed;
+    }
+    case TIMER_PERMIT:
+        return expire_permit(k, task, timer);
+    default: {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)task};
+        PyObject *done = law_call(k->st, "cleanup_too_long", args, 2);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    }
+}
+
+/* kernel.advance(now_ns, most=None) */
+PyObject *
+kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    long long now_ns = n >= 1 ? PyLong_AsLongLong(args[0]) : -1, most = -1, fired = 0;
+    if (n >= 2 && args[1] != Py_None) {
+        most = PyLong_AsLongLong(args[1]);
+    }
+    if (n < 1 || n > 2 || PyErr_Occurred()) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "advance() takes the time and how many timers may fire");
+        }
+        return NULL;
+    }
+    k->now_ns = now_ns > k->now_ns ? now_ns : k->now_ns;
+    if (cleanup_kept(k) < 0) {
+        return NULL;
+    }
+    Timer *timer;
+    while (fired != most && (timer = timers_pop_due(k->timers, k->now_ns)) != NULL) {
+        int failed = fire(k, timer);
+        Py_DECREF(timer);
+        if (failed < 0) {
+            return NULL;
+        }
+        fired += 1;
+    }
+    return k_doomed(k) < 0 ? NULL : PyLong_FromLongLong(fired);
+}
+
+/* kernel._fire(timer): for a host that reports one timer */
+PyObject *
+kernel_fire(Kernel *k, PyObject *timer)
+{
+    if (Py_TYPE(timer) != k->st->Timer) {
+        PyErr_SetString(PyExc_TypeError, "_fire() takes a timer");
+        return NULL;
+    }
+    if (fire(k, (Timer *)timer) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,244 @@
+/* The Python face of the heap of timers: the type `Timers`, with the methods of its namesake in law/timers.py.
+ *
+ * The heap itself, and what the kernel in C calls, is timers.c. One difference to Python's numbers is left: a time is a
+ * signed 64-bit count of nanoseconds, which ends in 292 years; more is an OverflowError.
+ */
+
+#include "python/law/records.h"
+
+static PyObject *
+timers_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {NULL};
+    State *st = state_of(type);
+    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, ":Timers", names)) {
+        return NULL;
+    }
+    return (PyObject *)timers_new(st, NULL);
+}
+
+static int
+timers_traverse(Timers *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->observer);
+    for (Py_ssize_t i = 0; i < self->length; i++) {
+        Py_VISIT(self->heap[i]);
+    }
+    return 0;
+}
+
+/* Lets go of everything. Timers that somebody holds are unarmed from here on. */
+static int
+timers_clear(Timers *self)
+{
+    Timer **heap = self->heap;
+    Py_ssize_t length = self->length;
+    self->heap = NULL;
+    self->length = self->room = 0;
+    for (Py_ssize_t i = 0; i < length; i++) {
+        heap[i]->place = -1;
+    }
+    for (Py_ssize_t i = 0; i < length; i++) {
+        Py_DECREF(heap[i]); /* may call out: nothing refers to the old heap any more */
+    }
+    PyMem_Free(heap);
+    Py_CLEAR(self->observer);
+    return 0;
+}
+
+static void
+timers_dealloc(Timers *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    timers_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* Whoever looks sees every timer that the law has armed by now (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
+static int
+kept(Timers *self)
+{
+    return self->kernel == NULL ? 0 : cleanup_kept(self->kernel);
+}
+
+static Py_ssize_t
+timers_length(Timers *self)
+{
+    return kept(self) < 0 ? -1 : self->length;
+}
+
+/* A new reference to a borrowed timer, or to None. */
+static PyObject *
+or_none(Timer *timer)
+{
+    return Py_NewRef(timer == NULL ? Py_None : (PyObject *)timer);
+}
+
+PyDoc_STRVAR(arm_doc, "arm(deadline_ns, kind, task, scope=None)\n--\n\n"
+                      "Arm a timer for the current poll of `task`.");
+
+static PyObject *
+py_arm(Timers *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"deadline_ns", "kind", "task", "scope", NULL};
+    State *st = state_of(Py_TYPE(self));
+    int kind, beyond;
+    PyObject *deadline, *task, *scope = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!|O:arm", names, &PyLong_Type, &deadline, &kind, st->Task,
+                                     &task, &scope)) {
+        return NULL;
+    }
+    long long deadline_ns = PyLong_AsLongLongAndOverflow(deadline, &beyond);
+    if (beyond < 0) {
+        PyErr_SetString(PyExc_OverflowError, "a deadline before the clock began");
+        return NULL;
+    }
+    deadline_ns = beyond > 0 ? INT64_MAX : deadline_ns; /* the end of time */
+    if (kind < TIMER_WAKE || kind > TIMER_PERMIT) {
+        PyErr_Format(PyExc_ValueError, "%d is not a valid TimerKind", kind);
+        return NULL;
+    }
+    return (PyObject *)timers_arm(st, self, deadline_ns, kind, (Task *)task, scope == Py_None ? NULL : scope);
+}
+
+PyDoc_STRVAR(disarm_doc, "disarm(timer)\n--\n\n"
+                         "Idempotent: a timer that fired or was disarmed before stays as it is.");
+
+static PyObject *
+py_disarm(Timers *self, PyObject *timer)
+{
+    if (Py_TYPE(timer) != state_of(Py_TYPE(self))->Timer) {
+        PyErr_Format(PyExc_TypeError, "disarm(%R): not a timer of this runtime", timer);
+        return NULL;
+    }
+    if (timers_disarm(self, (Timer *)timer) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* A number that a host reports. 1, 0 if no timer can have it, or -1 with an exception set: it is no number at all. */
+static int
+reported(PyObject *value, uint64_t *number)
+{
+    *number = PyLong_AsUnsignedLongLong(value);
+    if (*number != UINT64_MAX || !PyErr_Occurred()) {
+        return 1;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+PyDoc_STRVAR(find_doc, "find(id, generation)\n--\n\n"
+                       "The armed timer that a host means, or None if that one is no more.");
+
+static PyObject *
+py_find(Timers *self, PyObject *const *args, Py_ssize_t n)
+{
+    uint64_t id, generation;
+    if (n != 2) {
+        PyErr_SetString(PyExc_TypeError, "find() takes the id and the generation of a timer");
+        return NULL;
+    }
+    int known = reported(args[0], &id), polled = reported(args[1], &generation);
+    if (known < 0 || polled < 0 || kept(self) < 0) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; known && polled && i < self->length; i++) {
+        if (self->heap[i]->id == id) {
+            return or_none(self->heap[i]->generation == generation ? self->heap[i] : NULL);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(next_deadline_doc, "next_deadline_ns()\n--\n\n"
+                                "When the next timer is due, or None.");
+
+static PyObject *
+py_next_deadline_ns(Timers *self, PyObject *Py_UNUSED(args))
+{
+    if (kept(self) < 0) {
+        return NULL;
+    }
+    const Timer *first = timers_first(self);
+    return first == NULL ? NOTHING : PyLong_FromLongLong(first->deadline_ns);
+}
+
+PyDoc_STRVAR(next_doc, "next()\n--\n\n"
+                       "The timer that is due first, or None.");
+
+static PyObject *
+py_next(Timers *self, PyObject *Py_UNUSED(args))
+{
+    return kept(self) < 0 ? NULL : or_none(timers_first(self));
+}
+
+PyDoc_STRVAR(pop_due_doc, "pop_due(now_ns)\n--\n\n"
+                          "The next timer whose deadline has come, disarmed; None when there is none.");
+
+static PyObject *
+py_pop_due(Timers *self, PyObject *now_given)
+{
+    long long now_ns = PyLong_AsLongLong(now_given);
+    if ((now_ns == -1 && PyErr_Occurred()) || kept(self) < 0) {
+        return NULL;
+    }
+    Timer *timer = timers_pop_due(self, now_ns);
+    return timer == NULL ? NOTHING : (PyObject *)timer;
+}
+
+static PyObject *
+get_observer(Timers *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->observer == NULL ? Py_None : self->observer);
+}
+
+static int
+set_observer(Timers *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    PyObject *observer = value == Py_None ? NULL : value;
+    Py_XINCREF(observer);
+    Py_XSETREF(self->observer, observer);
+    return 0;
+}
+
+static PyMethodDef timers_methods[] = {
+    {"arm", (PyCFunction)(void *)py_arm, METH_VARARGS | METH_KEYWORDS, arm_doc},
+    {"disarm", (PyCFunction)py_disarm, METH_O, disarm_doc},
+    {"find", (PyCFunction)(void *)py_find, METH_FASTCALL, find_doc},
+    {"next_deadline_ns", (PyCFunction)py_next_deadline_ns, METH_NOARGS, next_deadline_doc},
+    {"next", (PyCFunction)py_next, METH_NOARGS, next_doc},
+    {"pop_due", (PyCFunction)py_pop_due, METH_O, pop_due_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef timers_getset[] = {
+    {"observer", (getter)get_observer, (setter)set_observer, "that of the kernel, which keeps the two equal", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot timers_slots[] = {
+    {Py_tp_doc, (void *)"The heap of armed timers."},
+    {Py_tp_new, (void *)timers_tp_new},
+    {Py_tp_dealloc, (void *)timers_dealloc},
+    {Py_tp_traverse, (void *)timers_traverse},
+    {Py_tp_clear, (void *)timers_clear},
+    {Py_sq_length, (void *)timers_length},
+    {Py_tp_methods, timers_methods},
+    {Py_tp_getset, timers_getset},
+    {0, NULL},
+};
+
+PyType_Spec timers_spec = {
+    .name = "bursar._native.Timers",
+    .basicsize = (int)sizeof(Timers),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = timers_slots,
+};

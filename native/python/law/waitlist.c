@@ -1,0 +1,251 @@
+/* Wait lists: after `WaitList` in law/wake.py.
+ *
+ * A wait list is a ring of links. A link belongs to a wait (an object, which the list then owns) or to a task that
+ * waits bare (borrowed: a waiting task lives). Both have their link at the same place, so that the type of the object
+ * around a link says which of the two it is. Python sees waits only: for a bare task it is shown an entry that stands
+ * for it (`task_wait`), which behaves the same and is in no list itself.
+ */
+
+#include "python/law/records.h"
+
+WaitList *
+waitlist_new(State *st)
+{
+    return (WaitList *)PyObject_CallNoArgs((PyObject *)st->WaitList);
+}
+
+void
+waitlist_join(WaitList *list, PyObject *who)
+{
+    LawLink *link = link_of(who);
+    if (!law_linked(link)) {
+        law_queue_append(&list->queue, link);
+        if (!is_task(who)) {
+            Py_INCREF(who);
+        }
+    }
+}
+
+/* What a list gives up of `who`: the reference to a wait, nothing of a task. */
+static void
+let_go(PyObject *who)
+{
+    if (!is_task(who)) {
+        Py_DECREF(who);
+    }
+}
+
+void
+waitlist_leave(WaitList *list, PyObject *who)
+{
+    LawLink *link = link_of(who);
+    if (law_linked(link)) {
+        law_queue_remove(&list->queue, link);
+        let_go(who);
+    }
+}
+
+PyObject *
+waitlist_oldest(WaitList *list)
+{
+    LawLink *link = law_queue_oldest(&list->queue);
+    return link == NULL ? NULL : who_of(link);
+}
+
+PyObject *
+waitlist_take(WaitList *list)
+{
+    LawLink *link = law_queue_take_oldest(&list->queue);
+    if (link == NULL) {
+        return NULL;
+    }
+    PyObject *who = who_of(link);
+    return is_task(who) ? Py_NewRef(who) : who; /* the list's own reference becomes the caller's */
+}
+
+/* As Python sees it: for a bare task an entry that stands for it. New reference. */
+static PyObject *
+shown(State *st, PyObject *who)
+{
+    return is_task(who) ? task_wait(st, (Task *)who) : Py_NewRef(who);
+}
+
+static PyObject *
+waitlist_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    WaitList *self = (WaitList *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        law_queue_init(&self->queue);
+    }
+    return (PyObject *)self;
+}
+
+static int
+waitlist_traverse(WaitList *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    for (LawLink *l = law_queue_oldest(&self->queue); l != NULL; l = law_queue_newer(&self->queue, l)) {
+        if (!is_task(who_of(l))) {
+            Py_VISIT(who_of(l));
+        }
+    }
+    return 0;
+}
+
+static int
+waitlist_clear(WaitList *self)
+{
+    LawLink *link;
+    while ((link = law_queue_take_oldest(&self->queue)) != NULL) {
+        let_go(who_of(link));
+    }
+    return 0;
+}
+
+static void
+waitlist_dealloc(WaitList *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    waitlist_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* The wait that Python means, if it is one of ours: what is in the list for it, borrowed; or NULL. */
+static PyObject *
+meant(State *st, WaitList *self, PyObject *wait)
+{
+    if (!PyObject_TypeCheck(wait, st->Wait)) {
+        return NULL;
+    }
+    if (law_linked(link_of(wait))) {
+        return wait;
+    }
+    Task *task = ((Wait *)wait)->task;
+    bool bare = task != NULL && task->bare && !task->timed && task->generation == ((Wait *)wait)->generation;
+    if (!bare || !law_linked(&task->link)) {
+        return NULL;
+    }
+    for (LawLink *l = law_queue_oldest(&self->queue); l != NULL; l = law_queue_newer(&self->queue, l)) {
+        if (l == &task->link) {
+            return (PyObject *)task;
+        }
+    }
+    return NULL;
+}
+
+static PyObject *
+waitlist_py_join(WaitList *self, PyObject *wait)
+{
+    State *st = state_of(Py_TYPE(self));
+    if (st == NULL || !PyObject_TypeCheck(wait, st->Wait)) {
+        PyErr_SetString(PyExc_TypeError, "only a wait can join a wait list");
+        return NULL;
+    }
+    waitlist_join(self, wait);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+waitlist_py_leave(WaitList *self, PyObject *wait)
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *who = st == NULL ? NULL : meant(st, self, wait);
+    if (who != NULL) {
+        waitlist_leave(self, who);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+waitlist_py_oldest(WaitList *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *who = waitlist_oldest(self);
+    if (who == NULL) {
+        PyErr_SetString(PyExc_StopIteration, "nobody waits");
+        return NULL;
+    }
+    return shown(state_of(Py_TYPE(self)), who);
+}
+
+static PyObject *
+waitlist_py_take(WaitList *self, PyObject *Py_UNUSED(unused))
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *who = waitlist_oldest(self);
+    if (who == NULL) {
+        PyErr_SetString(PyExc_KeyError, "nobody waits");
+        return NULL;
+    }
+    PyObject *wait = shown(st, who);
+    if (wait != NULL) {
+        waitlist_leave(self, who);
+    }
+    return wait;
+}
+
+static PyObject *
+waitlist_list(WaitList *self)
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *list = PyList_New(0);
+    for (LawLink *l = law_queue_oldest(&self->queue); list && l; l = law_queue_newer(&self->queue, l)) {
+        PyObject *wait = shown(st, who_of(l));
+        if (wait == NULL || PyList_Append(list, wait) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(wait);
+    }
+    return list;
+}
+
+static PyObject *
+waitlist_iter(WaitList *self)
+{
+    PyObject *list = waitlist_list(self);
+    PyObject *iterator = list == NULL ? NULL : PyObject_GetIter(list);
+    Py_XDECREF(list);
+    return iterator;
+}
+
+static Py_ssize_t
+waitlist_length(WaitList *self)
+{
+    return (Py_ssize_t)self->queue.length;
+}
+
+static int
+waitlist_contains(WaitList *self, PyObject *wait)
+{
+    State *st = state_of(Py_TYPE(self));
+    return st != NULL && meant(st, self, wait) != NULL;
+}
+
+static PyMethodDef waitlist_methods[] = {
+    {"join", (PyCFunction)waitlist_py_join, METH_O, "Put a wait at the end."},
+    {"leave", (PyCFunction)waitlist_py_leave, METH_O, "Take a wait out, if it is in."},
+    {"oldest", (PyCFunction)waitlist_py_oldest, METH_NOARGS, "The one that waits longest."},
+    {"take_oldest", (PyCFunction)waitlist_py_take, METH_NOARGS, "The one that waits longest, taken out."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot waitlist_slots[] = {
+    {Py_tp_doc, "Waits for one thing, oldest first, with O(1) removal from anywhere."},
+    {Py_tp_new, waitlist_make},
+    {Py_tp_traverse, waitlist_traverse},
+    {Py_tp_clear, waitlist_clear},
+    {Py_tp_dealloc, waitlist_dealloc},
+    {Py_tp_methods, waitlist_methods},
+    {Py_tp_iter, waitlist_iter},
+    {Py_sq_length, waitlist_length},
+    {Py_sq_contains, waitlist_contains},
+    {0, NULL},
+};
+
+PyType_Spec waitlist_spec = {
+    .name = "bursar._native.WaitList",
+    .basicsize = sizeof(WaitList),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = waitlist_slots,
+};

@@ -1,0 +1,280 @@
+/* How a poll ends, and what makes a waiting task runnable again. After law/dispatch.py.
+ *
+ * `k_wake` and `k_interrupt` are the only ways in which a waiting task becomes runnable; both end in `k_ready`, and the
+ * lane that it is put in is decided there (dispatch.c). `k_answer` is a wake, and knows its usual case by itself.
+ *
+ * DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
+ */
+
+#include "python/cpython/context.h"
+#include "python/law/dispatch_fast.h"
+
+/* ---- how a poll ends */
+
+int
+k_poll_over(Kernel *k, Task *task)
+{
+    if (rule(k->current == task, "DISPATCH-2") < 0 || cleanup_kept(k) < 0) {
+        return -1;
+    }
+    k->current = NULL;
+    return 0;
+}
+
+/* The poll did not end in a wait: an answer that came meanwhile answers nothing. */
+void
+k_discard_answer(Task *task)
+{
+    task->raises = task->effect = 0;
+    Py_CLEAR(task->answer);
+}
+
+int
+k_yielded(Kernel *k, Task *task)
+{
+    if (k_poll_over(k, task) < 0) {
+        return -1;
+    }
+    if (task->answer != NULL || task->effect) {
+        k_discard_answer(task);
+    }
+    task->state = LAW_STATE_READY; /* RUNNING, by DISPATCH-2: the table allows it */
+    task->wake = LAW_WAKE_QUEUED;
+    task->since_ns = k->now_ns;
+    return k_enqueue(k, task, false, 0);
+}
+
+/* The common end of the two kinds of waiting. */
+static int
+waits(Kernel *k, Task *task)
+{
+    task->since_ns = k->now_ns;
+    if (NOTED(k, note_blocked(k, task)) < 0) {
+        return -1;
+    }
+    if (law_end_poll(&task->wake)) {
+        return k_end_wait(k, task, false, 0);
+    }
+    return task->cancel_pending || task->cut ? k_interrupt(k, task) : 0;
+}
+
+int
+k_blocked(Kernel *k, Task *task, PyObject *wait)
+{
+    if (k_poll_over(k, task) < 0 || task_move(task, LAW_STATE_BLOCKED) < 0) {
+        return -1;
+    }
+    task->bare = 0;
+    Py_XSETREF(task->pending, Py_NewRef(wait));
+    return waits(k, task);
+}
+
+int
+k_blocked_bare(Kernel *k, Task *task, Request *operation)
+{
+    if (k_poll_over(k, task) < 0 || task_move(task, LAW_STATE_BLOCKED) < 0) {
+        return -1;
+    }
+    task->bare = 1;
+    Py_XSETREF(task->pending, Py_NewRef((PyObject *)operation));
+    return waits(k, task);
+}
+
+/* ---- becoming runnable */
+
+/* A task waits no more: it leaves the queues of whatever it waited for (a wait that was answered has left them already) and
+ * is queued, whatever a wait that is written in Python makes of it. What it waited by goes last: with it things of the
+ * program's may end, whose code must not find a task that waits for nothing. */
+int
+k_end_wait(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
+{
+    PyObject *wait = task->pending;
+    int failed = 0;
+    if (task->bare) {
+        failed = operation_delist(k, wait, (PyObject *)task);
+        task->bare = 0;
+        task->pending = NULL;
+    } else if (wait != NULL) {
+        task->pending = NULL;
+        if (Py_TYPE(wait) == k->st->Entry) {
+            failed = operation_delist(k, ((Entry *)wait)->operation, wait);
+        } else {
+            PyObject *none = PyObject_CallMethod(wait, "withdraw", "O", (PyObject *)k);
+            failed = none == NULL ? -1 : 0;
+            Py_XDECREF(none);
+        }
+    }
+    if (failed < 0) {
+        k_doom(k);
+    }
+    failed = k_ready(k, task, timed, deadline_ns);
+    Py_XDECREF(wait);
+    return failed;
+}
+
+int
+k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect, LawNotice *notice)
+{
+    bool waits_now = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
+    *notice = law_notify(&task->wake, task->generation, generation, waits_now);
+    if (NOTED(k, note_woken(k, task, generation, *notice)) < 0) {
+        return -1;
+    }
+    switch (*notice) {
+    case LAW_NOTICE_ENQUEUE:
+    case LAW_NOTICE_NOTED:
+        task->raises = error != NULL;
+        task->effect = effect;
+        Py_XSETREF(task->answer, Py_XNewRef(error ? error : value == Py_None ? NULL : value));
+        if (*notice == LAW_NOTICE_ENQUEUE) {
+            return k_end_wait(k, task, false, 0);
+        }
+        return 0;
+    case LAW_NOTICE_MERGED:
+        return k_count(k, "wakes_merged");
+    case LAW_NOTICE_STALE:
+    default:
+        return k_count(k, "stale_wake");
+    }
+}
+
+/* Whether a task waits by itself and has left the list that it stood in: an answer is all that its wait wants. One that
+ * sleeps has a timer instead, and a paused one is queued by nobody. */
+static inline bool
+is_plain_wait(const Kernel *k, const Task *task)
+{
+    return k->observer == NULL && task->bare && !task->timed && !law_linked(&task->link) &&
+           task->state == LAW_STATE_BLOCKED && task->wake == LAW_WAKE_IDLE;
+}
+
+/* What `k_wake` comes to there: ENQUEUE, and there is no queue to leave. */
+static inline int
+answer_plainly(Kernel *k, Task *task, PyObject *value)
+{
+    PyObject *operation = task->pending;
+    task->effect = 1;
+    task->raises = 0;
+    task->bare = 0;
+    task->pending = NULL;
+    Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
+    int failed = k_ready_new(k, task);
+    Py_DECREF(operation); /* last, as in `k_end_wait` */
+    return failed;
+}
+
+int
+k_answer(Kernel *k, PyObject *who, PyObject *value)
+{
+    LawNotice notice;
+    if (is_task(who)) {
+        if (USUALLY(is_plain_wait(k, (Task *)who))) {
+            return answer_plainly(k, (Task *)who, value);
+        }
+        return k_wake(k, (Task *)who, ((Task *)who)->generation, value, NULL, true, &notice);
+    }
+    if (Py_TYPE(who) == k->st->Entry) {
+        return k_wake(k, ((Wait *)who)->task, ((Wait *)who)->generation, value, NULL, true, &notice);
+    }
+    PyObject *what = value ? value : Py_None;
+    /* CONTEXT-3 */
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, what);
+    Py_XDECREF(none);
+    return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
+}
+
+int
+k_refuse(Kernel *k, PyObject *who, PyObject *error)
+{
+    LawNotice notice;
+    if (is_task(who)) {
+        return k_wake(k, (Task *)who, ((Task *)who)->generation, NULL, error, false, &notice);
+    }
+    PyObject *none = PyObject_CallMethod(who, "refuse", "OO", (PyObject *)k, error);
+    Py_XDECREF(none);
+    return none == NULL ? k_doom(k) : 0;
+}
+
+/* Wake a BLOCKED task whose wait may be interrupted; tell the wait if it may not. */
+static int
+interrupt_wait(Kernel *k, Task *task)
+{
+    LawNotice notice;
+    if (task->bare || Py_TYPE(task->pending) == k->st->Entry) {
+        return k_wake(k, task, task->generation, NULL, NULL, false, &notice);
+    }
+    PyObject *wait = Py_NewRef(task->pending), *may = PyObject_GetAttrString(wait, "interruptible");
+    int yes = may == NULL ? -1 : PyObject_IsTrue(may), failed = yes;
+    Py_XDECREF(may);
+    if (yes > 0) {
+        failed = k_wake(k, task, task->generation, NULL, NULL, false, &notice);
+    } else if (yes == 0) {
+        PyObject *none = PyObject_CallMethod(wait, "interrupted", "O", (PyObject *)k);
+        failed = none == NULL ? -1 : 0;
+        Py_XDECREF(none);
+    }
+    Py_DECREF(wait);
+    return failed < 0 ? -1 : 0;
+}
+
+int
+k_unpause(Kernel *k, Task *task)
+{
+    bool woken = law_end_poll(&task->wake);
+    return !woken ? 0 : k_end_wait(k, task, false, 0);
+}
+
+/* Admission hears that a task which had to ask it is to stop, as a whole or a block of it. 1: a block, and it stands
+ * still, or did until now. */
+static int
+stop_permit(Kernel *k, Task *task)
+{
+    bool whole = task->cut || cancel_deliverable(k->st, task) == (PyObject *)task;
+    bool stands = task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
+    PyObject *permit = Py_NewRef(task->more->permit); /* RECORD-3 */
+    PyObject *none = PyObject_CallMethod(permit, whole ? "stopped" : "hurried", "O", (PyObject *)k);
+    Py_XDECREF(none);
+    Py_DECREF(permit);
+    return none == NULL ? -1 : stands && !whole;
+}
+
+int
+k_interrupt(Kernel *k, Task *task)
+{
+    int stands = task->more != NULL && task->more->permit != NULL ? stop_permit(k, task) : 0;
+    if (stands != 0) {
+        return stands < 0 ? -1 : 0;
+    }
+    switch (task->state) {
+    case LAW_STATE_BLOCKED:
+        if (task->wake == LAW_WAKE_QUEUED) { /* its wait is just ending, and whoever ends it queues it (RECORD-3) */
+            return 0;
+        }
+        if (task->wake != LAW_WAKE_IDLE) { /* it was paused, and is to stop */
+            return k_unpause(k, task) < 0 ? -1 : k_interrupt(k, task);
+        }
+        return interrupt_wait(k, task);
+    case LAW_STATE_EXHAUSTED:
+    case LAW_STATE_PENDING:
+    case LAW_STATE_PAUSED:
+        if (task->nursery->exhausted != NULL) {
+            PyObject *id = PyLong_FromUnsignedLongLong(task->id);
+            if (id == NULL || (PyDict_Contains(task->nursery->exhausted, id) > 0 &&
+                               PyDict_DelItem(task->nursery->exhausted, id) < 0)) {
+                Py_XDECREF(id);
+                return -1;
+            }
+            Py_DECREF(id);
+        }
+        if (task->raises) {
+            k_discard_answer(task);
+        }
+        return k_ready(k, task, false, 0);
+    case LAW_STATE_READY:
+        if (task->lane == LAW_LANE_CANCEL) {
+            return 0;
+        }
+        return k_unqueue(k, task) < 0 ? -1 : k_enqueue(k, task, false, 0);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,69 @@
+/* The memory meter: what a task allocates while it runs is charged to its account. See meter.c for how and why.
+ *
+ * A kernel uses it so, with the GIL held:
+ *
+ *     meter_install()                                    once for each runtime that meters
+ *     book = meter_book_new(tell, context)
+ *     account = meter_account_new(book, tag)             for each task
+ *     meter_enter(account, left); …the task runs…; meter_leave(account);
+ *     due = meter_due_bytes(account); pay it from the task's pool, or refund it; meter_paid(account, what was paid)
+ *     if due is more than could be paid and meter_untold(account): raise MemoryBudgetExceeded at the await point
+ *     meter_end(account); settle once more               the task is over
+ *     while (meter_changed(book, &account)) …            blocks of these accounts were freed by others: settle again
+ *     meter_book_close(book); meter_book_free(book); meter_uninstall()
+ *
+ * Code of the kernel that the running task calls, and that must not be refused memory half way, stands between
+ * meter_pause and meter_resume.
+ */
+
+#pragma once
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define METER_OPEN INT64_MAX                     /* what an open pool has left */
+#define METER_OVERDRAFT_BYTES (INT64_C(1) << 20) /* one arena of CPython: nothing smaller can be told apart */
+
+typedef struct MeterAccount MeterAccount;
+typedef struct MeterBook MeterBook;
+
+/* Makes the exception for the running task that went over its limit, as a new reference; Py_None if it cannot be
+ * raised where the task stands now (it will be told at its await point); NULL with an exception set on failure. */
+typedef PyObject *(*MeterTell)(void *context, uint64_t tag);
+
+int meter_install(void);
+void meter_uninstall(void);
+bool meter_installed(void);
+
+MeterBook *meter_book_new(MeterTell tell, void *context);
+void meter_book_close(MeterBook *book);
+void meter_book_free(MeterBook *book);
+MeterAccount *meter_account_new(MeterBook *book, uint64_t tag);
+void meter_account_free(MeterAccount *account);
+bool meter_changed(MeterBook *book, MeterAccount **account);
+bool meter_quiet(const MeterBook *book);
+
+void meter_enter(MeterAccount *account, int64_t left_bytes);
+void meter_leave(MeterAccount *account);
+bool meter_entered(const MeterAccount *account); /* and charged, in this thread */
+MeterAccount *meter_pause(void);
+void meter_resume(MeterAccount *account);
+
+uint64_t meter_tag(const MeterAccount *account);
+int64_t meter_held_bytes(const MeterAccount *account);
+int64_t meter_due_bytes(const MeterAccount *account);
+int64_t meter_refused_bytes(const MeterAccount *account);
+void meter_paid(MeterAccount *account, int64_t bytes);
+void meter_end(MeterAccount *account);
+bool meter_untold(MeterAccount *account);
+
+/* What `MemoryAccount.enter` and `.leave` do, for a driver in C: 0, or -1 with an exception set. `account` is one. */
+int meter_face_enter(PyObject *account, int64_t left_bytes);
+int meter_face_leave(PyObject *account);
+MeterAccount *meter_face_account(PyObject *account); /* borrowed */
+bool meter_face_quiet(PyObject *account);            /* nobody else has freed anything of any account of its book */
+
+/* For module.c: adds MemoryBook, MemoryAccount and the functions below (types.c). 0, or -1 with an error set. */
+int meter_exec(PyObject *module);
+extern PyMethodDef meter_methods[];

@@ -1,0 +1,367 @@
+/* The Python face of the meter: `MemoryBook` and `MemoryAccount`, for a kernel that is written in Python.
+ *
+ * A book keeps the hooks in place from its making to `close()`; it says of which accounts others have freed something.
+ * An account belongs to one task and keeps its book alive.
+ *
+ * Invariants:
+ *   1. An account that is entered is held by whoever entered it, until it has left.
+ *   2. A book that is closed tells nobody anything; its accounts can still be left and looked at.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include "python/memory/meter.h"
+
+#include "python/memory/owners.h"
+
+typedef struct {
+    PyObject_HEAD
+    MeterBook *book;
+    PyObject *tell;
+    bool open;
+} Book;
+
+typedef struct {
+    PyObject_HEAD
+    MeterAccount *account;
+    PyObject *book;
+    bool entered;
+} Account;
+
+/* MeterTell: asks the callable of the book. */
+static PyObject *
+tell(void *context, uint64_t tag)
+{
+    Book *book = context;
+    if (!book->open) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *number = PyLong_FromUnsignedLongLong(tag);
+    PyObject *error = number == NULL ? NULL : PyObject_CallOneArg(book->tell, number);
+    Py_XDECREF(number);
+    if (error != NULL && error != Py_None && !PyExceptionInstance_Check(error)) {
+        PyErr_Format(PyExc_TypeError, "tell() gave %R, which is no exception", error);
+        Py_CLEAR(error);
+    }
+    return error;
+}
+
+/* ---- MemoryBook */
+
+static PyObject *
+book_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"tell", NULL};
+    PyObject *callable;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:MemoryBook", names, &callable)) {
+        return NULL;
+    }
+    if (meter_install() < 0) { /* first: where it is refused, nothing may be made that belongs to an interpreter */
+        return NULL;
+    }
+    Book *self = (Book *)type->tp_alloc(type, 0);
+    if (self == NULL || (self->book = meter_book_new(tell, self)) == NULL) {
+        meter_uninstall();
+        Py_XDECREF(self);
+        return NULL;
+    }
+    self->open = true;
+    self->tell = Py_NewRef(callable);
+    return (PyObject *)self;
+}
+
+static int
+book_traverse(Book *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->tell);
+    return 0;
+}
+
+/* Closes the book. */
+static int
+book_clear(Book *self)
+{
+    if (self->open) {
+        self->open = false;
+        meter_book_close(self->book);
+        meter_uninstall();
+    }
+    Py_CLEAR(self->tell);
+    return 0;
+}
+
+static void
+book_dealloc(Book *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    (void)book_clear(self);
+    if (self->book != NULL) {
+        meter_book_free(self->book);
+    }
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+book_close(Book *self, PyObject *Py_UNUSED(args))
+{
+    (void)book_clear(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+book_changed(Book *self, PyObject *Py_UNUSED(args))
+{
+    MeterAccount *account;
+    PyObject *tags = PyList_New(0);
+    while (tags != NULL && meter_changed(self->book, &account)) {
+        PyObject *tag = PyLong_FromUnsignedLongLong(meter_tag(account));
+        if (tag == NULL || PyList_Append(tags, tag) < 0) {
+            Py_CLEAR(tags);
+        }
+        Py_XDECREF(tag);
+    }
+    return tags;
+}
+
+static PyMethodDef book_methods[] = {
+    {"close", (PyCFunction)(void (*)(void))book_close, METH_NOARGS,
+     "close()\n--\n\nThe run is over: the last book takes the hooks out."},
+    {"changed", (PyCFunction)(void (*)(void))book_changed, METH_NOARGS,
+     "changed()\n--\n\nThe tags of the accounts of which others have freed something since the last call."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot book_slots[] = {
+    {Py_tp_doc, "MemoryBook(tell)\n--\n\nThe accounts of one run. tell(tag) makes the exception for a task that is "
+                "over its limit, or gives None where it cannot be raised now."},
+    {Py_tp_new, (void *)book_new},
+    {Py_tp_dealloc, (void *)book_dealloc},
+    {Py_tp_traverse, (void *)book_traverse},
+    {Py_tp_clear, (void *)book_clear},
+    {Py_tp_methods, book_methods},
+    {0, NULL},
+};
+
+static PyType_Spec book_spec = {
+    .name = "bursar._native.MemoryBook",
+    .basicsize = sizeof(Book),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = book_slots,
+};
+
+/* ---- MemoryAccount */
+
+static PyObject *
+account_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"book", "tag", NULL};
+    PyObject *book;
+    unsigned long long tag;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OK:MemoryAccount", names, &book, &tag)) {
+        return NULL;
+    }
+    if (PyType_GetSlot(Py_TYPE(book), Py_tp_new) != (void *)book_new) { /* no other type has that */
+        return PyErr_Format(PyExc_TypeError, "%R is not a MemoryBook", book);
+    }
+    Account *self = (Account *)type->tp_alloc(type, 0);
+    if (self == NULL || (self->account = meter_account_new(((Book *)book)->book, tag)) == NULL) {
+        Py_XDECREF(self);
+        return NULL;
+    }
+    self->book = Py_NewRef(book);
+    return (PyObject *)self;
+}
+
+static int
+account_traverse(Account *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->book);
+    return 0;
+}
+
+static void
+account_dealloc(Account *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (self->account != NULL) {
+        meter_account_free(self->account);
+    }
+    Py_XDECREF(self->book);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+MeterAccount *
+meter_face_account(PyObject *account)
+{
+    return ((Account *)account)->account;
+}
+
+bool
+meter_face_quiet(PyObject *account)
+{
+    return meter_quiet(((Book *)((Account *)account)->book)->book);
+}
+
+int
+meter_face_enter(PyObject *account, int64_t left_bytes)
+{
+    Account *self = (Account *)account;
+    if (self->entered) {
+        PyErr_Format(PyExc_RuntimeError, "account %llu is entered already",
+                     (unsigned long long)meter_tag(self->account));
+        return -1;
+    }
+    self->entered = true;
+    Py_INCREF(self);
+    meter_enter(self->account, left_bytes);
+    return 0;
+}
+
+int
+meter_face_leave(PyObject *account)
+{
+    Account *self = (Account *)account;
+    if (!self->entered) {
+        PyErr_Format(PyExc_RuntimeError, "account %llu is not entered", (unsigned long long)meter_tag(self->account));
+        return -1;
+    }
+    self->entered = false;
+    if (((Book *)self->book)->open || meter_entered(self->account)) { /* else closing the book has seen to it */
+        meter_leave(self->account);
+    }
+    Py_DECREF(self); /* whoever calls holds it as well */
+    return 0;
+}
+
+static PyObject *
+account_enter(Account *self, PyObject *left)
+{
+    int64_t left_bytes = METER_OPEN;
+    if (left != Py_None) {
+        left_bytes = PyLong_AsLongLong(left);
+        if (left_bytes < 0) {
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "enter(%R): not a number of bytes", left);
+        }
+    }
+    return meter_face_enter((PyObject *)self, left_bytes) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *
+account_leave(Account *self, PyObject *Py_UNUSED(args))
+{
+    return meter_face_leave((PyObject *)self) < 0 ? NULL : PyLong_FromLongLong(meter_due_bytes(self->account));
+}
+
+static PyObject *
+account_paid(Account *self, PyObject *amount)
+{
+    int64_t bytes = PyLong_AsLongLong(amount);
+    if (bytes == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    meter_paid(self->account, bytes);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+account_end(Account *self, PyObject *Py_UNUSED(args))
+{
+    meter_end(self->account);
+    return PyLong_FromLongLong(meter_due_bytes(self->account));
+}
+
+static PyObject *
+account_untold(Account *self, PyObject *Py_UNUSED(args))
+{
+    return PyBool_FromLong(meter_untold(self->account));
+}
+
+static PyObject *
+account_due(Account *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(meter_due_bytes(self->account));
+}
+
+static PyObject *
+account_held(Account *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(meter_held_bytes(self->account));
+}
+
+static PyObject *
+account_refused(Account *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(meter_refused_bytes(self->account));
+}
+
+static PyMethodDef account_methods[] = {
+    {"enter", (PyCFunction)(void (*)(void))account_enter, METH_O,
+     "enter(left)\n--\n\nCharge what this thread allocates from here on, up to `left` bytes; None: without limit."},
+    {"leave", (PyCFunction)(void (*)(void))account_leave, METH_NOARGS,
+     "leave()\n--\n\nNo longer. Returns what is due."},
+    {"paid", (PyCFunction)(void (*)(void))account_paid, METH_O,
+     "paid(bytes)\n--\n\nSo much of what was due has been charged, or refunded if it is negative."},
+    {"end", (PyCFunction)(void (*)(void))account_end, METH_NOARGS,
+     "end()\n--\n\nThe task is over: its first arena counts too. Returns what is due."},
+    {"untold", (PyCFunction)(void (*)(void))account_untold, METH_NOARGS,
+     "untold()\n--\n\nWhether the task is over its limit and has not been told. Asking counts as telling."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef account_values[] = {
+    {"due", (getter)(void (*)(void))account_due, NULL, "Bytes to be charged, or refunded if negative.", NULL},
+    {"held", (getter)(void (*)(void))account_held, NULL, "Bytes of blocks and arenas that are alive.", NULL},
+    {"refused", (getter)(void (*)(void))account_refused, NULL, "The last request that was refused; 0: none.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot account_slots[] = {
+    {Py_tp_doc, "MemoryAccount(book, tag)\n--\n\nWhat one task holds of memory."},
+    {Py_tp_new, (void *)account_new},
+    {Py_tp_dealloc, (void *)account_dealloc},
+    {Py_tp_traverse, (void *)account_traverse},
+    {Py_tp_methods, account_methods},
+    {Py_tp_getset, account_values},
+    {0, NULL},
+};
+
+static PyType_Spec account_spec = {
+    .name = "bursar._native.MemoryAccount",
+    .basicsize = sizeof(Account),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = account_slots,
+};
+
+/* ---- the module's part */
+
+static PyObject *
+memory_hooks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    return Py_BuildValue("Nn", PyBool_FromLong(meter_installed()), (Py_ssize_t)owners_count());
+}
+
+PyMethodDef meter_methods[] = {
+    {"memory_hooks", memory_hooks, METH_NOARGS,
+     "memory_hooks()\n--\n\nWhether the hooks of the meter are in place, and how many blocks have an owner."},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+meter_exec(PyObject *module)
+{
+    PyType_Spec *specs[] = {&book_spec, &account_spec};
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        PyObject *type = PyType_FromModuleAndSpec(module, specs[i], NULL);
+        int added = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+        Py_XDECREF(type);
+        if (added < 0) {
+            return -1;
+        }
+    }
+    return PyModule_AddFunctions(module, meter_methods);
+}

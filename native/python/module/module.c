@@ -1,0 +1,525 @@
+/* The extension module bursar._native: its types, its state, and what it was built with.
+ *
+ * Types and state belong to the module object, so each interpreter may load its own copy. The law in Python and the
+ * errors are handed in by `adopt` (see src/bursar/kernel.py): C never imports anything.
+ */
+
+#include "python/cpython/context.h"
+#include "python/law/admission/gate.h"
+#include "python/law/cancel_py.h"
+#include "python/law/queue_view.h"
+#include "python/law/records.h"
+#include "python/memory/meter.h"
+#include "python/ops/builtin_requests.h"
+#include "python/ops/channel.h"
+#include "python/ops/handle.h"
+#include "python/ops/nursery_block.h"
+#include "python/ops/request.h"
+#include "python/ops/sync.h"
+#include "python/threads/job.h"
+#include "python/threads/portal_calls.h"
+#include "python/trace/writer.h"
+
+#include <string.h>
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+/* Clang also defines __GNUC__, so it is asked for first. */
+#if defined(__clang__)
+#  define COMPILER_NAME "clang"
+#  define COMPILER_VERSION TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__)
+#elif defined(__GNUC__)
+#  define COMPILER_NAME "gcc"
+#  define COMPILER_VERSION TEXT(__GNUC__) "." TEXT(__GNUC_MINOR__) "." TEXT(__GNUC_PATCHLEVEL__)
+#elif defined(_MSC_VER)
+#  define COMPILER_NAME "msvc"
+#  define COMPILER_VERSION TEXT(_MSC_VER)
+#else
+#  define COMPILER_NAME "unknown"
+#  define COMPILER_VERSION "unknown"
+#endif
+
+#if !defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L
+#  error "bursar._native needs a C11 compiler"
+#elif __STDC_VERSION__ >= 202311L
+#  define C_STANDARD "C23"
+#elif __STDC_VERSION__ >= 201710L
+#  define C_STANDARD "C17"
+#else
+#  define C_STANDARD "C11"
+#endif
+
+static struct PyModuleDef module_def;
+
+/* ---- state */
+
+State *
+state_of(PyTypeObject *type)
+{
+    PyObject *module = PyType_GetModuleByDef(type, &module_def);
+    return module == NULL ? NULL : PyModule_GetState(module);
+}
+
+State *
+state_left(PyTypeObject *type)
+{
+    PyObject *module = ((PyHeapTypeObject *)type)->ht_module; /* PyType_GetModule would set an exception */
+    return module == NULL ? NULL : PyModule_GetState(module);
+}
+
+PyObject *
+law_find(PyObject *told, const char *name)
+{
+    PyObject *key = PyUnicode_InternFromString(name);
+    PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(told, key);
+    Py_XDECREF(key);
+    return found;
+}
+
+PyObject *
+law_told(PyObject *law, const char *name)
+{
+    PyObject *found = law_find(law, name);
+    if (found == NULL && !PyErr_Occurred()) {
+        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
+    }
+    return found;
+}
+
+PyObject *
+law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *function = law_told(st->law, name);
+    return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, NULL);
+}
+
+static PyObject **
+slot_at(PyObject *thing, Py_ssize_t slot)
+{
+    return (PyObject **)(void *)((char *)thing + slot);
+}
+
+PyObject *
+frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n)
+{
+    PyObject *made = PyType_GenericNew((PyTypeObject *)kind, NULL, NULL);
+    for (int i = 0; made != NULL && i < n; i++) {
+        *slot_at(made, slots[i]) = Py_NewRef(values[i]); /* past the __setattr__ that says no */
+    }
+    return made;
+}
+
+PyObject *
+frozen_field(PyObject *thing, Py_ssize_t slot)
+{
+    PyObject *value = *slot_at(thing, slot);
+    if (value == NULL) { /* made without its __init__ */
+        PyErr_Format(PyExc_AttributeError, "a field of %R is not set", (PyObject *)Py_TYPE(thing));
+    }
+    return Py_XNewRef(value);
+}
+
+/* ---- adopting the law */
+
+/* Where a class with slots keeps one of them; -1 with an exception set if it does not. */
+static Py_ssize_t
+slot_of(PyObject *kind, PyObject *name)
+{
+    Py_ssize_t slot = -1;
+    PyObject *member = PyObject_GetAttr(kind, name);
+    if (member != NULL && Py_IS_TYPE(member, &PyMemberDescr_Type)) {
+        const PyMemberDef *def = ((PyMemberDescrObject *)member)->d_member;
+        slot = def->type == T_OBJECT_EX ? def->offset : -1;
+    }
+    Py_XDECREF(member);
+    if (slot < 0) {
+        PyErr_Format(PyExc_SystemError, "bursar._native does not find the slot %R of %R", name, kind);
+    }
+    return slot;
+}
+
+/* The slots of the fields of a dataclass, which must be as many as C fills. */
+static int
+adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
+{
+    PyObject *names = PyObject_GetAttrString(kind, "__match_args__");
+    if (names == NULL || !PyTuple_Check(names) || PyTuple_GET_SIZE(names) != n) {
+        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %R", kind);
+        Py_XDECREF(names);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if ((into[i] = slot_of(kind, PyTuple_GET_ITEM(names, i))) < 0) {
+            Py_DECREF(names);
+            return -1;
+        }
+    }
+    Py_DECREF(names);
+    return 0;
+}
+
+/* The members of an enumeration of the Python side, in the order of their definition. */
+static int
+adopt_members(PyObject *law, const char *name, PyObject **into, Py_ssize_t n)
+{
+    PyObject *kind = law_told(law, name);
+    PyObject *all = kind == NULL ? NULL : PySequence_List(kind);
+    if (all == NULL) {
+        return -1;
+    }
+    if (PyList_GET_SIZE(all) != n) {
+        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %s", name);
+        Py_DECREF(all);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_XSETREF(into[i], Py_NewRef(PyList_GET_ITEM(all, i)));
+    }
+    Py_DECREF(all);
+    return 0;
+}
+
+static int
+adopt_one(PyObject *law, const char *name, PyObject **into)
+{
+    PyObject *found = law_told(law, name);
+    if (found == NULL) {
+        return -1;
+    }
+    Py_XSETREF(*into, Py_NewRef(found));
+    return 0;
+}
+
+PyDoc_STRVAR(adopt_doc,
+             "adopt(law)\n--\n\nTake over what the Python side calls things: a dict of its classes and functions.");
+
+static PyObject *
+adopt(PyObject *module, PyObject *law)
+{
+    State *st = PyModule_GetState(module);
+    PyObject *bills[3] = {NULL, NULL, NULL};
+    if (!PyDict_Check(law)) {
+        PyErr_SetString(PyExc_TypeError, "adopt() takes a dict");
+        return NULL;
+    }
+    Py_XSETREF(st->law, Py_NewRef(law));
+    if (adopt_members(law, "State", st->states, 7) < 0 || adopt_members(law, "OutcomeKind", st->kinds, 5) < 0 ||
+        adopt_members(law, "WakeState", st->wakes, 5) < 0 || adopt_members(law, "Notice", st->notices, 4) < 0 ||
+        adopt_members(law, "Lane", st->lanes, 6) < 0 || adopt_members(law, "CancelPhase", st->phases, 4) < 0 ||
+        adopt_members(law, "NurseryState", st->nursery_states, 5) < 0 ||
+        adopt_members(law, "TimerKind", st->timer_kinds, 4) < 0 ||
+        adopt_members(law, "CancelKind", st->cancel_kinds, 8) < 0 || adopt_members(law, "Bill", bills, 3) < 0 ||
+        adopt_one(law, "Outcome", &st->Outcome) < 0 || adopt_one(law, "CancelReason", &st->CancelReason) < 0 ||
+        adopt_one(law, "Cancelled", &st->Cancelled) < 0 || adopt_one(law, "CapSpawn", &st->CapSpawn) < 0 ||
+        adopt_one(law, "CapTimer", &st->CapTimer) < 0 || adopt_one(law, "CapBudget", &st->CapBudget) < 0 ||
+        adopt_one(law, "CapabilityDenied", &st->CapabilityDenied) < 0 || adopt_one(law, "Drain", &st->Drain) < 0 ||
+        adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
+        return NULL;
+    }
+    if (adopt_fields(st->CancelReason, st->reason_slots, 3) < 0 ||
+        adopt_fields(st->Outcome, st->outcome_slots, 4) < 0) {
+        return NULL;
+    }
+    Py_XSETREF(st->bill_paid, bills[0]);
+    Py_XSETREF(st->bill_suspended, bills[1]);
+    Py_XSETREF(st->bill_cut, bills[2]);
+    PyObject *op = law_told(law, "OP");
+    if (op == NULL || PyObject_SetAttrString((PyObject *)st->Request, "cost", op) < 0 ||
+        PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
+        return NULL;
+    }
+    /* told later, by a module that is built on the kernel */
+    bool permits = law_find(law, "PermitState") != NULL;
+    if ((permits && (adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0 ||
+                     adopt_one(law, "Short", &st->Short) < 0)) ||
+        PyErr_Occurred()) {
+        return NULL;
+    }
+    bool modules = law_find(law, "own_modules") != NULL;
+    if ((modules && adopt_one(law, "own_modules", &st->own_modules) < 0) || PyErr_Occurred()) {
+        return NULL;
+    }
+    st->adopted = true;
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(build_info_doc, "build_info()\n--\n\n"
+                             "What this extension was built with: compiler, compiler_version, c_standard, python.");
+
+/* Returns a new dict of strings, or NULL with MemoryError set. */
+static PyObject *
+build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    return Py_BuildValue("{s:s, s:s, s:s, s:s}", "compiler", COMPILER_NAME, "compiler_version", COMPILER_VERSION,
+                         "c_standard", C_STANDARD, "python", PY_VERSION);
+}
+
+PyDoc_STRVAR(checkpoint_doc,
+             "checkpoint()\n--\n\nPay one op and let the others run: the place where a long loop can be stopped.");
+
+PyDoc_STRVAR(sleep_doc,
+             "sleep(seconds)\n--\n\nWait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`.");
+
+PyDoc_STRVAR(
+    nursery_doc, /* that of nursery.py */
+    "nursery($module, /, *, budget=None, name='', capabilities=None, on_exhausted='end', cancel_on_failure=True, "
+    "admission=None)\n--\n\n"
+    "`async with nursery() as n:` — a block that ends when all its tasks have.\n\n"
+    "    budget           its purse, taken out of the budget of the task that opens it\n"
+    "    capabilities     what its tasks get; default: what the opening task holds\n"
+    "    on_exhausted     \"end\": a task that cannot pay ends with BudgetExceeded; \"hold\": it waits for a recharge\n"
+    "    cancel_on_failure  whether the failure of one task cancels the others\n"
+    "    admission        who decides when its tasks may start; default: the runtime's, or nobody");
+
+/* By METH_FASTCALL, for which the interpreter has a way that is shorter than the one for METH_NOARGS. */
+static PyObject *
+checkpoint(PyObject *module, PyObject *const *Py_UNUSED(args), Py_ssize_t n)
+{
+    if (n != 0) {
+        PyErr_Format(PyExc_TypeError, "checkpoint() takes no arguments (%zd given)", n);
+        return NULL;
+    }
+    return Py_NewRef(((State *)PyModule_GetState(module))->checkpoint);
+}
+
+/* ---- the module */
+
+#define TYPE(field) offsetof(State, field)
+#define NO_BASE SIZE_MAX
+
+/* Every type: where the state keeps it, what it is made of, and the one it is derived from, which comes before it. */
+static const struct {
+    size_t slot;
+    PyType_Spec *spec;
+    size_t base;
+} TYPES[] = {
+    {TYPE(Kernel), &kernel_spec, NO_BASE},
+    {TYPE(Task), &task_spec, NO_BASE},
+    {TYPE(Nursery), &nursery_spec, NO_BASE},
+    {TYPE(Children), &children_spec, NO_BASE},
+    {TYPE(Block), &block_spec, NO_BASE},
+    {TYPE(Timer), &timer_spec, NO_BASE},
+    {TYPE(Timers), &timers_spec, NO_BASE},
+    {TYPE(Pool), &pool_spec, NO_BASE},
+    {TYPE(Terms), &terms_spec, NO_BASE},
+    {TYPE(Arguments), &arguments_spec, NO_BASE},
+    {TYPE(Worker), &worker_spec, NO_BASE},
+    {TYPE(View), &view_spec, NO_BASE},
+    {TYPE(Wait), &wait_spec, NO_BASE},
+    {TYPE(Entry), &entry_spec, TYPE(Wait)},
+    {TYPE(Job), &job_spec, TYPE(Wait)},
+    {TYPE(WaitList), &waitlist_spec, NO_BASE},
+    {TYPE(Resume), &resume_spec, NO_BASE},
+    {TYPE(Request), &request_spec, NO_BASE},
+    {TYPE(Operation), &operation_spec, TYPE(Request)},
+    {TYPE(OnThread), &on_thread_spec, TYPE(Request)},
+    {TYPE(Driver), &driver_spec, NO_BASE},
+    {TYPE(Checkpoint), &checkpoint_spec, TYPE(Request)},
+    {TYPE(Sleep), &sleep_spec, TYPE(Operation)},
+    {TYPE(Join), &join_spec, TYPE(Operation)},
+    {TYPE(Ended), &ended_spec, TYPE(Operation)},
+    {TYPE(TaskHandle), &task_handle_spec, NO_BASE},
+    {TYPE(NurseryHandle), &nursery_handle_spec, NO_BASE},
+    {TYPE(NurseryBlock), &nursery_block_spec, TYPE(Request)},
+    {TYPE(Event), &event_spec, NO_BASE},
+    {TYPE(EventWait), &event_wait_spec, TYPE(Operation)},
+    {TYPE(Channel), &channel_spec, NO_BASE},
+    {TYPE(End), &end_spec, NO_BASE},
+    {TYPE(SendEnd), &send_end_spec, TYPE(End)},
+    {TYPE(ReceiveEnd), &receive_end_spec, TYPE(End)},
+    {TYPE(Send), &send_spec, TYPE(Operation)},
+    {TYPE(Receive), &receive_spec, TYPE(Operation)},
+    {TYPE(Next), &next_spec, TYPE(Receive)},
+    {TYPE(Pen), &pen_spec, NO_BASE},
+    {TYPE(Shelf), &shelf_spec, TYPE(Pen)},
+    {TYPE(Permit), &permit_spec, NO_BASE},
+    {TYPE(Flow), &flow_spec, NO_BASE},
+    {TYPE(Turnstile), &turnstile_spec, NO_BASE},
+    {TYPE(Row), &row_spec, NO_BASE},
+    {TYPE(Rows), &rows_spec, NO_BASE},
+};
+
+static PyTypeObject **
+type_at(State *st, size_t slot)
+{
+    return (PyTypeObject **)(void *)((char *)st + slot);
+}
+
+static int
+set_attribute(PyTypeObject *type, const char *name, PyObject *value)
+{
+    int failed = value == NULL ? -1 : PyObject_SetAttrString((PyObject *)type, name, value);
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* Methods of a type that are written in another file than the type. */
+static int
+add_methods(PyTypeObject *type, PyMethodDef *methods)
+{
+    for (; methods->ml_name != NULL; methods++) {
+        if (set_attribute(type, methods->ml_name, PyDescr_NewMethod(type, methods)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The lists of free records, and whose records the collector need not count: see freelist.c. */
+static const struct {
+    size_t at;
+    bool uncounted;
+} LISTS[] = {
+    {offsetof(State, free_tasks), true},     {offsetof(State, free_handles), true},
+    {offsetof(State, free_nurseries), true}, {offsetof(State, free_nursery_handles), true},
+    {offsetof(State, free_blocks), true},    {offsetof(State, free_scopes), true},
+    {offsetof(State, free_timers), false},   {offsetof(State, free_sends), false},
+    {offsetof(State, free_receives), false}, {offsetof(State, free_nexts), false},
+    {offsetof(State, free_permits), true},
+};
+
+static FreeList *
+list_at(State *st, size_t i)
+{
+    return (FreeList *)(void *)((char *)st + LISTS[i].at);
+}
+
+/* Fills a fresh module. Returns 0, or -1 with an exception set. */
+static int
+module_exec(PyObject *module)
+{
+    State *st = PyModule_GetState(module);
+    bool found = free_try(module);
+    st->asides = found && aside_try();
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
+        free_open(list_at(st, i), found && LISTS[i].uncounted);
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
+        PyObject *type = PyType_FromModuleAndSpec(module, TYPES[i].spec, base);
+        *type_at(st, TYPES[i].slot) = (PyTypeObject *)type;
+        /* Handles bear the names that users see, which here are those of the records. */
+        const char *name = TYPES[i].spec == &task_handle_spec      ? "TaskHandle"
+                           : TYPES[i].spec == &nursery_handle_spec ? "NurseryHandle"
+                                                                   : strrchr(TYPES[i].spec->name, '.') + 1;
+        if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
+            return -1;
+        }
+    }
+    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0 || calls_exec(module) < 0) {
+        return -1;
+    }
+    if (context_try(&st->contexts_comparable) < 0) {
+        return -1;
+    }
+    st->str_throw = PyUnicode_InternFromString("throw");
+    st->str_hand_over = PyUnicode_InternFromString("hand_over");
+    st->str_post = PyUnicode_InternFromString("post");
+    st->str_start = PyUnicode_InternFromString("start");
+    st->coroutine_throw = PyObject_GetAttrString((PyObject *)&PyCoro_Type, "throw");
+    st->checkpoint = checkpoint_new(st);
+    if (st->str_throw == NULL || st->str_hand_over == NULL || st->str_post == NULL || st->str_start == NULL ||
+        st->coroutine_throw == NULL || st->checkpoint == NULL ||
+        set_attribute(st->Wait, "interruptible", Py_NewRef(Py_True)) < 0 ||
+        set_attribute(st->Operation, "reason", PyUnicode_FromString("waits")) < 0) {
+        return -1;
+    }
+    return PyModule_AddObjectRef(module, "KERNEL", Py_True);
+}
+
+/* What the state holds besides types: single objects and arrays of them, as one list of places. */
+static const struct {
+    size_t at;
+    size_t n;
+} HELD[] = {
+#define MEMBERS(field) {offsetof(State, field), sizeof(((State *)0)->field) / sizeof(PyObject *)}
+    MEMBERS(states),       MEMBERS(kinds),         MEMBERS(wakes),           MEMBERS(notices),
+    MEMBERS(lanes),        MEMBERS(phases),        MEMBERS(nursery_states),  MEMBERS(timer_kinds),
+    MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid),       MEMBERS(bill_suspended),
+    MEMBERS(bill_cut),     MEMBERS(law),           MEMBERS(Outcome),         MEMBERS(CancelReason),
+    MEMBERS(Cancelled),    MEMBERS(CapSpawn),      MEMBERS(CapTimer),        MEMBERS(CapBudget),
+    MEMBERS(Drain),        MEMBERS(UNSTATED),      MEMBERS(SUSPENDED),       MEMBERS(CapabilityDenied),
+    MEMBERS(Short),        MEMBERS(own_modules),   MEMBERS(str_throw),       MEMBERS(str_hand_over),
+    MEMBERS(str_start),    MEMBERS(str_post),      MEMBERS(coroutine_throw), MEMBERS(checkpoint),
+};
+
+static PyObject **
+held_at(State *st, size_t i)
+{
+    return (PyObject **)(void *)((char *)st + HELD[i].at);
+}
+
+static int
+module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *st = PyModule_GetState(module);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        Py_VISIT(*type_at(st, TYPES[i].slot));
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
+        for (size_t j = 0; j < HELD[i].n; j++) {
+            Py_VISIT(held_at(st, i)[j]);
+        }
+    }
+    return 0;
+}
+
+static int
+module_clear(PyObject *module)
+{
+    State *st = PyModule_GetState(module);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
+        free_shut(list_at(st, i)); /* first: the types of the records are still there */
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
+        for (size_t j = 0; j < HELD[i].n; j++) {
+            Py_CLEAR(held_at(st, i)[j]);
+        }
+    }
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
+        Py_CLEAR(*type_at(st, TYPES[i].slot));
+    }
+    st->adopted = false;
+    return 0;
+}
+
+static void
+module_free(void *module)
+{
+    module_clear(module);
+}
+
+static PyMethodDef module_methods[] = {
+    {"build_info", build_info, METH_NOARGS, build_info_doc},
+    {"adopt", adopt, METH_O, adopt_doc},
+    {"checkpoint", (PyCFunction)(void (*)(void))checkpoint, METH_FASTCALL, checkpoint_doc},
+    {"nursery", (PyCFunction)(void (*)(void))nursery_opened, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
+    {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, (void *)module_exec},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_USED}, /* records, free lists and posts rely on it */
+#endif
+    {0, NULL},
+};
+
+PyDoc_STRVAR(module_doc, "The native part of Bursar. KERNEL says that it holds a kernel; build_info() what built it.");
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,         .m_name = "bursar._native",  .m_doc = module_doc,
+    .m_size = sizeof(State),       .m_methods = module_methods, .m_slots = module_slots,
+    .m_traverse = module_traverse, .m_clear = module_clear,     .m_free = module_free,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

@@ -1,0 +1,339 @@
+/* The state that both ends of a channel share, and what happens to it at every message: after `ChannelCore` in
+ * src/bursar/channel.py, which has the invariants CHANNEL-1 to CHANNEL-3. The rest of a channel (its birth, its
+ * closing, the words of its errors) is the Python class below it.
+ *
+ * A task that sends or receives waits bare; a reservation, and a case of a select, by an entry. Both stand in the same
+ * queues. A reservation is written in Python: it is served by calling its `grant`.
+ *
+ * The references of a channel to its queues, and of ends and operations to their channel, are never cleared: every ring
+ * of references through them also passes through a buffer, a wait list or a kernel, and the collector opens it there.
+ */
+
+#include "python/ops/channel.h"
+
+#define PLACES_MAX (INT64_MAX / 4) /* a sum of a few of these still fits a word; no memory holds so many values */
+
+Kernel *
+channel_live(Channel *channel)
+{
+    if (channel->kernel == NULL) {
+        PyErr_SetString(PyExc_AssertionError, "only a bound channel has waiters");
+    }
+    return channel->kernel;
+}
+
+PyObject *
+channel_refuse(Channel *channel, const char *method, const char *argument)
+{
+    PyObject *error = PyObject_CallMethod((PyObject *)channel, method, argument == NULL ? NULL : "s", argument);
+    if (error != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        Py_DECREF(error);
+    }
+    return NULL;
+}
+
+/* Call a method of the Python side that gives None. */
+static int
+call(PyObject *result)
+{
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+int
+channel_bind(Channel *channel, Kernel *k, Task *task)
+{
+    if (channel->kernel == k) {
+        return 0;
+    }
+    return call(PyObject_CallMethod((PyObject *)channel, "bind", "OO", k, task));
+}
+
+/* Let nobody wait in vain (CHANNEL-3). While both sides have an end open there is nothing that `settle` would do. */
+int
+channel_settle(Channel *channel)
+{
+    if (channel->send_ends != 0 && channel->receive_ends != 0) {
+        return 0;
+    }
+    return call(PyObject_CallMethod((PyObject *)channel, "settle", NULL));
+}
+
+/* ---- values */
+
+/* The one that has waited longest to receive and is not `sender`; borrowed, or NULL. */
+static PyObject *
+next_receiver(const Channel *channel, const Task *sender)
+{
+    const LawQueue *queue = &channel->receivers->queue;
+    for (LawLink *link = law_queue_oldest(queue); link != NULL; link = law_queue_newer(queue, link)) {
+        if (who_task(who_of(link)) != sender) {
+            return who_of(link);
+        }
+    }
+    return NULL;
+}
+
+/* Take a value that there is room for: to the receiver that waits longest, else to the buffer. A task that selects
+ * both ends does not meet itself. */
+int
+channel_accept(Channel *channel, PyObject *value, Task *sender)
+{
+    PyObject *who = next_receiver(channel, sender);
+    if (who == NULL) {
+        if (ring_reserve(&channel->buffer) < 0) {
+            return -1;
+        }
+        ring_append(&channel->buffer, value);
+        return 0;
+    }
+    Kernel *k = channel_live(channel);
+    if (k == NULL) {
+        return -1;
+    }
+    Py_INCREF(who);
+    waitlist_leave(channel->receivers, who);
+    int answered = k_answer(k, who, value);
+    Py_DECREF(who);
+    return answered;
+}
+
+/* The one that has waited longest among those who can be served now; borrowed, or NULL. */
+static PyObject *
+next_sender(const Channel *channel)
+{
+    bool place = channel->places > (int64_t)channel->buffer.length + channel->reserved;
+    const LawQueue *queue = &channel->senders->queue;
+    for (LawLink *link = law_queue_oldest(queue); link != NULL; link = law_queue_newer(queue, link)) {
+        if (place || next_receiver(channel, who_task(who_of(link))) != NULL) {
+            return who_of(link);
+        }
+    }
+    return NULL;
+}
+
+/* Serve one that was taken off the queue: accept what it sends, or grant what it wants to reserve. */
+static int
+serve(Channel *channel, Kernel *k, PyObject *who, PyObject *operation)
+{
+    Task *task = who_task(who);
+    if (Py_IS_TYPE(operation, channel->st->Send)) {
+        return channel_accept(channel, ((Send *)operation)->value, task) < 0 ? -1 : k_answer(k, who, Py_None);
+    }
+    PyObject *permit = PyObject_CallMethod(operation, "grant", "OO", k, task);
+    if (permit == NULL) {
+        return k_doom(k); /* it left its queue: nobody would serve it a second time */
+    }
+    int answered = k_answer(k, who, permit);
+    Py_DECREF(permit);
+    return answered;
+}
+
+/* Room may have appeared: serve those who wait to send, oldest first. */
+int
+channel_refill(Channel *channel)
+{
+    int served = 0;
+    while (served == 0 && !waitlist_empty(channel->senders) && channel_room(channel) > 0) {
+        PyObject *who = next_sender(channel);
+        if (who == NULL) {
+            break;
+        }
+        Kernel *k = channel_live(channel);
+        PyObject *operation = who_operation(channel->st, who);
+        assert(operation != NULL);
+        if (k == NULL || ring_reserve(&channel->buffer) < 0) {
+            return -1; /* before anybody has left */
+        }
+        Py_INCREF(who);
+        Py_INCREF(operation); /* a bare task forgets it when it is answered */
+        waitlist_leave(channel->senders, who);
+        served = serve(channel, k, who, operation);
+        Py_DECREF(operation);
+        Py_DECREF(who);
+    }
+    return served;
+}
+
+/* ---- the face */
+
+/* ChannelCore(capacity). NULL with an exception set: it is no whole number, or there is no memory. */
+static PyObject *
+channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"capacity", NULL};
+    State *st = state_of(type);
+    PyObject *capacity;
+    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!:ChannelCore", names, &PyLong_Type, &capacity)) {
+        return NULL;
+    }
+    int beyond;
+    int64_t places = PyLong_AsLongLongAndOverflow(capacity, &beyond);
+    Channel *self = (Channel *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->st = st;
+    self->capacity = Py_NewRef(capacity);
+    self->places = beyond > 0 || places > PLACES_MAX ? PLACES_MAX : places;
+    self->senders = waitlist_new(st);
+    self->receivers = self->senders == NULL ? NULL : waitlist_new(st);
+    if (self->receivers == NULL) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+/* All was done by `channel_new`; subclasses call this with the same arguments. */
+static int
+channel_init(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    return 0;
+}
+
+static int
+channel_traverse(Channel *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->senders);
+    Py_VISIT(self->receivers);
+    Py_VISIT(self->kernel);
+    return ring_traverse(&self->buffer, visit, arg);
+}
+
+static int
+channel_clear(Channel *self)
+{
+    Py_CLEAR(self->kernel);
+    ring_clear(&self->buffer);
+    return 0;
+}
+
+static void
+channel_dealloc(Channel *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    channel_clear(self);
+    Py_XDECREF(self->senders);
+    Py_XDECREF(self->receivers);
+    Py_XDECREF(self->capacity);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+channel_py_room(Channel *self, PyObject *Py_UNUSED(unused))
+{
+    return PyLong_FromLongLong(channel_room(self));
+}
+
+static PyObject *
+channel_py_accept(Channel *self, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *sender = n == 2 ? args[1] : Py_None;
+    if (n < 1 || n > 2 || !(sender == Py_None || is_task(sender))) {
+        PyErr_SetString(PyExc_TypeError, "accept() takes a value and, if it has one, the task that sends it");
+        return NULL;
+    }
+    if (channel_accept(self, args[0], sender == Py_None ? NULL : (Task *)sender) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+channel_py_refill(Channel *self, PyObject *Py_UNUSED(unused))
+{
+    if (channel_refill(self) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Take out all that is buffered, as a list. If there is no memory for the list, nothing is taken. */
+static PyObject *
+channel_py_drain(Channel *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *values = PyList_New(0); /* may run the collector, and with it anything: so count only afterwards */
+    for (size_t i = 0; values != NULL && i < self->buffer.length; i++) {
+        if (PyList_Append(values, ring_get(&self->buffer, i)) < 0) {
+            Py_CLEAR(values);
+        }
+    }
+    if (values != NULL) {
+        ring_clear(&self->buffer);
+    }
+    return values;
+}
+
+static PyObject *
+channel_buffered(Channel *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSize_t(self->buffer.length);
+}
+
+static PyObject *
+channel_kernel(Channel *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->kernel == NULL ? Py_None : (PyObject *)self->kernel);
+}
+
+static int
+channel_set_kernel(Channel *self, PyObject *kernel, void *Py_UNUSED(closure))
+{
+    if (kernel == NULL || !(kernel == Py_None || PyObject_TypeCheck(kernel, self->st->Kernel))) {
+        PyErr_SetString(PyExc_TypeError, "the kernel of a channel is a native kernel, or None");
+        return -1;
+    }
+    Kernel *before = self->kernel;
+    self->kernel = kernel == Py_None ? NULL : (Kernel *)Py_NewRef(kernel);
+    Py_XDECREF(before);
+    return 0;
+}
+
+static PyMethodDef channel_methods[] = {
+    {"room", (PyCFunction)channel_py_room, METH_NOARGS, "How many more values could be accepted now (CHANNEL-1)."},
+    {"accept", (PyCFunction)(void (*)(void))channel_py_accept, METH_FASTCALL, "Take a value that there is room for."},
+    {"refill", (PyCFunction)channel_py_refill, METH_NOARGS, "Serve those who wait to send, oldest first."},
+    {"drain", (PyCFunction)channel_py_drain, METH_NOARGS, "Take out all that is buffered."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "ChannelCore[T]"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef channel_members[] = {
+    {"capacity", T_OBJECT_EX, offsetof(Channel, capacity), READONLY, NULL},
+    {"senders", T_OBJECT_EX, offsetof(Channel, senders), READONLY, NULL},
+    {"receivers", T_OBJECT_EX, offsetof(Channel, receivers), READONLY, NULL},
+    {"reserved", T_LONGLONG, offsetof(Channel, reserved), 0, NULL},
+    {"send_ends", T_LONGLONG, offsetof(Channel, send_ends), 0, NULL},
+    {"receive_ends", T_LONGLONG, offsetof(Channel, receive_ends), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef channel_getset[] = {
+    {"buffered", (getter)channel_buffered, NULL, "How many values wait in the buffer.", NULL},
+    {"kernel", (getter)channel_kernel, (setter)channel_set_kernel, "Where it lives; None: nowhere yet.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot channel_slots[] = {
+    {Py_tp_doc, "The state that both ends of a channel share, and what happens to it at every message."},
+    {Py_tp_new, channel_new},
+    {Py_tp_init, channel_init},
+    {Py_tp_traverse, channel_traverse},
+    {Py_tp_clear, channel_clear},
+    {Py_tp_dealloc, channel_dealloc},
+    {Py_tp_methods, channel_methods},
+    {Py_tp_members, channel_members},
+    {Py_tp_getset, channel_getset},
+    {0, NULL},
+};
+
+PyType_Spec channel_spec = {
+    .name = "bursar.channel.ChannelCore",
+    .basicsize = sizeof(Channel),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = channel_slots,
+};

@@ -1,0 +1,74 @@
+/* Channels in C: the state that both ends share (channel.c), an end (channel_end.c), and what the two kinds of ends do at every
+ * message (channel_send.c, channel_receive.c).
+ *
+ * Whoever calls a function of a RequestVT holds the request while it runs, and the request holds its end and channel.
+ */
+
+#pragma once
+
+#include "python/law/records.h"
+#include "python/ops/channel_buffer.h"
+
+/* `ChannelCore`. What it refers to is there from its birth to its end, but for the kernel. */
+typedef struct Channel {
+    PyObject_HEAD
+    State *st;
+    PyObject *capacity; /* as it was given */
+    int64_t places;     /* the same, as far as can be counted */
+    Ring buffer;
+    WaitList *senders; /* sends and reservations, in one queue */
+    WaitList *receivers;
+    Kernel *kernel; /* owned; NULL until a task uses the channel */
+    long long reserved;
+    long long send_ends;
+    long long receive_ends;
+} Channel;
+
+/* `EndCore`, and with nothing added `SendCore` and `ReceiveCore`. */
+typedef struct End {
+    PyObject_HEAD
+    Channel *channel;
+    char open;    /* bool, for T_BOOL */
+    char waiting; /* whether a task has ever waited on this very end */
+} End;
+
+/* The request behind `SendEnd.send`. */
+typedef struct Send {
+    Request request;
+    End *end;
+    PyObject *value; /* NULL only once it is garbage */
+} Send;
+
+/* The request behind `ReceiveEnd.receive`. */
+typedef struct Receive {
+    Request request;
+    End *end;
+} Receive;
+
+/* In the order in which module.c makes the types: st->Channel, st->End, then on top of st->End st->SendEnd and
+ * st->ReceiveEnd, and on top of st->Operation st->Send and st->Receive. */
+extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec, next_spec;
+
+/* How many more values could be accepted now (CHANNEL-1). */
+static inline int64_t
+channel_room(const Channel *channel)
+{
+    return channel->places + (int64_t)channel->receivers->queue.length - (int64_t)channel->buffer.length -
+           channel->reserved;
+}
+
+/* All return 0, or -1 with an exception set. */
+int channel_bind(Channel *channel, Kernel *k, Task *task); /* the first use brings it to life in `k`, or is refused */
+int channel_accept(Channel *channel, PyObject *value, Task *sender); /* sender: NULL if it is no task that waits */
+int channel_refill(Channel *channel);
+int channel_settle(Channel *channel);
+
+/* The kernel of a channel that somebody waits on; borrowed. NULL with an exception set: it has none. */
+Kernel *channel_live(Channel *channel);
+
+/* Shared by the types of ends. */
+int end_traverse(End *self, visitproc visit, void *arg);
+void end_dealloc(End *self);
+
+/* Raise the error that a method of the Python side makes. Always NULL. */
+PyObject *channel_refuse(Channel *channel, const char *method, const char *argument);

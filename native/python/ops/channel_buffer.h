@@ -1,0 +1,101 @@
+/* A ring of owned references, oldest first: what is buffered in a channel.
+ *
+ * It doubles when it is full and gives its memory back when it runs empty, unless it is small: a burst costs memory
+ * only while it lasts, and a channel that is filled and emptied at every message never allocates.
+ *
+ * Rejected: collections.deque, which C can only call by name; and a list, which moves everything at each take.
+ *
+ * For one thread at a time, holding the GIL. No function calls out to Python but `ring_clear`, which leaves the ring
+ * empty before it does.
+ */
+
+#pragma once
+
+#include <Python.h>
+
+enum {
+    RING_ROOM_MIN = 8,   /* slots of the first allocation: a cache line */
+    RING_ROOM_KEPT = 64, /* slots that an empty ring may keep: half a kilobyte, as small as the channel itself */
+};
+
+/* All zero is an empty ring. */
+typedef struct {
+    PyObject **slots;
+    size_t room; /* a power of two, or 0 */
+    size_t first;
+    size_t length;
+} Ring;
+
+/* The value in place `i`, counted from the oldest one; borrowed. */
+static inline PyObject *
+ring_get(const Ring *ring, size_t i)
+{
+    return ring->slots[(ring->first + i) & (ring->room - 1)];
+}
+
+/* Make room for one more value. 0, or -1 with MemoryError set and nothing changed. */
+static inline int
+ring_reserve(Ring *ring)
+{
+    if (ring->length < ring->room) {
+        return 0;
+    }
+    size_t room = ring->room == 0 ? RING_ROOM_MIN : 2 * ring->room;
+    PyObject **slots = room <= (size_t)PY_SSIZE_T_MAX / sizeof(PyObject *) ? PyMem_Malloc(room * sizeof *slots) : NULL;
+    if (slots == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t i = 0; i < ring->length; i++) {
+        slots[i] = ring_get(ring, i);
+    }
+    PyMem_Free(ring->slots);
+    *ring = (Ring){.slots = slots, .room = room, .length = ring->length};
+    return 0;
+}
+
+/* Put a value at the end, after `ring_reserve`. The ring takes a reference of its own. */
+static inline void
+ring_append(Ring *ring, PyObject *value)
+{
+    assert(ring->length < ring->room);
+    ring->slots[(ring->first + ring->length) & (ring->room - 1)] = Py_NewRef(value);
+    ring->length += 1;
+}
+
+/* Take the oldest value out of a ring that is not empty: the ring's reference becomes the caller's. */
+static inline PyObject *
+ring_take(Ring *ring)
+{
+    assert(ring->length > 0);
+    PyObject *value = ring_get(ring, 0);
+    ring->first = (ring->first + 1) & (ring->room - 1);
+    ring->length -= 1;
+    if (ring->length == 0 && ring->room > RING_ROOM_KEPT) {
+        PyMem_Free(ring->slots);
+        *ring = (Ring){.slots = NULL};
+    }
+    return value;
+}
+
+/* Drop everything. */
+static inline void
+ring_clear(Ring *ring)
+{
+    Ring old = *ring;
+    *ring = (Ring){.slots = NULL};
+    for (size_t i = 0; i < old.length; i++) {
+        Py_DECREF(ring_get(&old, i));
+    }
+    PyMem_Free(old.slots);
+}
+
+/* For tp_traverse. */
+static inline int
+ring_traverse(const Ring *ring, visitproc visit, void *arg)
+{
+    for (size_t i = 0; i < ring->length; i++) {
+        Py_VISIT(ring_get(ring, i));
+    }
+    return 0;
+}

@@ -1,0 +1,290 @@
+/* Receiving: after `ReceiveCore` and `Receive` in src/bursar/channel.py. Closing, iterating and the rest of what the
+ * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
+ */
+
+#include "python/ops/channel.h"
+#include "python/ops/request.h"
+
+static const RequestVT receive_vt;
+
+/* A receive of one of the two types, which differ only in what they raise at the end. NULL with MemoryError set. */
+static PyObject *
+receive_of(End *end, PyTypeObject *type, FreeList *free)
+{
+    Receive *self = (Receive *)free_take(free, type);
+    if (self == NULL && (self = PyObject_GC_New(Receive, type)) == NULL) {
+        return NULL;
+    }
+    self->request.vt = &receive_vt;
+    self->request.awaited = false;
+    self->end = (End *)Py_NewRef(end);
+    PyObject_GC_Track(self);
+    return (PyObject *)self;
+}
+
+static PyObject *
+receive_make(End *end, PyObject *Py_UNUSED(unused))
+{
+    State *st = end->channel->st;
+    return receive_of(end, st->Receive, &st->free_receives);
+}
+
+/* What a step of `async for` awaits. */
+static PyObject *
+next_make(End *end)
+{
+    State *st = end->channel->st;
+    return receive_of(end, st->Next, &st->free_nexts);
+}
+
+/* Receive(end). */
+static PyObject *
+receive_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"end", NULL};
+    State *st = state_of(type);
+    PyObject *end;
+    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Receive", names, st->ReceiveEnd, &end)) {
+        return NULL;
+    }
+    return receive_make((End *)end, NULL);
+}
+
+static int
+receive_traverse(Receive *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->end);
+    return 0;
+}
+
+static void
+receive_dealloc(Receive *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    State *st = state_left(type);
+    Py_CLEAR(self->end);
+    if (st == NULL || !free_give(type == st->Next ? &st->free_nexts : &st->free_receives, (PyObject *)self)) {
+        PyObject_GC_Del(self);
+    }
+    Py_DECREF(type);
+}
+
+/* Whether the one that has waited longest on the other side has a value to give; a reservation has none yet. */
+static bool
+sender_waits(Channel *channel)
+{
+    PyObject *who = waitlist_oldest(channel->senders);
+    PyObject *operation = who == NULL ? NULL : who_operation(channel->st, who);
+    return operation != NULL && Py_IS_TYPE(operation, channel->st->Send);
+}
+
+/* Whether `receive_get` would not have to wait. Errors count: they come at once. */
+static bool
+receive_possible(const Receive *self)
+{
+    Channel *channel = self->end->channel;
+    return !self->end->open || channel->buffer.length > 0 || (channel->send_ends == 0 && channel->reserved == 0) ||
+           sender_waits(channel);
+}
+
+/* Take the value of the sender that has waited longest, which goes on. */
+static PyObject *
+take_from_sender(Channel *channel)
+{
+    Kernel *k = channel_live(channel);
+    if (k == NULL) {
+        return NULL;
+    }
+    PyObject *who = waitlist_take(channel->senders);
+    PyObject *value = Py_NewRef(((Send *)who_operation(channel->st, who))->value);
+    if (k_answer(k, who, Py_None) < 0) {
+        Py_CLEAR(value);
+    }
+    Py_DECREF(who);
+    return value;
+}
+
+/* The next value; NULL: the channel is closed and drained, or this end was closed. */
+static PyObject *
+receive_get(Receive *self, PyObject *Py_UNUSED(unused))
+{
+    Channel *channel = self->end->channel;
+    if (!self->end->open) {
+        return channel_refuse(channel, "closed_here", NULL);
+    }
+    if (channel->buffer.length > 0) {
+        PyObject *value = ring_take(&channel->buffer);
+        if ((channel_refill(channel) < 0 || channel_settle(channel) < 0) &&
+            (channel->kernel == NULL || k_doom(channel->kernel) < 0)) {
+            Py_CLEAR(value); /* only a channel that nobody ever waited on; else the value is not lost */
+        }
+        return value;
+    }
+    if (sender_waits(channel)) {
+        return take_from_sender(channel);
+    }
+    return channel_refuse(channel, "closed_to", "nobody sends any more, and everything was received");
+}
+
+static int
+receive_ready(Kernel *k, Task *task, Request *request)
+{
+    Receive *self = (Receive *)request;
+    return channel_bind(self->end->channel, k, task) < 0 ? -1 : receive_possible(self);
+}
+
+static PyObject *
+receive_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *request)
+{
+    return receive_get((Receive *)request, NULL);
+}
+
+static int
+receive_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+{
+    End *end = ((Receive *)request)->end;
+    end->waiting = 1;
+    waitlist_join(end->channel->receivers, who);
+    return 0;
+}
+
+/* A reservation may have waited for a receiver. */
+static int
+receive_enlisted(Kernel *Py_UNUSED(k), Request *request)
+{
+    return channel_refill(((Receive *)request)->end->channel);
+}
+
+static int
+receive_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+{
+    waitlist_leave(((Receive *)request)->end->channel->receivers, who);
+    return 0;
+}
+
+static Kernel *
+receive_at_hand(const Request *request)
+{
+    const End *end = ((const Receive *)request)->end;
+    return end->open && end->channel->buffer.length > 0 ? end->channel->kernel : NULL;
+}
+
+static const RequestVT receive_vt = {
+    .cost = LAW_ROW_CHANNEL,
+    .ready = receive_ready,
+    .take = receive_take,
+    .enlist = receive_enlist,
+    .enlisted = receive_enlisted,
+    .delist = receive_delist,
+    .at_hand = receive_at_hand,
+};
+
+static PyObject *
+receive_why(Receive *self, PyObject *Py_UNUSED(unused))
+{
+    return PyUnicode_FromFormat("waits to receive from %S", self->end->channel);
+}
+
+static PyObject *
+receive_py_possible(Receive *self, PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(receive_possible(self));
+}
+
+static PyMethodDef receive_methods[] = {
+    {"why", (PyCFunction)receive_why, METH_NOARGS, "What a task does that waits for this."},
+    {"possible", (PyCFunction)receive_py_possible, METH_NOARGS, "Whether `get` would not have to wait."},
+    {"get", (PyCFunction)receive_get, METH_NOARGS, "The next value now."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Receive[T]"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef receive_members[] = {
+    {"end", T_OBJECT_EX, offsetof(Receive, end), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot receive_slots[] = {
+    {Py_tp_doc, "The request behind `ReceiveEnd.receive`."},
+    {Py_tp_new, receive_new},
+    {Py_tp_traverse, receive_traverse},
+    {Py_tp_dealloc, receive_dealloc},
+    {Py_tp_methods, receive_methods},
+    {Py_tp_members, receive_members},
+    {Py_am_send, request_send}, /* which is not inherited */
+    {0, NULL},
+};
+
+PyType_Spec receive_spec = {
+    .name = "bursar.channel.Receive",
+    .basicsize = sizeof(Receive),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = receive_slots,
+};
+
+/* ---- Next: the same, as a step of `async for` */
+
+/* An error at the await point: that of a channel which is closed and drained ends the loop. */
+static PyObject *
+next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *closed = law_told(self->end->channel->st->law, "ChannelClosed");
+    PyObject *thrown = closed == NULL ? NULL : thrown_of(args, n);
+    if (thrown == NULL) {
+        return NULL;
+    }
+    if (self->end->open && PyErr_GivenExceptionMatches(thrown, closed)) {
+        Py_DECREF(thrown);
+        PyErr_SetNone(PyExc_StopAsyncIteration);
+    } else {
+        PyErr_SetRaisedException(thrown);
+    }
+    return NULL;
+}
+
+static PyMethodDef next_methods[] = {
+    {"throw", (PyCFunction)(void (*)(void))next_throw, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot next_slots[] = {
+    {Py_tp_doc, "A step of `async for` over the receiving end of a channel."},
+    {Py_tp_traverse, receive_traverse},
+    {Py_tp_dealloc, receive_dealloc},
+    {Py_tp_methods, next_methods},
+    {Py_am_send, request_send},
+    {0, NULL},
+};
+
+PyType_Spec next_spec = {
+    .name = "bursar._native.Next",
+    .basicsize = sizeof(Receive),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = next_slots,
+};
+
+/* ---- the end that makes them */
+
+static PyMethodDef receive_end_methods[] = {
+    {"receive", (PyCFunction)receive_make, METH_NOARGS, "receive($self, /)\n--\n\nAwaited: the next value."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot receive_end_slots[] = {
+    {Py_tp_doc, "What the receiving end of a channel does at every message."},
+    {Py_am_aiter, PyObject_SelfIter},
+    {Py_am_anext, next_make},
+    {Py_tp_traverse, end_traverse},
+    {Py_tp_dealloc, end_dealloc},
+    {Py_tp_methods, receive_end_methods},
+    {0, NULL},
+};
+
+PyType_Spec receive_end_spec = {
+    .name = "bursar.channel.ReceiveCore",
+    .basicsize = sizeof(End),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = receive_end_slots,
+};

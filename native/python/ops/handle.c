@@ -1,0 +1,289 @@
+/* What a user holds in the hand: the hot parts of the handles of tasks and nurseries. After task.py and nursery.py.
+ *
+ * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
+ * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
+ * `spawn` of a function that asks for nothing but its turn is done here and in gate_spawn.c; anything else by the Python method `_spawn`.
+ */
+
+#include "python/ops/handle.h"
+#include "python/cpython/gc_head.h"
+#include "python/law/admission/gate.h"
+#include "python/law/spawn_fast.h"
+
+static int
+handle_traverse(Handle *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->kernel);
+    Py_VISIT(self->record);
+    return 0;
+}
+
+static int
+handle_clear(Handle *self)
+{
+    Py_CLEAR(self->kernel);
+    Py_CLEAR(self->record);
+    return 0;
+}
+
+/* `list` is NULL if somebody derived from its type, or the module is gone. */
+static void
+handle_drop(Handle *self, FreeList *list)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    handle_clear(self);
+    if (list != NULL) {
+        free_drop(list, (PyObject *)self);
+        return;
+    }
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static void
+task_handle_dealloc(Handle *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    handle_drop(self, st ? &st->free_handles : NULL);
+}
+
+static void
+nursery_handle_dealloc(Handle *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    handle_drop(self, st ? &st->free_nursery_handles : NULL);
+}
+
+/* (kernel, record). -1 with an exception set unless they are what they should be. */
+static int
+handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(State *))
+{
+    State *st = state_of(Py_TYPE(self));
+    PyObject *kernel, *record;
+    if (st == NULL || !PyArg_ParseTuple(args, "O!O!", st->Kernel, &kernel, of(st), &record)) {
+        return -1;
+    }
+    aside_show_one((PyObject *)self); /* nobody knows what this record will come to */
+    Py_XSETREF(self->kernel, (Kernel *)Py_NewRef(kernel));
+    Py_XSETREF(self->record, Py_NewRef(record));
+    return 0;
+}
+
+static PyTypeObject *
+tasks(State *st)
+{
+    return st->Task;
+}
+
+static PyTypeObject *
+nurseries(State *st)
+{
+    return st->Nursery;
+}
+
+static int
+task_handle_init(Handle *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    return handle_set(self, args, tasks);
+}
+
+static int
+nursery_handle_init(Handle *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    return handle_set(self, args, nurseries);
+}
+
+static PyMemberDef handle_members[] = {
+    {"_kernel", T_OBJECT, offsetof(Handle, kernel), READONLY, NULL},
+    {"_record", T_OBJECT, offsetof(Handle, record), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+/* ---- task.result */
+
+static PyObject *
+task_handle_result(Handle *self, void *Py_UNUSED(closure))
+{
+    Task *task = (Task *)self->record;
+    if (task == NULL) {
+        PyErr_SetString(PyExc_AttributeError, "this handle was made without a task");
+        return NULL;
+    }
+    if (task->state == LAW_STATE_DONE && task->kind == LAW_OUTCOME_OK && !task->whole) {
+        return Py_NewRef(task->work ? task->work : Py_None);
+    }
+    PyObject *args[] = {(PyObject *)self};
+    return law_call(self->kernel->st, "result_of", args, 1);
+}
+
+static PyGetSetDef task_handle_getset[] = {
+    {"result", (getter)task_handle_result, NULL,
+     "Its value, or whatever it failed with. Before its end: `ResultNotReady`.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* ---- spawn */
+
+/* Whether a plain function may find tasks in here, besides a task itself. */
+static bool
+may_contain(PyObject *arg)
+{
+    return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
+}
+
+/* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in execution/own.py. */
+static bool
+is_own(State *st, PyFunctionObject *fn)
+{
+    bool named = st->own_modules != NULL && fn->func_module != NULL && PyUnicode_CheckExact(fn->func_module);
+    return named && PySet_Contains(st->own_modules, fn->func_module) == 1;
+}
+
+/* Whether this call is one of those that are done here or in gate_spawn.c. *coroutine: the function is an `async def`; *tasks: some
+ * arguments are tasks, which it is to follow. */
+static bool
+is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, bool *tasks)
+{
+    Kernel *k = self->kernel;
+    if (k == NULL || n < 1 || !PyFunction_Check(args[0]) || k->current == NULL ||
+        k->thread != PyThread_get_thread_ident()) {
+        return false;
+    }
+    PyFunctionObject *fn = (PyFunctionObject *)args[0];
+    *coroutine = (((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) != 0;
+    if (!*coroutine && ((fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) || is_own(k->st, fn))) {
+        return false; /* it may wrap an `async def`, and say so there; or it asks for something */
+    }
+    if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
+        return false;
+    }
+    *tasks = false;
+    for (Py_ssize_t i = 1; i < n; i++) {
+        *tasks = *tasks || PyObject_TypeCheck(args[i], k->st->TaskHandle);
+        if (!*coroutine && may_contain(args[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A spawn was refused: for want of a capability, that is on record. */
+static PyObject *
+spawn_refused(Kernel *k)
+{
+    if (k->observer != NULL && PyErr_ExceptionMatches(k->st->CapabilityDenied)) {
+        PyObject *denied = PyErr_GetRaisedException();
+        int failed = k_note(k, "capability_denied", k->current, Py_NewRef(denied));
+        if (failed < 0) {
+            Py_DECREF(denied);
+            return NULL;
+        }
+        PyErr_SetRaisedException(denied);
+    }
+    return NULL;
+}
+
+/* The shortest way: nobody has to ask for anything. */
+static PyObject *
+spawn_at_once(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
+    PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */
+    Task *task = handle == NULL ? NULL : k_spawn_plainly(k, nursery, name);
+    if (task == NULL) {
+        Py_XDECREF(handle);
+        return NULL;
+    }
+    ((Handle *)handle)->record = (PyObject *)task;
+    handle_give_work(k, task, args, n);
+    return handle;
+}
+
+static PyObject *
+nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    PyObject *handle = NULL;
+    bool coroutine, tasks;
+    if (is_plain(self, args, n, &coroutine, &tasks)) {
+        Nursery *nursery = (Nursery *)self->record;
+        bool asks =
+            !coroutine || tasks || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
+        handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords, coroutine)
+                      : spawn_at_once(self->kernel, nursery, args, n);
+        if (handle == NULL && PyErr_Occurred()) {
+            return spawn_refused(self->kernel);
+        }
+    }
+    if (handle == NULL) {
+        PyObject *slow = PyObject_GetAttrString((PyObject *)self, "_spawn");
+        handle = slow == NULL ? NULL : PyObject_Vectorcall(slow, args, (size_t)n, keywords);
+        Py_XDECREF(slow);
+    }
+    return handle;
+}
+
+/* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
+PyDoc_STRVAR(
+    spawn_doc,
+    "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.admission.Priority.NORMAL, "
+    "after=(), needs=None, retry=None)\n--\n\n"
+    "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
+
+static PyMethodDef nursery_handle_methods[] = {
+    {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS, spawn_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- types */
+
+enum { HANDLE_SIZE = CROWD_SIZE - sizeof(GcHead) }; /* more than it needs */
+_Static_assert((size_t)HANDLE_SIZE >= sizeof(Handle), "a handle fits");
+
+static PyMethodDef task_handle_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot task_handle_slots[] = {
+    {Py_tp_doc, "Task(kernel, record)\n--\n\nA handle on a spawned task. `await task` gives its value or raises what "
+                "it failed with."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, task_handle_init},
+    {Py_tp_traverse, handle_traverse},
+    {Py_tp_clear, handle_clear},
+    {Py_tp_dealloc, task_handle_dealloc},
+    {Py_tp_methods, task_handle_methods},
+    {Py_tp_getset, task_handle_getset},
+    {Py_tp_members, handle_members},
+    {0, NULL},
+};
+
+PyType_Spec task_handle_spec = {
+    .name = "bursar.task.Task",
+    .basicsize = HANDLE_SIZE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = task_handle_slots,
+};
+
+static PyType_Slot nursery_handle_slots[] = {
+    {Py_tp_doc,
+     "Nursery(kernel, record)\n--\n\nA handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn "
+     "into it."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, nursery_handle_init},
+    {Py_tp_traverse, handle_traverse},
+    {Py_tp_clear, handle_clear},
+    {Py_tp_dealloc, nursery_handle_dealloc},
+    {Py_tp_methods, nursery_handle_methods},
+    {Py_tp_members, handle_members},
+    {0, NULL},
+};
+
+PyType_Spec nursery_handle_spec = {
+    .name = "bursar.nursery.Nursery",
+    .basicsize = HANDLE_SIZE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = nursery_handle_slots,
+};

@@ -1,0 +1,57 @@
+/* What handle.c offers to the rest. */
+
+#pragma once
+
+#include "python/cpython/context.h"
+
+enum { NAME_MAX_LENGTH = 400 }; /* of a name that is repeated as it is: `TEXT_MAX` of errors.py */
+
+/* What a user holds in the hand. */
+typedef struct Handle {
+    PyObject_HEAD
+    Kernel *kernel;
+    PyObject *record; /* a Task or a Nursery */
+} Handle;
+
+extern PyType_Spec task_handle_spec, nursery_handle_spec;
+
+/* The handle of what is to come, which is its `record` then: so nothing begins that nobody holds. New reference. */
+static inline PyObject *
+handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
+{
+    Handle *self = (Handle *)free_make_bare(list, type);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
+    self->record = NULL;
+    aside_keep(&k->aside, (PyObject *)self);
+    return (PyObject *)self;
+}
+
+/* A `bursar.Task`. Nearly every spawn makes one, and nearly every one is dropped at once. */
+static inline PyObject *
+task_handle_new(Kernel *k)
+{
+    return handle_new(k, &k->st->free_handles, k->st->TaskHandle);
+}
+
+/* A `bursar.Nursery`. */
+static inline PyObject *
+nursery_handle_new(Kernel *k)
+{
+    return handle_new(k, &k->st->free_nursery_handles, k->st->NurseryHandle);
+}
+
+/* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins.
+ * The coroutine is made when the task begins (`task_begin`): calling an `async def` function only binds its arguments, and
+ * one that does not begin for long need not be a coroutine so long. */
+static inline void
+handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
+{
+    if (context_at_spawn(k, task) < 0 || (n > 1 && (task->answer = arguments_new(k->st, args + 1, n - 1)) == NULL)) {
+        PyErr_Clear();
+        return;
+    }
+    task->work = Py_NewRef(args[0]);
+}

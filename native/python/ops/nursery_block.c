@@ -1,0 +1,282 @@
+/* `async with nursery() as n`: opening, and the first step of leaving. After nursery.py.
+ *
+ * The block is the request that opens its nursery, and then the one that waits for its children: what is awaited at either
+ * end is the block itself. Leaving it well or because of a cancellation, by the owner itself, is in nursery_exit.c; if it ends in
+ * an error, or is left a second time, the Python method leaves it.
+ */
+
+#include "python/ops/nursery_block.h"
+#include "python/ops/handle.h"
+#include "python/ops/request.h"
+
+/* ---- entering */
+
+static PyObject *
+block_perform(Kernel *k, Task *task, Request *request)
+{
+    NurseryBlock *self = (NurseryBlock *)request;
+    PyObject *handle = nursery_handle_new(k); /* first: nobody could leave an open nursery without one */
+    Nursery *record = handle == NULL ? NULL : k_open_nursery(k, task, self->name, self->budget, self->capabilities);
+    if (record == NULL) {
+        Py_XDECREF(handle);
+        return NULL;
+    }
+    record->hold = self->hold;
+    record->cancel_on_failure = self->cancel_on_failure;
+    ((Handle *)handle)->record = Py_NewRef((PyObject *)record);
+    if (!PyObject_GC_IsTracked(
+            (PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
+        aside_keep(&k->aside, (PyObject *)self);
+    }
+    Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
+    Py_XSETREF(self->handle, Py_NewRef(handle));
+    Py_XSETREF(self->record, record);
+    return handle;
+}
+
+static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
+static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = block_perform};
+
+/* The block of `nursery()`, which before it is entered refers to nothing: the collector need not know it yet. NULL with
+ * MemoryError set. */
+static NurseryBlock *
+block_new_plain(State *st)
+{
+    NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock);
+    if (self != NULL) {
+        self->request.vt = &plain_vt;
+        self->budget = Py_NewRef(st->UNSTATED);
+        self->cancel_on_failure = true;
+    }
+    return self;
+}
+
+static PyObject *
+block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *name, *budget, *capabilities;
+    int hold, cancel_on_failure;
+    if (!PyArg_ParseTuple(args, "ppUOO:NurseryBlock", &hold, &cancel_on_failure, &name, &budget, &capabilities)) {
+        return NULL;
+    }
+    State *st = state_of(type);
+    PyObject *plain[] = {budget}, *checked = NULL;
+    if (st == NULL || (budget != st->UNSTATED && (checked = law_call(st, "require_plain", plain, 1)) == NULL)) {
+        return NULL;
+    }
+    Py_XDECREF(checked);
+    NurseryBlock *self = block_new_plain(st);
+    if (self != NULL) {
+        self->request.vt = &block_vt; /* a mapping of capabilities may be the program's */
+        self->name = PyUnicode_GET_LENGTH(name) > 0 ? Py_NewRef(name) : NULL;
+        Py_SETREF(self->budget, Py_NewRef(budget));
+        if (capabilities != Py_None) {
+            self->capabilities = Py_NewRef(capabilities);
+            PyObject_GC_Track((PyObject *)self);
+        }
+        self->hold = hold != 0;
+        self->cancel_on_failure = cancel_on_failure != 0;
+    }
+    return (PyObject *)self;
+}
+
+PyObject *
+nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    State *st = PyModule_GetState(module);
+    if (n == 0 && names == NULL && st->adopted) {
+        return (PyObject *)block_new_plain(st);
+    }
+    PyObject *function = law_told(st->law, "nursery");
+    return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, names);
+}
+
+static PyObject *
+block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    if (self->record != NULL) {
+        PyObject *args[] = {(PyObject *)self};
+        return law_call(self->kernel->st, "entered_twice", args, 1); /* raises ScopeMisuse */
+    }
+    return Py_NewRef((PyObject *)self);
+}
+
+/* ---- leaving */
+
+/* The coroutine of the Python side that leaves the block, whatever happened. */
+static PyObject *
+leave_in_python(NurseryBlock *self, PyObject *error)
+{
+    return PyObject_CallMethod((PyObject *)self, "_leave", "O", error);
+}
+
+/* Whether it had to ask to start: then it may lend its place to its children. */
+static bool
+has_permit(const Task *owner)
+{
+    return owner->more != NULL && owner->more->permit != NULL;
+}
+
+static PyObject *
+block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n != 3) {
+        PyErr_Format(PyExc_TypeError, "__aexit__() takes 3 arguments, not %zd", n);
+        return NULL;
+    }
+    if (self->record == NULL) {
+        return leave_in_python(self, args[1]); /* it was not entered: whoever awaits this is told so */
+    }
+    Kernel *k = self->kernel;
+    Task *owner = self->record->owner;
+    PyObject *error = args[1] == Py_None ? NULL : args[1];
+    bool usual = error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled;
+    if (!usual || k->current != owner || owner->cut || has_permit(owner) || block_is_left(self)) {
+        return leave_in_python(self, args[1]);
+    }
+    if (k_close_nursery(k, self->record) < 0) {
+        return NULL;
+    }
+    leaving_begin(self, error);
+    return Py_NewRef((PyObject *)self);
+}
+
+static PyObject *
+not_entered(NurseryBlock *self)
+{
+    return PyObject_CallMethod((PyObject *)self, "entered", NULL); /* raises ScopeMisuse */
+}
+
+static PyObject *
+block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    if (self->record == NULL) {
+        return not_entered(self);
+    }
+    PyObject *args[] = {(PyObject *)self->record};
+    return law_call(self->kernel->st, "why_join", args, 1);
+}
+
+static PyObject *
+block_blockers(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    return self->record == NULL ? not_entered(self) : nursery_children_list(self->record);
+}
+
+/* ---- being awaited */
+
+static PySendResult
+block_send(NurseryBlock *self, PyObject *sent, PyObject **result)
+{
+    return block_is_left(self) ? leaving_send(self, sent, result) : request_send((PyObject *)self, sent, result);
+}
+
+static PyObject *
+block_py_send(NurseryBlock *self, PyObject *sent)
+{
+    PyObject *result = NULL;
+    PySendResult status = block_send(self, sent, &result);
+    return as_iteration(status, result);
+}
+
+PyObject *
+block_next(PyObject *self)
+{
+    return block_is_left((NurseryBlock *)self) ? block_py_send((NurseryBlock *)self, Py_None) : request_next(self);
+}
+
+/* Opening a nursery is over when something is thrown at it: that is raised where it is awaited. */
+static PyObject *
+block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *thrown = thrown_of(args, n);
+    if (thrown != NULL && block_is_left(self)) {
+        return leaving_throw(self, thrown);
+    }
+    if (thrown != NULL) {
+        PyErr_SetRaisedException(thrown);
+    }
+    return NULL;
+}
+
+static PyObject *
+block_close(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+{
+    return block_is_left(self) ? leaving_close(self) : Py_NewRef(Py_None);
+}
+
+/* ---- the type */
+
+static int
+block_traverse(NurseryBlock *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->capabilities);
+    Py_VISIT(self->handle);
+    Py_VISIT(self->kernel);
+    Py_VISIT(self->record);
+    Py_VISIT(self->error);
+    Py_VISIT(self->passing);
+    Py_VISIT(self->rest);
+    return 0;
+}
+
+static int
+block_clear(NurseryBlock *self)
+{
+    Py_CLEAR(self->capabilities);
+    Py_CLEAR(self->handle);
+    Py_CLEAR(self->kernel);
+    Py_CLEAR(self->record);
+    Py_CLEAR(self->error);
+    Py_CLEAR(self->passing);
+    Py_CLEAR(self->rest);
+    return 0;
+}
+
+static void
+block_dealloc(NurseryBlock *self)
+{
+    State *st = state_left(Py_TYPE(self));
+    PyObject_GC_UnTrack(self);
+    block_clear(self);
+    Py_CLEAR(self->name);
+    Py_CLEAR(self->budget);
+    free_drop(st ? &st->free_blocks : NULL, (PyObject *)self);
+}
+
+static PyMethodDef block_methods[] = {
+    {"__aenter__", (PyCFunction)block_enter, METH_NOARGS, NULL},
+    {"__aexit__", (PyCFunction)(void (*)(void))block_exit, METH_FASTCALL, NULL},
+    {"why", (PyCFunction)block_why, METH_NOARGS, "What its owner does, which waits for the children."},
+    {"blockers", (PyCFunction)block_blockers, METH_NOARGS, "The children."},
+    {"send", (PyCFunction)block_py_send, METH_O, NULL},
+    {"throw", (PyCFunction)(void (*)(void))block_throw, METH_FASTCALL, NULL},
+    {"close", (PyCFunction)block_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef block_members[] = {
+    {"_nursery", T_OBJECT, offsetof(NurseryBlock, handle), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot block_slots[] = {
+    {Py_tp_doc, "The `async with` part of a nursery."},
+    {Py_am_send, block_send},
+    {Py_tp_iternext, block_next},
+    {Py_tp_new, block_make},
+    {Py_tp_traverse, block_traverse},
+    {Py_tp_clear, block_clear},
+    {Py_tp_dealloc, block_dealloc},
+    {Py_tp_methods, block_methods},
+    {Py_tp_members, block_members},
+    {0, NULL},
+};
+
+PyType_Spec nursery_block_spec = {
+    .name = "bursar._native.NurseryBlock",
+    .basicsize = sizeof(NurseryBlock),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = block_slots,
+};

@@ -1,0 +1,55 @@
+/* What request.c offers to the operations and to the driver. */
+
+#pragma once
+
+#include "python/law/records.h"
+
+/* What a coroutine is resumed with. One per driver: the value is taken out before anything else can happen. */
+typedef struct Resume {
+    PyObject_HEAD
+    PyObject *value;
+    PyObject *stop; /* the StopIteration that says None, and was used before; or NULL */
+} Resume;
+
+Resume *resume_new(State *st);
+void resume_dealloc(Resume *self);
+
+static inline bool
+is_resume(const PyObject *sent)
+{
+    return Py_TYPE(sent)->tp_dealloc == (destructor)resume_dealloc;
+}
+
+/* The result that was sent: new reference. Takes it out of a Resume; anything else is the result itself. */
+static inline PyObject *
+resumed_with(PyObject *sent)
+{
+    if (!is_resume(sent)) {
+        return Py_NewRef(sent);
+    }
+    PyObject *value = ((Resume *)sent)->value;
+    ((Resume *)sent)->value = NULL;
+    return value != NULL ? value : Py_NewRef(Py_None);
+}
+
+int request_traverse(PyObject *self, visitproc visit, void *arg);
+void request_dealloc(PyObject *self);                     /* both for requests that hold nothing */
+PyObject *thrown_of(PyObject *const *args, Py_ssize_t n); /* what a `throw` was given, as an exception: new reference */
+void raise_stop(PyObject *value);                         /* StopIteration with a value, which is given away */
+PyObject *as_iteration(PySendResult status, PyObject *result); /* a send as a call: the end is a StopIteration */
+/* The same for a send of the driver's or anybody's. */
+PyObject *as_answer(PyObject *sent, PySendResult status, PyObject *result);
+PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
+PyObject *request_next(PyObject *self);
+PyObject *block_next(PyObject *self); /* that of a nursery's block, which is more than a request when it is left */
+
+/* Whether it is a request, without a walk through its bases: only what derives from that type can be stepped so. False
+ * does not mean that it is none: a class may have a `__next__` of its own. */
+static inline bool
+is_request(const PyObject *thing)
+{
+    iternextfunc next = Py_TYPE(thing)->tp_iternext;
+    return next == request_next || next == block_next;
+}
+PyObject *operation_perform(Kernel *k, Task *task, Request *request);
+PyObject *cost_row(const LawCost *cost); /* as Python writes it: new tuple of pairs */

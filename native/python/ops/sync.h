@@ -1,0 +1,8 @@
+/* Events in C (sync.c): what module.c needs to make the types. */
+
+#pragma once
+
+#include "python/law/records.h"
+
+extern PyType_Spec event_spec;      /* st->Event */
+extern PyType_Spec event_wait_spec; /* st->EventWait, on top of st->Operation */

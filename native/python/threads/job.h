@@ -1,0 +1,7 @@
+/* What job.c offers to module.c. */
+
+#pragma once
+
+#include "python/law/records.h"
+
+extern PyType_Spec job_spec, on_thread_spec;

@@ -1,0 +1,373 @@
+/* Calls that other threads hand in: after `Calls` in src/bursar/portal.py.
+ *
+ * A ring of functions with their arguments. Any thread puts one in; the runtime's thread takes them out and calls them.
+ * The first that is put in after a drain tells the pump, the others find it told: a thousand calls are one message.
+ * What a call needs is kept in the ring itself, so handing one in allocates nothing, unless it has many arguments or the
+ * ring must grow.
+ *
+ * Rejected: an atomic queue of nodes. Whoever calls holds the GIL anyway, and a node is an allocation; where there is no
+ * GIL, the critical section of the object takes its place.
+ *
+ * CALLS-1  while the ring holds something, the pump was told and the delivery has not ended yet, or is being told
+ * CALLS-2  a call is out of the ring before its function runs: it runs at most once, whatever it does
+ */
+
+#include "python/threads/portal_calls.h"
+
+#include <stddef.h>
+#include <structmember.h>
+
+#ifndef Py_BEGIN_CRITICAL_SECTION /* before 3.13 there always is a GIL */
+#  define Py_BEGIN_CRITICAL_SECTION(self) {
+#  define Py_END_CRITICAL_SECTION() }
+#endif
+
+enum {
+    ARGS_KEPT = 3,   /* arguments that have their place in the ring; more of them are kept as a tuple */
+    ROOM_FIRST = 64, /* calls of the first allocation: two and a half kilobytes */
+    ROOM_KEPT =
+        1024, /* calls that an empty ring may keep room for: forty kilobytes; a burst costs memory while it lasts */
+};
+
+/* One call: its function, and its arguments; all owned. */
+typedef struct {
+    PyObject *function;
+    Py_ssize_t n; /* of the arguments; above ARGS_KEPT they are the tuple args[0] */
+    PyObject *args[ARGS_KEPT];
+} Call;
+
+/* `Calls`. */
+typedef struct {
+    PyObject_HEAD
+    Call *slots;
+    size_t room; /* a power of two, or 0 */
+    size_t first;
+    size_t length;
+    Py_ssize_t limit;
+    PyObject *tell, *refuse, *failed; /* what the owner is called back by */
+    char open;
+    bool told; /* CALLS-1 */
+} Calls;
+
+/* ---- one call */
+
+static Py_ssize_t
+call_held(const Call *call)
+{
+    return call->n <= ARGS_KEPT ? call->n : 1;
+}
+
+static void
+call_drop(Call *call)
+{
+    for (Py_ssize_t i = 0; i < call_held(call); i++) {
+        Py_DECREF(call->args[i]);
+    }
+    Py_DECREF(call->function);
+}
+
+/* Make one from the arguments of `call(function, *args)`. 0, or -1 with MemoryError set. */
+static int
+call_make(Call *call, PyObject *const *args, Py_ssize_t n)
+{
+    call->n = n - 1;
+    if (call->n <= ARGS_KEPT) {
+        for (Py_ssize_t i = 0; i < call->n; i++) {
+            call->args[i] = Py_NewRef(args[1 + i]);
+        }
+    } else {
+        PyObject *rest = PyTuple_New(call->n);
+        if (rest == NULL) {
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < call->n; i++) {
+            PyTuple_SET_ITEM(rest, i, Py_NewRef(args[1 + i]));
+        }
+        call->args[0] = rest;
+    }
+    call->function = Py_NewRef(args[0]);
+    return 0;
+}
+
+/* Call it. What the function returned, or NULL with an exception set. */
+static PyObject *
+call_run(Call *call)
+{
+    if (call->n > ARGS_KEPT) {
+        return PyObject_Call(call->function, call->args[0], NULL);
+    }
+    PyObject *stack[1 + ARGS_KEPT]; /* the first place is for the callee: a method puts its object there */
+    for (Py_ssize_t i = 0; i < call->n; i++) {
+        stack[1 + i] = call->args[i];
+    }
+    return PyObject_Vectorcall(call->function, stack + 1, (size_t)call->n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
+/* ---- the ring; nothing here calls out to Python */
+
+/* Put a call at the end. 0: the ring owns it. -1 with MemoryError set: nothing has changed. */
+static int
+ring_put(Calls *self, const Call *call)
+{
+    if (self->length == self->room) {
+        size_t room = self->room == 0 ? ROOM_FIRST : 2 * self->room;
+        Call *slots = room <= (size_t)PY_SSIZE_T_MAX / sizeof *slots ? PyMem_Malloc(room * sizeof *slots) : NULL;
+        if (slots == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        for (size_t i = 0; i < self->length; i++) {
+            slots[i] = self->slots[(self->first + i) & (self->room - 1)];
+        }
+        PyMem_Free(self->slots);
+        self->slots = slots;
+        self->room = room;
+        self->first = 0;
+    }
+    self->slots[(self->first + self->length) & (self->room - 1)] = *call;
+    self->length += 1;
+    return 0;
+}
+
+/* Take the oldest call out, which then is the caller's. False: there is none. */
+static bool
+ring_pop(Calls *self, Call *call)
+{
+    if (self->length == 0) {
+        return false;
+    }
+    *call = self->slots[self->first];
+    self->first = (self->first + 1) & (self->room - 1);
+    self->length -= 1;
+    if (self->length == 0 && self->room > ROOM_KEPT) {
+        PyMem_Free(self->slots);
+        self->slots = NULL;
+        self->room = self->first = 0;
+    }
+    return true;
+}
+
+static bool
+pop(Calls *self, Call *call)
+{
+    bool found;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    found = ring_pop(self, call);
+    Py_END_CRITICAL_SECTION();
+    return found;
+}
+
+/* ---- for any thread */
+
+PyDoc_STRVAR(call_doc, "call(fn, /, *args)\n--\n\n"
+                       "Hand in `fn(*args)`. Raises what `refuse` raises if it is closed or full.");
+
+static PyObject *
+calls_call(Calls *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1 || !PyCallable_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "call() takes a function and its arguments%s%.100s", n < 1 ? "" : ", not a ",
+                     n < 1 ? "" : Py_TYPE(args[0])->tp_name);
+        return NULL;
+    }
+    if (!self->open || self->length >= (size_t)self->limit) {
+        PyObject *refused = PyObject_CallNoArgs(self->refuse);
+        if (refused == NULL) {
+            return NULL;
+        }
+        Py_DECREF(refused); /* it may relent */
+    }
+    Call call;
+    int failed;
+    bool told = true;
+    if (call_make(&call, args, n) < 0) {
+        return NULL;
+    }
+    Py_BEGIN_CRITICAL_SECTION(self);
+    failed = ring_put(self, &call);
+    if (!failed) {
+        told = self->told;
+        self->told = true;
+    }
+    Py_END_CRITICAL_SECTION();
+    if (failed) {
+        call_drop(&call);
+        return NULL;
+    }
+    if (!told) {
+        PyObject *done = PyObject_CallNoArgs(self->tell);
+        if (done == NULL) {
+            self->told = false; /* the next one tries again */
+            return NULL;
+        }
+        Py_DECREF(done);
+    }
+    Py_RETURN_NONE;
+}
+
+/* ---- for the thread of the runtime */
+
+/* An error of a call goes to `failed(fn, error)`. 0, or -1: it is none of ours to swallow, or could not be told. */
+static int
+tell_failed(Calls *self, PyObject *function)
+{
+    PyObject *error = taken_error();
+    if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
+        PyErr_SetRaisedException(error);
+        return -1;
+    }
+    PyObject *args[] = {function, error};
+    PyObject *told = PyObject_Vectorcall(self->failed, args, 2, NULL);
+    Py_DECREF(error);
+    Py_XDECREF(told);
+    return told == NULL ? -1 : 0;
+}
+
+PyDoc_STRVAR(
+    run_doc,
+    "run(n, /)\n--\n\n"
+    "Call the oldest `n`, or as many as there are. True: others are left, and the pump is to be told of them.");
+
+static PyObject *
+calls_run(Calls *self, PyObject *number)
+{
+    Py_ssize_t n = PyLong_AsSsize_t(number);
+    if (n == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int failed = 0;
+    bool left;
+    Call call;
+    while (!failed && n-- > 0 && pop(self, &call)) { /* CALLS-2 */
+        PyObject *result = call_run(&call);
+        failed = result == NULL ? tell_failed(self, call.function) : 0;
+        Py_XDECREF(result);
+        call_drop(&call);
+    }
+    Py_BEGIN_CRITICAL_SECTION(self);
+    left = self->told = self->length > 0; /* CALLS-1: the caller tells the pump */
+    Py_END_CRITICAL_SECTION();
+    return failed ? NULL : PyBool_FromLong(left);
+}
+
+PyDoc_STRVAR(drop_doc, "drop()\n--\n\nForget every call that has not been made.");
+
+static PyObject *
+calls_drop(Calls *self, PyObject *Py_UNUSED(args))
+{
+    Call call;
+    while (pop(self, &call)) {
+        call_drop(&call);
+    }
+    Py_RETURN_NONE;
+}
+
+static Py_ssize_t
+calls_length(Calls *self)
+{
+    return (Py_ssize_t)self->length;
+}
+
+/* ---- the type */
+
+static PyObject *
+calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"limit", "tell", "refuse", "failed", NULL};
+    Py_ssize_t limit;
+    PyObject *tell, *refuse, *failed;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOO:Calls", names, &limit, &tell, &refuse, &failed)) {
+        return NULL;
+    }
+    Calls *self = (Calls *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->limit = limit < 0 ? 0 : limit;
+        self->tell = Py_NewRef(tell);
+        self->refuse = Py_NewRef(refuse);
+        self->failed = Py_NewRef(failed);
+    }
+    return (PyObject *)self;
+}
+
+static int
+calls_traverse(Calls *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->tell);
+    Py_VISIT(self->refuse);
+    Py_VISIT(self->failed);
+    for (size_t i = 0; i < self->length; i++) {
+        const Call *call = &self->slots[(self->first + i) & (self->room - 1)];
+        Py_VISIT(call->function);
+        for (Py_ssize_t j = 0; j < call_held(call); j++) {
+            Py_VISIT(call->args[j]);
+        }
+    }
+    return 0;
+}
+
+/* The callbacks stay: a call may still come in and must be refused. Their cycles go through an owner with a dict. */
+static int
+calls_clear(Calls *self)
+{
+    self->open = false;
+    Call call;
+    while (ring_pop(self, &call)) {
+        call_drop(&call);
+    }
+    return 0;
+}
+
+static void
+calls_dealloc(Calls *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    calls_clear(self);
+    PyMem_Free(self->slots);
+    Py_XDECREF(self->tell);
+    Py_XDECREF(self->refuse);
+    Py_XDECREF(self->failed);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef calls_methods[] = {
+    {"call", (PyCFunction)(void (*)(void))calls_call, METH_FASTCALL, call_doc},
+    {"run", (PyCFunction)calls_run, METH_O, run_doc},
+    {"drop", (PyCFunction)calls_drop, METH_NOARGS, drop_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef calls_members[] = {
+    {"open", T_BOOL, offsetof(Calls, open), 0, "Whether it takes calls."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot calls_slots[] = {
+    {Py_tp_doc, (void *)"Calls that other threads hand in, and that the runtime's thread makes."},
+    {Py_tp_new, (void *)calls_new},
+    {Py_tp_traverse, (void *)calls_traverse},
+    {Py_tp_clear, (void *)calls_clear},
+    {Py_tp_dealloc, (void *)calls_dealloc},
+    {Py_tp_methods, calls_methods},
+    {Py_tp_members, calls_members},
+    {Py_sq_length, (void *)calls_length},
+    {0, NULL},
+};
+
+static PyType_Spec calls_spec = {
+    .name = "bursar._native.Calls",
+    .basicsize = sizeof(Calls),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = calls_slots,
+};
+
+int
+calls_exec(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &calls_spec, NULL);
+    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Calls", type);
+    Py_XDECREF(type);
+    return failed;
+}

@@ -1,0 +1,295 @@
+/* The shelf: the newest records of a run, in memory, for `Memory` of evidence/trace.py.
+ *
+ * Records stand one behind the other in one block of bytes, each with its size before it. The oldest ones go when there
+ * are too many; what they say about those that stay (`Context` of evidence/events.py) is kept in the shelf itself,
+ * because a run drops as many records as it tells.
+ *
+ * Rejected: a list of Python objects. Each note would make three, and let three go.
+ *
+ *   RING-1  start <= end <= room, and between start and end there are `kept` whole records
+ *   RING-2  kept <= kept_max and blob_bytes <= blob_bytes_max, but while a record is put there
+ */
+
+#include "python/trace/writer.h"
+
+#include <string.h>
+
+#define ROOM_MIN 4096
+
+typedef struct Head {
+    uint32_t size;       /* of the record that follows */
+    uint32_t blob_bytes; /* of its text, if that is the answer of a host; else 0 */
+} Head;
+
+/* What the dropped records say about the next one: the fields of `Context`, in their order. */
+typedef struct Before {
+    uint64_t hash, number, seq, turn, batch, streak, limit, lane, running;
+    int64_t now_ns;
+    PyObject *regions; /* dict: live task -> its nursery */
+} Before;
+
+typedef struct Shelf {
+    Pen pen;
+    uint8_t *bytes;
+    size_t start, end, room;
+    uint64_t kept, kept_max;
+    uint64_t blob_bytes, blob_bytes_max;
+    Before before;
+} Shelf;
+
+/* ---- dropping */
+
+/* Remember that a task belongs to a region. 0, or -1 with an exception set. */
+static int
+join_region(Shelf *self, uint64_t task, uint64_t region)
+{
+    PyObject *key = PyLong_FromUnsignedLongLong(task), *value = PyLong_FromUnsignedLongLong(region);
+    int failed = key == NULL || value == NULL ? -1 : PyDict_SetItem(self->before.regions, key, value);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* Forget a task that is over; one that joined nothing is none to forget. */
+static int
+leave_region(Shelf *self, uint64_t task)
+{
+    PyObject *key = PyLong_FromUnsignedLongLong(task);
+    int there = key == NULL ? -1 : PyDict_Contains(self->before.regions, key);
+    int failed = there > 0 ? PyDict_DelItem(self->before.regions, key) : there;
+    Py_XDECREF(key);
+    return failed;
+}
+
+static void
+read_clock(Before *before, uint64_t now_ns)
+{
+    before->now_ns = (int64_t)now_ns > before->now_ns ? (int64_t)now_ns : before->now_ns;
+}
+
+/* Go past a record: `Context.skip`. 0, or -1 with an exception set, and then nothing has changed. */
+static int
+skip(Shelf *self, const uint8_t *record)
+{
+    const Layout *layouts = self->pen.layouts;
+    Before *before = &self->before;
+#define IS(note) (record[0] == layouts[note].code)
+#define NUMBER(note, field) pen_number(&layouts[note], record, field)
+    if (IS(NOTE_STEP_DECISION)) {
+        before->seq += 1;
+        before->running = NUMBER(NOTE_STEP_DECISION, 0);
+        before->lane = NUMBER(NOTE_STEP_DECISION, 1);
+        before->streak = NUMBER(NOTE_STEP_DECISION, 3);
+        before->limit = NUMBER(NOTE_STEP_DECISION, 4);
+        before->hash = NUMBER(NOTE_STEP_DECISION, 6);
+    } else if (IS(NOTE_STEP_END)) {
+        if (NUMBER(NOTE_STEP_END, 1) == LAW_STATE_DONE && leave_region(self, NUMBER(NOTE_STEP_END, 0)) < 0) {
+            return -1;
+        }
+        before->lane = LAW_LANE_IDLE;
+        before->running = 0;
+    } else if (IS(NOTE_SPAWNED)) {
+        if (join_region(self, NUMBER(NOTE_SPAWNED, 0), NUMBER(NOTE_SPAWNED, 1)) < 0) {
+            return -1;
+        }
+    } else if (IS(NOTE_HOST_TURN)) {
+        before->turn = NUMBER(NOTE_HOST_TURN, 0);
+        before->batch = NUMBER(NOTE_HOST_TURN, 1);
+        read_clock(before, NUMBER(NOTE_HOST_TURN, 2));
+    } else if (IS(NOTE_CLOCK)) {
+        read_clock(before, NUMBER(NOTE_CLOCK, 0));
+    }
+#undef IS
+#undef NUMBER
+    before->number += 1;
+    return 0;
+}
+
+/* Let the oldest go until the others fit (RING-2). 0, or -1 with an exception set. */
+static int
+drop_old(Shelf *self)
+{
+    while (self->kept > self->kept_max || self->blob_bytes > self->blob_bytes_max) {
+        Head head;
+        memcpy(&head, self->bytes + self->start, sizeof head);
+        if (skip(self, self->bytes + self->start + sizeof head) < 0) {
+            return -1;
+        }
+        self->start += sizeof head + head.size;
+        self->blob_bytes -= head.blob_bytes;
+        self->kept -= 1;
+    }
+    return 0;
+}
+
+/* ---- putting */
+
+/* Room for `size` more bytes at the end (RING-1). What was dropped makes room before anything grows. */
+static int
+reserve(Shelf *self, size_t size)
+{
+    if (size <= self->room - self->end) {
+        return 0;
+    }
+    size_t held = self->end - self->start;
+    if (self->start < self->room / 2 || size > self->room - held) {
+        size_t room = self->room < ROOM_MIN ? ROOM_MIN : self->room;
+        while (room / 2 < held + size) {
+            room *= 2;
+        }
+        uint8_t *bytes = PyMem_Realloc(self->bytes, room);
+        if (bytes == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        self->bytes = bytes;
+        self->room = room;
+    }
+    memmove(self->bytes, self->bytes + self->start, held);
+    self->start = 0;
+    self->end = held;
+    return 0;
+}
+
+static int
+put(Shelf *self, const uint8_t *record, size_t size, size_t blob_bytes)
+{
+    Head head = {(uint32_t)size, (uint32_t)blob_bytes};
+    if (reserve(self, sizeof head + size) < 0) {
+        return -1;
+    }
+    memcpy(self->bytes + self->end, &head, sizeof head);
+    memcpy(self->bytes + self->end + sizeof head, record, size);
+    self->end += sizeof head + size;
+    self->blob_bytes += blob_bytes;
+    self->kept += 1;
+    return drop_old(self);
+}
+
+static int
+shelf_take(Kernel *Py_UNUSED(k), Pen *pen, const uint8_t *record, size_t size)
+{
+    pen->count += 1;
+    return put((Shelf *)pen, record, size, 0);
+}
+
+/* ---- the face */
+
+static int
+shelf_init(Shelf *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"layouts", "events_max", "blob_bytes_max", "chain", NULL};
+    PyObject *layouts;
+    unsigned long long events_max, blob_bytes_max, chain;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!KKK:Shelf", names, &PyDict_Type, &layouts, &events_max,
+                                     &blob_bytes_max, &chain) ||
+        pen_learn(&self->pen, layouts) < 0) {
+        return -1;
+    }
+    PyObject *regions = PyDict_New();
+    if (regions == NULL) {
+        return -1;
+    }
+    Py_XSETREF(self->before.regions, regions);
+    self->before.hash = chain;
+    self->kept_max = events_max;
+    self->blob_bytes_max = blob_bytes_max;
+    self->pen.take = shelf_take;
+    return 0;
+}
+
+static void
+shelf_dealloc(Shelf *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyMem_Free(self->bytes);
+    Py_CLEAR(self->before.regions);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* put(record, blob_bytes): a record that Python has described */
+static PyObject *
+shelf_put(Shelf *self, PyObject *args)
+{
+    Py_buffer record;
+    Py_ssize_t blob_bytes;
+    if (!PyArg_ParseTuple(args, "y*n:put", &record, &blob_bytes)) {
+        return NULL;
+    }
+    int failed = -1;
+    if (record.len < 1 || blob_bytes < 0 || blob_bytes > record.len || record.len > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "put() takes a whole record, and how much of it is the answer of a host");
+    } else {
+        failed = put(self, record.buf, (size_t)record.len, (size_t)blob_bytes);
+    }
+    PyBuffer_Release(&record);
+    return failed < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* records() -> list of (record, whether its text is the answer of a host), oldest first */
+static PyObject *
+shelf_records(Shelf *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *all = PyList_New(0);
+    for (size_t at = self->start; all != NULL && at < self->end;) {
+        Head head;
+        memcpy(&head, self->bytes + at, sizeof head);
+        const char *record = (const char *)self->bytes + at + sizeof head;
+        PyObject *one = Py_BuildValue("y#O", record, (Py_ssize_t)head.size, head.blob_bytes > 0 ? Py_True : Py_False);
+        if (one == NULL || PyList_Append(all, one) < 0) {
+            Py_CLEAR(all);
+        }
+        Py_XDECREF(one);
+        at += sizeof head + head.size;
+    }
+    return all;
+}
+
+/* before() -> the fields of the Context of the oldest record that is kept */
+static PyObject *
+shelf_before(Shelf *self, PyObject *Py_UNUSED(unused))
+{
+    const Before *b = &self->before;
+    PyObject *regions = PyDict_Copy(b->regions);
+    return regions == NULL
+               ? NULL
+               : Py_BuildValue("KKKKKKKKKLN", (unsigned long long)b->hash, (unsigned long long)b->number,
+                               (unsigned long long)b->seq, (unsigned long long)b->turn, (unsigned long long)b->batch,
+                               (unsigned long long)b->streak, (unsigned long long)b->limit, (unsigned long long)b->lane,
+                               (unsigned long long)b->running, (long long)b->now_ns, regions);
+}
+
+static PyMethodDef shelf_methods[] = {
+    {"put", (PyCFunction)shelf_put, METH_VARARGS, "Put a record there that Python has described."},
+    {"records", (PyCFunction)shelf_records, METH_NOARGS, "The records, oldest first."},
+    {"before", (PyCFunction)shelf_before, METH_NOARGS, "What the dropped records say about the first that is kept."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyObject *
+get_dropped(Shelf *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(self->before.number);
+}
+
+static PyGetSetDef shelf_getset[] = {
+    {"dropped", (getter)get_dropped, NULL, "how many older records are gone", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot shelf_slots[] = {
+    {Py_tp_doc, "Keeps the newest notes of a native kernel."},
+    {Py_tp_init, shelf_init},
+    {Py_tp_dealloc, shelf_dealloc},
+    {Py_tp_methods, shelf_methods},
+    {Py_tp_getset, shelf_getset},
+    {0, NULL},
+};
+
+PyType_Spec shelf_spec = {
+    .name = "bursar._native.Shelf",
+    .basicsize = sizeof(Shelf),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = shelf_slots,
+};

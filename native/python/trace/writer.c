@@ -1,0 +1,273 @@
+/* The pen: a record laid out as the catalogue says, and the page of a trace file. See writer.h.
+ *
+ * Rejected: calling the observer with ready numbers. It saves the tuples and still costs two calls of Python per note,
+ * five notes per step.
+ *
+ *   WRITER-1  a record is written whole or not at all: nothing else runs between its first byte and its last
+ *   WRITER-2  the pen declines what it cannot write exactly as `Recorder` would, before anything has changed
+ */
+
+#include "python/trace/writer.h"
+
+#include <string.h>
+
+/* What C has to say of each kind: the table is checked against the catalogue when a pen is made. */
+static const struct {
+    const char *name;
+    uint8_t n;
+} KNOWN[NOTES] = {
+    [NOTE_HOST_TURN] = {"host_turn", 3},
+    [NOTE_CLOCK] = {"clock", 1},
+    [NOTE_STEP_BEGIN] = {"scheduler_step_begin", 0},
+    [NOTE_STEP_DECISION] = {"scheduler_step_decision", 7},
+    [NOTE_STEP_END] = {"scheduler_step_end", 2},
+    [NOTE_SPAWNED] = {"task_spawned", 4 + LAW_COMPONENTS},
+    [NOTE_ENQUEUED] = {"task_enqueued", 4},
+    [NOTE_DEQUEUED] = {"task_dequeued", 1},
+    [NOTE_WOKEN] = {"task_woken", 3},
+    [NOTE_STALE_WAKE] = {"stale_wake", 4},
+    [NOTE_BLOCKED] = {"task_blocked", 2},
+    [NOTE_DONE] = {"task_done", 2 + LAW_COMPONENTS},
+    [NOTE_TIMER_ARMED] = {"timer_armed", 5},
+    [NOTE_TIMER_DISARMED] = {"timer_disarmed", 3},
+    [NOTE_TIMER_FIRED] = {"timer_fired", 3},
+    [NOTE_NURSERY_OPENED] = {"nursery_opened", 2 + LAW_COMPONENTS},
+    [NOTE_NURSERY_CLOSING] = {"nursery_closing", 2},
+    [NOTE_NURSERY_CANCELLING] = {"nursery_cancelling", 4},
+    [NOTE_NURSERY_CLOSED] = {"nursery_closed", 3},
+    [NOTE_CANCEL_REQUESTED] = {"cancel_requested", 4},
+    [NOTE_CANCEL_DELIVERED] = {"cancel_delivered", 3},
+    [NOTE_CLEANUP_BEGUN] = {"cleanup_begun", 1},
+    [NOTE_CLEANUP_ENDED] = {"cleanup_ended", 1},
+    [NOTE_CHARGED] = {"charged", 1 + LAW_COMPONENTS},
+    [NOTE_SCOPE_LEFT] = {"scope_left", 1},
+};
+
+/* ---- layouts */
+
+/* The bytes of a number with this code of `struct`; 0: no number that a pen writes. */
+static uint8_t
+width_of(char code)
+{
+    switch (code) {
+    case 'B':
+        return 1;
+    case 'H':
+        return 2;
+    case 'I':
+        return 4;
+    case 'Q':
+    case 'q':
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+/* Read "<B...", with an "I" at the end if a text follows. False if the kind is not what C takes it for. */
+static bool
+read_layout(const char *format, int n, Layout *layout)
+{
+    size_t given = strlen(format);
+    if (given < 2 || format[0] != '<' || format[1] != 'B' || n > FIELDS_MAX) {
+        return false;
+    }
+    layout->n = (uint8_t)n;
+    layout->text = given == (size_t)n + 3 && format[n + 2] == 'I';
+    for (int i = 0; i < n && (size_t)i + 2 < given; i++) {
+        layout->width[i] = width_of(format[i + 2]);
+        if (layout->width[i] == 0) {
+            return false;
+        }
+    }
+    return given == (size_t)n + 2 || layout->text;
+}
+
+int
+pen_learn(Pen *pen, PyObject *layouts)
+{
+    for (int note = 0; note < NOTES; note++) {
+        PyObject *told = law_find(layouts, KNOWN[note].name);
+        const char *format;
+        Layout *layout = &pen->layouts[note];
+        if (told == NULL && PyErr_Occurred()) {
+            return -1;
+        }
+        if (told == NULL || !PyTuple_Check(told) || !PyArg_ParseTuple(told, "bs", &layout->code, &format) ||
+            !read_layout(format, KNOWN[note].n, layout)) {
+            PyErr_Format(PyExc_SystemError, "bursar._native and the catalogue do not agree on %s", KNOWN[note].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int
+pen_of(State *st, PyObject *observer, Pen **pen)
+{
+    *pen = NULL;
+    PyObject *found = PyObject_GetAttrString(observer, "pen");
+    if (found == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    if (PyObject_TypeCheck(found, st->Pen) && ((Pen *)found)->take != NULL) {
+        *pen = (Pen *)found;
+        return 0;
+    }
+    Py_DECREF(found);
+    return 0;
+}
+
+/* ---- writing */
+
+/* A number as eight bytes, lowest first. The compiler makes one store of it. */
+static inline void
+put_number(uint8_t *at, uint64_t number)
+{
+    at[0] = (uint8_t)number;
+    at[1] = (uint8_t)(number >> 8);
+    at[2] = (uint8_t)(number >> 16);
+    at[3] = (uint8_t)(number >> 24);
+    at[4] = (uint8_t)(number >> 32);
+    at[5] = (uint8_t)(number >> 40);
+    at[6] = (uint8_t)(number >> 48);
+    at[7] = (uint8_t)(number >> 56);
+}
+
+uint64_t
+pen_number(const Layout *layout, const uint8_t *record, int field)
+{
+    const uint8_t *at = record + 1;
+    for (int i = 0; i < field; i++) {
+        at += layout->width[i];
+    }
+    uint64_t number = 0;
+    for (int i = layout->width[field] - 1; i >= 0; i--) {
+        number = number << 8 | at[i];
+    }
+    return number;
+}
+
+/* Whether a text stays as it is: `brief` would not shorten it, and every byte of it is a character. */
+static bool
+is_plain(PyObject *text)
+{
+    return text == NULL ||
+           (PyUnicode_CheckExact(text) && PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= TEXT_MAX);
+}
+
+bool
+pen_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
+{
+    Pen *pen = k->pen;
+    if (pen == NULL || !is_plain(text)) {
+        return false;
+    }
+    const Layout *layout = &pen->layouts[note];
+    uint8_t record[RECORD_MAX], *at = record;
+    *at++ = layout->code;
+    for (int i = 0; i < layout->n; i++) {
+        uint8_t width = layout->width[i];
+        if (width < 8 && numbers[i] >> (8 * width) != 0) {
+            return false; /* WRITER-2 */
+        }
+        put_number(at, numbers[i]);
+        at += width;
+    }
+    if (layout->text) {
+        size_t length = text == NULL ? 0 : (size_t)PyUnicode_GET_LENGTH(text);
+        put_number(at, length);
+        at += 4;
+        if (length > 0) {
+            memcpy(at, PyUnicode_1BYTE_DATA(text), length);
+            at += length;
+        }
+    }
+    if (pen->take(k, pen, record, (size_t)(at - record)) < 0) {
+        k_doom(k);
+    }
+    return true;
+}
+
+int
+pen_decline(Kernel *k, Note note, Task *task, PyObject *detail)
+{
+    return k_note(k, KNOWN[note].name, task, detail);
+}
+
+/* ---- the page of a trace file */
+
+/* Append to the page (WRITER-1); a full one goes to the file. */
+static int
+page_take(Kernel *k, Pen *pen, const uint8_t *record, size_t size)
+{
+    Py_ssize_t length = PyByteArray_GET_SIZE(pen->page);
+    if (PyByteArray_Resize(pen->page, length + (Py_ssize_t)size) < 0) {
+        return -1;
+    }
+    memcpy(PyByteArray_AS_STRING(pen->page) + length, record, size);
+    pen->count += 1;
+    if (length + (Py_ssize_t)size <= pen->page_max) {
+        return 0;
+    }
+    PyObject *observer = Py_NewRef(k->observer); /* RECORD-3: trouble with the file takes it off, and the pen with it */
+    PyObject *none = PyObject_CallMethod(observer, "flush", NULL);
+    Py_DECREF(observer);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
+}
+
+static int
+pen_init(Pen *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"layouts", "page", "page_max", NULL};
+    PyObject *layouts, *page;
+    Py_ssize_t page_max;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!n:Pen", names, &PyDict_Type, &layouts, &PyByteArray_Type, &page,
+                                     &page_max) ||
+        pen_learn(self, layouts) < 0) {
+        return -1;
+    }
+    if (!PyByteArray_CheckExact(page)) { /* one with attributes could refer to the pen, which no collector sees */
+        PyErr_SetString(PyExc_TypeError, "Pen() takes a plain bytearray");
+        return -1;
+    }
+    Py_XSETREF(self->page, Py_NewRef(page));
+    self->page_max = page_max;
+    self->take = page_take;
+    return 0;
+}
+
+static void
+pen_dealloc(Pen *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_CLEAR(self->page);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef pen_members[] = {
+    {"count", T_ULONGLONG, offsetof(Pen, count), READONLY, "how many records it wrote"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot pen_slots[] = {
+    {Py_tp_doc, "Writes the notes of a native kernel into the buffer of a trace file."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, pen_init},
+    {Py_tp_dealloc, pen_dealloc},
+    {Py_tp_members, pen_members},
+    {0, NULL},
+};
+
+PyType_Spec pen_spec = {
+    .name = "bursar._native.Pen",
+    .basicsize = sizeof(Pen),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = pen_slots,
+};
