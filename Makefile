@@ -4,10 +4,20 @@
 #   make demo           show what Bursar does
 #   make browser        show it in a browser: serves examples/browser on http://localhost:8000/
 #   make test           linters, types and the tests, on both kernels: what a change must pass
-#   make test-browser   the tests in headless Chromium, which must be installed
-#   make test-sanitized the tests in which tasks run, on an extension that checks every access
-#   make test-native    the tests in C: their long forms, under every sanitizer, by clang, and for AArch64 by emulation
-#   make test-all       like test, and the slow tests, on every CPython found on this machine, and the two above
+#   make test-all       the same, and every slow test; its parts can be run one by one (HACKING.md, "Testing"):
+#       test-slow               slow tests without a part of their own
+#       test-model              long random programs: on both kernels, on every host, after every step
+#       test-faults             every request for memory fails in turn, in whole runs as well
+#       test-lifetimes          millions of lives leave nothing behind
+#       test-kill               workflows that are killed at any point, and resumed
+#       test-install            installs into fresh environments, with and without a compiler
+#       test-sanitized          on an extension that checks every access
+#       test-no-fast-paths      on an extension in which every operation takes its slow path
+#       test-no-private-layouts on an extension that knows no private layout of CPython
+#       test-native             the tests in C, in every way; test-native-thread-gcc and so on: in one
+#       test-pythons            the whole suite on the other CPythons of this machine
+#       test-browser            the tests in headless Chromium, which must be installed
+#   make test-python-kernel     a part of `make test`: what depends on the kernel, on the one in Python
 #   make bench          measure the workloads of benchmarks/ beside their peers, and draw the plots into build/bench
 #   make bench-native   measure the native engine beside Go, oneTBB and Boost, as far as they are installed
 #   make bench-browser  measure the browser host, under node and in headless Chromium
@@ -33,8 +43,22 @@ ON_PYTHON += -k "not node and not test_kernels"
 # A file of tests is one worker's; there are as many workers as processors.
 AT_ONCE := -n auto --dist loadfile
 
-.PHONY: demo browser browser-kit test test-browser test-sanitized test-native test-all bench bench-native bench-browser
+SLOW := $(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not browser"
+IN_BUILD := PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_build.py
+BUILDS := sanitized no-fast-paths no-private-layouts
+
+# The slow tests of each part. test-slow takes the rest, so that none is forgotten.
+MODEL := $(addprefix tests/,model parity determinism)
+FAULTS := tests/native/kernel/test_faults.py
+LIFETIMES := tests/native/kernel/test_lifetimes.py
+KILL := tests/workflow/test_kill.py
+INSTALL := tests/project/test_install.py
+PARTS := test-slow test-model test-faults test-lifetimes test-kill test-install $(BUILDS:%=test-%) test-native test-pythons
+PARTS += test-browser
+
+.PHONY: demo browser browser-kit test test-python-kernel test-all $(PARTS) bench bench-native bench-browser
 .PHONY: docs lint clean
+.NOTPARALLEL: # each part takes all processors
 
 demo: $(INSTALLED)
 	$(BIN)/bursar demo
@@ -46,21 +70,48 @@ browser: $(INSTALLED) $(PYODIDE)
 test: lint
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory browser-kit
 	$(BIN)/python -m pytest $(AT_ONCE)
+	@$(MAKE) --no-print-directory test-python-kernel
+	for build in $(BUILDS); do $(IN_BUILD) $$build --quick || exit; done
+
+# Where there is no other kernel, all that `make test` runs is on this one.
+test-python-kernel: $(INSTALLED)
 	@! $(BIN)/python -c 'import sys, bursar.kernel; sys.exit(not bursar.kernel.NATIVE)' || \
 	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(AT_ONCE) $(ON_PYTHON))
-	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py --quick
 
-test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
-	BURSAR_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m browser
+test-all: test $(PARTS)
 
-test-sanitized: $(INSTALLED)
-	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python scripts/test_sanitized.py
+test-slow: $(INSTALLED)
+	$(SLOW) $(addprefix --ignore=,$(MODEL) $(FAULTS) $(LIFETIMES) $(KILL) $(INSTALL))
+
+test-model: $(INSTALLED)
+	$(SLOW) $(MODEL)
+
+test-faults: $(INSTALLED)
+	$(SLOW) $(FAULTS)
+
+test-lifetimes: $(INSTALLED)
+	$(SLOW) $(LIFETIMES)
+
+test-kill: $(INSTALLED)
+	$(SLOW) $(KILL)
+
+test-install: $(INSTALLED)
+	$(SLOW) $(INSTALL)
+
+$(BUILDS:%=test-%): test-%: $(INSTALLED)
+	$(IN_BUILD) $*
 
 test-native: $(INSTALLED)
 	$(BIN)/python scripts/test_native.py
 
-test-all: test test-sanitized test-native
+test-native-%: $(INSTALLED)
+	$(BIN)/python scripts/test_native.py $*
+
+test-pythons: $(INSTALLED)
 	$(BIN)/python scripts/test_all_pythons.py $(ON_PYTHON)
+
+test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
+	BURSAR_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m browser
 
 bench: $(INSTALLED_BENCH)
 	@mkdir -p build/bench

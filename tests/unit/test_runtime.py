@@ -54,7 +54,7 @@ def test_sleeping_in_real_time_takes_real_time():
         await sleep(0.02)
         return await bursar.now() - before
 
-    assert 0.02 <= bursar.run(main) < 5
+    assert bursar.run(main) >= 0.02
 
 
 def test_cancelling_the_runtime_cancels_the_program(run):
@@ -411,6 +411,7 @@ def process():
     def start(text):
         child = subprocess.Popen(
             [sys.executable, "-u", "-c", dedent(text)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -553,29 +554,34 @@ def test_a_signal_prints_the_tree_and_the_program_goes_on(process):
         import bursar
 
         async def worker():
-            await bursar.sleep(0.5)
+            await bursar.sleep(1000)
 
         async def main():
             async with bursar.nursery(name="family") as n:
                 n.spawn(worker, name="worker")
-                n.spawn(herald)
+                n.spawn(herald, n)
             return "went on"
 
-        async def herald():
+        async def herald(n):
             await bursar.sleep(0.01)
             print("started", flush=True)
-            await bursar.sleep(0.3)
+            await bursar.wait_readable(0)
+            n.cancel()
 
         print(bursar.run(main, dump_signal=signal.SIGUSR1))
     """)
     child.send_signal(signal.SIGUSR1)
-    out, err = child.communicate(timeout=WAIT_S)
+    err = ""
+    while "worker" not in err:
+        err += child.stderr.readline()
+    out, rest = child.communicate(timeout=WAIT_S)  # which ends its input
+    err += rest
     assert out == "went on\n"
     assert child.returncode == 0
     assert err.startswith("bursar: 3 tasks at")
     assert "the root nursery: OPEN, 1 live of 1" in err
     assert re.search(r"- main \(\d+\) BLOCKED: waits for 2 tasks of nursery 'family'", err)
-    assert re.search(r"- worker \(\d+\) BLOCKED: sleeps for 0.5 s", err)
+    assert re.search(r"- worker \(\d+\) BLOCKED: sleeps for 1000 s", err)
 
 
 def test_a_dump_signal_is_refused_where_none_can_be_heard():
@@ -668,7 +674,7 @@ def test_a_cleanup_that_takes_too_long_is_cut_off(run):
 
 def test_cancel_from_another_thread_ends_a_sleep():
     async def main():
-        await bursar.sleep(60)
+        await bursar.sleep(1000)
 
     runtime = Runtime()
     thread = threading.Timer(0.05, runtime.cancel, ["from outside"])
@@ -676,7 +682,6 @@ def test_cancel_from_another_thread_ends_a_sleep():
     with pytest.raises(bursar.TaskCancelled, match="from outside"):
         runtime.run(main)
     thread.join()
-    assert runtime.statistics().seconds < 30
 
 
 def test_cancel_from_a_signal_handler_ends_a_sleep():
@@ -691,7 +696,7 @@ def test_cancel_from_a_signal_handler_ends_a_sleep():
 
     async def main():
         thread.start()
-        await bursar.sleep(60)
+        await bursar.sleep(1000)
 
     thread = threading.Thread(target=when_asleep)
     before = signal.signal(signal.SIGUSR1, lambda *_: runtime.cancel("by a signal"))
@@ -701,7 +706,6 @@ def test_cancel_from_a_signal_handler_ends_a_sleep():
     finally:
         signal.signal(signal.SIGUSR1, before)
     thread.join()
-    assert runtime.statistics().seconds < 30
 
 
 def test_deadlines_are_set_by_the_clock_and_not_by_the_last_look_at_it():
