@@ -15,6 +15,7 @@
 
 #include "engine/channel.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 #include "include/janus_rt.h"
 
 typedef enum {
@@ -60,7 +61,7 @@ static inline Visit
 visit_begin(void)
 {
     Task *task = visit_task();
-    if (__builtin_expect(task == NULL, 0)) {
+    if (UNLIKELY(task == NULL)) {
         return visit_enter();
     }
     return (Visit){.runtime = &the_runtime, .task = task, .worker = task_worker(task)};
@@ -69,7 +70,7 @@ visit_begin(void)
 static inline void
 visit_end(const Visit *visit)
 {
-    if (__builtin_expect(visit->task == NULL, 0)) {
+    if (UNLIKELY(visit->task == NULL)) {
         visit_leave(visit);
     }
 }

@@ -1,5 +1,6 @@
 /* The C interface: channels. */
 #include "abi/abi.h"
+#include "hints.h"
 
 void *
 janus_channel_create(size_t item_bytes, size_t capacity)
@@ -37,7 +38,7 @@ janus_channel_close(void *handle)
 }
 
 /* One operation by a thread outside. */
-static __attribute__((noinline)) int
+static NOINLINE int
 operate_outside(void *handle, const void *from, void *to, bool wait)
 {
     Visit visit = visit_begin();
@@ -56,13 +57,13 @@ operate_outside(void *handle, const void *from, void *to, bool wait)
 static inline int
 operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
 {
-    if (__builtin_expect(worker == NULL, 0)) {
+    if (UNLIKELY(worker == NULL)) {
         return operate_outside(handle, from, to, wait);
     }
     uint32_t generation;
     Channel *channel =
         handle_find_in(&the_runtime.scheduler.channels, the_runtime.mark, HANDLE_CHANNEL, handle, &generation);
-    if (__builtin_expect(channel == NULL, 0)) {
+    if (UNLIKELY(channel == NULL)) {
         return JANUS_INVALID;
     }
     return from != NULL ? channel_send(channel, generation, worker, from, wait)

@@ -3,6 +3,7 @@
 #include "abi/current.h"
 #include "abi/token.h"
 #include "engine/fast_paths.h"
+#include "hints.h"
 
 #include <string.h>
 
@@ -31,14 +32,14 @@ __attribute__((tls_model("initial-exec")))
 static _Thread_local ThreadState thread_state;
 
 /* ABI-1. The empty statement with a side effect keeps calls from being merged. */
-static __attribute__((noinline)) ThreadState *
+static NOINLINE ThreadState *
 this_thread(void)
 {
     __asm__ __volatile__("");
     return &thread_state;
 }
 
-static __attribute__((noinline)) void
+static NOINLINE void
 thread_hook(void *context, struct runner *runner)
 {
     (void)context;
@@ -49,7 +50,7 @@ thread_hook(void *context, struct runner *runner)
 
 /* The worker of a thread's runner, if a task runs there; that has room for what it asks for, or ends: before any lock
  * is taken, because what overflows later would keep it. */
-static SANITIZE_INLINE Worker *
+static ALWAYS_INLINE Worker *
 worker_of(const struct runner *runner)
 {
     Worker *worker = runner != NULL ? runner->worker : NULL;
@@ -59,14 +60,14 @@ worker_of(const struct runner *runner)
     return stack_is_roomy(runner->stack) ? worker : worker_look_at_stack(worker);
 }
 
-__attribute__((noinline)) Worker *
+NOINLINE Worker *
 visit_worker(void)
 {
     __asm__ __volatile__(""); /* ABI-1 */
     return worker_of(thread_state.runner);
 }
 
-__attribute__((noinline)) Task *
+NOINLINE Task *
 visit_task(void)
 {
     __asm__ __volatile__(""); /* ABI-1 */
@@ -305,7 +306,7 @@ current_opened(const Visit *visit)
 }
 
 /* A plain child of a task: so short that it is here, where it need not call anybody to learn who calls. */
-__attribute__((noinline)) int
+NOINLINE int
 janus_nursery_spawn(janus_task_fn fn, void *arg)
 {
     __asm__ __volatile__(""); /* ABI-1 */

@@ -17,6 +17,7 @@
 #include "engine/channel.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 
 /* ---- under the lock */
 
@@ -24,7 +25,7 @@
 static inline void
 copy_item(const Channel *channel, void *to, const void *from)
 {
-    if (__builtin_expect(channel->item_bytes == sizeof(uint64_t), 1)) {
+    if (LIKELY(channel->item_bytes == sizeof(uint64_t))) {
         memcpy(to, from, sizeof(uint64_t));
     } else {
         memcpy(to, from, channel->item_bytes);
@@ -39,11 +40,11 @@ ring_at(Channel *channel, uint32_t offset)
 }
 
 /* Do a send now, if it can be: ENGINE_OK, ENGINE_CLOSED or ENGINE_AGAIN. `*partner` is a receiver that is to be finished. */
-static SANITIZE_INLINE int
+static ALWAYS_INLINE int
 send_now(Channel *channel, const void *value, ChannelPlace **partner)
 {
     *partner = NULL;
-    if (__builtin_expect(channel->closed, 0)) {
+    if (UNLIKELY(channel->closed)) {
         return ENGINE_CLOSED;
     }
     ChannelPlace *receiver = channel_claim_oldest(&channel->receivers);
@@ -61,7 +62,7 @@ send_now(Channel *channel, const void *value, ChannelPlace **partner)
 }
 
 /* Take the oldest value out of the ring; a sender that waits moves up (MESSAGES-2), and is to be finished. */
-static __attribute__((noinline)) ChannelPlace *
+static NOINLINE ChannelPlace *
 take_from_ring(Channel *channel, void *value)
 {
     copy_item(channel, value, ring_at(channel, 0));
@@ -76,7 +77,7 @@ take_from_ring(Channel *channel, void *value)
 }
 
 /* Do a receive now, if it can be. `*partner` is a sender that is to be finished. */
-static SANITIZE_INLINE int
+static ALWAYS_INLINE int
 receive_now(Channel *channel, void *value, ChannelPlace **partner)
 {
     if (channel->count != 0) {
@@ -126,7 +127,7 @@ leave_queue(ChannelPlace *place)
 }
 
 /* It was woken, and nobody has finished its wait: it is to stop, to stand still, or it was for nothing (TASK-3). */
-static __attribute__((noinline)) int
+static NOINLINE int
 wait_on(ChannelPlace *place)
 {
     Waiter *waiter = place->waiter;
@@ -147,7 +148,7 @@ wait_on(ChannelPlace *place)
 
 /* The task was charged a moment ago, and could go on then: a request that has come since does not let the first rest be
  * one. */
-static SANITIZE_INLINE int
+static ALWAYS_INLINE int
 wait_as_task(Channel *channel, Worker *worker, Task *caller, void *value, bool sends)
 {
     Waiter waiter;
@@ -157,14 +158,14 @@ wait_as_task(Channel *channel, Worker *worker, Task *caller, void *value, bool s
     lock_give(&channel->lock);
     if (load_u32(&waiter.state, ACQUIRE) != WAIT_DONE) {
         task_block(worker, caller);
-        if (__builtin_expect(load_u32(&waiter.state, ACQUIRE) != WAIT_DONE, 0)) {
+        if (UNLIKELY(load_u32(&waiter.state, ACQUIRE) != WAIT_DONE)) {
             return wait_on(&place);
         }
     }
     return waiter.result;
 }
 
-static __attribute__((noinline)) int
+static NOINLINE int
 wait_outside(Channel *channel, void *value, bool sends)
 {
     Waiter waiter;
@@ -190,13 +191,12 @@ wait_outside(Channel *channel, void *value, bool sends)
 _Static_assert(LAW_CHANNEL_PAIRS == 2, "a message costs ops and channel ops, and pay_from_drawn pays for nothing else");
 
 /* Whether the task could pay for a message, LAW_CHANNEL, out of what is drawn; then it has. */
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 pay_from_drawn(Worker *worker, Task *self)
 {
     Credit *credit = &worker->credit;
-    if (__builtin_expect(self->ticks_left < LAW_CHANNEL_COSTS_OPS || credit->messages < LAW_CHANNEL_COSTS_CHANNEL_OPS,
-                         0) ||
-        __builtin_expect(credit->purse != self->purse || !task_undisturbed(worker->scheduler, self), 0)) {
+    if (UNLIKELY(self->ticks_left < LAW_CHANNEL_COSTS_OPS || credit->messages < LAW_CHANNEL_COSTS_CHANNEL_OPS) ||
+        UNLIKELY(credit->purse != self->purse || !task_undisturbed(worker->scheduler, self))) {
         return false;
     }
     self->ticks_left -= LAW_CHANNEL_COSTS_OPS;
@@ -205,7 +205,7 @@ pay_from_drawn(Worker *worker, Task *self)
 }
 
 /* The partner of an operation that is done is finished, and the lock is given. `worker` is the caller's, NULL outside. */
-static __attribute__((noinline)) void
+static NOINLINE void
 hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
 {
     Waiter *waiter = partner->waiter;
@@ -221,7 +221,7 @@ hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
 }
 
 /* An operation that was paid for, under the lock, which is given. */
-static __attribute__((noinline)) int
+static NOINLINE int
 operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
     if (!channel_is(channel, generation)) {
@@ -243,7 +243,7 @@ operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool
 }
 
 /* The same where something has to be done first: to draw money, to wait for the lock; or by a thread outside. */
-static __attribute__((noinline)) int
+static NOINLINE int
 operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
     if (worker != NULL) {
@@ -258,7 +258,7 @@ operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *valu
     return operate(channel, generation, worker, value, sends, wait);
 }
 
-static __attribute__((noinline)) int
+static NOINLINE int
 operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
     lock_wait(&channel->lock);
@@ -266,7 +266,7 @@ operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *v
 }
 
 /* End the wait of a task that waits here only, on a worker. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 finish_lone(Task *task, Waiter *waiter, Worker *worker)
 {
     waiter->result = ENGINE_OK;
@@ -277,7 +277,7 @@ finish_lone(Task *task, Waiter *waiter, Worker *worker)
 }
 
 /* The same, and wake who sleeps on the lock. */
-static __attribute__((noinline)) void
+static NOINLINE void
 finish_lone_and_wake(Channel *channel, Task *task, Waiter *waiter, Worker *worker)
 {
     lock_wake(&channel->lock);
@@ -288,21 +288,21 @@ int
 channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *value, bool wait)
 {
     void *from = (void *)(uintptr_t)value;
-    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
+    if (UNLIKELY(worker == NULL) || UNLIKELY(!pay_from_drawn(worker, worker->current))) {
         return operate_unpaid(channel, generation, worker, from, true, wait);
     }
-    if (__builtin_expect(!lock_try(&channel->lock), 0)) {
+    if (UNLIKELY(!lock_try(&channel->lock))) {
         return operate_contended(channel, generation, worker, from, true, wait);
     }
     if (!law_queue_empty(&channel->receivers) && /* there is none in a channel that is closed (MESSAGES-3) */
         channel_is(channel, generation) && channel->item_bytes == sizeof(uint64_t)) {
         ChannelPlace *receiver = LAW_RECORD(channel->receivers.ring.newer, ChannelPlace, link);
         Task *task = receiver->lone;
-        if (__builtin_expect(task != NULL, 1)) {
+        if (LIKELY(task != NULL)) {
             law_queue_remove(&channel->receivers, &receiver->link);
             memcpy(receiver->value, value, sizeof(uint64_t));
             Waiter *waiter = receiver->waiter;
-            if (__builtin_expect(lock_let_go(&channel->lock), 0)) {
+            if (UNLIKELY(lock_let_go(&channel->lock))) {
                 finish_lone_and_wake(channel, task, waiter, worker);
             } else {
                 finish_lone(task, waiter, worker);
@@ -316,10 +316,10 @@ channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *
 int
 channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *value, bool wait)
 {
-    if (__builtin_expect(worker == NULL, 0) || __builtin_expect(!pay_from_drawn(worker, worker->current), 0)) {
+    if (UNLIKELY(worker == NULL) || UNLIKELY(!pay_from_drawn(worker, worker->current))) {
         return operate_unpaid(channel, generation, worker, value, false, wait);
     }
-    if (__builtin_expect(!lock_try(&channel->lock), 0)) {
+    if (UNLIKELY(!lock_try(&channel->lock))) {
         return operate_contended(channel, generation, worker, value, false, wait);
     }
     bool empty = channel->count == 0 && law_queue_empty(&channel->senders);

@@ -4,6 +4,7 @@
 #include "engine/lender.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 
 #define MESSAGES_DRAWN INT64_C(64) /* channel ops that a task draws at once: one visit to the pool instead of 64 */
 
@@ -29,13 +30,13 @@ task_refuse(Task *self, int code)
 int
 task_check_closely(Task *self)
 {
-    if (__builtin_expect(task_paused(self), 0)) {
+    if (UNLIKELY(task_paused(self))) {
         task_stand_still(self);
     }
-    if (__builtin_expect(task_must_stop(self), 0)) {
+    if (UNLIKELY(task_must_stop(self))) {
         return task_refuse(self, ENGINE_CANCELLED);
     }
-    return __builtin_expect(self->marks.exceeded, 0) ? task_refuse(self, ENGINE_BUDGET) : ENGINE_OK;
+    return UNLIKELY(self->marks.exceeded) ? task_refuse(self, ENGINE_BUDGET) : ENGINE_OK;
 }
 
 void

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "engine/task.h"
+#include "hints.h"
 #include "law/budget.h"
 
 struct Credit;
@@ -41,7 +42,7 @@ struct Credit *credit_for(struct Worker *worker, struct Purse *purse);
 static inline void
 task_pass_ticks(Task *self, Task *next)
 {
-    if (__builtin_expect(self->purse != next->purse, 0)) {
+    if (UNLIKELY(self->purse != next->purse)) {
         task_settle(self);
         return;
     }

@@ -38,6 +38,7 @@
 
 #include "engine/atomics.h"
 #include "engine/memory.h"
+#include "hints.h"
 
 #define DEQUE_CAPACITY_MAX (INT64_C(1) << 32) /* items: 32 GiB of slots. More is a program that never stops spawning */
 #define DEQUE_BATCH_MAX 32                    /* items per theft: pays for the search, and leaves no worker bare */
@@ -125,7 +126,7 @@ deque_push_within(Deque *deque, void *item)
 {
     int64_t bottom = load_i64(&deque->bottom, RELAXED);      /* own store (DEQUE-2) */
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED); /* own store (DEQUE-2) */
-    if (__builtin_expect(bottom - deque->top_seen > buffer->mask, 0)) {
+    if (UNLIKELY(bottom - deque->top_seen > buffer->mask)) {
         return false;
     }
     store_ptr(deque_slot(buffer, bottom), item, RELAXED); /* seen by nobody before bottom says so */

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "engine/scheduler.h"
+#include "hints.h"
 
 /* The number of the owner's next child: odd; those of others are even (CHILDREN-3). */
 static inline uint32_t
@@ -21,7 +22,7 @@ nursery_next_number(Nursery *nursery)
 }
 
 /* What is the same for every new task but its fiber. Its purse is there already. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 task_renew(Task *task, Nursery *nursery)
 {
     task->nursery = nursery;
@@ -35,14 +36,13 @@ task_renew(Task *task, Nursery *nursery)
 /* Spawn a plain child of the caller's own nursery on the caller's worker, if nobody is to stop, the worker has paid for
  * it in advance, and there is a record for it. In a sovereign scheduler, where a plain child is something else, nothing
  * is paid in advance. */
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
     SlabCache *records = &worker->host->tasks;
     bool asked = load_u32(&worker->scheduler->requests, RELAXED) != caller->requests_seen;
-    if (__builtin_expect(asked || entry == NULL || nursery_state(nursery) != LAW_NURSERY_OPEN || /* NURSERY-2 */
-                             !credit_has_spawn(&worker->credit, nursery->purse) || records->free == NULL,
-                         0)) {
+    if (UNLIKELY(asked || entry == NULL || nursery_state(nursery) != LAW_NURSERY_OPEN || /* NURSERY-2 */
+                 !credit_has_spawn(&worker->credit, nursery->purse) || records->free == NULL)) {
         return false;
     }
     worker->credit.spawns -= 1;
@@ -56,11 +56,11 @@ spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(voi
 }
 
 /* The end of a task that has returned, holds nothing, and of whom there is nothing to say, and nobody to say it to. */
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 end_usual(Worker *worker, Task *task, enum fiber_state state)
 {
     uint64_t holds = (uint64_t)(uintptr_t)task->opened | (uint64_t)task->ticks_left;
-    if (__builtin_expect((holds | task->marks.all) != 0 || state != FIBER_DONE || task->fiber.result < 0, 0)) {
+    if (UNLIKELY((holds | task->marks.all) != 0 || state != FIBER_DONE || task->fiber.result < 0)) {
         return false;
     }
     task_let_go(worker, task, LAW_OUTCOME_OK);

@@ -33,6 +33,7 @@
 #include "engine/fast_paths.h"
 #include "engine/pause.h"
 #include "engine/pick.h"
+#include "hints.h"
 
 /* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written
  * here. */
@@ -44,12 +45,12 @@ typedef struct {
 } Helping;
 
 /* The child has ended, or was not even begun (FIBER_NO_STACK); the owner is the running task again. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 {
     Worker *worker = task_worker(self);
     nursery->ended += end_usual(worker, child, state) || task_end_above(worker, child, state);
-    if (__builtin_expect(load_u32(&self->covered, RELAXED) != 0, 0)) {
+    if (UNLIKELY(load_u32(&self->covered, RELAXED) != 0)) {
         task_uncover(self);
         worker = task_worker(self);
         worker->current = self;
@@ -60,20 +61,20 @@ ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 }
 
 /* As task_pass_ticks. Most have drawn nothing, and pay from the same purse: they have nothing to pass on. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 pass_ticks(Task *from, Task *to)
 {
-    if (__builtin_expect(from->ticks_left != 0 || from->purse != to->purse, 0)) {
+    if (UNLIKELY(from->ticks_left != 0 || from->purse != to->purse)) {
         task_pass_ticks(from, to);
     }
 }
 
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Task *self, Task *child)
 {
     enum fiber_state state = FIBER_NO_STACK;
     task_begin(worker, child);
-    if (__builtin_expect(self->requests_seen != nursery->requests_seen, 0) && task_cancelled(child)) {
+    if (UNLIKELY(self->requests_seen != nursery->requests_seen) && task_cancelled(child)) {
         child->marks.kind = END_CANCELLED;
     } else {
         child->above = true;
@@ -86,10 +87,10 @@ run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Ta
 }
 
 /* Whether there is as much room as a class guarantees; most ask for the smallest one. */
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 has_room(size_t room, unsigned class)
 {
-    return __builtin_expect(class == 0, 1) ? room >= STACK_BYTES_MIN : room >> class >= STACK_BYTES_MIN;
+    return LIKELY(class == 0) ? room >= STACK_BYTES_MIN : room >> class >= STACK_BYTES_MIN;
 }
 
 /* Child after child, all from one perch. */
@@ -102,13 +103,13 @@ help(void *arg)
     size_t room = stack_headroom(self->fiber.stack);
     const atomic_u32 *requests = &nursery->scheduler->requests;
     while (nursery->spawned != nursery->ended) {
-        if (__builtin_expect(load_u32(requests, RELAXED) != self->requests_seen, 0) && task_look_for_requests(self)) {
+        if (UNLIKELY(load_u32(requests, RELAXED) != self->requests_seen) && task_look_for_requests(self)) {
             return;
         }
         Worker *worker = task_worker(self);
         Task *task = worker_next(worker);
         bool ours = task != NULL && task->nursery == nursery && task_is(task, FIBER_FRESH);
-        if (__builtin_expect(!ours || !has_room(room, task->fiber.class), 0)) {
+        if (UNLIKELY(!ours || !has_room(room, task->fiber.class))) {
             helping->next = task;
             return;
         }

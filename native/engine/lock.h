@@ -15,6 +15,7 @@
 #pragma once
 
 #include "engine/atomics.h"
+#include "hints.h"
 
 typedef struct {
     atomic_u32 word;
@@ -41,7 +42,7 @@ lock_try(Lock *lock)
 static inline void
 lock_take(Lock *lock)
 {
-    if (__builtin_expect(!lock_try(lock), 0)) {
+    if (UNLIKELY(!lock_try(lock))) {
         lock_wait(lock);
     }
 }
@@ -50,7 +51,7 @@ lock_take(Lock *lock)
 static inline bool
 lock_let_go(Lock *lock)
 {
-    return __builtin_expect(swap_u32(&lock->word, 0, RELEASE) == 2, 0);
+    return UNLIKELY(swap_u32(&lock->word, 0, RELEASE) == 2);
 }
 
 static inline void

@@ -7,6 +7,7 @@
 #include "engine/pause.h"
 #include "engine/pick.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 
 #define SEARCH_EAGER 32u /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
 #define SEARCH_EAGER_RELAXES \
@@ -102,7 +103,7 @@ rest(Task *task, LawState state, bool deaf)
 }
 
 /* A task whose child waits above it on its stack (help.c) was woken: it cannot run. What it would do is done for it. */
-static __attribute__((noinline)) void
+static NOINLINE void
 serve_covered(Worker *worker, Task *task)
 {
     task_dispatched(task);
@@ -120,7 +121,7 @@ worker_loop(struct runner *runner)
     for (;;) {
         Worker *worker = runner->worker, *host = worker->host;
         worker->current = NULL; /* whoever was may run elsewhere by now: what is called here is not on its behalf */
-        if (__builtin_expect(host->wants_timers, 0)) {
+        if (UNLIKELY(host->wants_timers)) {
             host->wants_timers = false;
             (void)timers_make_thread(&worker->scheduler->timers); /* whoever asked looks whether it is there */
         }
@@ -130,10 +131,10 @@ worker_loop(struct runner *runner)
             runner_leave(runner);
         }
         worker = runner->worker;
-        if (__builtin_expect(load_u32(&worker->scheduler->dormant, RELAXED) != 0, 0)) {
+        if (UNLIKELY(load_u32(&worker->scheduler->dormant, RELAXED) != 0)) {
             scheduler_grow_again(worker->scheduler);
         }
-        if (__builtin_expect(load_u32(&task->covered, ACQUIRE) != 0, 0)) {
+        if (UNLIKELY(load_u32(&task->covered, ACQUIRE) != 0)) {
             serve_covered(worker, task);
             continue;
         }
@@ -141,7 +142,7 @@ worker_loop(struct runner *runner)
             task_begin(worker, task);
             runner_resume(runner, &task->fiber);
         }
-        if (__builtin_expect(runner_must_hop(runner, &task->fiber), 0) && !task_cancelled(task)) {
+        if (UNLIKELY(runner_must_hop(runner, &task->fiber)) && !task_cancelled(task)) {
             host->pending = task;
             runner_hop(runner, task->fiber.class); /* returns only if there is no such stack */
             host->pending = NULL;
@@ -151,12 +152,12 @@ worker_loop(struct runner *runner)
         }
         task_begin(worker, task);
         task->requests_seen = load_u32(&worker->scheduler->requests, ACQUIRE); /* HELP-1 */
-        if (__builtin_expect(task_cancelled(task), 0)) {
+        if (UNLIKELY(task_cancelled(task))) {
             task_end_unstarted(worker, task, END_CANCELLED, 0);
             continue;
         }
         enum fiber_state state = runner_call(&runner, &task->fiber);
-        if (__builtin_expect(state == FIBER_NO_STACK, 0)) {
+        if (UNLIKELY(state == FIBER_NO_STACK)) {
             task_end_unstarted(runner->worker, task, END_FAILED, ENGINE_MEMORY);
             continue;
         }
@@ -217,10 +218,10 @@ worker_look_at_stack(Worker *worker)
 
 /* Leave the running task for the next one. Inline, as all that is entered on one stack and left on another: each function
  * in between has a return that the processor guesses wrong. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 leave(Worker *worker, Task *self, Task *next, runner_after after)
 {
-    if (__builtin_expect(next == NULL, 0) || __builtin_expect(!task_is(next, FIBER_SUSPENDED), 0)) {
+    if (UNLIKELY(next == NULL) || UNLIKELY(!task_is(next, FIBER_SUSPENDED))) {
         task_settle(self);
         worker->host->pending = next;
         runner_park(&self->fiber, after, self);
@@ -238,7 +239,7 @@ void
 task_yield(Task *self)
 {
     Worker *worker = task_worker(self);
-    bool logical = __builtin_expect(worker->scheduler->options.deterministic, 0);
+    bool logical = UNLIKELY(worker->scheduler->options.deterministic);
     Task *next = logical ? NULL : worker_next(worker);
     count_one(&worker->statistics.yielded);
     if (next != NULL || logical) {
@@ -261,7 +262,7 @@ task_yield_for_timers(Task *self)
 }
 
 /* From its first wait on a request to stop must find it. */
-static __attribute__((noinline)) void
+static NOINLINE void
 enter_family(Task *task)
 {
     struct Nursery *nursery = task->nursery;
@@ -272,7 +273,7 @@ enter_family(Task *task)
 }
 
 /* Those beneath a task that is about to rest rest with it: each one that does not do so already. */
-static __attribute__((noinline)) void
+static NOINLINE void
 cover(Task *self)
 {
     Worker *worker = task_worker(self);
@@ -312,17 +313,17 @@ task_uncover(Task *self)
 }
 
 /* The running task rests, and what it leaves to do says how. `next` as for task_rest_for, or NULL: whoever comes next. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 lie_down(Worker *worker, Task *self, Task *next, runner_after after)
 {
-    if (__builtin_expect(!self->marks.linked, 0)) {
+    if (UNLIKELY(!self->marks.linked)) {
         enter_family(self);
     }
     if (self->above && load_u32(&self->nursery->owner->covered, RELAXED) == 0) {
         cover(self);
     }
     count_one(&worker->statistics.parked);
-    if (next == NULL && __builtin_expect(!worker->scheduler->options.deterministic, 1)) {
+    if (next == NULL && LIKELY(!worker->scheduler->options.deterministic)) {
         next = worker_next(worker);
     }
     leave(worker, self, next, after);

@@ -3,6 +3,7 @@
 
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 
 void
 nursery_prepare(void *record)
@@ -234,7 +235,7 @@ conclude(Nursery *nursery, Ending *ending)
 {
     bool cancelled = nursery_state(nursery) == LAW_NURSERY_CANCELLING;
     move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED);
-    if (__builtin_expect(nursery->failed, 0)) {
+    if (UNLIKELY(nursery->failed)) {
         *ending = nursery->failure;
         return;
     }
@@ -373,7 +374,7 @@ wait_inside(Nursery *nursery, Task *caller, Task *next)
         task_rest_for(caller, told ? REST_DEAF : REST_BLOCKED, next);
         next = NULL;
     }
-    if (__builtin_expect(stands, 0)) {
+    if (UNLIKELY(stands)) {
         task_stand_still(caller);
     }
     if (next != NULL) {
@@ -385,7 +386,7 @@ static inline void
 await_inside(Nursery *nursery, Task *caller, bool and_free, Ending *ending)
 {
     Task *next = nursery_help(nursery, caller);
-    if (__builtin_expect(nursery->own_purse, 0)) {
+    if (UNLIKELY(nursery->own_purse)) {
         credit_settle(task_worker(caller)); /* it is closed soon */
     }
     if (next != NULL || !close_at_once(nursery, task_worker(caller), and_free, ending)) {

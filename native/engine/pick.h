@@ -7,13 +7,14 @@
 #pragma once
 
 #include "engine/scheduler.h"
+#include "hints.h"
 
 /* The worker's own queues. */
 static inline Task *
 worker_take_own(Worker *worker)
 {
     Task *task;
-    if (__builtin_expect(worker->fresh_streak < FRESH_STREAK_MAX, 1) && (task = deque_take(&worker->fresh)) != NULL) {
+    if (LIKELY(worker->fresh_streak < FRESH_STREAK_MAX) && (task = deque_take(&worker->fresh)) != NULL) {
         worker->fresh_streak += 1;
         count_one(&worker->statistics.local_takes);
         return task;
@@ -36,7 +37,7 @@ worker_next(Worker *worker)
     worker->turns += 1;
     int64_t shared =
         inject_any(&scheduler->cancel_lane) | inject_any(&scheduler->timed_lane) | inject_any(&scheduler->injector);
-    if (__builtin_expect(shared != 0, 0)) { /* one branch, not three */
+    if (UNLIKELY(shared != 0)) { /* one branch, not three */
         return worker_next_shared(worker);
     }
     worker->cancel_streak = worker->timed_streak = 0;

@@ -34,6 +34,7 @@
 #include "engine/timer.h"
 #include "engine/wait.h"
 #include "engine/worker.h"
+#include "hints.h"
 
 #define YIELD_INTERVAL_OPS INT64_C(1024) /* a turn: some microseconds of a loop that ticks */
 #define CLEANUP_CALLS UINT32_C(10000)    /* what a task may ask for in vain after it was told to stop */
@@ -155,7 +156,7 @@ static inline bool
 task_must_stop(Task *self)
 {
     uint32_t requests = load_u32(&task_worker(self)->scheduler->requests, RELAXED);
-    return __builtin_expect(requests != self->requests_seen, 0) && task_look_for_requests(self);
+    return UNLIKELY(requests != self->requests_seen) && task_look_for_requests(self);
 }
 
 /* Whether nothing was asked of the running task, for all it knows, and it is not out of money: a look before it goes on. */
@@ -170,8 +171,7 @@ task_undisturbed(const Scheduler *scheduler, const Task *self)
 static inline int
 task_check(Task *self)
 {
-    return __builtin_expect(task_undisturbed(task_worker(self)->scheduler, self), 1) ? ENGINE_OK
-                                                                                     : task_check_closely(self);
+    return LIKELY(task_undisturbed(task_worker(self)->scheduler, self)) ? ENGINE_OK : task_check_closely(self);
 }
 
 /* There is a new task in a queue that anybody may take (WORKER-3). A deterministic scheduler has no sleepers, and none
@@ -180,7 +180,7 @@ static inline void
 scheduler_notify(Scheduler *scheduler)
 {
     idle_notify(&scheduler->idle);
-    if (__builtin_expect(load_u32(&scheduler->dormant, RELAXED) != 0, 0)) {
+    if (UNLIKELY(load_u32(&scheduler->dormant, RELAXED) != 0)) {
         scheduler_grow(scheduler);
     }
 }
@@ -190,7 +190,7 @@ static inline void
 worker_queue_fresh(Worker *worker, Task *task)
 {
     count_one(&worker->statistics.spawned);
-    if (__builtin_expect(!deque_push_within(&worker->fresh, task), 0)) {
+    if (UNLIKELY(!deque_push_within(&worker->fresh, task))) {
         worker_queue_full(worker, task);
     } else if (!worker->fresh.lone) { /* else nobody could come for it */
         scheduler_notify(worker->scheduler);

@@ -19,6 +19,7 @@
 
 #include "engine/lock.h"
 #include "engine/memory.h"
+#include "hints.h"
 
 #define SLAB_FIRST_LOG 6u
 #define SLAB_FIRST (1u << SLAB_FIRST_LOG) /* records in the first chunk */
@@ -83,7 +84,7 @@ void slab_cache_spill(SlabCache *cache);
 static inline SlabHead *
 slab_record(const Slab *slab, uint64_t index)
 {
-    if (__builtin_expect(index < SLAB_FIRST, 1)) { /* who has few of a kind has them there */
+    if (LIKELY(index < SLAB_FIRST)) { /* who has few of a kind has them there */
         return (SlabHead *)(void *)((char *)load_ptr(&slab->chunks[0], ACQUIRE) + index * slab->record_bytes);
     }
     uint64_t shifted = index + SLAB_FIRST;
@@ -126,7 +127,7 @@ slab_cache_pop(SlabCache *cache)
 static inline void *
 slab_cache_take(SlabCache *cache)
 {
-    if (__builtin_expect(cache->free == NULL, 0) && !slab_cache_refill(cache)) {
+    if (UNLIKELY(cache->free == NULL) && !slab_cache_refill(cache)) {
         return NULL;
     }
     return slab_cache_pop(cache);
@@ -141,7 +142,7 @@ slab_cache_give(SlabCache *cache, void *record)
     head->next = cache->free;
     cache->free = head;
     cache->count += 1;
-    if (__builtin_expect(cache->count >= 3 * SLAB_BATCH, 0)) {
+    if (UNLIKELY(cache->count >= 3 * SLAB_BATCH)) {
         slab_cache_spill(cache);
     }
 }

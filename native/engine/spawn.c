@@ -5,6 +5,7 @@
  */
 #include "engine/fast_paths.h"
 #include "engine/lender.h"
+#include "hints.h"
 
 #define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one visit to the books instead of 64 */
 
@@ -34,7 +35,7 @@ is_plenty(const Nursery *nursery)
 /* Pay for several spawns at once, if there is plenty, or else for one. The worker keeps the rest, if the nursery's
  * purse is one that the caller has settled before it can be closed: the caller's own, or that of a nursery of the
  * caller's own (`mine`); and if a spawn is all that a child needs: a sovereign scheduler asks for more. */
-static __attribute__((noinline)) bool
+static NOINLINE bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
     static const LawCost many = {{PREPAID_SPAWNS, PREPAID_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
@@ -54,7 +55,7 @@ pay_spawns(Nursery *nursery, Task *caller, bool mine)
     return short_of == LAW_PAID;
 }
 
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 pay_spawn(Nursery *nursery, Task *caller, bool mine)
 {
     Credit *credit = caller != NULL ? &task_worker(caller)->credit : NULL;
@@ -66,7 +67,7 @@ pay_spawn(Nursery *nursery, Task *caller, bool mine)
 }
 
 /* The purse of a child: ENGINE_OK, or why there is none. `grant` is what it may mint, taken from the caller's own. */
-static __attribute__((noinline)) int
+static NOINLINE int
 own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudget *recharge, Lender *lender,
           Task *task)
 {
@@ -108,19 +109,19 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
 }
 
 /* The usual case is that it shares the nursery's. */
-static SANITIZE_INLINE int
+static ALWAYS_INLINE int
 child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *task)
 {
     task->purse = nursery->purse;
     bool unsaid = options->budget == NULL && options->recharge == NULL && options->lender == NULL;
     bool plain = unsaid && !nursery->scheduler->options.sovereign;
-    if (__builtin_expect(plain, 1)) {
+    if (LIKELY(plain)) {
         return ENGINE_OK;
     }
     return own_purse(nursery, caller, options->budget, options->recharge, options->lender, task);
 }
 
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned class)
 {
     if (options->through == NULL) {
@@ -132,7 +133,7 @@ task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned cla
     }
     bool listens = options->value_out != NULL || options->done != NULL;
     task_renew(task, nursery);
-    if (__builtin_expect(listens || task->purse != nursery->purse, 0)) {
+    if (UNLIKELY(listens || task->purse != nursery->purse)) {
         task->marks.own_purse = task->purse != nursery->purse;
         task->marks.listens = listens;
     }
@@ -144,7 +145,7 @@ task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned cla
 }
 
 /* A record, filled in and paid for, or NULL and the reason. Inline: what the options do not say costs nothing. */
-static SANITIZE_INLINE Task *
+static ALWAYS_INLINE Task *
 make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int *error)
 {
     Scheduler *scheduler = nursery->scheduler;
@@ -153,12 +154,12 @@ make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int 
              : nursery_state(nursery) != LAW_NURSERY_OPEN     ? ENGINE_CLOSED /* NURSERY-2 */
              : !pay_spawn(nursery, caller, mine)              ? ENGINE_BUDGET
                                                               : ENGINE_OK;
-    if (__builtin_expect(*error != ENGINE_OK, 0)) {
+    if (UNLIKELY(*error != ENGINE_OK)) {
         return NULL;
     }
     Task *task = caller != NULL ? slab_cache_take(&task_worker(caller)->host->tasks) : slab_take(&scheduler->tasks);
     *error = task == NULL ? ENGINE_MEMORY : child_purse(nursery, caller, options, task);
-    if (__builtin_expect(*error != ENGINE_OK, 0)) {
+    if (UNLIKELY(*error != ENGINE_OK)) {
         if (task != NULL) {
             slab_give(&scheduler->tasks, task);
         }
@@ -188,15 +189,15 @@ make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOp
 }
 
 /* By the owner, without a lock. */
-static SANITIZE_INLINE int
+static ALWAYS_INLINE int
 spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *child)
 {
     int error;
-    if (__builtin_expect(task_must_stop(caller), 0)) {
+    if (UNLIKELY(task_must_stop(caller))) {
         return task_refuse(caller, ENGINE_CANCELLED);
     }
     Task *task = make(nursery, caller, options, true, &error);
-    if (__builtin_expect(task == NULL, 0)) {
+    if (UNLIKELY(task == NULL)) {
         bool told = error == ENGINE_BUDGET && task_must_stop(caller); /* while it waited for a lender */
         return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
     }
@@ -215,7 +216,7 @@ nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOpt
     if (caller != NULL && nursery->owner == caller) {
         return spawn_own(nursery, caller, options, child);
     }
-    if (caller != NULL && __builtin_expect(task_must_stop(caller), 0)) {
+    if (caller != NULL && UNLIKELY(task_must_stop(caller))) {
         return task_refuse(caller, ENGINE_CANCELLED);
     }
     Task *task = make_for_other(nursery, generation, caller, options, &error);

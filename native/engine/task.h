@@ -35,6 +35,7 @@
 #include "engine/inject.h"
 #include "engine/slab.h"
 #include "fiber/runner.h"
+#include "hints.h"
 #include "law/cancel.h"
 #include "law/lanes.h"
 #include "law/rule.h"
@@ -194,8 +195,8 @@ task_rests(Task *task, LawState state)
         uint64_t to = word;
         bool plain =
             (uint16_t)word == (LAW_STATE_RUNNING << 8 | LAW_WAKE_RUNNING); /* as most are: a case for the compiler */
-        bool woken = __builtin_expect(plain, 1) ? task_word_rests(&to, LAW_WAKE_RUNNING, LAW_STATE_RUNNING, state)
-                                                : task_word_rests(&to, (uint8_t)word, task_word_state(word), state);
+        bool woken = LIKELY(plain) ? task_word_rests(&to, LAW_WAKE_RUNNING, LAW_STATE_RUNNING, state)
+                                   : task_word_rests(&to, (uint8_t)word, task_word_state(word), state);
         if (cas_u64(&task->word, &word, to, ACQ_REL)) {
             return woken;
         }
@@ -242,7 +243,7 @@ static inline bool
 task_unblocked(Task *task)
 {
     uint64_t word = load_u64(&task->word, RELAXED), to = word;
-    if (__builtin_expect((uint16_t)word == (LAW_STATE_BLOCKED << 8 | LAW_WAKE_IDLE), 1)) {
+    if (LIKELY((uint16_t)word == (LAW_STATE_BLOCKED << 8 | LAW_WAKE_IDLE))) {
         LawNotice notice = task_word_notified(&to, LAW_WAKE_IDLE, LAW_STATE_BLOCKED, false);
         LAW_RULE(notice == LAW_NOTICE_ENQUEUE, "TASK-1");
         if (cas_u64(&task->word, &word, to, ACQ_REL)) {

@@ -3,6 +3,7 @@
 
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 
 void
 waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, bool timed)
@@ -65,7 +66,7 @@ waiter_wait_outside(Waiter *waiter, int64_t deadline_ns)
 }
 
 /* The task is to stop: it withdraws, or waits for the moment until it is answered (WAIT-2). */
-static __attribute__((noinline)) int
+static NOINLINE int
 stop_waiting(Waiter *waiter)
 {
     if (withdraw(waiter)) {
@@ -93,7 +94,7 @@ waiter_wait_as_task(Waiter *waiter)
         }
         stands |= task_stands_waiting(task);
     }
-    if (__builtin_expect(stands, 0)) {
+    if (UNLIKELY(stands)) {
         task_stand_still(task);
     }
     return ENGINE_OK;

@@ -3,6 +3,7 @@
 
 #include "engine/pick.h"
 #include "engine/scheduler.h"
+#include "hints.h"
 #include "law/decide.h"
 
 #define INJECTED_BATCH 16u /* tasks that a worker takes from the injector at once: others should find some too */
@@ -21,7 +22,7 @@ worker_submit(Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane)
 }
 
 /* The same when the queue must be made larger, or cannot be. */
-static __attribute__((noinline)) void
+static NOINLINE void
 requeue_full(Worker *worker, Task *task)
 {
     worker_submit(worker->scheduler, worker, task, TO_READY);
@@ -95,7 +96,7 @@ take_ready(Worker *worker)
 }
 
 /* The same when the other lanes have something: the law chooses. */
-static __attribute__((noinline)) Task *
+static NOINLINE Task *
 take_by_law(Worker *worker, bool cancel, bool due)
 {
     Scheduler *scheduler = worker->scheduler;

@@ -26,6 +26,7 @@
 #include "engine/idle.h"
 #include "engine/task.h"
 #include "fiber/overflow.h"
+#include "hints.h"
 #include "law/chain.h"
 #include "law/steal.h"
 
@@ -112,7 +113,7 @@ worker_wake(struct Scheduler *scheduler, Worker *worker, Task *task, WakeLane la
     if (!task_notified(task, from_hold)) {
         return;
     }
-    if (lane == TO_READY && __builtin_expect(worker != NULL, 1)) {
+    if (lane == TO_READY && LIKELY(worker != NULL)) {
         worker_requeue(worker, task);
     } else {
         worker_submit(scheduler, worker, task, lane);
@@ -209,10 +210,10 @@ void task_yield_for_timers(Task *self);
 #define ENGINE_HEADROOM_BYTES (RUNNER_HEADROOM_BYTES + 2 * STACK_SWITCH_BYTES)
 
 /* Whether there is as much, and no canary to look at. */
-static SANITIZE_INLINE bool
+static ALWAYS_INLINE bool
 stack_is_roomy(const struct stack *stack)
 {
-    return __builtin_expect(stack_headroom(stack) >= ENGINE_HEADROOM_BYTES && stack->guard != STACK_GUARD_CANARY, 1);
+    return LIKELY(stack_headroom(stack) >= ENGINE_HEADROOM_BYTES && stack->guard != STACK_GUARD_CANARY);
 }
 
 /* The slow halves of what follows: end the task if it has less than that, or has run over its canary. */
@@ -220,7 +221,7 @@ void task_look_at_stack(Task *self);
 Worker *worker_look_at_stack(Worker *worker);
 
 /* The running task is about to ask for something: it ends if it has less than that. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 task_need_stack(Task *self)
 {
     if (!stack_is_roomy(self->fiber.stack)) {

@@ -24,6 +24,7 @@
 
 #include "fiber/context.h"
 #include "fiber/stack.h"
+#include "hints.h"
 
 struct runner;
 
@@ -82,7 +83,7 @@ struct fiber *fiber_self(void);
 
 /* How many bytes of stack a running fiber has left, asked by itself. Code that takes a lock on a fiber's stack
  * asks first, because a fiber that panics does not give it back (FIBER-7). */
-static SANITIZE_INLINE size_t
+static ALWAYS_INLINE size_t
 fiber_headroom(const struct fiber *self)
 {
     return stack_headroom(self->stack);
@@ -110,7 +111,7 @@ fiber_give_back(struct stack_cache *cache, struct fiber *fiber)
     struct stack *stack = fiber->stack;
     fiber->stack = NULL;
     stack->owner = NULL;
-    if (__builtin_expect(stack->condemned, 0)) {
+    if (UNLIKELY(stack->condemned)) {
         stack_cache_retire(cache, stack);
     } else {
         stack_cache_put(cache, stack);
@@ -118,13 +119,13 @@ fiber_give_back(struct stack_cache *cache, struct fiber *fiber)
 }
 
 /* The resumer of a fiber runs again. */
-static SANITIZE_INLINE enum fiber_state
+static ALWAYS_INLINE enum fiber_state
 fiber_stopped(struct stack_cache *cache, struct fiber *fiber)
 {
     struct stack *stack = fiber->stack;
     SANITIZE(if (fiber->state == FIBER_PANICKED) { sanitize_landed(&stack->back); })
     SANITIZE(sanitize_arrive(&stack->back, NULL);)
-    if (__builtin_expect(!stack_sound(stack), 0)) {
+    if (UNLIKELY(!stack_sound(stack))) {
         fiber_condemn(stack);
     }
     enum fiber_state state = (enum fiber_state)fiber->state;
@@ -138,7 +139,7 @@ fiber_stopped(struct stack_cache *cache, struct fiber *fiber)
  * its state then; or FIBER_NO_STACK or FIBER_REFUSED, and then nothing has happened. A stack is taken from
  * `cache` at the first run and goes back to the `cache` of the run that ends it (FIBER-2), so the two may differ. The
  * caller may be a plain thread or a fiber. */
-static SANITIZE_INLINE enum fiber_state
+static ALWAYS_INLINE enum fiber_state
 fiber_resume(struct stack_cache *cache, struct fiber *fiber)
 {
     struct stack *stack = fiber->stack;
@@ -166,11 +167,11 @@ fiber_resume(struct stack_cache *cache, struct fiber *fiber)
 
 /* Called by a fiber about itself, when it was resumed by fiber_resume: back to the resumer. Returns at the next
  * resume, perhaps on another thread (SWITCH-7). A fiber with less than STACK_SWITCH_BYTES left ends as panicked. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 fiber_suspend(struct fiber *self)
 {
     struct stack *stack = self->stack;
-    if (__builtin_expect(stack_headroom(stack) < STACK_SWITCH_BYTES, 0)) {
+    if (UNLIKELY(stack_headroom(stack) < STACK_SWITCH_BYTES)) {
         fiber_abandon(stack, FIBER_PANIC_OVERFLOW, 0); /* FIBER-8 */
     }
     self->state = FIBER_SUSPENDED;

@@ -28,6 +28,7 @@
 
 #include "fiber/context.h"
 #include "fiber/fiber.h"
+#include "hints.h"
 
 /* Runs on behalf of `runner` and never returns: it ends in runner_leave, runner_resume or runner_hop (RUNNER-1). */
 typedef void (*runner_loop)(struct runner *runner);
@@ -91,7 +92,7 @@ void runner_give_back(struct runner *runner, struct stack *stack);
 static inline void
 runner_arrive(struct runner *runner)
 {
-    if (__builtin_expect(runner->leaving != NULL, 0)) {
+    if (UNLIKELY(runner->leaving != NULL)) {
         struct stack *left = runner->leaving;
         runner->leaving = NULL;
         runner_give_back(runner, left); /* STACK-5 */
@@ -116,7 +117,7 @@ runner_give_up(struct runner *runner)
 }
 
 /* A stack is about to become the one under the worker, with nobody in it. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 runner_settle_on(struct runner *runner, struct stack *stack)
 {
     runner->stack = stack;
@@ -126,19 +127,19 @@ runner_settle_on(struct runner *runner, struct stack *stack)
 
 /* A running fiber that has run over its canary, or has too little left to stop, ends here, before anything has changed
  * (FIBER-8). */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 runner_need_room(struct fiber *self)
 {
-    if (__builtin_expect(!stack_sound(self->stack), 0)) {
+    if (UNLIKELY(!stack_sound(self->stack))) {
         fiber_abandon(self->stack, FIBER_PANIC_CANARY, 0);
     }
-    if (__builtin_expect(stack_headroom(self->stack) < RUNNER_HEADROOM_BYTES, 0)) {
+    if (UNLIKELY(stack_headroom(self->stack) < RUNNER_HEADROOM_BYTES)) {
         fiber_abandon(self->stack, FIBER_PANIC_OVERFLOW, 0);
     }
 }
 
 /* The running fiber becomes SUSPENDED. */
-static SANITIZE_INLINE struct runner *
+static ALWAYS_INLINE struct runner *
 runner_set_down(struct fiber *self, runner_after after, void *arg)
 {
     struct runner *runner = self->runner;
@@ -163,7 +164,7 @@ runner_pick_up(struct runner *runner, struct fiber *next)
  * perhaps much later, and then `*at` is the runner in whose service the loop now is, perhaps on another thread.
  * FIBER_NO_STACK: there is no spare stack to be had; the fiber is still FRESH. FIBER_REFUSED: it is not FRESH, or
  * cannot be called on the stack under the loop: see runner_must_hop. */
-static SANITIZE_INLINE enum fiber_state
+static ALWAYS_INLINE enum fiber_state
 runner_call(struct runner **at, struct fiber *fiber)
 {
     struct runner *runner = *at;
@@ -182,7 +183,7 @@ runner_call(struct runner **at, struct fiber *fiber)
     fiber->state = FIBER_RUNNING;
     stack->owner = fiber;
     void *panicked = context_call(&stack->recover, runner_body, fiber);
-    if (__builtin_expect(panicked != NULL, 0)) {
+    if (UNLIKELY(panicked != NULL)) {
         SANITIZE(sanitize_dropped(&stack->here, stack->limit, stack->recover);)
         if (fiber->panic == FIBER_PANIC_OVERFLOW) {
             stack_shed(stack);
@@ -190,12 +191,12 @@ runner_call(struct runner **at, struct fiber *fiber)
     } else {
         fiber->state = FIBER_DONE;
     }
-    if (__builtin_expect(!stack_sound(stack), 0)) {
+    if (UNLIKELY(!stack_sound(stack))) {
         fiber_condemn(stack);
     }
     stack->owner = NULL;
     fiber->stack = NULL;
-    if (__builtin_expect(fiber->runner != runner, 0)) {
+    if (UNLIKELY(fiber->runner != runner)) {
         *at = fiber->runner; /* RUNNER-2. The branch spares the usual case a wait for its own store. */
     }
     return (enum fiber_state)fiber->state;
@@ -209,17 +210,17 @@ struct runner_perch {
 };
 
 /* For the two functions below: a fiber above has ended, and the one beneath has the stack to itself again. */
-static SANITIZE_INLINE enum fiber_state
+static ALWAYS_INLINE enum fiber_state
 runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
     struct stack *stack = self->stack;
-    if (__builtin_expect(!stack_sound(stack), 0)) {
+    if (UNLIKELY(!stack_sound(stack))) {
         fiber_condemn(stack);
     }
     stack->owner = self;
     stack->recover = perch->recover;
     fiber->stack = NULL;
-    if (__builtin_expect(self->runner != fiber->runner, 0)) {
+    if (UNLIKELY(self->runner != fiber->runner)) {
         self->runner = fiber->runner;
     }
     return (enum fiber_state)fiber->state;
@@ -227,12 +228,12 @@ runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct 
 
 /* Called by a running fiber about itself: calls `body(arg)`, which may call any number of fibers by runner_call_above. NULL
  * when it has returned. If one of them panics, the frames of `body` are dropped, and that fiber is the answer. */
-static SANITIZE_INLINE struct fiber *
+static ALWAYS_INLINE struct fiber *
 runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(void *arg), void *arg)
 {
     struct stack *stack = self->stack;
     perch->recover = stack->recover;
-    if (__builtin_expect(context_call(&perch->landing, body, arg) == NULL, 1)) {
+    if (LIKELY(context_call(&perch->landing, body, arg) == NULL)) {
         return NULL;
     }
     SANITIZE(sanitize_dropped(&stack->here, stack->limit, perch->landing);)
@@ -249,7 +250,7 @@ runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(voi
  * parks, both are parked: so this is for a fiber that cannot go on before that end anyway, and has made sure that there
  * is as much room as the class of the fiber guarantees. `self` is afterwards in the service of the runner that the
  * fiber ended under (RUNNER-8). */
-static SANITIZE_INLINE enum fiber_state
+static ALWAYS_INLINE enum fiber_state
 runner_call_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
     struct stack *stack = self->stack;
@@ -268,7 +269,7 @@ runner_call_above(const struct runner_perch *perch, struct fiber *self, struct f
  * There, first of all, `after(arg)` is called, unless NULL: not before it may anybody try to run the fiber (RUNNER-4).
  * Returns when the fiber is run again, with the runner in whose service it then is. Cannot fail; but a fiber with
  * less than RUNNER_HEADROOM_BYTES of stack left ends here as panicked, and then `after` is not called. */
-static SANITIZE_INLINE struct runner *
+static ALWAYS_INLINE struct runner *
 runner_park(struct fiber *self, runner_after after, void *arg)
 {
     runner_need_room(self);
@@ -286,7 +287,7 @@ runner_park(struct fiber *self, runner_after after, void *arg)
 
 /* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows
  * that it has RUNNER_HEADROOM_BYTES left, and a whole canary. */
-static SANITIZE_INLINE struct runner *
+static ALWAYS_INLINE struct runner *
 runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
 {
     struct runner *runner = runner_set_down(self, after, arg);
@@ -300,7 +301,7 @@ runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *
 }
 
 /* Called by the loop: gives up the stack under it and goes on with a SUSPENDED fiber. */
-static SANITIZE_INLINE _Noreturn void
+static ALWAYS_INLINE _Noreturn void
 runner_resume(struct runner *runner, struct fiber *next)
 {
     runner_give_up(runner);

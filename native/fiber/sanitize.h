@@ -14,6 +14,8 @@
 
 #pragma once
 
+#include "hints.h"
+
 #include <stddef.h>
 
 #if defined(__has_feature)
@@ -46,8 +48,6 @@
 extern void __tsan_func_entry(void *caller);
 #endif
 
-#define SANITIZE_INLINE inline __attribute__((always_inline))
-
 /* For a function that goes on after its own (fake) stack was given up. */
 #if SANITIZE_ADDRESS
 #  define SANITIZE_NOT __attribute__((no_sanitize("address"), noinline))
@@ -76,7 +76,7 @@ struct sanitize_place {
 };
 
 /* A place that the running code, of whatever origin, is about to leave. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_note(struct sanitize_place *place)
 {
 #  if SANITIZE_THREAD
@@ -87,7 +87,7 @@ sanitize_note(struct sanitize_place *place)
 }
 
 /* A new run begins on a stack. What ran there before is over, and its handle with it. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_begin(struct sanitize_place *place, const void *bottom, const void *top)
 {
     place->bottom = bottom;
@@ -105,7 +105,7 @@ sanitize_begin(struct sanitize_place *place, const void *bottom, const void *top
 }
 
 /* A stack goes away. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_end(struct sanitize_place *place)
 {
 #  if SANITIZE_THREAD
@@ -117,7 +117,7 @@ sanitize_end(struct sanitize_place *place)
 }
 
 /* Before a switch. `from` is NULL if nobody will come back to it. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_leave(struct sanitize_place *from, const struct sanitize_place *to)
 {
 #  if SANITIZE_ADDRESS
@@ -133,7 +133,7 @@ sanitize_leave(struct sanitize_place *from, const struct sanitize_place *to)
 }
 
 /* After a switch. `from`, unless NULL, learns the bounds of the stack that control came from. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_arrive(const struct sanitize_place *here, struct sanitize_place *from)
 {
 #  if SANITIZE_ADDRESS
@@ -151,7 +151,7 @@ sanitize_arrive(const struct sanitize_place *here, struct sanitize_place *from)
 
 /* Before a context is abandoned for one on another stack, perhaps in a signal handler. ThreadSanitizer must not be
  * switched under the feet of its own handler: whoever is returned to says `sanitize_landed`. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_abandon(const struct sanitize_place *to)
 {
 #  if SANITIZE_ADDRESS
@@ -161,7 +161,7 @@ sanitize_abandon(const struct sanitize_place *to)
 #  endif
 }
 
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_landed(const struct sanitize_place *here)
 {
 #  if SANITIZE_THREAD
@@ -174,7 +174,7 @@ sanitize_landed(const struct sanitize_place *here)
 /* After frames of the running stack were dropped, those between `low` and `high`. ThreadSanitizer counts calls
  * and returns: a new call stack takes the place of the one that has calls without returns, with some more of
  * them than will return. */
-static SANITIZE_INLINE void
+static ALWAYS_INLINE void
 sanitize_dropped(struct sanitize_place *place, const void *low, const void *high)
 {
 #  if SANITIZE_ADDRESS

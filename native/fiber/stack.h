@@ -33,6 +33,7 @@
 
 #include "fiber/sanitize.h"
 #include "fiber/system.h"
+#include "hints.h"
 
 struct fiber;
 struct arena;
@@ -211,7 +212,7 @@ stack_cache_get(struct stack_cache *cache, unsigned class)
 {
     struct stack_magazines *m = &cache->magazines[class];
     struct stack *stack = m->loaded;
-    if (__builtin_expect(stack == NULL, 0)) {
+    if (UNLIKELY(stack == NULL)) {
         return stack_cache_refill(cache, class);
     }
     m->loaded = stack->next;
@@ -227,7 +228,7 @@ stack_cache_put(struct stack_cache *cache, struct stack *stack)
     unsigned class = stack->class;
     struct stack_magazines *m = &cache->magazines[class];
     uint32_t count = atomic_load_explicit(&m->loaded_count, memory_order_relaxed);
-    if (__builtin_expect(count >= stack_magazine_size(class), 0)) {
+    if (UNLIKELY(count >= stack_magazine_size(class))) {
         stack_cache_spill(cache, class);
         count = 0;
     }
@@ -248,7 +249,7 @@ bool stack_canary_whole(const struct stack *stack);
 static inline bool
 stack_sound(const struct stack *stack)
 {
-    return __builtin_expect(stack->guard != STACK_GUARD_CANARY, 1) || stack_canary_whole(stack);
+    return LIKELY(stack->guard != STACK_GUARD_CANARY) || stack_canary_whole(stack);
 }
 
 /* The stack whose slot, guard included, contains the address, or NULL. Safe in a signal handler. The address
@@ -257,7 +258,7 @@ struct stack *stack_find(const void *address);
 
 /* How many bytes the caller's stack has left, if `stack` is the caller's. By the stack pointer, where its name is known: for
  * the address of its frame a function would have to keep a frame pointer. */
-static SANITIZE_INLINE size_t
+static ALWAYS_INLINE size_t
 stack_headroom(const struct stack *stack)
 {
     char *here;

@@ -92,7 +92,7 @@
         .endm
 
         /* Where RESTORE goes if it must look, and if the x87 control words differ. */
-        .macro  SELDOM
+        .macro  RESTORE_RARE
 5:      movl    (%r10), %ecx
         xorl    (%rsp), %ecx
         testl   $MXCSR_CONTROL, %ecx
@@ -123,7 +123,7 @@
         .cfi_adjust_cfa_offset -56
         ret
         .cfi_restore_state
-        SELDOM
+        RESTORE_RARE
         END context_switch
 
 /* rdi load, rsi value. The return address is of no use any more: its place takes the control words. */
@@ -137,7 +137,7 @@
         movq    %rdi, %rsp
         RESTORE
         LEAVE
-        SELDOM
+        RESTORE_RARE
         END context_jump
 
 /* rdi load, rsi value. Reads and writes nothing but the frame: rsp may stand in a guard. */
@@ -154,7 +154,7 @@
         movq    56(%rsp), %r8
         RESTORE
         LEAVE
-        SELDOM
+        RESTORE_RARE
         END context_abandon
 
 /* rdi save, rsi top, rdx entry, rcx arg */

@@ -17,6 +17,7 @@
 
 #include "fiber/arena.h"
 #include "fiber/guard.h"
+#include "hints.h"
 
 /* Takes all magazines apart into one list. */
 static struct stack *
@@ -168,7 +169,7 @@ stack_pool_trim(struct stack_pool *pool)
     return first_error;
 }
 
-__attribute__((noinline)) void
+NOINLINE void
 stack_shed(struct stack *stack)
 {
     struct stack_pool *pool = stack->arena->pool;

@@ -118,6 +118,37 @@ def test_the_public_header_offers_no_scheduler():
     assert "scheduler" not in bare(HEADER)
 
 
+# ---- one way to write a thing
+
+# Attributes that change the meaning of code, and so are no hints: they stand where they apply.
+NOT_HINTS = ("visibility", "constructor", "tls_model", "no_sanitize")
+
+
+def raw_hints(text: str) -> list[str]:
+    """The hints to the compiler that do not come from native/hints.h."""
+    attributes = re.findall(r"__attribute__\(\(.*?\)\)", text)
+    raw = [attribute for attribute in attributes if not any(word in attribute for word in NOT_HINTS)]
+    return raw + re.findall(r"\b(?:__builtin_(?:expect|prefetch)|__inline__|__forceinline)\b", text)
+
+
+def test_hints_to_the_compiler_come_from_one_header():
+    for path in sources("python", "law", "fiber", "engine", "abi"):
+        assert not raw_hints(bare(path)), path.name
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "if (__builtin_expect(task == NULL, 0)) {",
+        "static __attribute__((noinline)) void\nf(void)",
+        "__builtin_prefetch(task);",
+        "static inline __attribute__((always_inline)) int",
+    ],
+)
+def test_a_raw_hint_is_found(planted):
+    assert raw_hints(planted)
+
+
 # ---- what is used of CPython
 
 

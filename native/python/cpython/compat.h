@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "hints.h"
+
 #if PY_VERSION_HEX < 0x030B0000
 #  error "Bursar needs CPython 3.11 or later"
 #endif
@@ -99,22 +101,6 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
     *result = Py_NewRef(found);
     return 1;
 }
-#endif
-
-/* For the compiler, which knows none of it: what is rare, what is not worth a place in the middle of a hot path, what is,
- * and what will be read in a moment, if it is anything. */
-#if defined(__GNUC__)
-#  define SOON(where) __builtin_prefetch(where)
-#  define USUALLY(what) __builtin_expect(!!(what), 1)
-#  define APART __attribute__((noinline))
-#  define WITHIN inline __attribute__((always_inline))
-#  define SELDOM __attribute__((noinline, cold))
-#else
-#  define SOON(where) ((void)(where))
-#  define USUALLY(what) (what)
-#  define APART
-#  define WITHIN inline
-#  define SELDOM
 #endif
 
 /* Whether the collector has what it tracks in rings, one for each generation. Those of 3.14.0 to 3.14.4 collect in

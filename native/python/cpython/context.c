@@ -100,7 +100,7 @@ context_of_its_own(Task *task)
 
 /* Make a stage for the task, or give it a context of its own if it is a straggler: the snapshot is another one by now,
  * and a stage for each of the two in turn would be a copy at every poll. */
-SELDOM static int
+COLD static int
 set_stage(Kernel *k, Task *task)
 {
     if (task->context != k->snapshot) {

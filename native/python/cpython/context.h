@@ -27,8 +27,8 @@ static inline int
 context_at_spawn(Kernel *k, Task *task)
 {
     PyObject *current = PyThreadState_Get()->context;
-    if (!USUALLY(k->snapshot != NULL && current != NULL && k->st->contexts_comparable &&
-                 variables_of(current) == variables_of(k->snapshot))) {
+    if (!LIKELY(k->snapshot != NULL && current != NULL && k->st->contexts_comparable &&
+                variables_of(current) == variables_of(k->snapshot))) {
         return context_copied(k, task);
     }
     task->context = Py_NewRef(k->snapshot);
@@ -64,7 +64,7 @@ static inline PyObject *
 context_enter(Kernel *k, Task *task)
 {
     /* CONTEXT-1 */
-    if (USUALLY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) {
+    if (LIKELY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) {
         k->on_stage = task;
         return Py_NewRef(k->stage);
     }
@@ -91,7 +91,7 @@ context_pause_plainly(Kernel *k, PyObject *context)
 static inline int
 context_pause(Kernel *k, Task *task, PyObject *context)
 {
-    if (!USUALLY(context_is_plain(k, task, context))) {
+    if (!LIKELY(context_is_plain(k, task, context))) {
         return context_exit(k, task, context);
     }
     context_pause_plainly(k, context);

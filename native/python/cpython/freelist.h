@@ -59,7 +59,7 @@ static inline PyObject *
 free_make_bare(FreeList *list, PyTypeObject *type)
 {
     PyObject *record = free_take(list, type);
-    return USUALLY(record != NULL) ? record : free_make_new(list, type);
+    return LIKELY(record != NULL) ? record : free_make_new(list, type);
 }
 
 /* The same, all zero. The size is asked of the type: if the compiler knew it, it would clear the record by an instruction

@@ -71,7 +71,7 @@ driver_see_to_collected(Driver *self)
 }
 
 /* Whether the host, which may be the program's, says that its time is up. -1: an exception is set. */
-APART static int
+NOINLINE static int
 is_overdue(Driver *self, PyObject *overdue)
 {
     PyObject *said = left(self, false) ? NULL : PyObject_CallNoArgs(overdue);
@@ -93,7 +93,7 @@ batch(Driver *self, long *most, PyObject *overdue)
     while ((first != NULL || (*most > 0 && k->runnable > 0)) && !self->stopped) {
         Step went = driver_steps(self, first, overdue == Py_None, most);
         first = NULL;
-        if (!USUALLY(went == STEP_TURNED || went == STEP_DONE)) {
+        if (!LIKELY(went == STEP_TURNED || went == STEP_DONE)) {
             return went == STEP_ERROR ? -1 : went == STEP_ELSEWHERE;
         }
         int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(self, overdue) : 0;

@@ -47,7 +47,7 @@ Asked driver_answer(Driver *self, Task *task, Request *request, PyObject **value
 
 /* What a request was refused with goes to the await point, as *error; a bug of ours, or worse, goes out. So does what failed
  * when the poll was over: the task waits already, and cannot be told. 0 or -1. */
-SELDOM int driver_refused(Driver *self, Task *task, PyObject **error);
+COLD int driver_refused(Driver *self, Task *task, PyObject **error);
 
 /* A metered task's code begins to run: 0, or -1 with an exception set. */
 int metered_enter(Driver *self, Task *task);

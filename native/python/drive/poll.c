@@ -28,7 +28,7 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
 static inline int
 returned(Driver *self, Task *task, PyObject *value)
 {
-    if (USUALLY(task->phase != LAW_PHASE_DRAINING)) {
+    if (LIKELY(task->phase != LAW_PHASE_DRAINING)) {
         return k_returned(self->kernel, task, value);
     }
     int failed = driver_call(self, "_returned", (PyObject *)task, value);
@@ -37,7 +37,7 @@ returned(Driver *self, Task *task, PyObject *value)
 }
 
 /* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
-APART static int
+NOINLINE static int
 raised(Driver *self, Task *task, PyObject *error)
 {
     bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
@@ -64,7 +64,7 @@ as_request(Driver *self, PyObject *thing)
     return (Request *)foreign;
 }
 
-APART static PySendResult
+NOINLINE static PySendResult
 go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     return go_straight_on(self, task, value, error, result);
@@ -89,7 +89,7 @@ give_way(Kernel *k, Task *task, PyObject *checkpoint)
 }
 
 /* From what the coroutine came to, which is given away, to whatever the poll ends in. */
-APART static int
+NOINLINE static int
 run(Driver *self, Task *task, PySendResult status, PyObject *thing)
 {
     Kernel *k = self->kernel;
@@ -109,7 +109,7 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
         if (request == NULL) {
             return -1;
         }
-        if (!USUALLY(request->awaited && !task->by_hand)) {
+        if (!LIKELY(request->awaited && !task->by_hand)) {
             task->by_hand = !request->awaited;
         }
         request->awaited = false;
@@ -151,7 +151,7 @@ is_fresh(const Task *task)
 
 /* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
  * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
-APART static int
+NOINLINE static int
 begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
 {
     TaskMore *more = task->more;
@@ -213,10 +213,10 @@ poll_first(Driver *self, Task *task)
 }
 
 /* Any poll. 0, or -1 with an exception set. */
-APART static int
+NOINLINE static int
 poll(Driver *self, Task *task)
 {
-    if (USUALLY(is_fresh(task))) {
+    if (LIKELY(is_fresh(task))) {
         return poll_first(self, task);
     }
     PyObject *value = NULL, *error = NULL, *thing = NULL;
@@ -271,7 +271,7 @@ over(Driver *self, Task *task, Step went)
 }
 
 /* Any poll of a task that was dispatched, and what must be seen to afterwards. */
-APART static Step
+NOINLINE static Step
 poll_any(Driver *self, Task *task)
 {
     if (self->checked || self->anywhere) {
@@ -282,7 +282,7 @@ poll_any(Driver *self, Task *task)
 
 /* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for
  * one. So is what it stopped at. */
-APART static Step
+NOINLINE static Step
 turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
 {
     if (status == PYGEN_ERROR) {
@@ -303,12 +303,12 @@ is_at_rest(const Driver *self, const Task *task, PyObject *context)
 
 /* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
  * the way and with nothing to be seen to afterwards. TURNED: that is what it was. */
-static WITHIN Step
+static ALWAYS_INLINE Step
 turn(Driver *self, Task *task)
 {
     Kernel *k = self->kernel;
     PyObject *context = context_enter(k, task);
-    if (!USUALLY(context != NULL)) {
+    if (!LIKELY(context != NULL)) {
         return turn_otherwise(self, task, NULL, PYGEN_ERROR, NULL);
     }
     PyObject *thing = NULL, *value = take_answer(task), *work = Py_NewRef(task->work);
@@ -316,8 +316,8 @@ turn(Driver *self, Task *task)
     PySendResult status = send_boxed(self, work, value, &thing);
     k->answers = false;
     Py_DECREF(work);
-    if (!USUALLY(gives_way(k, task, status, thing) && is_at_rest(self, task, context) &&
-                 k_paid_at_once(k, task, &LAW_OP))) {
+    if (!LIKELY(gives_way(k, task, status, thing) && is_at_rest(self, task, context) &&
+                k_paid_at_once(k, task, &LAW_OP))) {
         return turn_otherwise(self, task, context, status, thing);
     }
     context_pause_plainly(k, context);
@@ -333,9 +333,9 @@ driver_steps(Driver *self, Task *task, bool straight, long *most)
 {
     Kernel *k = self->kernel;
     for (bool plain = is_plain_step(k);; plain = true) {
-        if (USUALLY(task == NULL)) {
+        if (LIKELY(task == NULL)) {
             *most -= 1;
-            if (USUALLY(plain)) {
+            if (LIKELY(plain)) {
                 task = k_step_plainly(k);
             } else if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
                 return STEP_ERROR;
@@ -344,7 +344,7 @@ driver_steps(Driver *self, Task *task, bool straight, long *most)
             }
             Py_INCREF(task);
         }
-        Step went = USUALLY(self->odd == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
+        Step went = LIKELY(self->odd == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
         Py_DECREF(task);
         if (went != STEP_TURNED || !straight || *most <= 0 || !is_plain_again(k)) {
             return went;

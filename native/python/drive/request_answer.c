@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* Bill a request that is written in Python. */
-SELDOM static BillResult
+COLD static BillResult
 bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
 {
     LawCost cost;
@@ -27,7 +27,7 @@ bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
     return result;
 }
 
-SELDOM static int
+COLD static int
 says_timed(Request *request)
 {
     PyObject *timed = PyObject_GetAttrString((PyObject *)request, "timed");
@@ -36,7 +36,7 @@ says_timed(Request *request)
     return yes;
 }
 
-SELDOM int
+COLD int
 driver_refused(Driver *self, Task *task, PyObject **error)
 {
     Kernel *k = self->kernel;
@@ -52,7 +52,7 @@ driver_refused(Driver *self, Task *task, PyObject **error)
 }
 
 /* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
-APART static int
+NOINLINE static int
 look_at_clock(Driver *self)
 {
 #if defined(__linux__)
@@ -77,7 +77,7 @@ static inline Asked
 perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Kernel *k = self->kernel;
-    int timed = USUALLY(request->vt != NULL) ? request->vt->timed : says_timed(request);
+    int timed = LIKELY(request->vt != NULL) ? request->vt->timed : says_timed(request);
     if (timed < 0) {
         return ASK_ERROR;
     }
@@ -86,7 +86,7 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     }
     /* CLEANUP-3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
     PyObject *result = cleanup_kept(k) < 0 ? NULL
-                       : USUALLY(request->vt != NULL && request->vt->perform != NULL)
+                       : LIKELY(request->vt != NULL && request->vt->perform != NULL)
                            ? request->vt->perform(k, task, request)
                            : request_perform(k, task, request);
     if (result == NULL) {
@@ -101,7 +101,7 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
 }
 
 /* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
-APART static Asked
+NOINLINE static Asked
 bill(Driver *self, Task *task, Request *request, PyObject **error)
 {
     if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
@@ -128,7 +128,7 @@ bill(Driver *self, Task *task, Request *request, PyObject **error)
 static inline Asked
 ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
-    if (!USUALLY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
+    if (!LIKELY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
         Asked billed = bill(self, task, request, error);
         if (billed != ASK_ANSWERED || *error != NULL) {
             return billed;

@@ -17,7 +17,7 @@ fallen(PyObject **error)
 
 /* A StopIteration, which is given away, as it comes out of a generator or a coroutine. Thrown as it is it would end the
  * `await`, from 3.12 on, as if all had gone well. */
-SELDOM static PyObject *
+COLD static PyObject *
 stopped(PyObject *stop)
 {
     PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
@@ -28,7 +28,7 @@ stopped(PyObject *stop)
 }
 
 /* Raise `error`, which is given away, at the await point. */
-APART static PySendResult throw(Driver * self, PyObject *work, PyObject *error, PyObject **result)
+NOINLINE static PySendResult throw(Driver * self, PyObject *work, PyObject *error, PyObject **result)
 {
     State *st = self->kernel->st;
     PyObject *usual = st->Cancelled; /* which is no StopIteration */
@@ -83,7 +83,7 @@ send_first(Kernel *k, Task *task, PyObject *work, PyObject **result)
 }
 
 /* A generator in the coroutine yielded a request by hand, and gets the plain result. */
-APART static PySendResult
+NOINLINE static PySendResult
 send_by_hand(Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
     task->by_hand = 0;
@@ -128,7 +128,7 @@ is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObje
     if (self->kernel->observer != NULL || status == PYGEN_ERROR) {
         return false;
     }
-    if (!USUALLY(status == PYGEN_NEXT)) {
+    if (!LIKELY(status == PYGEN_NEXT)) {
         return self->meter == NULL && ends_quietly(task, result);
     }
     const RequestVT *vt = is_request(result) ? ((const Request *)result)->vt : NULL;
@@ -136,7 +136,7 @@ is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObje
 }
 
 /* The code has stopped, with `status` and *result, and its task leaves the context that it ran in, which is given away. */
-static WITHIN PySendResult
+static ALWAYS_INLINE PySendResult
 leave(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject **result)
 {
     Kernel *k = self->kernel;
@@ -154,7 +154,7 @@ leave(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject
 
 /* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
  * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
-static WITHIN PySendResult
+static ALWAYS_INLINE PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     PySendResult status;
@@ -166,7 +166,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         Py_XDECREF(error);
         return fallen(result);
     }
-    if (!USUALLY(error == NULL)) {
+    if (!LIKELY(error == NULL)) {
         Py_XDECREF(value);
         status = throw(self, work, error, result);
     } else {
@@ -182,7 +182,7 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
 
 /* The same where memory is metered. The meter is told before and after, and may have an error raised at the await
  * point, in place of what the coroutine asks for, or in place of the error that it ended with. */
-APART static PySendResult
+NOINLINE static PySendResult
 resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     for (;;) {
@@ -216,11 +216,11 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
 }
 
 /* One or the other. Where nobody meters, what the coroutine awaits may be answered on the spot: see request.c. */
-static WITHIN PySendResult
+static ALWAYS_INLINE PySendResult
 go_straight_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     Kernel *k = self->kernel;
-    if (!USUALLY(self->meter == NULL)) {
+    if (!LIKELY(self->meter == NULL)) {
         return resume_metered(self, task, value, error, result);
     }
     k->answers = true;

@@ -58,7 +58,7 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
     Worker *home = k->at;
     bool asked = task->cancel_pending || task->cut || task_cleans_up(task);
-    if (USUALLY(home != NULL && !asked && !timed && !task->pinned)) {
+    if (LIKELY(home != NULL && !asked && !timed && !task->pinned)) {
         lane_put(home, &home->stealable, task, LAW_LANE_READY, LAW_TAKE_STEALABLE);
     } else {
         home = task->worker >= 0 ? worker_at(k, task->worker) : home;
@@ -106,7 +106,7 @@ k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 /* ---- the decision */
 
 /* Workers decide once each per round, in an order that the seed shuffles anew every round. */
-APART static Worker *
+NOINLINE static Worker *
 next_worker(Kernel *k)
 {
     int n = k->n_workers;
@@ -125,7 +125,7 @@ next_worker(Kernel *k)
 }
 
 /* Whether a task that cleans up holds obligations. One that has settled everything is forgotten on the way. -1: error. */
-SELDOM static int
+COLD static int
 holders_drain(Kernel *k)
 {
     while (PyDict_GET_SIZE(k->draining_holders) > 0) {
@@ -165,7 +165,7 @@ take(LawQueue *queue)
 }
 
 /* One search. NULL when every attempt found an empty victim. */
-APART static Task *
+NOINLINE static Task *
 steal(Kernel *k, Worker *thief)
 {
     LawVictims victims = law_victims(k->policy, (uint32_t)thief->id, (uint32_t)k->n_workers, &thief->stream,
@@ -213,7 +213,7 @@ take_ready(Kernel *k, Worker *worker)
 }
 
 /* Let one worker decide, and start a poll if it found a task. */
-APART static int
+NOINLINE static int
 dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found)
 {
     Task *due = worker->n_timed == 0 ? NULL : worker_earliest(worker, k->now_ns), *task = NULL;
@@ -247,7 +247,7 @@ dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found
 }
 
 /* One decision of several workers: of the first whose turn it is and who finds a task. */
-APART static int
+NOINLINE static int
 step_of_many(Kernel *k, uint32_t limit, Task **task)
 {
     bool stealable = false;

@@ -91,8 +91,8 @@ is_plain_step(const Kernel *k)
 static inline void
 look_ahead(const LawQueue *queue)
 {
-    SOON((const char *)queue->ring.newer + 64);
-    SOON((const char *)queue->ring.newer + 128);
+    PREFETCH((const char *)queue->ring.newer + 64);
+    PREFETCH((const char *)queue->ring.newer + 128);
 }
 
 /* The decision where that is so: borrowed from `current`. */
@@ -117,7 +117,7 @@ int k_step_over_otherwise(Kernel *k, Task *task);
 static inline int
 k_step_over(Kernel *k, Task *task)
 {
-    if (!USUALLY(k->doom == NULL && k->current == NULL && k->observer == NULL)) {
+    if (!LIKELY(k->doom == NULL && k->current == NULL && k->observer == NULL)) {
         return k_step_over_otherwise(k, task);
     }
     k->at = NULL;
@@ -178,7 +178,7 @@ int k_yielded(Kernel *k, Task *task);
 static inline int
 k_ready_new(Kernel *k, Task *task)
 {
-    if (!USUALLY(is_plain_ready(k, task))) {
+    if (!LIKELY(is_plain_ready(k, task))) {
         return k_ready(k, task, false, 0);
     }
     k_ready_plainly(k, task);

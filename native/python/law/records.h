@@ -398,13 +398,13 @@ pool_of(PyObject *pools, int component)
     return (Pool *)PyTuple_GET_ITEM(pools, component);
 }
 
-SELDOM int rule_broken(const char *name); /* always -1, with AssertionError set */
+COLD int rule_broken(const char *name); /* always -1, with AssertionError set */
 
 /* A rule that a program can break by tearing a run down in the middle: an error that stops the run, as in Python. */
 static inline int
 rule(bool holds, const char *name)
 {
-    return USUALLY(holds) ? 0 : rule_broken(name);
+    return LIKELY(holds) ? 0 : rule_broken(name);
 }
 
 /* Tell the observer, if there is one. `detail` is a new reference that is given away, or NULL with an exception set
@@ -498,7 +498,7 @@ task_arguments(const Task *task)
 }
 
 /* The call of a task's function failed, which is the failure of the task: a coroutine that raises the error, or NULL. */
-SELDOM PyObject *task_raise_later(State *st);
+COLD PyObject *task_raise_later(State *st);
 /* Make the coroutine of a task that is `task_unborn`. */
 static inline int
 task_begin(State *st, Task *task)
@@ -506,7 +506,7 @@ task_begin(State *st, Task *task)
     Arguments *args = task_arguments(task);
     task->answer = NULL;
     PyObject *work = function_call(task->work, args ? args->item : NULL, args ? (size_t)Py_SIZE(args) : 0);
-    if (!USUALLY(work != NULL) && (work = task_raise_later(st)) == NULL) {
+    if (!LIKELY(work != NULL) && (work = task_raise_later(st)) == NULL) {
         task->answer = (PyObject *)args;
         return -1;
     }
@@ -599,11 +599,11 @@ int k_count(Kernel *k, const char *counter);
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is put aside, the
  * change is carried on, and the run ends with the first such exception at its next step. Always 0. */
 int k_doom(Kernel *k);
-SELDOM int k_doom_again(const Kernel *k); /* always -1, with the exception set again */
+COLD int k_doom_again(const Kernel *k); /* always -1, with the exception set again */
 static inline int
 k_doomed(const Kernel *k)
 {
-    return USUALLY(k->doom == NULL) ? 0 : k_doom_again(k);
+    return LIKELY(k->doom == NULL) ? 0 : k_doom_again(k);
 } /* -1 if so */
 
 /* ---- dispatch.c, and dispatch_fast.h for what every poll does: the same */
@@ -658,11 +658,11 @@ int cancel_pause_cleanup(Kernel *k, Task *task);
 int cancel_resume_cleanup(Kernel *k, Task *task);
 int cancel_end_cleanup(Kernel *k, Task *task);
 int cleanup_promise(Kernel *k, Task *task); /* the running task may clean up, and its timer is promised (CLEANUP-1) */
-SELDOM int cleanup_keep(Kernel *k);         /* arm the timer that is promised */
+COLD int cleanup_keep(Kernel *k);           /* arm the timer that is promised */
 static inline int
 cleanup_kept(Kernel *k)
 {
-    return USUALLY(k->promised == NULL) ? 0 : cleanup_keep(k);
+    return LIKELY(k->promised == NULL) ? 0 : cleanup_keep(k);
 } /* if one is */
 
 /* ---- kernel.c: families, ends, time */

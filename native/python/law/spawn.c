@@ -456,7 +456,7 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
     law_queue_remove(&owner->more->owned, &nursery->own);
     return_pools(nursery->pools, nursery->purse_of);
-    if (USUALLY(is_untouched(owner, nursery->scope))) {
+    if (LIKELY(is_untouched(owner, nursery->scope))) {
         leave_untouched(owner, nursery->scope);
     } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
         k_doom(k); /* it is over all the same */

@@ -73,7 +73,7 @@ spawn_paid(PyObject *purse, Task *spawner)
 }
 
 /* Take all that back. */
-SELDOM static void
+COLD static void
 spawn_unpaid(PyObject *purse, Task *spawner)
 {
     pools_refund(purse, &LAW_SPAWN);
@@ -87,7 +87,7 @@ static inline Task *
 k_spawn_plainly(Kernel *k, Nursery *nursery, PyObject *name)
 {
     Task *spawner = k->current;
-    if (!USUALLY(is_plain_spawn(k, nursery, spawner) && spawn_paid(nursery->pools, spawner))) {
+    if (!LIKELY(is_plain_spawn(k, nursery, spawner) && spawn_paid(nursery->pools, spawner))) {
         return k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
     }
     Terms *terms = (Terms *)Py_NewRef((PyObject *)nursery->terms);

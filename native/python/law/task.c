@@ -137,7 +137,7 @@ drop_record(Task *self)
 }
 
 /* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
-APART static void
+NOINLINE static void
 dealloc_otherwise(Task *self)
 {
     Py_TRASHCAN_BEGIN(self, task_dealloc) task_clear(self);
@@ -157,7 +157,7 @@ void
 task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
-    if (!USUALLY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+    if (!LIKELY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
         dealloc_otherwise(self);
         return;
     }

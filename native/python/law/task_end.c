@@ -125,7 +125,7 @@ answer_once(Kernel *k, PyObject **waiter)
 }
 
 /* The last child is gone: wake whoever waits for that. */
-APART static int
+NOINLINE static int
 tell_joining(Kernel *k, Nursery *nursery)
 {
     if (nursery->joining != NULL) {
@@ -230,7 +230,7 @@ is_followed(PyObject *thing)
 /* Somebody holds the DONE task, and its nursery no longer speaks for it (RECORD-4). One whose result is a plain number
  * or text lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
  * know it. Any other is tracked, and so must be whoever holds it (ASIDE-2). */
-static WITHIN void
+static ALWAYS_INLINE void
 leave_to_the_collector(Kernel *k, Task *task)
 {
     bool light =
@@ -276,7 +276,7 @@ ends_plainly(const Kernel *k, const Task *task)
 int
 k_returned(Kernel *k, Task *task, PyObject *value)
 {
-    if (!USUALLY(ends_plainly(k, task))) {
+    if (!LIKELY(ends_plainly(k, task))) {
         int failed = k_finish(k, task, LAW_OUTCOME_OK, value, NULL);
         Py_DECREF(value);
         return failed < 0 ? -1 : 0;

@@ -167,7 +167,7 @@ k_answer(Kernel *k, PyObject *who, PyObject *value)
 {
     LawNotice notice;
     if (is_task(who)) {
-        if (USUALLY(is_plain_wait(k, (Task *)who))) {
+        if (LIKELY(is_plain_wait(k, (Task *)who))) {
             return answer_plainly(k, (Task *)who, value);
         }
         return k_wake(k, (Task *)who, ((Task *)who)->generation, value, NULL, true, &notice);

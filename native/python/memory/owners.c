@@ -41,6 +41,8 @@
 
 #include "python/memory/owners.h"
 
+#include "hints.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -54,9 +56,6 @@
 #define WAYS 8u       /* of a set, two to a line; nearly always it is one of the first two */
 #define SETS_MIN 64u  /* when they are first used: four pages */
 #define SLOTS_MIN 64u /* of a rest when it is first used: half a page */
-
-/* Not inlined: what is seldom needed would make whoever calls save registers for it. */
-#define SELDOM __attribute__((noinline, cold))
 
 /* A slot of a set: an `Owned` whose address others may read meanwhile. */
 typedef struct {
@@ -328,7 +327,7 @@ take_rest(Shard *shard, uintptr_t block, uint64_t hash, Owned *owned)
 /* ---- both */
 
 /* Puts an entry for which there was no room in its set, or of a thread that is not alone. */
-static SELDOM bool
+static COLD bool
 put_slowly(const Owned *owned, uint64_t hash, bool alone)
 {
     if (alone && double_sets() && place(owned, hash)) {
@@ -359,7 +358,7 @@ no_sets(void)
 }
 
 /* Takes an entry that is not in its set, or for a thread that is not alone. */
-static SELDOM bool
+static COLD bool
 take_slowly(uintptr_t block, uint64_t hash, Owned *owned, bool alone)
 {
     Shard *shard = shard_of(hash);

@@ -84,7 +84,7 @@ on_the_spot(const Kernel *k)
 }
 
 /* The first send into a request that might be answered here and now. */
-APART static PySendResult
+NOINLINE static PySendResult
 first_send(Request *self, PyObject **result)
 {
     const RequestVT *vt = self->vt;

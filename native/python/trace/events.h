@@ -8,7 +8,7 @@
 
 #include "python/trace/writer.h"
 
-#define NOTED(k, call) (USUALLY((k)->observer == NULL) ? 0 : (call))
+#define NOTED(k, call) (LIKELY((k)->observer == NULL) ? 0 : (call))
 
 bool note_clock(Kernel *k, PyObject *now); /* the host's time in the middle of a batch; false: it is not written */
 int note_step_begin(Kernel *k);

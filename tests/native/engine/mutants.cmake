@@ -132,7 +132,7 @@ engine_mutant(pause_over_stop task pause.c
 # The lock is given before the receiver is out of the queue: another sender takes the same one. (The look at the channel is a
 # step between the two, at which that one can come.)
 engine_mutant(claim_after_lock message channel_ops.c
-  "            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            Waiter *waiter = receiver->waiter;\n            if (__builtin_expect(lock_let_go(&channel->lock), 0)) {"
+  "            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            Waiter *waiter = receiver->waiter;\n            if (UNLIKELY(lock_let_go(&channel->lock))) {"
   "            Waiter *waiter = receiver->waiter;\n            bool sleeps = lock_let_go(&channel->lock);\n            (void)channel_is(channel, generation);\n            law_queue_remove(&channel->receivers, &receiver->link);\n            memcpy(receiver->value, value, sizeof(uint64_t));\n            if (sleeps) {")
 # It is to stop, and does not ask whether somebody has claimed it: what was sent is lost (WAIT-2).
 engine_mutant(stops_though_claimed message channel_ops.c
