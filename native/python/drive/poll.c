@@ -12,6 +12,7 @@
 #include "python/law/dispatch_fast.h"
 #include "python/law/ledger_fast.h"
 #include "python/law/spawn.h"
+#include "python/module/seam.h"
 
 /* ---- endings */
 

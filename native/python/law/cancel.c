@@ -13,6 +13,7 @@
  */
 
 #include "python/law/cancel_py.h"
+#include "python/module/seam.h"
 #include "python/trace/events.h"
 
 /* ---- scopes */

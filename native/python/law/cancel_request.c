@@ -17,6 +17,7 @@
  */
 
 #include "python/law/cancel_py.h"
+#include "python/module/seam.h"
 #include "python/trace/events.h"
 
 /* The children of one nursery, as they were when it was stopped, and what they hear. */

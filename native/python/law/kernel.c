@@ -10,6 +10,7 @@
 #include "python/law/queue_view.h"
 #include "python/law/spawn.h"
 #include "python/law/worker.h"
+#include "python/module/seam.h"
 #include "python/ops/handle.h"
 
 /* ---- life */

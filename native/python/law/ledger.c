@@ -5,6 +5,7 @@
  */
 
 #include "python/law/ledger_fast.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 #include "python/trace/events.h"
 

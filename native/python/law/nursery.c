@@ -5,6 +5,7 @@
  */
 
 #include "python/law/records.h"
+#include "python/module/seam.h"
 
 #define ST(self) ((State *)PyType_GetModuleState(Py_TYPE(self)))
 

@@ -35,6 +35,7 @@
 #include "python/cpython/compat.h"
 #include "python/cpython/freelist.h"
 #include "python/cpython/gc_aside.h"
+#include "python/module/module_state.h"
 #include "law/budget.h"
 #include "law/cancel.h"
 #include "law/chain.h"
@@ -341,33 +342,6 @@ struct Kernel {
     unsigned long thread; /* where it runs, as threading.get_ident says; 0: nobody said */
 };
 
-/* ---- module state: types, and what the law in Python calls things */
-
-typedef struct State {
-    PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
-        *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd,
-        *ReceiveEnd, *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
-    /* members of the law's enumerations, by their numbers */
-    PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
-    PyObject *cancel_kinds[8], *permit_states[7];
-    PyObject *bill_paid, *bill_suspended, *bill_cut;
-    /* classes and functions of the Python side */
-    PyObject *law; /* the namespace that `adopt` was given: everything that C calls by name */
-    PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
-    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post, *str_start;
-    PyObject *own_modules;     /* whose functions belong into the loop: execution/own.py */
-    PyObject *coroutine_throw; /* the method of the type, unbound */
-    Request *checkpoint;       /* the one request of its kind */
-    FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
-        free_sends, free_receives, free_nexts, free_permits;
-    Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
-    int polls; /* that are under way, or batches of them, one in the other or in several threads */
-    bool adopted;
-    bool asides;              /* see gc_aside.c */
-    bool contexts_comparable; /* see context.c */
-} State;
-
 /* ---- helpers */
 
 /* Whether an object is a task. Nobody derives from that type, so its destructor tells it from all others. */
@@ -411,20 +385,6 @@ rule(bool holds, const char *name)
  * (making it failed); it is evaluated only if somebody listens. 0, or -1 with an exception set. */
 #define NOTE(k, what, task, detail) ((k)->observer == NULL ? 0 : k_note((k), (what), (task), (detail)))
 #define NOTHING Py_NewRef(Py_None)
-
-/* ---- module.c */
-State *state_of(PyTypeObject *type); /* of this type or of one that it is derived from */
-State *state_left(
-    PyTypeObject *type); /* of this very type, in a destructor; NULL, and no exception: the module is gone */
-/* An object of a frozen dataclass with slots: what its constructor would make, without running it. New reference. */
-PyObject *frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int n);
-PyObject *frozen_field(PyObject *thing,
-                       Py_ssize_t slot); /* of such an object; new reference, or NULL with an exception */
-/* What the Python side has told by this name; borrowed. NULL: nothing, and no exception, or the search has failed. */
-PyObject *law_find(PyObject *told, const char *name);
-PyObject *law_told(PyObject *law, const char *name); /* the same of what must be there: NULL always with an exception */
-PyObject *law_call(State *st, const char *name, PyObject *const *args,
-                   Py_ssize_t n); /* a function of the Python side */
 
 /* ---- pool.c */
 extern PyType_Spec pool_spec, terms_spec;

@@ -6,6 +6,7 @@
 
 #include "python/cpython/context.h"
 #include "python/law/spawn_fast.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */

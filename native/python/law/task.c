@@ -6,6 +6,7 @@
 
 #include "python/cpython/context.h"
 #include "python/law/admission/gate.h"
+#include "python/module/seam.h"
 
 /* ---- life */
 

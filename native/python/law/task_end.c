@@ -3,6 +3,7 @@
 #include "python/cpython/context.h"
 #include "python/law/admission/gate.h"
 #include "python/law/spawn.h"
+#include "python/module/seam.h"
 #include "python/trace/events.h"
 
 static inline bool

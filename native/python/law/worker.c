@@ -13,6 +13,7 @@
 #include "python/law/worker.h"
 
 #include "python/law/queue_view.h"
+#include "python/module/seam.h"
 
 enum { ROOM_MIN = 16 };
 

@@ -4,6 +4,7 @@
 
 #include "python/ops/builtin_requests.h"
 #include "python/law/dispatch_fast.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 
 #define SECONDS_MAX 1e9 /* as in clock.py */

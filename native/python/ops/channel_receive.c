@@ -2,6 +2,7 @@
  * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
  */
 
+#include "python/module/seam.h"
 #include "python/ops/channel.h"
 #include "python/ops/request.h"
 

@@ -6,6 +6,7 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/module/seam.h"
 #include "python/ops/handle.h"
 
 enum { AFTER_FEW = 16 }; /* so many to follow are usual: there is room for them at hand */

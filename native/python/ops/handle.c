@@ -9,6 +9,7 @@
 #include "python/cpython/gc_head.h"
 #include "python/law/admission/gate.h"
 #include "python/law/spawn_fast.h"
+#include "python/module/seam.h"
 
 static int
 handle_traverse(Handle *self, visitproc visit, void *arg)

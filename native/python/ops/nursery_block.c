@@ -6,6 +6,7 @@
  */
 
 #include "python/ops/nursery_block.h"
+#include "python/module/seam.h"
 #include "python/ops/handle.h"
 #include "python/ops/request.h"
 

@@ -6,6 +6,7 @@
  * account of the rare ways, and it is that.
  */
 
+#include "python/module/seam.h"
 #include "python/ops/builtin_requests.h"
 #include "python/ops/nursery_block.h"
 #include "python/ops/request.h"

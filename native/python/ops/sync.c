@@ -7,6 +7,7 @@
  */
 
 #include "python/ops/sync.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 
 typedef struct EventWait EventWait;

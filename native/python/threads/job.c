@@ -7,6 +7,7 @@
 
 #include "python/threads/job.h"
 #include "python/cpython/context.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 
 /* ---- the request */

@@ -5,6 +5,7 @@
  */
 
 #include "python/trace/events.h"
+#include "python/module/seam.h"
 #include "python/ops/request.h"
 
 #define NONE UINT64_MAX  /* an absent number: -1 in a signed field */

@@ -8,6 +8,7 @@
  */
 
 #include "python/trace/writer.h"
+#include "python/module/seam.h"
 
 #include <string.h>
 

@@ -19,7 +19,7 @@ SOURCES = HERE.parents[2] / "native" / "python"
 @pytest.fixture(scope="session")
 def free_lists():
     """The names of the kernel's lists of free records: every member of that type."""
-    declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "law" / "records.h").read_text(), re.MULTILINE)
+    declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "module" / "module_state.h").read_text(), re.MULTILINE)
     return [name.strip() for names in declared for name in names.split(",")]
 
 

@@ -8,14 +8,16 @@
  *
  * What the kernel takes from its lists of free records is no request. So the lists can be emptied here: they are reached by
  * the layout of the module's state, so this file is to be built from the headers that the extension was built from, together
- * with free.c. FREE_LISTS names them all, as LIST(free_tasks) LIST(free_handles) and so on: conftest.py reads that in core.h.
+ * with freelist.c. FREE_LISTS names them all, as LIST(free_tasks) LIST(free_handles) and so on: conftest.py reads that in
+ * module/module_state.h.
  */
 
 #define _GNU_SOURCE /* dladdr */
-#include "python/law/records.h"
+#include "python/module/module_state.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <unwind.h>
 

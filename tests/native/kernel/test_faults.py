@@ -656,7 +656,7 @@ def test_no_list_of_free_records_was_forgotten(failing):
 
 
 def test_the_lists_that_are_emptied_are_those_of_the_module(free_lists):
-    opened = re.findall(r"offsetof\(State, (free_\w+)\)", (SOURCES / "module.c").read_text())
+    opened = re.findall(r"offsetof\(State, (free_\w+)\)", (SOURCES / "module" / "module.c").read_text())
     assert sorted(free_lists) == sorted(opened)
 
 

@@ -57,7 +57,7 @@ def collected_types():
 
 
 def test_these_types_and_no_others_are_not_taken_apart():
-    """Whoever adds one says here where it leads, and why in core.h if it is not as said there."""
+    """Whoever adds one says here where it leads, and why in law/records.h if it is not as said there."""
     types = dict(collected_types())
     assert all("Py_tp_traverse" in slots for slots in types.values())
     assert {name for name, slots in types.items() if "Py_tp_clear" not in slots} == set(LEADS_TO)

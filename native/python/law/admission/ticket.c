@@ -14,6 +14,7 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/module/seam.h"
 
 /* ---- life */
 

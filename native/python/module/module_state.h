@@ -1,0 +1,48 @@
+/* The state of one loaded copy of the extension module: its types, its free lists, and what the Python side gave it.
+ *
+ * Each interpreter that imports bursar._native has its own state; there is no static state besides the memory meter.
+ * Any C file may read the state. Only module.c (types, free lists, strings) and seam.c (what the Python side exposes)
+ * fill it; a free list is changed by the file of its record.
+ */
+
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "python/cpython/freelist.h"
+
+#include <stdbool.h>
+
+typedef struct Request Request;
+
+typedef struct State {
+    PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
+        *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
+        *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd,
+        *ReceiveEnd, *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
+    /* members of the law's enumerations, by their numbers */
+    PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
+    PyObject *cancel_kinds[8], *permit_states[7];
+    PyObject *bill_paid, *bill_suspended, *bill_cut;
+    /* classes and functions of the Python side */
+    PyObject *law; /* the namespace that `adopt` was given: everything that C calls by name */
+    PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
+    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post, *str_start;
+    PyObject *own_modules;     /* whose functions belong into the loop: execution/own.py */
+    PyObject *coroutine_throw; /* the method of the type, unbound */
+    Request *checkpoint;       /* the one request of its kind */
+    FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
+        free_sends, free_receives, free_nexts, free_permits;
+    Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    int polls; /* that are under way, or batches of them, one in the other or in several threads */
+    bool adopted;
+    bool asides;              /* see gc_aside.c */
+    bool contexts_comparable; /* see context.c */
+} State;
+
+/* The state of the module that made this type, or a type that it is derived from. NULL with an exception set: the type
+ * is not one of ours. */
+State *state_of(PyTypeObject *type);
+/* The state of the module that made this very type. For destructors: it sets no exception. NULL: the module is gone. */
+State *state_left(PyTypeObject *type);
