@@ -194,7 +194,8 @@ def _found_again(place: str, texts: Texts) -> str:
 def read(root: Path) -> dict[str, str]:
     """The texts of the project, by path."""
     files = [path for folder in FOLDERS for path in (root / folder).rglob("*")] + [*root.glob("*.md")]
-    texts = [path for path in sorted(files) if path.suffix in SUFFIXES and path.is_file() and path != root / PLANTED]
+    files = [path for path in files if "node_modules" not in path.parts and path != root / PLANTED]
+    texts = [path for path in sorted(files) if path.suffix in SUFFIXES and path.is_file()]
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in texts}
 
 
