@@ -37,7 +37,8 @@ NATIVE := CMakeLists.txt $(shell find native -type f)
 
 # What depends on the kernel and is not about one of them, or about both at once: run on the one in Python too. Inside
 # node and the browser there is no other, so what runs there ran on it already.
-ON_PYTHON := $(addprefix tests/,law unit admission execution hosts evidence determinism attack model parity workflow/test_execute.py)
+ON_PYTHON := $(addprefix tests/,law unit ops io drive threads fibers supervision hosts trace evidence determinism attack model parity)
+ON_PYTHON += tests/workflow/test_execute.py
 ON_PYTHON += -k "not node and not test_kernels"
 
 # A file of tests is one worker's; there are as many workers as processors.
@@ -75,7 +76,7 @@ test: lint
 
 # Where there is no other kernel, all that `make test` runs is on this one.
 test-python-kernel: $(INSTALLED)
-	@! $(BIN)/python -c 'import sys, bursar.kernel; sys.exit(not bursar.kernel.NATIVE)' || \
+	@! $(BIN)/python -c 'import sys, bursar.backend; sys.exit(not bursar.backend.NATIVE)' || \
 	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(AT_ONCE) $(ON_PYTHON))
 
 test-all: test $(PARTS)

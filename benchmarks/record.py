@@ -114,7 +114,7 @@ def _nothing(folder: Path) -> None:
 
 
 def _memory(folder: Path) -> Any:
-    from bursar.evidence.trace import Memory
+    from bursar.trace.ring import Memory
 
     return Memory(10_000)
 

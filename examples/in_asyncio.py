@@ -20,7 +20,8 @@ import asyncio
 
 import bursar
 from bursar import Budget
-from bursar.hosts.asyncio import from_asyncio, run
+from bursar.asyncio.guest import run
+from bursar.hosts.asyncio_bridge import from_asyncio
 
 
 async def price(thing):

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-IN_PROCESS = ["unit", "admission", "execution", "hosts", "evidence", "attack", "law", "model", "parity", "determinism"]
+IN_PROCESS = ["unit", "law", "ops", "trace", "drive", "threads", "fibers", "io", "hosts", "supervision", "evidence"]
+IN_PROCESS += ["attack", "model", "parity", "determinism"]
 IN_PROCESS += ["native/kernel"]  # the folders in which tasks run in the process of the tests
 SAME = ["determinism", "parity/test_kernels.py", "model/test_kernels.py"]  # the decisions of the kernel in Python
 UNHOOK = """
@@ -61,8 +62,8 @@ NODE = "not node"  # inside node there is no extension
 BUILDS = {
     "sanitized": Build(
         options=("-DBURSAR_SANITIZE=address,undefined",),
-        quick=tuple(f"unit/test_{name}.py" for name in ("nursery", "channel", "task", "scope", "sync")),
-        pytest=("--timeout", "600", "--ignore=tests/unit/test_memory.py", "-k", f"not fork and {NODE}"),
+        quick=tuple(f"ops/test_{name}.py" for name in ("nursery", "channel", "task", "scope", "sync")),
+        pytest=("--timeout", "600", "--ignore=tests/drive/test_memory.py", "-k", f"not fork and {NODE}"),
         sanitized=True,
     ),
     "no-fast-paths": Build(("-DBURSAR_FAST_PATHS=OFF",), quick=tuple(SAME), pytest=("-k", NODE)),

@@ -15,8 +15,9 @@ import sysconfig
 
 import pytest
 from browser.harness import Browser, Chromium, Kit, Node, need
+from support.virtual_run import Run
 
-from bursar.kernel import kernel_in_use
+from bursar.backend import kernel_in_use
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -62,3 +63,8 @@ def browser():
 def chromium(request, browser):
     with Chromium(request.getfixturevalue("kit"), browser) as backend:
         yield backend
+
+
+@pytest.fixture
+def run():
+    return Run()

@@ -12,7 +12,8 @@ from pyodide.ffi import create_once_callable, create_proxy
 
 import bursar
 from bursar import Budget, BudgetExceeded, Runtime
-from bursar.hosts.browser import BrowserHost, guest
+from bursar.browser import guest
+from bursar.hosts.browser import BrowserHost
 
 FRAME_MS_GOOD = 50  # the goal: no frame longer than this
 SPAWNS_PER_TURN = 50  # a loop that spawns gives way now and then, like any other

@@ -11,7 +11,8 @@ from collections import deque
 
 import bursar
 from bursar import Budget, BudgetExceeded, Runtime
-from bursar.hosts.browser import BrowserHost, from_promise, guest
+from bursar.browser import guest
+from bursar.hosts.browser import BrowserHost, from_promise
 
 WORKERS = 4  # at the beginning
 ROUNDS = 600  # of a worker: half a minute

@@ -1,12 +1,6 @@
 """Bursar: a task scheduler in which every task belongs to a nursery, carries a budget, does only what its capabilities
 allow, and waits for permission instead of competing for time. This file holds the public names, nothing else."""
 
-from bursar.actor import Actor, Call, Mailbox, actor
-from bursar.admission import Aging, Authority, Hard, Priority, Retry, Soft, Strict
-from bursar.channel import Permit, ReceiveEnd, SendEnd, channel
-from bursar.clock import now, sleep, sleep_until
-from bursar.connect import open_tcp, open_unix
-from bursar.economy import capabilities, charge, entropy, host_entropy, recharge, revoke
 from bursar.errors import (
     BadDependency,
     BudgetExceeded,
@@ -50,10 +44,15 @@ from bursar.errors import (
     WorkflowError,
     WouldBlock,
 )
-from bursar.evidence.metrics import Statistics
-from bursar.execution.checkpoint import Checkpoint
-from bursar.execution.native import NativeFunction, native
-from bursar.files import wait_readable, wait_writable
+from bursar.fibers.function import NativeFunction, native
+from bursar.io.connect import open_tcp, open_unix
+from bursar.io.files import wait_readable, wait_writable
+from bursar.io.serve import Listener, listen_tcp, listen_unix, serve
+from bursar.io.signals import wait_signal
+from bursar.io.streams import Stream
+from bursar.law.admission.authority import Aging, Authority, Priority, Strict
+from bursar.law.admission.resources import Hard, Soft
+from bursar.law.admission.retry import Retry
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import (
@@ -70,18 +69,21 @@ from bursar.law.capability import (
 from bursar.law.dispatch import Report
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.nursery import Nursery, nursery
-from bursar.portal import Portal, portal
+from bursar.ops.budget import capabilities, charge, entropy, host_entropy, recharge, revoke
+from bursar.ops.channel import Permit, ReceiveEnd, SendEnd, channel
+from bursar.ops.clock import now, sleep, sleep_until
+from bursar.ops.introspection import Explanation, Snapshot
+from bursar.ops.nursery import Nursery, nursery
+from bursar.ops.scope import shield, timeout
+from bursar.ops.select import Selected, select
+from bursar.ops.statistics import Statistics
+from bursar.ops.sync import Event, Lock, Semaphore
+from bursar.ops.task import Task, checkpoint, current_task
 from bursar.runtime import Cleanup, Runtime, run
-from bursar.scope import shield, timeout
-from bursar.select import Selected, select
-from bursar.serve import Listener, listen_tcp, listen_unix, serve
-from bursar.signals import wait_signal
-from bursar.snapshot import Explanation, Snapshot
-from bursar.streams import Stream
-from bursar.supervisor import Child, Supervisor, supervisor
-from bursar.sync import Event, Lock, Semaphore
-from bursar.task import Task, checkpoint, current_task
+from bursar.supervision.actor import Actor, Call, Mailbox, actor
+from bursar.supervision.supervisor import Child, Supervisor, supervisor
+from bursar.threads.checkpoint import Checkpoint
+from bursar.threads.portal import Portal, portal
 
 __version__ = "0.1.0"
 

@@ -17,7 +17,7 @@ KERNEL: Final[bool]
 
 def build_info() -> BuildInfo: ...
 def adopt(law: dict[str, Any], /) -> None:
-    """Take over what the Python side calls things; for `bursar.kernel`."""
+    """Take over what the Python side calls things; for `bursar.backend`."""
 
 @final
 class MemoryBook:

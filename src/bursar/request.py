@@ -19,19 +19,14 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
+from bursar.backend import Kernel, Task, Wait, native
 from bursar.errors import ScopeMisuse
-from bursar.kernel import Kernel, Task, Wait, native
 from bursar.law.budget import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.wake import SUSPENDED as SUSPENDED
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-def counted(n: int, what: str) -> str:
-    """ "1 task", "2 tasks"."""
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def running(kernel: Kernel, what: str) -> Task:
@@ -41,6 +36,26 @@ def running(kernel: Kernel, what: str) -> Task:
     if kernel.driver is not None and kernel.driver.thread != threading.get_ident():
         raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime")
     return kernel.current
+
+
+def where(task: Task) -> str:
+    """The place in the program where a suspended task awaits: `file:line in function`."""
+    place = "an unknown place"
+    awaitable: Any = task.work
+    while awaitable is not None:
+        frame = (
+            getattr(awaitable, "cr_frame", None)
+            or getattr(awaitable, "gi_frame", None)
+            or getattr(awaitable, "ag_frame", None)
+        )
+        if frame is not None and not frame.f_globals.get("__name__", "").startswith("bursar."):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+        awaitable = (
+            getattr(awaitable, "cr_await", None)
+            or getattr(awaitable, "gi_yieldfrom", None)
+            or getattr(awaitable, "ag_await", None)
+        )
+    return place
 
 
 @native

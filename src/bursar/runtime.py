@@ -3,7 +3,7 @@
 There is no global runtime and no current one: everything reaches its runtime through the kernel that drives it. Several
 may exist at once, in one thread one inside the other or in several threads; none knows of the others.
 
-The pump (`hosts.pump`) drives it, from whatever loop the host is. A run that can never go on (every task waits, no
+The pump (`drive.pump`) drives it, from whatever loop the host is. A run that can never go on (every task waits, no
 timer, nobody outside) is reported as a deadlock, with the wait graph, after its tasks have had their chance to clean
 up.
 """
@@ -18,32 +18,21 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
-from bursar import profile as profiles
-from bursar import settings, snapshot
-from bursar.admission.authority import Aging, Authority
-from bursar.admission.gate import Gate
-from bursar.clock import to_ns
-from bursar.errors import (
-    Deadlock,
-    HostLost,
-    HostMisuse,
-    ResultNotReady,
-    RuntimeUsed,
-    brief,
-    type_name,
-)
-from bursar.evidence.metrics import Statistics, count
-from bursar.evidence.trace import SCHEMA, Memory, Recorder, versions
-from bursar.execution.asyncgen import AsyncGenerators
-from bursar.execution.coroutine import Coroutines, start
-from bursar.execution.memory import MemoryMeter
-from bursar.hosts import Host
-from bursar.hosts.native import NativeHost
-from bursar.hosts.pump import Pump, PumpState
+from bursar import settings
+from bursar.backend import Kernel, Task, kernel_in_use
+from bursar.drive.asyncgen import AsyncGenerators
+from bursar.drive.coroutine import Coroutines
+from bursar.drive.host import Host
+from bursar.drive.interrupt import Interrupts, may_be_struck
+from bursar.drive.memory import MemoryMeter
+from bursar.drive.pump import Pump, PumpState
+from bursar.errors import Deadlock, HostLost, HostMisuse, ResultNotReady, RuntimeUsed
+from bursar.hosts.selector import NativeHost
 from bursar.hosts.virtual import VirtualClock, VirtualHost
-from bursar.interrupt import Interrupts, may_be_struck
-from bursar.kernel import Kernel, Task, kernel_in_use
 from bursar.law import cancel
+from bursar.law import profile as profiles
+from bursar.law.admission.authority import Aging, Authority
+from bursar.law.admission.gate import Gate
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
@@ -52,10 +41,17 @@ from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.dispatch import Report
 from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
-from bursar.nursery import require_coroutine_function
-from bursar.request import counted
-from bursar.task import Task as TaskHandle
-from bursar.task import unwrap
+from bursar.law.timers import to_ns
+from bursar.ops import introspection as snapshot
+from bursar.ops.nursery import require_coroutine_function
+from bursar.ops.start import start
+from bursar.ops.statistics import Statistics, count
+from bursar.ops.task import Task as TaskHandle
+from bursar.ops.task import unwrap
+from bursar.text import brief, counted, type_name
+from bursar.trace.file_format import SCHEMA
+from bursar.trace.ring import Memory
+from bursar.trace.writer import Recorder, versions
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Capability)
@@ -69,7 +65,7 @@ def make_host(host: Host | None, clock: str) -> Host:
     if host is None and clock == "real" and sys.platform == "emscripten":
         raise HostMisuse(
             "here the loop belongs to the page, and nothing may wait in it: "
-            "await bursar.hosts.browser.run(main), or take clock='virtual'"
+            "await bursar.browser.run(main), or take clock='virtual'"
         )
     if host is None:
         return VirtualHost() if clock == "virtual" else NativeHost()
@@ -202,7 +198,7 @@ class Runtime:
         if run_until is None:
             raise HostMisuse(
                 f"host {self._host.name!r} is a guest in a loop that is not ours to run; "
-                "await its own `run`, such as bursar.hosts.asyncio.run(main)"
+                "await its own `run`, such as bursar.asyncio.guest.run(main)"
             )
         self._require_unused()
         try:
@@ -263,7 +259,7 @@ class Runtime:
         """How many tasks live."""
         return self.kernel.live
 
-    # ---- what the pump asks for (see `hosts.pump.Program`)
+    # ---- what the pump asks for (see `drive.pump.Program`)
 
     def batch_begins(self) -> None:
         self._interrupts.look()

@@ -14,7 +14,7 @@ from support.drive import HONEST_POLLS, Watch, bound, honest, over
 
 import bursar
 from bursar import Deadlock, OutcomeKind, Runtime
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 from bursar.law import cancel
 from bursar.law.invariants import check
 

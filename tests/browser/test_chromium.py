@@ -8,7 +8,7 @@ import time
 import pytest
 from browser.harness import ROOT, Served, cases, run_case
 
-from bursar.hosts.pump import BURST_MAX
+from bursar.drive.pump import BURST_MAX
 
 pytestmark = pytest.mark.browser
 
@@ -39,7 +39,7 @@ def test_frames_are_drawn_while_a_runaway_burns_its_budget(chromium):
     found = chromium.run_python(f"""
 import bursar
 from bursar import Budget, BudgetExceeded
-from bursar.hosts.browser import run
+from bursar.browser import run
 from pyodide.code import run_js
 
 async def runaway():
@@ -76,7 +76,8 @@ def test_a_fetch_can_be_awaited_and_aborted(chromium):
     with chromium.page.expect_event("requestfailed") as failed:
         text, aborted = chromium.run_python("""
 import bursar, js
-from bursar.hosts.browser import from_promise, run
+from bursar.hosts.browser import from_promise
+from bursar.browser import run
 from pyodide.ffi import to_js
 
 async def main():
@@ -112,7 +113,8 @@ def test_a_suspended_page_works_off_its_timers_in_bounded_batches(chromium, rend
     chromium.run_python("""
 import bursar, js
 from bursar import Runtime
-from bursar.hosts.browser import BrowserHost, guest
+from bursar.hosts.browser import BrowserHost
+from bursar.browser import guest
 
 tasks, noted, woken = 800, [], []
 

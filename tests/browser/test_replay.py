@@ -5,15 +5,16 @@ import base64
 import pytest
 from browser.inside import recorded
 
-from bursar.evidence.replay import replay
-from bursar.evidence.trace import Trace
+from bursar.evidence.replay.replay import replay
+from bursar.trace.reader import Trace
 
 RECORD = """
 import base64
 from pathlib import Path
 
 from bursar import Runtime
-from bursar.hosts.browser import BrowserHost, guest
+from bursar.hosts.browser import BrowserHost
+from bursar.browser import guest
 from inside import recorded
 
 runtime = Runtime(host=BrowserHost.of_page(), record="run.trace", seed=5, workers=3)

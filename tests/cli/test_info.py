@@ -10,8 +10,8 @@ from importlib.metadata import version
 import pytest
 from support.patience import WAIT_S
 
+from bursar.backend import kernel_in_use
 from bursar.cli import COMMANDS
-from bursar.kernel import kernel_in_use
 
 
 def test_json_holds_the_facts(bursar):

@@ -13,8 +13,8 @@ import pytest
 from support.metered import require_meter
 from support.patience import WAIT_S
 
-from bursar.evidence.trace import Trace
-from bursar.evidence.verify import verify
+from bursar.evidence.verify.verify import verify
+from bursar.trace.reader import Trace
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 import bursar
 from bursar import Runtime
-from bursar.evidence.events import KINDS, MANDATORY
-from bursar.evidence.trace import Trace
+from bursar.trace.events import KINDS, MANDATORY
+from bursar.trace.reader import Trace
 
 
 async def child(n):

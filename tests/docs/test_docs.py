@@ -33,9 +33,9 @@ from support.metered import require_meter
 
 import bursar
 from bursar.cli import COMMANDS
-from bursar.execution import library
+from bursar.fibers import library
 from bursar.law import chain
-from bursar.profile import PROFILES
+from bursar.law.profile import PROFILES
 from bursar.workflow.file import AUTHORITY, TASK, TOP, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]

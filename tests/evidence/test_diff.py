@@ -7,7 +7,7 @@ import pytest
 import bursar
 from bursar import Runtime
 from bursar.evidence.diff import AFTER, BEFORE, EVERYTHING, LAW, diff
-from bursar.evidence.trace import Trace
+from bursar.trace.reader import Trace
 
 
 async def nap(seconds):

@@ -10,9 +10,9 @@ from support import programs
 
 import bursar
 from bursar import Runtime, TraceError
-from bursar.evidence.events import MANDATORY
 from bursar.evidence.export import HOST, NURSERIES, SCHEDULER, TICK_NS, write_jsonl, write_perfetto
-from bursar.evidence.trace import Trace
+from bursar.trace.events import MANDATORY
+from bursar.trace.reader import Trace
 
 REQUIRED = {"ph", "ts", "pid", "tid", "name"}
 PHASES = {  # of the trace-event format, those that we draw: what else each must have

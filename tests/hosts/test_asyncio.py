@@ -16,11 +16,13 @@ from support import programs
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, CapTimer, Cleanup, Runtime
-from bursar.evidence.trace import Memory
-from bursar.hosts.asyncio import AsyncioHost, from_asyncio, guest, run
-from bursar.hosts.pump import BURST_MAX
+from bursar.asyncio.guest import guest, run
+from bursar.drive.pump import BURST_MAX
+from bursar.hosts.asyncio import AsyncioHost
+from bursar.hosts.asyncio_bridge import from_asyncio
 from bursar.law.wake import Wait
 from bursar.request import SUSPENDED, Request
+from bursar.trace.ring import Memory
 
 LOOPS = ["asyncio", "asyncio in debug mode"]
 if sys.platform != "win32":
@@ -645,7 +647,7 @@ def test_garbage_is_refused_with_a_hint(garbage, hint):
 
 def test_on_another_host_it_is_refused_with_the_remedy():
     async def program():
-        with pytest.raises(bursar.HostMisuse, match=r"on host 'virtual', .* bursar\.hosts\.asyncio\.run\(main\)"):
+        with pytest.raises(bursar.HostMisuse, match=r"on host 'virtual', .* bursar\.asyncio\.guest\.run\(main\)"):
             await from_asyncio(double(1))
 
     bursar.run(program, clock="virtual")
@@ -746,7 +748,7 @@ def test_its_end_enters_at_the_beginning_of_a_batch_and_the_wait_explains_itself
 
 def test_an_await_without_the_bridge_names_the_bridge(go):
     async def program():
-        with pytest.raises(bursar.ForeignAwait, match=r"await bursar\.hosts\.asyncio\.from_asyncio\(\.\.\.\)"):
+        with pytest.raises(bursar.ForeignAwait, match=r"await bursar\.hosts\.asyncio_bridge\.from_asyncio\(\.\.\.\)"):
             await asyncio.get_running_loop().create_future()
         with pytest.raises(bursar.ForeignAwait, match=r"await Bursar's own operations here$"):
             await Other()
@@ -1092,7 +1094,7 @@ def test_a_guest_has_no_loop_to_run(go):
     async def main():
         Runtime(host=AsyncioHost()).run(forever)
 
-    with pytest.raises(bursar.HostMisuse, match=r"bursar\.hosts\.asyncio\.run\(main\)"):
+    with pytest.raises(bursar.HostMisuse, match=r"bursar\.asyncio\.guest\.run\(main\)"):
         go(main())
 
 

@@ -17,7 +17,8 @@ from aiohttp import web
 
 import bursar
 from bursar import Budget
-from bursar.hosts.asyncio import from_asyncio, run
+from bursar.asyncio.guest import run
+from bursar.hosts.asyncio_bridge import from_asyncio
 
 LOOPS = {"asyncio": asyncio.new_event_loop}
 if sys.platform != "win32":

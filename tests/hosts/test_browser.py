@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import bursar
+from bursar.browser import run
 from bursar.hosts import browser
 
 
@@ -32,6 +33,6 @@ def test_outside_pyodide_everything_says_so():
     with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
         browser.BrowserHost.of_page()
     with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
-        browser.run(main)
+        run(main)
     with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
         browser.from_promise(object())

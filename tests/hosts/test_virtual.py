@@ -9,7 +9,7 @@ from support.script import Await
 
 import bursar
 from bursar import Runtime
-from bursar.hosts.native import NativeHost
+from bursar.hosts.selector import NativeHost
 from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.runtime import make_host
 

@@ -1,4 +1,4 @@
-"""The law is tested on the kernel in use, whichever that is: `bursar.kernel` names its classes.
+"""The law is tested on the kernel in use, whichever that is: `bursar.backend` names its classes.
 
 Some files test pure functions of the law on records that they make by hand (lanes, steal, timers, the tables of states
 and wakes, the invariants that damage is found by). In C only a kernel makes records, so these import the law in Python
@@ -7,7 +7,7 @@ by its own name and run on it always; the same functions in C have tests of thei
 
 import pytest
 
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
+from bursar.backend import Block, Kernel, Nursery, Task, Wait
 from bursar.errors import Cancelled, NurseryClosed, ScopeMisuse
-from bursar.kernel import Block, Kernel, Nursery, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import OPS, Budget
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, Scope

@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
+from bursar.backend import Kernel
 from bursar.errors import CapabilityDenied, CapabilityForged, CapabilityRevoked
-from bursar.kernel import Kernel
 from bursar.law.budget import UNSTATED, Budget, root_pools
 from bursar.law.capability import (
     DEPTH_MAX,

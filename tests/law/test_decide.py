@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from bursar.kernel import Kernel, Task, Wait
+from bursar.backend import Kernel, Task, Wait
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapSpawn

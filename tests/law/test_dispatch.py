@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from bursar.kernel import Kernel, Task, Wait
+from bursar.backend import Kernel, Task, Wait
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason, request
 from bursar.law.capability import CapSpawn

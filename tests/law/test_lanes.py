@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bursar.kernel import Kernel
+from bursar.backend import Kernel
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bursar.backend import Kernel, Nursery, Task, Wait
 from bursar.errors import BudgetExceeded, CapabilityDenied, MemoryBudgetExceeded, SpawnBudgetExceeded
-from bursar.kernel import Kernel, Nursery, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import (
     CHANNEL,

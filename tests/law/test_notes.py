@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bursar.kernel import Block, Kernel, Task, Wait
+from bursar.backend import Block, Kernel, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, OPS, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason

@@ -5,8 +5,8 @@ from itertools import permutations, product
 
 import pytest
 
+from bursar.backend import Kernel, Wait
 from bursar.errors import IllegalTransition, NurseryClosed
-from bursar.kernel import Kernel, Wait
 from bursar.law import cancel
 from bursar.law.budget import OPS, UNSTATED, Budget, root_pools
 from bursar.law.cancel import CancelKind, CancelReason

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bursar.kernel import Kernel, Wait
+from bursar.backend import Kernel, Wait
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.invariants import check
 from bursar.law.nursery import Nursery

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bursar.kernel import Kernel, Task, Wait
+from bursar.backend import Kernel, Task, Wait
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import CapSpawn
@@ -167,7 +167,7 @@ def test_a_dropped_task_wakes_who_waits_for_it_and_who_waits_for_the_last_one(ke
         def answer(self, kernel, value):
             type(self).heard = value
 
-    from bursar.kernel import WaitList
+    from bursar.backend import WaitList
 
     task, _ = pending(kernel)
     task.waiters = WaitList()

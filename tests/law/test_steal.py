@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from bursar.kernel import Kernel, Wait
+from bursar.backend import Kernel, Wait
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bursar.kernel import Kernel, Wait
+from bursar.backend import Kernel, Wait
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.lanes import Lane
 from bursar.law.nursery import Nursery

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from bursar.kernel import Kernel
-from bursar.kernel import Wait as WaitInUse
+from bursar.backend import Kernel
+from bursar.backend import Wait as WaitInUse
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.nursery import Nursery
 from bursar.law.state import Outcome, OutcomeKind, State

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from bursar import _native
+from bursar.backend import NativeKernel
 from bursar.errors import BursarError
-from bursar.kernel import NativeKernel
 from bursar.law import cancel, kernel, wake
 from bursar.law.budget import Budget, Pool
 from bursar.law.cancel import CancelReason, Scope, outward

@@ -26,9 +26,9 @@ from support.machines import cases
 
 import bursar
 from bursar import Aging, Authority, Hard, Retry, Soft, Strict
-from bursar.evidence.trace import Trace
-from bursar.evidence.verify import verify
+from bursar.evidence.verify.verify import verify
 from bursar.law.state import OutcomeKind, State
+from bursar.trace.reader import Trace
 
 PROGRAMS = 150
 CHUNK = 25

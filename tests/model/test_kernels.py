@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from bursar.kernel import NativeKernel
+from bursar.backend import NativeKernel
 
 if NativeKernel is None:
     pytest.skip("the native kernel was not built", allow_module_level=True)

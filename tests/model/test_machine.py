@@ -21,13 +21,13 @@ from support.machines import cases
 import bursar
 from bursar import Budget
 from bursar.errors import BursarError, Cancelled
-from bursar.execution.coroutine import start
 from bursar.law.cancel import cut, outward
 from bursar.law.decide import wait_max
 from bursar.law.invariants import check
 from bursar.law.lanes import Lane
 from bursar.law.state import OutcomeKind, State
 from bursar.law.wake import Notice
+from bursar.ops.start import start
 
 LIVE_MAX = 30  # tasks at once: enough for every queue to form, few enough to check quickly
 COMMANDS_MAX = 4  # a task that is blocked is not given more than this to do

@@ -18,10 +18,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bursar.admission import permit
-from bursar.admission.permit import PermitState
 from bursar.law import budget as money
 from bursar.law import cancel, lanes, nursery, state, steal, wake
+from bursar.law.admission import ticket as permit
+from bursar.law.admission.ticket import PermitState
 from bursar.law.budget import COMPONENTS, UNITS_MAX, UNSTATED, Budget, root_pools
 from bursar.law.cancel import Block, CancelKind, CancelPhase
 from bursar.law.chain import MASK64, Stream, link, mix64, seed_chain

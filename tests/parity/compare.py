@@ -31,7 +31,7 @@ from parity import artifacts, running  # noqa: E402
 from parity.scenarios import SCENARIOS  # noqa: E402
 
 from bursar.hosts.asyncio import AsyncioHost  # noqa: E402
-from bursar.hosts.native import NativeHost  # noqa: E402
+from bursar.hosts.selector import NativeHost  # noqa: E402
 from bursar.hosts.virtual import VirtualHost  # noqa: E402
 
 T = TypeVar("T")

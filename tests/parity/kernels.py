@@ -36,11 +36,12 @@ from support import flows, programs  # noqa: E402
 from bursar import Runtime  # noqa: E402
 from bursar.cli import build_app  # noqa: E402
 from bursar.errors import BursarError  # noqa: E402
-from bursar.evidence.events import KINDS  # noqa: E402
-from bursar.evidence.replay import replay  # noqa: E402
-from bursar.evidence.trace import Recorder, Trace  # noqa: E402
-from bursar.evidence.verify import verify  # noqa: E402
+from bursar.evidence.replay.replay import replay  # noqa: E402
+from bursar.evidence.verify.verify import verify  # noqa: E402
 from bursar.hosts.virtual import VirtualHost  # noqa: E402
+from bursar.trace.events import KINDS  # noqa: E402
+from bursar.trace.reader import Trace  # noqa: E402
+from bursar.trace.writer import Recorder  # noqa: E402
 
 FIXTURE = "fixture "
 FLOW = "flow "

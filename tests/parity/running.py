@@ -18,8 +18,8 @@ from support import programs
 
 import bursar
 from bursar import Runtime
-from bursar.evidence.events import CANCEL_KINDS, KINDS, REPORTS, Event, fingerprint
-from bursar.evidence.trace import Memory
+from bursar.trace.events import CANCEL_KINDS, KINDS, REPORTS, Event, fingerprint
+from bursar.trace.ring import Memory
 
 PROGRAM = "program "
 ENDINGS = (bursar.BursarError, programs.Boom, programs.Crash, TimeoutError, BaseExceptionGroup)

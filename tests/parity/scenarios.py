@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import bursar
 from bursar import Budget, CapabilityDenied, CapEntropy, CapIO, CapSpawn, CapTimer
-from bursar.hosts.pump import BURST_MAX
+from bursar.drive.pump import BURST_MAX
 from bursar.law.capability import require
 from bursar.request import Entry, Operation
 

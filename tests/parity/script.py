@@ -46,11 +46,11 @@ from typing import Any
 
 import bursar
 from bursar import Runtime
-from bursar.evidence.events import Event
-from bursar.evidence.trace import Memory
-from bursar.hosts.pump import Pump
+from bursar.drive.pump import Pump
 from bursar.law.task import Task as Record
 from bursar.request import Entry, Operation
+from bursar.trace.events import Event
+from bursar.trace.ring import Memory
 
 CALLS_MAX = 10_000  # a script that has not settled by then never does
 HEADER = ("schema", "host", "seed", "workers", "steal", "profile", "yield_interval", "cleanup_ops", "cleanup_ns")

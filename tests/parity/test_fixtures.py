@@ -17,8 +17,8 @@ from support.patience import WAIT_S
 
 import bursar.law.dispatch
 import bursar.runtime
-from bursar.evidence.events import Event
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
+from bursar.trace.events import Event
 
 ROOT = Path(__file__).parents[2]
 LANE, STREAK, DRAIN, DEDUP, REENTRY, YIELD, LATE, CATCH_UP, AUTHORITY = fixture.IDS

@@ -10,7 +10,7 @@ import pytest
 from parity import compare, running
 
 from bursar.hosts.asyncio import AsyncioHost
-from bursar.hosts.native import NativeHost
+from bursar.hosts.selector import NativeHost
 
 COUNT = 1000
 COUNT_QUICK = 100  # as many of them as `make test` runs on the guests; the slow tests run the rest

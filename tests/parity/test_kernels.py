@@ -17,9 +17,9 @@ import pytest
 from parity import fixture, kernels
 from parity.scenarios import SCENARIOS
 
+from bursar.backend import KERNEL_VARIABLE, NativeKernel
 from bursar.evidence.diff import EVERYTHING, diff
-from bursar.evidence.trace import Trace
-from bursar.kernel import KERNEL_VARIABLE, NativeKernel
+from bursar.trace.reader import Trace
 
 pytestmark = pytest.mark.skipif(NativeKernel is None, reason="the native kernel was not built")
 

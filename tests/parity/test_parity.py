@@ -16,7 +16,7 @@ from parity import artifacts, compare, fixture, running
 from parity.scenarios import SCENARIOS
 from support.patience import WAIT_S
 
-from bursar.hosts.pump import BURST_MAX
+from bursar.drive.pump import BURST_MAX
 
 ROOT = Path(__file__).parents[2]
 CLOCKS = ("", ", virtual clock")

@@ -11,7 +11,7 @@ from collections import Counter
 
 import bursar
 from bursar import Runtime
-from bursar.execution.coroutine import Coroutines
+from bursar.drive.coroutine import Coroutines
 from bursar.law.budget import OPS, SPAWNS
 from bursar.law.decide import cancel_limit, wait_max
 from bursar.law.invariants import check

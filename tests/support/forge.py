@@ -15,9 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from bursar.evidence.events import Kind
-from bursar.evidence.trace import END, MAGIC, Trace
-from bursar.evidence.verify import Verdict, verify
+from bursar.evidence.verify.verify import Verdict, verify
+from bursar.trace.events import Kind
+from bursar.trace.file_format import END, MAGIC
+from bursar.trace.reader import Trace
 
 LINKS = ("scheduler_step_decision", "task_admitted", "task_dropped")  # of the chain
 _LENGTH = struct.Struct("<I")

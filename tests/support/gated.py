@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import bursar
 from bursar import Runtime
-from bursar.admission import invariants
-from bursar.evidence.trace import Trace
-from bursar.evidence.verify import verify
+from bursar.evidence.verify.verify import verify
+from bursar.law.admission import invariants
+from bursar.trace.reader import Trace
 from support.drive import checked
 
 

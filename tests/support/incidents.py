@@ -15,10 +15,10 @@ from pathlib import Path
 
 import bursar
 from bursar import Budget, Runtime
+from bursar.asyncio import guest
 from bursar.demo.program import service
-from bursar.execution.coroutine import CLOSE_ATTEMPTS_MAX
-from bursar.hosts import asyncio as asyncio_host
-from bursar.hosts.asyncio import from_asyncio
+from bursar.drive.coroutine import CLOSE_ATTEMPTS_MAX
+from bursar.hosts.asyncio_bridge import from_asyncio
 
 INCIDENTS: dict[str, Callable[[Path], None]] = {}
 
@@ -378,7 +378,7 @@ def in_asyncio(path: Path) -> None:
     async def crosses(fn, *args):
         await from_asyncio(fn(*args))
 
-    asyncio.run(asyncio_host.run(main, record=path, cleanup=bursar.Cleanup(seconds=0.001)))
+    asyncio.run(guest.run(main, record=path, cleanup=bursar.Cleanup(seconds=0.001)))
 
 
 INCIDENTS["in_asyncio"] = in_asyncio

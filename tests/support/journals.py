@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 
 from bursar.workflow.journal import Journal
-from bursar.workflow.values import keep
+from bursar.workflow.references import keep
 
 
 def rows(path, query, *values):

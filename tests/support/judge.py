@@ -1,6 +1,6 @@
 """Hears every decision of the gates, and checks each against a look at everybody.
 
-    order        whoever is let in is whom a score for every task that waits names (`admission.invariants.choose`)
+    order        whoever is let in is whom a score for every task that waits names (`law.admission.invariants.choose`)
     starvation   a task that comes first waits for three intervals and for the longest of what runs then, at most
     conservation who asked waits, is queued, holds, or is over
     cancelled    who was asked to stop before it began does not begin
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import Counter
 
 from bursar import Runtime
-from bursar.admission import invariants
-from bursar.admission.gate import Gate
-from bursar.admission.permit import Permit, PermitState
+from bursar.law.admission import invariants
+from bursar.law.admission.gate import Gate
+from bursar.law.admission.ticket import Permit, PermitState
 from bursar.law.state import State
 
 

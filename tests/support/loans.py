@@ -14,9 +14,9 @@ from random import Random
 
 import bursar
 from bursar import Aging, Authority, Budget, Retry, Runtime, Soft, Strict
-from bursar.admission.permit import PermitState
-from bursar.evidence.trace import Trace
-from bursar.evidence.verify import verify
+from bursar.evidence.verify.verify import verify
+from bursar.law.admission.ticket import PermitState
+from bursar.trace.reader import Trace
 from support import flows
 from support.drive import checked
 from support.grammar import Grammar

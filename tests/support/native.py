@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bursar.errors import NativeUnavailable
-from bursar.execution import library
+from bursar.fibers import library
 from support.patience import WAIT_S
 
 NATIVE = Path(__file__).parents[2] / "native"

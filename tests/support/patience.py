@@ -8,3 +8,5 @@ in pyproject.toml, is longer, so that whoever waits here can still say what came
 from typing import Final
 
 WAIT_S: Final = 120
+
+PAUSE_MS = "60000"  # for a task that is to pause: a thread of a busy machine may not run for seconds

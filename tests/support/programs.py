@@ -21,7 +21,7 @@ from random import Random
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.hosts import Host
+from bursar.drive.host import Host
 from support.grammar import Grammar
 
 CHANNELS = 3

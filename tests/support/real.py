@@ -9,7 +9,7 @@ import gc
 import os
 
 import bursar
-from bursar.hosts.pump import BURST_MAX
+from bursar.drive.pump import BURST_MAX
 from support.drive import checked, over
 
 

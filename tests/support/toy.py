@@ -2,7 +2,7 @@
 
 It has no threads and no time of its own: what a function does is a word that it is told. `Toy` does everything right.
 The classes in `support.naive` each get one thing wrong in the way in which it has been got wrong before; the tests of
-`tests/admission/test_faults.py` must see the difference.
+`tests/law/admission/test_faults.py` must see the difference.
 """
 
 from __future__ import annotations

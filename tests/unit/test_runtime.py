@@ -686,7 +686,7 @@ def test_cancel_from_another_thread_ends_a_sleep():
 
 def test_cancel_from_a_signal_handler_ends_a_sleep():
     """It runs in the thread of the loop, which sleeps."""
-    host = bursar.hosts.native.NativeHost()
+    host = bursar.hosts.selector.NativeHost()
     runtime = Runtime(host=host)
 
     def when_asleep():

@@ -92,7 +92,7 @@ def test_the_lock_goes_with_the_process(path, chain):
         from pathlib import Path
         from bursar.workflow import Workflow
         from bursar.workflow.journal import Journal
-        from bursar.workflow.values import keep
+        from bursar.workflow.references import keep
         w = Workflow("chain")
         w.task("a", "json:dumps", args=[0])
         w.task("d", "json:dumps", args=[0])

@@ -6,11 +6,13 @@ from textwrap import dedent
 import pytest
 
 import bursar
-from bursar.admission import Aging, Hard, Retry, Soft, Strict
 from bursar.errors import WorkflowError
+from bursar.law.admission.authority import Aging, Strict
+from bursar.law.admission.resources import Hard, Soft
+from bursar.law.admission.retry import Retry
 from bursar.workflow.file import parse_text, read
 from bursar.workflow.model import Command, Function
-from bursar.workflow.values import Ref, Template
+from bursar.workflow.references import Ref, Template
 
 PATH = Path("/somewhere/flow.toml")
 

@@ -8,7 +8,7 @@ from support.journals import do, rows, states
 
 from bursar.errors import JournalError
 from bursar.workflow.journal import Journal, Waited
-from bursar.workflow.values import keep
+from bursar.workflow.references import keep
 
 
 def test_a_task_from_beginning_to_end(journal, path):

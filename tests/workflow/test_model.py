@@ -9,7 +9,7 @@ import bursar
 from bursar.errors import WorkflowError
 from bursar.workflow import Workflow
 from bursar.workflow.model import Command, Function
-from bursar.workflow.values import Ref
+from bursar.workflow.references import Ref
 
 
 def work(x=0):

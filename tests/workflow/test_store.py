@@ -8,7 +8,7 @@ from bursar.errors import JournalError
 from bursar.workflow import Workflow, store
 from bursar.workflow.database import lock_of
 from bursar.workflow.journal import Journal
-from bursar.workflow.values import keep
+from bursar.workflow.references import keep
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 /* The kernel as Python sees it: its attributes, and its methods as calls of the functions in C.
  *
- * `bursar.kernel.Kernel` derives from this type and from the law in Python, in this order: what is here goes first, and
+ * `bursar.backend.Kernel` derives from this type and from the law in Python, in this order: what is here goes first, and
  * what is not here is the Python method.
  */
 
@@ -20,7 +20,7 @@ kernel_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(k
 {
     State *st = state_of(type);
     if (st == NULL || !st->adopted) {
-        PyErr_SetString(PyExc_RuntimeError, "bursar._native was not told of the law; import bursar.kernel");
+        PyErr_SetString(PyExc_RuntimeError, "bursar._native was not told of the law; import bursar.backend");
         return NULL;
     }
     Kernel *self = (Kernel *)type->tp_alloc(type, 0);
@@ -56,7 +56,7 @@ make_workers(Kernel *k, uint64_t seed, int n)
 }
 
 /* (seed, workers, policy, yield_interval, cleanup_ops, cleanup_ns, inherit, default_spawns, budget, registry, counters):
- * positional, because only bursar.kernel calls it. */
+ * positional, because only bursar.backend calls it. */
 static int
 kernel_init(Kernel *k, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {

@@ -332,7 +332,7 @@ static PyType_Slot channel_slots[] = {
 };
 
 PyType_Spec channel_spec = {
-    .name = "bursar.channel.ChannelCore",
+    .name = "bursar.ops.channel.ChannelCore",
     .basicsize = sizeof(Channel),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = channel_slots,

@@ -69,7 +69,7 @@ static PyType_Slot end_slots[] = {
 };
 
 PyType_Spec end_spec = {
-    .name = "bursar.channel.EndCore",
+    .name = "bursar.ops.channel.EndCore",
     .basicsize = sizeof(End),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = end_slots,

@@ -219,7 +219,7 @@ static PyType_Slot receive_slots[] = {
 };
 
 PyType_Spec receive_spec = {
-    .name = "bursar.channel.Receive",
+    .name = "bursar.ops.channel.Receive",
     .basicsize = sizeof(Receive),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .slots = receive_slots,
@@ -284,7 +284,7 @@ static PyType_Slot receive_end_slots[] = {
 };
 
 PyType_Spec receive_end_spec = {
-    .name = "bursar.channel.ReceiveCore",
+    .name = "bursar.ops.channel.ReceiveCore",
     .basicsize = sizeof(End),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = receive_end_slots,

@@ -166,7 +166,7 @@ static PyType_Slot send_slots[] = {
 };
 
 PyType_Spec send_spec = {
-    .name = "bursar.channel.Send",
+    .name = "bursar.ops.channel.Send",
     .basicsize = sizeof(Send),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = send_slots,
@@ -202,7 +202,7 @@ static PyType_Slot send_end_slots[] = {
 };
 
 PyType_Spec send_end_spec = {
-    .name = "bursar.channel.SendCore",
+    .name = "bursar.ops.channel.SendCore",
     .basicsize = sizeof(End),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = send_end_slots,

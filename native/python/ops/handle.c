@@ -228,7 +228,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
 /* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
 PyDoc_STRVAR(
     spawn_doc,
-    "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.admission.Priority.NORMAL, "
+    "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.Priority.NORMAL, "
     "after=(), needs=None, retry=None)\n--\n\n"
     "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
 
@@ -262,7 +262,7 @@ static PyType_Slot task_handle_slots[] = {
 };
 
 PyType_Spec task_handle_spec = {
-    .name = "bursar.task.Task",
+    .name = "bursar.ops.task.Task",
     .basicsize = HANDLE_SIZE,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = task_handle_slots,
@@ -283,7 +283,7 @@ static PyType_Slot nursery_handle_slots[] = {
 };
 
 PyType_Spec nursery_handle_spec = {
-    .name = "bursar.nursery.Nursery",
+    .name = "bursar.ops.nursery.Nursery",
     .basicsize = HANDLE_SIZE,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = nursery_handle_slots,

@@ -209,7 +209,7 @@ static PyType_Slot event_slots[] = {
 };
 
 PyType_Spec event_spec = {
-    .name = "bursar.sync.Event",
+    .name = "bursar.ops.sync.Event",
     .basicsize = sizeof(Event),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = event_slots,
@@ -292,7 +292,7 @@ static PyType_Slot event_wait_slots[] = {
 };
 
 PyType_Spec event_wait_spec = {
-    .name = "bursar.sync.EventWait",
+    .name = "bursar.ops.sync.EventWait",
     .basicsize = sizeof(EventWait),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = event_wait_slots,

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from bursar.backend import kernel_in_use
 from bursar.bench.harness import PEERS, Row, installed
-from bursar.kernel import kernel_in_use
 
 SCHEMA: Final = "bursar-bench/1"
 MEASURE: Final = "CPU time; gc enabled, gc.collect() before each sample; peers interleaved"

@@ -20,7 +20,7 @@ from bursar.demo.program import make_runtime, service
 from bursar.demo.show import run_shown
 from bursar.demo.watch import Watch
 from bursar.errors import BursarError
-from bursar.request import counted
+from bursar.text import counted
 
 WIDTH_PIPED: Final = 100  # columns where there is no terminal to ask
 

@@ -24,7 +24,8 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say where a task of a workflow stands, and what it waits for or waited for."""
-    from bursar.workflow import record, store
+    from bursar.workflow import journal_reader as record
+    from bursar.workflow import store
 
     try:
         path = store.find(workflow)

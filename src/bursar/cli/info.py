@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bursar import settings
+from bursar.backend import kernel_in_use
 from bursar.cli import refuse
 from bursar.cli.library import ABSENT as NO_LIBRARY
 from bursar.cli.library import library
 from bursar.errors import BursarError
-from bursar.kernel import kernel_in_use
-from bursar.profile import PROFILES
+from bursar.law.profile import PROFILES
 
 ABSENT = (
     "the native extension was not built, because the install found no working C compiler; Bursar runs "

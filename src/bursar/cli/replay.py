@@ -20,10 +20,10 @@ import typer
 from bursar.cli import EXIT_FAILED, EXIT_INTERRUPTED, complain, refuse
 from bursar.cli.run import load_main
 from bursar.errors import BursarError, Divergence
-from bursar.evidence.replay import Replayed, require_program
-from bursar.evidence.replay import replay as play
-from bursar.evidence.trace import Trace
-from bursar.request import counted
+from bursar.evidence.replay.replay import Replayed, require_program
+from bursar.evidence.replay.replay import replay as play
+from bursar.text import counted
+from bursar.trace.reader import Trace
 
 
 def replay(

@@ -29,7 +29,7 @@ def resume(
     """Go on with a workflow where it stopped."""
     from bursar.workflow import store
     from bursar.workflow.file import read
-    from bursar.workflow.record import head
+    from bursar.workflow.journal_reader import head
 
     try:
         path = store.find(what).resolve()

@@ -28,7 +28,7 @@ from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED,
 from bursar.cli.info import kernel_in_use
 from bursar.cli.workflow import PANEL, Again, AsJson, AsPlain, carry_out
 from bursar.errors import BudgetExceeded, BursarError
-from bursar.evidence.trace import claim, digest_of
+from bursar.trace.writer import claim, digest_of
 
 MODULE_NAME = "__bursar_main__"
 

@@ -24,11 +24,11 @@ from bursar.cli import EXIT_FAILED, EXIT_REFUSED, complain, refuse, same_file
 from bursar.cli.demo import make_console
 from bursar.errors import BursarError, TraceError
 from bursar.evidence import diff as differing
-from bursar.evidence.events import KINDS, Event, fingerprint
 from bursar.evidence.export import FORMATS
-from bursar.evidence.trace import Trace
-from bursar.evidence.verify import verify as verify_law
-from bursar.request import counted
+from bursar.evidence.verify.verify import verify as verify_law
+from bursar.text import counted
+from bursar.trace.events import KINDS, Event, fingerprint
+from bursar.trace.reader import Trace
 
 trace = typer.Typer(
     help="Look at, check, compare and export the traces of `bursar run --record`.", no_args_is_help=True

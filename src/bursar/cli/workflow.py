@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from bursar.cli import complain, refuse
-from bursar.errors import BursarError, WorkflowError, brief
+from bursar.errors import BursarError, WorkflowError
+from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.workflow.execute import Execution

@@ -18,10 +18,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from bursar import State, Statistics
+from bursar.backend import Task
 from bursar.demo.program import Store, service
 from bursar.demo.watch import Kind, Watch, kind_of, reason_of
 from bursar.demo.words import endings, line, worst_colour
-from bursar.kernel import Task
 
 FRAMES_PER_S: Final = 15
 NEWS_SHOWN: Final = 8  # the latest ones, in the live view

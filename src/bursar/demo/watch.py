@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from bursar import BudgetExceeded, CancelKind, Outcome, OutcomeKind, Runtime, State
-from bursar.kernel import Task
-from bursar.snapshot import why
+from bursar.backend import Task
+from bursar.ops.introspection import why
 
 FIRST_OF: Final = "waits for the first of: "  # how the reason of a select begins
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
-from bursar.evidence.events import Event
-from bursar.evidence.trace import LAW_HEADER, Trace
+from bursar.trace.events import Event
+from bursar.trace.file_format import LAW_HEADER
+from bursar.trace.reader import Trace
 
 BEFORE: Final = 3  # events that are still the same
 AFTER: Final = 3  # events of each side from the difference on

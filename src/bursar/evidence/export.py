@@ -17,8 +17,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TextIO
 
-from bursar.evidence.events import Event
-from bursar.evidence.trace import Trace
+from bursar.trace.events import Event
+from bursar.trace.reader import Trace
 
 TICK_NS: Final = 1000  # the shortest time between two things in the picture
 SCHEDULER: Final = 1  # the process in which the host and the workers are drawn

@@ -5,7 +5,7 @@ and waits for something of asyncio's. Cancellation crosses both ways, and whoeve
 has wound down, so neither leaves anything running behind the other's back.
 
 ASYNCIO-1  a Bursar task that waits for asyncio goes on only when that has ended, unless the task is cut off
-    (`hosts.crossing`)
+    (`hosts.asyncio_bridge`)
 ASYNCIO-2  no code of asyncio's runs inside a batch, and no task of Bursar's inside one of asyncio's
 ASYNCIO-3  at most one drain is queued with the loop
 
@@ -24,22 +24,13 @@ import contextlib
 import contextvars
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final, Literal, TypeVar, TypeVarTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
-from bursar.errors import HostLost, HostMisuse, TaskCancelled, brief
-from bursar.evidence.trace import Memory
-from bursar.hosts.crossing import Crossing, from_asyncio
-from bursar.hosts.pump import Pump
-from bursar.law.budget import Budget
-from bursar.law.capability import Capability
-from bursar.request import counted
-from bursar.runtime import Cleanup, Runtime
-
-__all__ = ["AsyncioHost", "from_asyncio", "guest", "run"]
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+from bursar.drive.pump import Pump
+from bursar.errors import HostLost, HostMisuse
+from bursar.hosts.asyncio_bridge import Crossing
+from bursar.text import brief, counted
 
 WAIT_S_MAX: Final = 3600.0  # loops differ in the longest delay that they take; the pump looks at the clock again anyway
 
@@ -51,7 +42,7 @@ class AsyncioHost:
     virtual = False
 
     def __init__(self) -> None:
-        self.asyncio_loop = _running_loop("an AsyncioHost was made")
+        self.asyncio_loop = running_loop("an AsyncioHost was made")
         self.crossings: dict[Crossing, None] = {}  # what its tasks wait for in asyncio
         self.coroutines: set[Coroutine[Any, Any, Any]] = set()  # those among them that it started itself
         self.context = contextvars.copy_context()  # of every callback: what a task has set must not leak into another
@@ -64,7 +55,7 @@ class AsyncioHost:
         self._watched: set[tuple[int, bool]] = set()
 
     def open(self, pump: Pump) -> None:
-        if _running_loop("a guest of asyncio was started") is not self.asyncio_loop:
+        if running_loop("a guest of asyncio was started") is not self.asyncio_loop:
             raise HostMisuse(
                 "an AsyncioHost was made in one asyncio loop and started in another; make it where it runs"
             )
@@ -161,88 +152,11 @@ class AsyncioHost:
                 (self.asyncio_loop.remove_writer if write else self.asyncio_loop.remove_reader)(fd)
 
 
-def _running_loop(what: str) -> asyncio.AbstractEventLoop:
+def running_loop(what: str) -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise HostMisuse(
-            f"{what} where no asyncio loop runs; write `async def start(): await bursar.hosts.asyncio.run(main)` "
+            f"{what} where no asyncio loop runs; write `async def start(): await bursar.asyncio.guest.run(main)` "
             "and call asyncio.run(start())"
         ) from None
-
-
-# ---- Bursar in asyncio
-
-
-async def run(
-    fn: Callable[[*Ts], Coroutine[Any, Any, T]],
-    *args: *Ts,
-    budget: Budget | None = None,
-    profile: str = "service",
-    seed: int = 0,
-    workers: int = 1,
-    clock: Literal["real", "virtual"] = "real",
-    record: str | os.PathLike[str] | Memory | None = None,
-    capabilities: Iterable[Capability] | None = None,
-    steal: str = "random",
-    cleanup: Cleanup | None = None,
-    yield_interval: int | None = None,
-    meter_memory: bool = False,
-) -> T:
-    """Run an async function of Bursar's, and everything it spawns, in the asyncio loop that runs here."""
-    runtime = Runtime(
-        budget=budget,
-        profile=profile,
-        seed=seed,
-        workers=workers,
-        clock=clock,
-        host=AsyncioHost(),
-        record=record,
-        capabilities=capabilities,
-        steal=steal,
-        cleanup=cleanup,
-        yield_interval=yield_interval,
-        meter_memory=meter_memory,
-    )
-    return await guest(runtime, fn, *args)
-
-
-async def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
-    """The same for a runtime of one's own, made with `host=AsyncioHost()`."""
-    loop = _running_loop("a guest of asyncio was started")
-    waiter = asyncio.current_task()
-    if waiter is None:
-        raise HostMisuse(
-            "bursar.hosts.asyncio.run is awaited by asyncio's tasks; "
-            "in a task of Bursar's write `await from_asyncio(run(main))`, or spawn `main` into a nursery"
-        )
-    if getattr(runtime.pump.host, "asyncio_loop", None) is not loop:
-        raise HostMisuse(f"host {runtime.pump.host.name!r} is no guest of this asyncio loop; use host=AsyncioHost()")
-    over = asyncio.Event()
-    runtime.on_end = lambda: None if loop.is_closed() else over.set()
-    runtime.start(fn, *args)
-    cancelled: asyncio.CancelledError | None = None
-    try:
-        while not over.is_set():
-            try:
-                await over.wait()
-            except asyncio.CancelledError as error:
-                cancelled = error
-                told = f": {brief(error)}" if error.args else ""
-                runtime.cancel(f"asyncio task {waiter.get_name()!r} was cancelled{told}")
-    finally:  # whoever waits here is closed, not cancelled, only when its loop is gone
-        runtime.pump.stop(HostLost("the asyncio task that awaited the program was closed; cancel it instead"))
-    if cancelled is not None:
-        raise cancelled from _failure(runtime)
-    return runtime.result()
-
-
-def _failure(runtime: Runtime) -> Exception | None:
-    """What a cancelled program failed with while it wound down, if it did."""
-    try:
-        runtime.result()
-    except TaskCancelled:
-        return None
-    except Exception as error:
-        return error
-    return None

@@ -23,27 +23,24 @@ await.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Final, Self, TypeVar, TypeVarTuple, cast
+from typing import Any, ClassVar, Final, Self, cast
 
-from bursar.errors import CapabilityDenied, HostMisuse, PromiseRejected, TaskCancelled, brief
-from bursar.hosts.pump import Pump, PumpState
-from bursar.kernel import Kernel, Task
+from bursar.backend import Kernel, Task
+from bursar.drive.pump import Pump, PumpState
+from bursar.errors import CapabilityDenied, HostMisuse, PromiseRejected
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
 from bursar.request import Entry, Operation
-from bursar.runtime import Runtime
+from bursar.text import brief
 
 DELAY_MS_MAX: Final = 2**31 - 1  # what setTimeout takes; more than that and it rings at once
 SLICE_MS_MAX: Final = 8.0  # of one call: half a frame, so that what follows it still makes the frame
 MICROTASKS_MAX: Final = 16  # in a row: enough for a chain of short hops, too few to hold up a frame
 RANDOM_BYTES_MAX: Final = 65_536  # what getRandomValues gives in one call
 NEEDED: Final = ("queueMicrotask", "setTimeout", "clearTimeout", "now", "getRandomValues")
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,43 +205,6 @@ def _pyodide(name: str) -> Any:
             "the browser host works in Pyodide only: this Python has no JavaScript around it; "
             "leave `host` out, or use another one"
         ) from None
-
-
-# ---- running
-
-
-def run(fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **keywords: Any) -> asyncio.Task[T]:
-    """Start `fn(*args)` as the main task of a new runtime in this page; await what this returns for the result.
-
-    The keywords are those of `Runtime`. From JavaScript the returned task is a promise. Its `cancel()` cancels the
-    program and, like any cancellation, lets it clean up first.
-    """
-    host = keywords.pop("host", None) or BrowserHost.of_page()
-    return guest(Runtime(host=host, **keywords), fn, *args)
-
-
-def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> asyncio.Task[T]:
-    """Like `run`, in a runtime that was made with a `BrowserHost`."""
-    return asyncio.ensure_future(_until_over(runtime, fn, *args))
-
-
-async def _until_over(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
-    over = asyncio.Event()
-    runtime.on_end = over.set
-    runtime.start(fn, *args)
-    cancelled: asyncio.CancelledError | None = None
-    while not over.is_set():
-        try:
-            await over.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-            runtime.cancel("cancelled from outside")
-    try:
-        return runtime.result()
-    except TaskCancelled:
-        if cancelled is None:
-            raise
-    raise cancelled
 
 
 # ---- promises

@@ -14,9 +14,9 @@ import queue
 from collections.abc import Callable
 from typing import Any
 
+from bursar.drive.host import Host
+from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
-from bursar.hosts import Host
-from bursar.hosts.pump import Pump
 
 
 class VirtualHost:

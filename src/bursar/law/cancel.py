@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, cast
 
-from bursar.errors import Cancelled, ScopeMisuse, brief
+from bursar.errors import Cancelled, ScopeMisuse
 from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.nursery import move as move_nursery
 from bursar.law.state import State
 from bursar.law.timers import TimerKind
+from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.law.ledger import Ledger

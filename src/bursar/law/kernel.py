@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from bursar.errors import Cancelled, NurseryClosed, SpawnBudgetExceeded, brief, type_name
+from bursar.errors import Cancelled, NurseryClosed, SpawnBudgetExceeded
 from bursar.law import budget as money
 from bursar.law import cancel, obligation
 from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
@@ -40,6 +40,7 @@ from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
 from bursar.law.timers import Timer, TimerKind
 from bursar.law.wake import Notice, Wait, WakeState, notify
+from bursar.text import brief, type_name
 
 YIELD_INTERVAL: Final = 1024  # ops per turn, unless the profile says otherwise
 CLEANUP_OPS: Final = 10_000  # what a cancelled block may still spend on tidying up

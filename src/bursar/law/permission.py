@@ -1,4 +1,4 @@
-"""Permission: what admission may do to a task. The rules by which it decides are not here (`bursar.admission`).
+"""Permission: what admission may do to a task. The rules by which it decides are not here (`law.admission`).
 
 The layer of the kernel between money and families. A task that has to ask is spawned PENDING and holds a *permit*,
 through which its gate hears of its end and of its timers. The gate lets it start (`admit`), or never (`drop`). Anybody

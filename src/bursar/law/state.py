@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from bursar.errors import IllegalTransition, brief, type_name
+from bursar.errors import IllegalTransition
+from bursar.text import brief, type_name
 
 if TYPE_CHECKING:
     from bursar.law.cancel import CancelReason

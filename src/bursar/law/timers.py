@@ -13,6 +13,7 @@ Rejected: a timing wheel. Its order inside a slot is insertion order, and ours m
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
     from bursar.law.cancel import Scope
     from bursar.law.task import Task
 
+NS: Final = 1_000_000_000
+SECONDS_MAX: Final = 1e9  # thirty years: what is later than this is a mistake
 TIME_END_NS: Final = 2**63 - 1  # 292 years after the run began
 COMPACT_MIN = 64  # below this many dead entries a rebuild costs more than it saves
+
+
+def to_ns(seconds: float, what: str) -> int:
+    """Seconds as the law counts them; refuses what is not a sensible span."""
+    if not 0 <= seconds <= SECONDS_MAX or math.isnan(seconds):
+        raise ValueError(f"{what}({seconds!r}): must be between 0 and {SECONDS_MAX:g} seconds")
+    return round(seconds * NS)
 
 
 class TimerKind(IntEnum):

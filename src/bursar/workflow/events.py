@@ -9,7 +9,7 @@ from bursar.workflow.journal import Waited
 from bursar.workflow.model import Step
 
 if TYPE_CHECKING:
-    from bursar.task import Task
+    from bursar.ops.task import Task
     from bursar.workflow.execute import Execution
 
 

@@ -30,26 +30,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bursar.clock import now as clock
-from bursar.clock import sleep
-from bursar.errors import BursarError, Cancelled, JournalError, WorkflowError, brief
-from bursar.execution.thread import on_thread
+from bursar.errors import BursarError, Cancelled, JournalError, WorkflowError
+from bursar.io import process
+from bursar.io.signals import wait_signal
 from bursar.law.state import OutcomeKind
-from bursar.nursery import Nursery, nursery
-from bursar.request import counted
+from bursar.ops.clock import now as clock
+from bursar.ops.clock import sleep
+from bursar.ops.nursery import Nursery, nursery
+from bursar.ops.scope import timeout
+from bursar.ops.task import Task, current_task
 from bursar.runtime import Cleanup, Runtime
-from bursar.scope import timeout
-from bursar.signals import wait_signal
-from bursar.task import Task, current_task
-from bursar.workflow import process
+from bursar.text import brief, counted
+from bursar.threads.job import on_thread
 from bursar.workflow.events import Event, Listener, StepRun
 from bursar.workflow.graph import in_order
 from bursar.workflow.journal import REASONS_S, Journal, Waited, open_journal
-from bursar.workflow.leftovers import VARIABLE, end_leftovers
 from bursar.workflow.model import Command, Step, Workflow, is_async
+from bursar.workflow.orphan_processes import VARIABLE, end_leftovers
 from bursar.workflow.plan import Plan
+from bursar.workflow.references import as_text, fill, keep
 from bursar.workflow.summary import Report, TaskReport
-from bursar.workflow.values import as_text, fill, keep
 
 TICK_S: Final = 0.1  # between two looks at who waits, while somebody watches
 LOOK_SHARE: Final = 0.1  # of the time that looking may take, however many steps there are

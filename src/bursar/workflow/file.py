@@ -10,12 +10,13 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from bursar.admission import Aging, Hard, Priority, Retry, Soft, Strict
-from bursar.admission.authority import PRIORITY_MAX
 from bursar.errors import BursarError, WorkflowError
+from bursar.law.admission.authority import PRIORITY_MAX, Aging, Priority, Strict
+from bursar.law.admission.resources import Hard, Soft
+from bursar.law.admission.retry import Retry
 from bursar.workflow import schema
 from bursar.workflow.model import Workflow
-from bursar.workflow.values import convert, parse
+from bursar.workflow.references import convert, parse
 
 FILE_MAX: Final = 16 << 20  # bytes: a file of a hundred thousand tasks has as many
 

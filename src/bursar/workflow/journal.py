@@ -37,7 +37,7 @@ from bursar.errors import JournalError
 from bursar.workflow.database import connect, is_unborn, make_tables, plain_errors, require_journal, take_lock
 from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
-from bursar.workflow.values import Kept
+from bursar.workflow.references import Kept
 
 REASONS_S: Final = 1.0  # JOURNAL-5: as often as a person looks
 WAITS_MAX: Final = 32  # reasons of waiting kept of one attempt

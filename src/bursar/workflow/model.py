@@ -29,12 +29,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from bursar.admission import Authority, Priority, Retry
-from bursar.admission.resources import Resources
-from bursar.errors import BursarError, WorkflowError, brief
+from bursar.errors import BursarError, WorkflowError
+from bursar.law.admission.authority import Authority, Priority
+from bursar.law.admission.resources import Resources
+from bursar.law.admission.retry import Retry
+from bursar.text import brief
 from bursar.workflow.graph import cycle
+from bursar.workflow.references import NAME, Ref, Template, convert, references
 from bursar.workflow.schema import meant
-from bursar.workflow.values import NAME, Ref, Template, convert, references
 
 if TYPE_CHECKING:
     from bursar.workflow.events import Listener

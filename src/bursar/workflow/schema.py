@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
-from bursar.errors import WorkflowError, brief
+from bursar.errors import WorkflowError
+from bursar.text import brief
 
 Check = Callable[[Any, str], Any]
 T = TypeVar("T")

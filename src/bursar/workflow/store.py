@@ -18,8 +18,8 @@ from typing import Final
 
 from bursar.errors import JournalError
 from bursar.workflow.database import is_running, lock_of
+from bursar.workflow.journal_reader import Head, head
 from bursar.workflow.model import Workflow
-from bursar.workflow.record import Head, head
 
 ENDING: Final = ".journal"
 JOURNALS_MAX: Final = 100  # a few megabytes at most, and months of work for most

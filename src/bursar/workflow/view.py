@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from bursar.workflow.values import keep
+from bursar.workflow.references import keep
 
 if TYPE_CHECKING:
     from bursar.workflow.events import Event

@@ -5,8 +5,8 @@ from pyodide.ffi import JsException
 
 import bursar
 from bursar import HostMisuse, Runtime
+from bursar.drive.pump import BURST_MAX
 from bursar.hosts.browser import DELAY_MS_MAX, NEEDED, BrowserHost
-from bursar.hosts.pump import BURST_MAX
 from inside.page import Page
 
 

@@ -7,8 +7,9 @@ from pyodide.ffi import to_js
 
 import bursar
 from bursar import Budget, BudgetExceeded, CapabilityDenied, CapabilityRevoked, CapIO, CapSpawn, CapTimer, Runtime
+from bursar.browser import guest, run
 from bursar.errors import PromiseRejected
-from bursar.hosts.browser import MICROTASKS_MAX, BrowserHost, from_promise, guest, run
+from bursar.hosts.browser import MICROTASKS_MAX, BrowserHost, from_promise
 from inside.host import raises
 
 # A promise with its handles outside, and an AbortController that tells when it was used.

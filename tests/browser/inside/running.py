@@ -9,7 +9,8 @@ from support import programs
 
 import bursar
 from bursar import Deadlock, Runtime, TaskCancelled
-from bursar.hosts.browser import BrowserHost, guest, run
+from bursar.browser import guest, run
+from bursar.hosts.browser import BrowserHost
 from inside.host import raises
 from inside.promises import failure
 
@@ -171,7 +172,7 @@ async def test_the_virtual_host_needs_no_page():
 
 
 async def test_a_loop_of_our_own_is_refused_here_with_a_word_about_what_to_do():
-    raises(bursar.HostMisuse, lambda: bursar.run(double, 1), "bursar.hosts.browser.run", "clock='virtual'")
+    raises(bursar.HostMisuse, lambda: bursar.run(double, 1), "bursar.browser.run", "clock='virtual'")
 
 
 async def test_a_javascript_array_survives_the_way_through_a_task():

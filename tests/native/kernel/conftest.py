@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "native" / "python"

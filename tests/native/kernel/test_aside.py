@@ -15,9 +15,9 @@ import weakref
 import pytest
 
 import bursar
+from bursar.backend import NATIVE
 from bursar.errors import HostLost
 from bursar.hosts.virtual import VirtualHost
-from bursar.kernel import NATIVE
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

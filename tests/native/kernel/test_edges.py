@@ -14,7 +14,7 @@ EDGES = {
     "small runs leave no runtime behind": (
         """
         import gc
-        from bursar.kernel import Kernel
+        from bursar.backend import Kernel
 
         async def main():
             pass

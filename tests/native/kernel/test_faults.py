@@ -26,11 +26,11 @@ import pytest
 
 import bursar
 from bursar import Budget
-from bursar.evidence.store import LAYOUTS
-from bursar.evidence.trace import Memory
-from bursar.execution.coroutine import start
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 from bursar.law.invariants import check
+from bursar.ops.start import start
+from bursar.trace.record_codec import LAYOUTS
+from bursar.trace.ring import Memory
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
@@ -399,7 +399,7 @@ class Lost(Exception):
 
 
 class Penned:
-    """An observer with a pen (see `evidence.store`), whose page is full again and again."""
+    """An observer with a pen (see `trace.ring`), whose page is full again and again."""
 
     def __init__(self):
         from bursar._native import Pen

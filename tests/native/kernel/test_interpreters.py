@@ -14,7 +14,7 @@ import textwrap
 import pytest
 from support.patience import WAIT_S
 
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
@@ -43,7 +43,7 @@ def run(n):
 PENDING = (
     PROGRAM
     + """
-from bursar.execution.coroutine import start
+from bursar.ops.start import start
 
 
 async def stuck(event):
@@ -131,7 +131,7 @@ ISOLATED = """
 import threading
 import _interpreters as interpreters
 
-native = "from bursar.kernel import NATIVE; assert NATIVE\\n"  # not the one in Python because this was refused
+native = "from bursar.backend import NATIVE; assert NATIVE\\n"  # not the one in Python because this was refused
 went = []
 
 def work(id):

@@ -21,15 +21,15 @@ import pytest
 from support.metered import require_meter
 
 import bursar
-from bursar.admission.gate import Gate
-from bursar.admission.permit import Permit
+from bursar.backend import NATIVE
 from bursar.errors import Cancelled
-from bursar.execution.coroutine import start
-from bursar.execution.thread import Job, OnThread
-from bursar.kernel import NATIVE
+from bursar.law.admission.gate import Gate
+from bursar.law.admission.ticket import Permit
 from bursar.law.budget import UNSTATED
 from bursar.law.state import OutcomeKind
+from bursar.ops.start import start
 from bursar.request import SUSPENDED
+from bursar.threads.job import Job, OnThread
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

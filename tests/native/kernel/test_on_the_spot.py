@@ -6,7 +6,7 @@ import pytest
 
 import bursar
 from bursar import Budget, Runtime, channel, nursery
-from bursar.evidence.trace import Memory
+from bursar.trace.ring import Memory
 
 
 def steps(coroutine):

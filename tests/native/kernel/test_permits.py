@@ -6,9 +6,9 @@ import weakref
 import pytest
 
 import bursar
-from bursar.admission.permit import Permit, PermitState, Short
-from bursar.execution.coroutine import start
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
+from bursar.law.admission.ticket import Permit, PermitState, Short
+from bursar.ops.start import start
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

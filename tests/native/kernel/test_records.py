@@ -24,7 +24,7 @@ native = pytest.importorskip("bursar._native", reason="this build has no extensi
 if not native.KERNEL:
     pytest.skip("this build has no native kernel", allow_module_level=True)
 
-from bursar.kernel import Kernel  # noqa: E402  (there is none without the extension)
+from bursar.backend import Kernel  # noqa: E402  (there is none without the extension)
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=200)
 WORD_MAX = 2**63 - 1

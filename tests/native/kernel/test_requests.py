@@ -21,7 +21,7 @@ from itertools import repeat  # it makes no number
 import pytest
 
 import bursar
-from bursar.execution.coroutine import start
+from bursar.ops.start import start
 
 AWAITS = 2000
 DIFFERENCE_MAX = 20  # a table that grows, a cache of the interpreter's; an object for each await is 2000

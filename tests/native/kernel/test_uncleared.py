@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import bursar
-from bursar.kernel import NATIVE
+from bursar.backend import NATIVE
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

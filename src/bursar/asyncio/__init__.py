@@ -1,0 +1,1 @@
+"""asyncio's face: Bursar programs inside asyncio."""

@@ -1,0 +1,96 @@
+"""Bursar as a guest in asyncio: `run` is awaited by an asyncio task and runs a Bursar program in its loop.
+
+Cancellation crosses both ways. A cancelled asyncio task cancels the program and waits until it has wound down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Literal, TypeVar, TypeVarTuple
+
+from bursar.errors import HostLost, HostMisuse, TaskCancelled
+from bursar.hosts.asyncio import AsyncioHost, running_loop
+from bursar.law.budget import Budget
+from bursar.law.capability import Capability
+from bursar.runtime import Cleanup, Runtime
+from bursar.text import brief
+from bursar.trace.ring import Memory
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def run(
+    fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+    *args: *Ts,
+    budget: Budget | None = None,
+    profile: str = "service",
+    seed: int = 0,
+    workers: int = 1,
+    clock: Literal["real", "virtual"] = "real",
+    record: str | os.PathLike[str] | Memory | None = None,
+    capabilities: Iterable[Capability] | None = None,
+    steal: str = "random",
+    cleanup: Cleanup | None = None,
+    yield_interval: int | None = None,
+    meter_memory: bool = False,
+) -> T:
+    """Run an async function of Bursar's, and everything it spawns, in the asyncio loop that runs here."""
+    runtime = Runtime(
+        budget=budget,
+        profile=profile,
+        seed=seed,
+        workers=workers,
+        clock=clock,
+        host=AsyncioHost(),
+        record=record,
+        capabilities=capabilities,
+        steal=steal,
+        cleanup=cleanup,
+        yield_interval=yield_interval,
+        meter_memory=meter_memory,
+    )
+    return await guest(runtime, fn, *args)
+
+
+async def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
+    """The same for a runtime of one's own, made with `host=AsyncioHost()`."""
+    loop = running_loop("a guest of asyncio was started")
+    waiter = asyncio.current_task()
+    if waiter is None:
+        raise HostMisuse(
+            "bursar.asyncio.guest.run is awaited by asyncio's tasks; "
+            "in a task of Bursar's write `await from_asyncio(run(main))`, or spawn `main` into a nursery"
+        )
+    if getattr(runtime.pump.host, "asyncio_loop", None) is not loop:
+        raise HostMisuse(f"host {runtime.pump.host.name!r} is no guest of this asyncio loop; use host=AsyncioHost()")
+    over = asyncio.Event()
+    runtime.on_end = lambda: None if loop.is_closed() else over.set()
+    runtime.start(fn, *args)
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+                told = f": {brief(error)}" if error.args else ""
+                runtime.cancel(f"asyncio task {waiter.get_name()!r} was cancelled{told}")
+    finally:  # whoever waits here is closed, not cancelled, only when its loop is gone
+        runtime.pump.stop(HostLost("the asyncio task that awaited the program was closed; cancel it instead"))
+    if cancelled is not None:
+        raise cancelled from _failure(runtime)
+    return runtime.result()
+
+
+def _failure(runtime: Runtime) -> Exception | None:
+    """What a cancelled program failed with while it wound down, if it did."""
+    try:
+        runtime.result()
+    except TaskCancelled:
+        return None
+    except Exception as error:
+        return error
+    return None

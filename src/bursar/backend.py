@@ -1,0 +1,350 @@
+"""Which kernel runs this process, and the parts of it that the rest of the package builds on.
+
+The law is written twice: in Python (`bursar.law`), and in C (`bursar._native`), which is much faster and the default
+where it was built. `BURSAR_KERNEL=python|native` chooses, once, before the import. Both have the same names, so that
+what is built on them imports them from here and does not care.
+
+The kernel in C derives from the one in Python. What happens at every poll is C; what rarely happens (holds, recharges,
+obligations, what a cut-off task leaves behind) is the Python method itself, on records that are C. `@native` marks
+a class or function of the face that exists twice as well: the Python one is the specification.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from bursar import errors
+from bursar.errors import BursarError, IllegalTransition, ScopeMisuse
+from bursar.law import budget, cancel, capability, chain, dispatch, lanes, ledger, nursery, state, steal, timers, wake
+from bursar.law import kernel as law
+from bursar.text import brief
+
+if TYPE_CHECKING:
+    from bursar.law.capability import Capability, CapSpawn
+
+T = TypeVar("T")
+
+_OF_THE_CLASS: Final = {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__init__", "__orig_bases__"}
+
+KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
+
+try:
+    from bursar import _native
+except ImportError:
+    _native = None
+
+_HAVE_NATIVE: Final = bool(getattr(_native, "KERNEL", False))
+NATIVE: Final = _HAVE_NATIVE and os.environ.get(KERNEL_VARIABLE, "") in ("", "native")
+
+
+def kernel_in_use() -> str:
+    """The name of the kernel that runs programs. Raises if another one was asked for."""
+    used = "native" if NATIVE else "python"
+    asked = os.environ.get(KERNEL_VARIABLE) or used
+    if asked not in ("python", "native"):
+        raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
+    if asked == "native" and not _HAVE_NATIVE:
+        raise BursarError(
+            f"{KERNEL_VARIABLE}=native: the native kernel was not built when Bursar was installed; "
+            f"install it where a C compiler is at hand, or unset {KERNEL_VARIABLE}"
+        )
+    if asked != used:
+        raise BursarError(
+            f"{KERNEL_VARIABLE}={asked}: this process has the {used} kernel already; set it before the import"
+        )
+    return used
+
+
+def native(thing: T) -> T:
+    """Marks what exists twice: gives the one in C where that is in use."""
+    name: str = getattr(thing, "__name__")  # noqa: B009 (T has no __name__ for a type checker)
+    return getattr(_native, name) if NATIVE else thing
+
+
+def grafted(name: str) -> Callable[[type[T]], type[T]]:
+    """Marks a class whose objects are made in C, by the type of that name, and whose methods are those in Python."""
+
+    def graft(kind: type[T]) -> type[T]:
+        if not NATIVE:
+            return kind
+        made: type[T] = getattr(_native, name)
+        for key, value in vars(kind).items():
+            if key not in _OF_THE_CLASS and key not in vars(made) and not isinstance(value, MemberDescriptorType):
+                setattr(made, key, value)
+        return made
+
+    return graft
+
+
+if TYPE_CHECKING or not NATIVE:
+    from bursar.law.cancel import Block as Block
+    from bursar.law.kernel import Kernel as Kernel
+    from bursar.law.nursery import Nursery as Nursery
+    from bursar.law.task import Task as Task
+    from bursar.law.wake import Wait as Wait
+    from bursar.law.wake import WaitList as WaitList
+else:
+    from bursar._native import Block as Block
+    from bursar._native import Nursery as Nursery
+    from bursar._native import Task as Task
+    from bursar._native import Wait as Wait
+    from bursar._native import WaitList as WaitList
+
+
+# ---- the kernel in C: what it has of Python
+
+
+class _Registry(capability.Registry):
+    """The registry of a native kernel, which counts most uses of permits itself and tells them when asked."""
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        # Weak: a finished task that the collector does not track (RECORD-4 in law/records.h) still holds its capabilities,
+        # and with them this registry. The registry must not lead back to the owner of the task.
+        self._kernel: weakref.ref[Any] = weakref.ref(kernel)
+
+    @property
+    def current(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        kernel = self._kernel()
+        return kernel.current if kernel is not None else None
+
+    @current.setter
+    def current(self, task: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The kernel knows."""
+
+    def _settle(self) -> None:
+        kernel = self._kernel()
+        if kernel is not None:
+            kernel.settle_uses()
+
+    def in_use(self, capability: Capability) -> int:
+        self._settle()
+        return super().in_use(capability)
+
+    def acquire(self, task: Any, capability: Capability, limit_name: str, operation: str) -> None:
+        self._settle()
+        super().acquire(task, capability, limit_name, operation)
+
+    def release(self, capability: Capability) -> None:
+        try:
+            self._settle()
+        finally:  # without memory for the one, the other is not left undone
+            super().release(capability)
+
+
+class _Tasks(Mapping[int, Any]):
+    """The live tasks of a native kernel by id, oldest first: found by going through the nurseries when asked."""
+
+    __slots__ = ("_kernel",)
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __len__(self) -> int:
+        return self._kernel.live
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __getitem__(self, id: int) -> Any:
+        return self._all()[id]
+
+    def values(self) -> ValuesView[Any]:
+        return self._all().values()  # a Mapping's own would look each of them up again
+
+    def items(self) -> ItemsView[int, Any]:
+        return self._all().items()
+
+    def _all(self) -> dict[int, Any]:
+        found: list[Any] = []
+        pending: list[Any] = [self._kernel.root]
+        while pending:
+            children: list[Any] = pending.pop().children.values()
+            found.extend(children)
+            for child in children:
+                owned: dict[int, Any] = child.owned or {}
+                pending.extend(owned.values())
+        return {task.id: task for task in sorted(found, key=lambda task: task.id)}
+
+
+def _native_kernel(base: Any) -> Any:
+    """The class of native kernels."""
+    policies = list(steal.StealPolicy)
+
+    class Kernel(base, law.Kernel):
+        """The law at work, in C. See `bursar.law.kernel` for who calls what."""
+
+        def __init__(
+            self,
+            *,
+            seed: int = 0,
+            workers: int = 1,
+            budget: budget.Budget = budget.UNSTATED,
+            steal_policy: steal.StealPolicy = steal.StealPolicy.RANDOM,
+            yield_interval: int = law.YIELD_INTERVAL,
+            cleanup_ops: int = law.CLEANUP_OPS,
+            cleanup_ns: int = law.CLEANUP_NS,
+            inherit: bool = True,
+            default_spawns: int | None = None,
+        ) -> None:
+            dispatch.require_workers(workers)
+            registry = _Registry(self)
+            base.__init__(
+                self,
+                seed & chain.MASK64,
+                workers,
+                policies.index(steal_policy),
+                min(yield_interval, 2**63 - 1),
+                cleanup_ops,
+                cleanup_ns,
+                inherit,
+                default_spawns,
+                budget,
+                registry,
+                registry.revoked_serials,
+                Counter(),
+            )
+            self.gate = None
+            self.steal_policy = steal_policy
+            self.choices = chain.Stream(seed, -1)
+            self.entropy = chain.Stream(seed, -2)
+            self.reports = deque(maxlen=dispatch.REPORTS_MAX)
+
+        @property
+        def tasks(self) -> Mapping[int, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+            return _Tasks(self)
+
+        @property
+        def done(self) -> Counter[state.OutcomeKind]:  # pyright: ignore[reportIncompatibleVariableOverride]
+            return Counter({kind: n for kind, n in zip(state.OutcomeKind, self.ended, strict=True) if n})
+
+    return Kernel
+
+
+_TOLD: Final[dict[str, Any]] = {}
+
+
+def _count_uses(registry: capability.Registry, permit: Capability, n: int) -> None:
+    registry.count(permit, n)
+
+
+def _spawn_permit(kernel: Any, into: Any, spawner: Any) -> tuple[CapSpawn, bool]:
+    """The permit of `spawner`, and whether nothing limits what is spawned under it."""
+    permit = capability.require(spawner, spawner.capabilities, capability.CapSpawn, f"spawn into {into.name}")
+    limits = [(c.max_tasks, c.task_budget) for c in permit.ancestors() if isinstance(c, capability.CapSpawn)]
+    return permit, all(limit == (None, None) for limit in limits)
+
+
+def _spawn_budget(kernel: Any, asked: budget.Budget, permit: CapSpawn | None, by_default: bool) -> budget.Budget:
+    if permit is not None and permit.task_budget is not None:
+        asked = asked.clamp(permit.task_budget)
+    if by_default and asked.spawns is None:
+        asked = asked.clamp(budget.Budget(spawns=kernel.default_spawns))
+    return budget.UNSTATED if asked == budget.UNSTATED else asked
+
+
+def _acquire_spawn(kernel: Any, into: Any, spawner: Any, permit: CapSpawn) -> None:
+    kernel.registry.acquire(spawner, permit, "max_tasks", f"spawn into {into.name}")
+
+
+def _nursery_capabilities(kernel: Any, owner: Any, passed: Any) -> capability.Capabilities:
+    if passed is None:
+        return capability.inheritable(owner.capabilities)
+    return capability.delegate(kernel.registry, owner, owner.capabilities, passed)
+
+
+def _cleanup_too_long(kernel: Any, task: Any) -> None:
+    cancel.cut(kernel, task, f"cleanup took longer than {kernel.cleanup_ns / 1e9:g} s")
+
+
+def _refuse_move(task: Any, to: state.State) -> None:
+    raise IllegalTransition(f"task {task.name!r} ({task.id}) cannot go from {task.state.name} to {to.name}")
+
+
+def _refuse_end(task: Any, kind: state.OutcomeKind) -> None:
+    raise IllegalTransition(f"task {task.name!r} ({task.id}) cannot end {kind.name} while {task.state.name}")
+
+
+def _refuse_nursery_move(record: Any, to: nursery.NurseryState) -> None:
+    raise IllegalTransition(f"{record!r} cannot become {to.name}")
+
+
+def _refuse_await(record: Any, task: Any) -> None:
+    if task is record:
+        raise ScopeMisuse(f"task {task.name!r} awaits itself, which would never end")
+    raise ScopeMisuse(f"task {record.name!r} belongs to another runtime than {task.name!r}")
+
+
+def _adopt() -> None:
+    """Tell C what the Python side calls things."""
+    assert _native is not None, "only where there is one"
+    told = {
+        "State": state.State,
+        "OutcomeKind": state.OutcomeKind,
+        "Outcome": state.Outcome,
+        "WakeState": wake.WakeState,
+        "Notice": wake.Notice,
+        "Lane": lanes.Lane,
+        "WorkerStats": lanes.WorkerStats,
+        "NurseryState": nursery.NurseryState,
+        "TimerKind": timers.TimerKind,
+        "CancelPhase": cancel.CancelPhase,
+        "CancelKind": cancel.CancelKind,
+        "CancelReason": cancel.CancelReason,
+        "Cancelled": errors.Cancelled,
+        "CapabilityDenied": errors.CapabilityDenied,
+        "CapSpawn": capability.CapSpawn,
+        "CapTimer": capability.CapTimer,
+        "CapBudget": capability.CapBudget,
+        "Bill": ledger.Bill,
+        "Drain": law.Drain,
+        "ChannelClosed": errors.ChannelClosed,
+        "ScopeMisuse": errors.ScopeMisuse,
+        "UNSTATED": budget.UNSTATED,
+        "OP": budget.OP,
+        "SUSPENDED": wake.SUSPENDED,
+        "brief": brief,
+        "require": capability.require,
+        "require_plain": budget.require_plain,
+        "require_open": law.Kernel.require_open,
+        "check_purse": law.Kernel.check_purse,
+        "capabilities_for": law.Kernel.capabilities_for,
+        "bill": ledger.Ledger.bill,
+        "drain_owned": law.Kernel.drain_owned,
+        "add_failure": nursery.add_failure,
+        "count_uses": _count_uses,
+        "spawn_permit": _spawn_permit,
+        "spawn_budget": _spawn_budget,
+        "acquire_spawn": _acquire_spawn,
+        "affordable": budget.affordable,
+        "nursery_capabilities": _nursery_capabilities,
+        "settle_estate": law.Kernel.settle_estate,
+        "cleanup_too_long": _cleanup_too_long,
+        "refuse_move": _refuse_move,
+        "refuse_end": _refuse_end,
+        "refuse_nursery_move": _refuse_nursery_move,
+        "refuse_await": _refuse_await,
+    }
+    _TOLD.update(told)
+    _native.adopt(_TOLD)
+
+
+def tell(**things: Any) -> None:
+    """For the face: what C is to call by these names."""
+    _TOLD.update(things)
+    if _HAVE_NATIVE and _native is not None:
+        _native.adopt(_TOLD)
+
+
+if _HAVE_NATIVE:
+    _adopt()
+NativeKernel: Any = _native_kernel(getattr(_native, "Kernel")) if _HAVE_NATIVE else None  # noqa: B009
+if NATIVE and not TYPE_CHECKING:
+    Kernel = NativeKernel

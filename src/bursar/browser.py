@@ -1,0 +1,51 @@
+"""Bursar in a page: `run` starts a program in the event loop of the page, the worker or node around this interpreter.
+
+Pyodide's asyncio loop is used here alone: it gives the caller something to await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple
+
+from bursar.errors import TaskCancelled
+from bursar.hosts.browser import BrowserHost
+from bursar.runtime import Runtime
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def run(fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **keywords: Any) -> asyncio.Task[T]:
+    """Start `fn(*args)` as the main task of a new runtime in this page; await what this returns for the result.
+
+    The keywords are those of `Runtime`. From JavaScript the returned task is a promise. Its `cancel()` cancels the
+    program and, like any cancellation, lets it clean up first.
+    """
+    host = keywords.pop("host", None) or BrowserHost.of_page()
+    return guest(Runtime(host=host, **keywords), fn, *args)
+
+
+def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> asyncio.Task[T]:
+    """Like `run`, in a runtime that was made with a `BrowserHost`."""
+    return asyncio.ensure_future(_until_over(runtime, fn, *args))
+
+
+async def _until_over(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
+    over = asyncio.Event()
+    runtime.on_end = over.set
+    runtime.start(fn, *args)
+    cancelled: asyncio.CancelledError | None = None
+    while not over.is_set():
+        try:
+            await over.wait()
+        except asyncio.CancelledError as error:
+            cancelled = error
+            runtime.cancel("cancelled from outside")
+    try:
+        return runtime.result()
+    except TaskCancelled:
+        if cancelled is None:
+            raise
+    raise cancelled

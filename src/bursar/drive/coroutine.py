@@ -1,0 +1,281 @@
+"""Coroutine tasks: one poll at a time, from a dispatch to whatever the poll ends in.
+
+`poll` resumes the coroutine, takes the request that it yields, bills the task, performs the request, and goes on
+until the task waits, gives way, runs out or ends. Cancellation enters here and only here: as `Cancelled`, thrown at
+the await point, before the awaited operation takes effect.
+
+Whatever a task does wrong stays its own affair: an object that Bursar cannot drive is thrown back at the await
+that produced it, `BaseException` ends the task as panicked, a coroutine that refuses to close is abandoned
+after CLOSE_ATTEMPTS_MAX and reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sized
+from functools import partial
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+
+from bursar.backend import NATIVE, Kernel, Task, native, tell
+from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait
+from bursar.law import cancel
+from bursar.law.cancel import CancelKind, CancelPhase
+from bursar.law.kernel import Drain
+from bursar.law.ledger import Bill
+from bursar.law.state import Outcome, OutcomeKind
+from bursar.ops.start import OURS
+from bursar.request import SUSPENDED, Request
+from bursar.text import brief
+
+if TYPE_CHECKING:
+    from bursar.drive.memory import MemoryMeter
+
+CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
+
+
+class _Foreign(Request[None]):
+    """Something that was awaited and that Bursar cannot drive: billed like any request, and refused."""
+
+    __slots__ = ("_thing",)
+
+    def __init__(self, thing: object) -> None:
+        self._thing = thing
+
+    def perform(self, kernel: Kernel, task: Task) -> None:
+        kind = type(self._thing)
+        bridge = ""
+        if _of_asyncio(kind):
+            bridge = ", or await bursar.hosts.asyncio_bridge.from_asyncio(...) in an asyncio loop"
+        raise ForeignAwait(
+            f"task {task.name!r} awaited something that yielded {brief(self._thing, repr)} "
+            f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; "
+            f"await Bursar's own operations here{bridge}"
+        )
+
+
+def _of_asyncio(kind: type) -> bool:
+    """Whether these are futures that asyncio's tasks can wait for; a class cannot lie about its own dictionary."""
+    return any("_asyncio_future_blocking" in type.__getattribute__(base, "__dict__") for base in type.mro(kind))
+
+
+def _as_request(thing: object) -> Request[Any]:
+    """What a coroutine yielded, if it is ours. The object's own word on its class is not taken."""
+    return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
+
+
+tell(as_request=_as_request)
+
+
+@native
+class Driver:
+    """What happens at every poll."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
+        self.start_ns = -1  # where `clock` is the machine's monotonic one: when it showed 0. C reads that by itself
+        self.meter: MemoryMeter | None = None  # charges what the program's code allocates
+        self.collected: Sized | None = None  # what the collector found, to be seen to after a poll
+        self.held = False  # whoever drives the kernel is on the stack: the collector need not look for it (aside.c)
+        self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
+        self.stopped = False  # no step is made any more
+        self.checked = False  # `poll` is another one, which must be called by its name
+        self.ours: list[CodeType] = []  # of coroutines that run no code of the program's: any thread may poll them
+        self.anywhere = False  # this is not the loop's thread: only what `ours` names may be polled
+        self.dispatched: Task | None = None  # which therefore was not, and is the first to be polled
+
+    def run(self, left: int, overdue: Callable[[], bool] | None) -> tuple[int, bool]:
+        """At most `left` steps, while anything is runnable. How many are left, and whether it was cut short:
+        because `overdue` said so, or because the task that was dispatched cannot be polled in this thread.
+        """
+        kernel = self.kernel
+        while ((left and kernel.runnable) or self.dispatched is not None) and not self.stopped:
+            task, self.dispatched = self.dispatched, None
+            if task is None:
+                left -= 1
+                if kernel.observer is not None:
+                    kernel.observer("scheduler_step_begin", None, None)
+                task = kernel.step()
+            if task is None:
+                break
+            if self.anywhere and getattr(task.work, "cr_code", None) not in self.ours:
+                self.dispatched = task
+                return left, True
+            self.poll(task)
+            if self.aborting:
+                raise KeyboardInterrupt
+            if self.collected:
+                self.see_to_collected()
+            kernel.step_over(task)
+            if overdue is not None and left and kernel.runnable and overdue():
+                return left, True
+        return left, False
+
+    def poll(self, task: Task) -> None:
+        """Run a task that was just dispatched until its poll is over."""
+        if task.ending is not None:
+            self.kernel.finish(task, task.ending)
+            return
+        if task.cut:
+            self._close(task)
+            return
+        value, error, request = task.inbox, task.error, task.retry
+        task.inbox = task.error = task.retry = None
+        if error is None and task.cancel_pending and not task.effect:
+            error = self.kernel.deliver_cancel(task)
+        task.effect = False
+        if not task.started and error is not None:
+            self._close(task)
+            return
+        task.started = True
+        self.resume(task, value, error, None if error is not None else request)
+
+    def resume(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
+        """The program's code runs in here, until it waits, gives way, runs out or ends."""
+        kernel, coroutine = self.kernel, task.work
+        run = task.context.run if self.meter is None else partial(self.meter.run, task)
+        while True:
+            if request is None:
+                try:
+                    request = run(coroutine.send, value) if error is None else run(coroutine.throw, error)
+                except StopIteration as stop:
+                    self._returned(task, stop.value)
+                    return
+                except BaseException as raised:
+                    self._raised(task, raised)
+                    return
+            request = _as_request(request)
+            value, error = None, kernel.deliver_cancel(task) if task.cancel_pending else None
+            if error is None:
+                value, error = self._ask(task, request)
+                if value is SUSPENDED:
+                    return
+            request = None
+
+    def _ask(self, task: Task, request: Request[Any]) -> tuple[Any, BaseException | None]:
+        """Bill and perform one request: its value, or what to raise at the await point."""
+        task.retry = request
+        match self.kernel.bill(task, request.bill()):
+            case Bill.PAID:
+                task.retry = None
+            case Bill.SUSPENDED:
+                return SUSPENDED, None
+            case Bill.CUT:
+                self._close(task)
+                return SUSPENDED, None
+            case shortage:
+                task.retry = None
+                return None, shortage
+        if request.timed and self.clock is not None:
+            self.clock()  # the poll may have taken long
+        try:
+            return request.perform(self.kernel, task), None
+        except AssertionError:
+            raise  # a bug of ours must not look like a mistake of the task
+        except Exception as refused:
+            if self.kernel.current is not task:
+                raise  # the poll is over: the task waits, and cannot be told
+            if isinstance(refused, CapabilityDenied):
+                self.kernel.note("capability_denied", task, refused)
+            return None, refused
+
+    # ---- endings: see `Coroutines`
+
+    def _returned(self, task: Task, value: Any) -> None:
+        raise NotImplementedError
+
+    def _raised(self, task: Task, error: BaseException) -> None:
+        raise NotImplementedError
+
+    def _close(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def see_to_collected(self) -> None:
+        raise NotImplementedError
+
+
+class Coroutines(Driver):
+    """Drives the coroutine tasks of one kernel: the polls, and how they end."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        if not NATIVE:
+            super().__init__(kernel)
+        self.ours = OURS
+        self.close_collected: Callable[[], None] | None = None
+
+    def see_to_collected(self) -> None:
+        """A poll dropped async generators: whoever closes them is told at once."""
+        if self.close_collected is not None:
+            self.close_collected()
+
+    def _returned(self, task: Task, value: Any) -> None:
+        if task.phase is CancelPhase.DRAINING and task.reason is not None and task.reason.kind is not CancelKind.BUDGET:
+            self.kernel.report(
+                "cancel_swallowed",
+                task,
+                f"was cancelled ({task.reason}) and returned {brief(value, repr)} instead of letting Cancelled pass",
+            )
+            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=task.reason))
+            return
+        self.kernel.finish(task, Outcome(OutcomeKind.OK, value))
+
+    def _raised(self, task: Task, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt) and self.aborting:
+            raise error
+        if isinstance(error, Cancelled):
+            reason = getattr(error, "reason", None) or cancel.why_ended(task)
+            self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
+            return
+        with contextlib.suppress(Exception):  # an error may refuse to carry notes
+            BaseException.add_note(error, f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
+        kind = OutcomeKind.PANICKED
+        if isinstance(error, Exception):
+            kind = OutcomeKind.FAILED
+            if task.permit is not None:
+                task.permit.failed(error)
+        self.kernel.finish(task, Outcome(kind, error=error))
+
+    def _close(self, task: Task) -> None:
+        """End a task without resuming it: it never started, or it overran its cleanup."""
+        kernel = self.kernel
+        if task.has_children():
+            kernel.blocked(task, Drain(task))
+            return
+        if task.effect and task.inbox is not None:
+            kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
+        reason, asked = cancel.why_ended(task), task.phase is not CancelPhase.IDLE
+        self.close(task)
+        if not asked and task.started:  # nobody asked the task itself to stop: it overran the cleanup of a block
+            error = BudgetExceeded(
+                f"task {task.name!r} overran the cleanup of a cancelled block ({reason})", task=task.name
+            )
+            kernel.finish(task, Outcome(OutcomeKind.FAILED, error=error))
+        elif task.reason is not None and task.reason.kind is CancelKind.BUDGET:
+            error = BudgetExceeded(f"{task.reason.detail} (and it overran its cleanup)", task=task.name)
+            kernel.finish(task, Outcome(OutcomeKind.FAILED, error=error))
+        else:
+            kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
+
+    def close(self, task: Task) -> None:
+        """Make the program's code leave, without hearing what it awaits."""
+        if task.work is None:
+            return  # there was no memory left to give it code
+        close = (
+            partial(task.context.run, task.work.close) if self.meter is None else partial(self.meter.close_work, task)
+        )
+        for _ in range(CLOSE_ATTEMPTS_MAX):
+            try:
+                close()
+            except RuntimeError as refusal:
+                if "ignored GeneratorExit" not in str(refusal):
+                    self.kernel.report("cleanup_failed", task, f"raised {brief(refusal, repr)} while it was closed")
+                    return
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.aborting:
+                    raise
+                self.kernel.report("cleanup_failed", task, f"raised {brief(error, repr)} while it was closed")
+                return
+            else:
+                return
+        self.kernel.report("cleanup_ignored", task, f"went on awaiting after being closed {CLOSE_ATTEMPTS_MAX} times")

@@ -1,0 +1,388 @@
+"""Replay: a program runs again on what its trace says came from outside, and must do the same, event by event.
+
+    from the trace          the time, what happened outside and when, what the host answered
+    from the program        everything else, compared with the trace as it happens
+
+No socket is opened, no clock is read and nothing is waited for, with one exception: what only the program itself can
+make (a task or a call that one of its own threads hands in) is waited for, with a limit, and let in at the recorded
+moment.
+
+REPLAY-1  the host is asked for nothing
+
+What is compared, and when it is told, is the affair of `evidence.replay.cursor` (REPLAY-2, REPLAY-3).
+
+Rejected: to record a schedule and force it upon the program. It would replay any program, also one that has nothing to
+do with the trace; here the schedule follows from the inputs, and that it does is what is being shown.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, TypeVarTuple, cast
+
+from bursar.drive.host import Host
+from bursar.drive.pump import Outside, Pump
+from bursar.errors import HostLost, HostMisuse, TraceCut, TraceError
+from bursar.evidence.replay.cursor import Tape
+from bursar.law.admission.authority import Authority
+from bursar.law.admission.gate import Gate
+from bursar.law.budget import COMPONENTS, Budget
+from bursar.law.capability import Capability
+from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task
+from bursar.runtime import INTERRUPTED, Runtime
+from bursar.text import brief
+from bursar.trace.host_answer_codec import unpack_answer
+from bursar.trace.reader import Trace
+from bursar.trace.writer import digest_of
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+PATIENCE_S: Final = 10.0  # how much longer than when it was recorded a thread of the program may take
+LOOK_S: Final = 0.001  # between two looks at what nobody reports: that a thread made one call more
+TOLD: Final = ("cancel", "alarm", "unwatchable")  # what happens outside that the record itself tells completely
+EXPECTED: Final = ("ready", "signal", "native")  # what only tells those who wait for it to look
+FOREIGN: Final = {  # what only another loop than ours can bring back
+    "asyncio": "asyncio; replay it in an asyncio loop: await bursar.evidence.replay.replay_asyncio.replay(trace, main)",
+    "promise": "promises of a page, and those no trace holds: it cannot be replayed",
+}
+_HEEDED: Final = re.compile(r"(?:paused|thread) (\d+ \d+) (?:(\d+)|stopped at (\d+))")  # see `threads.checkpoint`
+LIMITS: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIMED_STREAK_MAX}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of a replay that did the same as its trace."""
+
+    value: Any  # what the program returned
+    error: BaseException | None  # what it failed with, if it did
+    events: int  # how many were compared
+    fingerprint: str
+
+
+# ---- the host and the pump
+
+
+def _nothing(*args: object) -> None:
+    pass
+
+
+class ReplayHost:
+    """No loop, no clock and no files: a batch is run whenever the trace has one."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.name = str(tape.trace.header["host"])
+        self.virtual = tape.is_virtual
+        self._tape = tape
+        if tape.trace.header["files"]:
+            self.watch = self.unwatch = _nothing  # there are files, as far as anybody asks
+
+    def open(self, pump: Pump) -> None:
+        self._pump = pump
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def now_ns(self) -> int:
+        return self._tape.now_ns()
+
+    def entropy(self, size: int) -> bytes:
+        raise HostMisuse("REPLAY-1: a replay has no entropy but that of its trace")
+
+    def microtask(self) -> None:
+        """The trace says when a batch begins; so for the rest."""
+
+    handoff = wake = microtask
+
+    def alarm(self, deadline_ns: int | None) -> None: ...
+
+    def run_until(self, over: Callable[[], bool]) -> None:
+        while not over():
+            self._pump.drain()
+
+
+class ReplayPump(Pump):
+    """The pump, with the trace in the place of everything outside."""
+
+    def __init__(self, kernel: Kernel, program: ReplayRuntime, host: Host, burst_limit: int, tape: Tape) -> None:
+        super().__init__(kernel, program, host, burst_limit)
+        self.live = False
+        self._runtime = program
+        self._tape = tape
+        self._made: deque[Outside] = deque()  # what the program's own threads have handed in
+        self._posted = threading.Condition()
+        self._start_s = time.monotonic()
+
+    def foretold(self, label: str) -> dict[int, str]:
+        return self._runtime.heeded.get(label, {})
+
+    def ask(self, task: Task, what: str, call: Callable[[], T]) -> T:
+        """REPLAY-1: the recorded answer, if this is what was asked."""
+        tape = self._tape
+        record = tape.upcoming("host_answer")
+        if tape.failure is None:
+            asked, answer = unpack_answer(record.text) if record is not None else ("", None)
+            if record is not None and (record.numbers, asked) == ((task.id,), what):
+                tape.advance()
+                if isinstance(answer, OSError):
+                    raise answer
+                return cast("T", answer)
+            tape.differ(f"task {task.name!r} ({task.id}) asks the host: {what}")
+        assert tape.failure is not None, "REPLAY-2"
+        raise tape.failure
+
+    def post(self, label: str, deliver: Callable[[], int | None]) -> None:
+        if label.partition(" ")[0] in TOLD + EXPECTED:
+            return  # it happens when the trace says so
+        with self._posted:
+            self._made.append(Outside(label, deliver))
+            self._posted.notify()
+        if self.over:
+            self._deliver_rest()
+        else:
+            self.host.wake()
+
+    def has_made(self, labels: Counter[str]) -> bool:
+        """Whether the program has brought about all of these."""
+        with self._posted:
+            return labels <= Counter(outside.label for outside in self._made)
+
+    def _next_outside(self) -> Outside | None:
+        record = self._tape.upcoming("outside")
+        if record is None or self._tape.failure is not None:
+            return None
+        label = record.said
+        return Outside(label, self._delivery(label))
+
+    def _delivery(self, label: str) -> Callable[[], int | None]:
+        """What the recorded label stands for."""
+        word, _, detail = label.partition(" ")
+        match word:
+            case "cancel":
+                return partial(self._runtime.cancel_as_recorded, detail)
+            case "alarm":
+                return partial(self._alarm_as_recorded, detail)
+            case _ if label in self.expected:
+                return self.expected[label]
+            case "unwatchable":
+                return partial(self._refuse_as_recorded, detail)
+            case _ if word in EXPECTED:
+                return _nothing  # nobody waited for it any more
+            case _:
+                return self._from_program(label)
+
+    def _alarm_as_recorded(self, detail: str) -> None:
+        id, generation = (int(part) for part in detail.split())
+        self.kernel.timer_fired(id, generation)
+
+    def _refuse_as_recorded(self, detail: str) -> None:
+        id, generation = (int(part) for part in detail.split())
+        task = self.kernel.tasks.get(id)
+        if task is not None and task.wait is not None and task.generation == generation:
+            refusal = HostMisuse(f"task {task.name!r}: host {self.host.name!r} could not watch the file")
+            task.wait.refuse(self.kernel, refusal)
+
+    def _from_program(self, label: str) -> Callable[[], int | None]:
+        """Wait for one of the program's own threads, as long as it took then, and some more."""
+        with self._posted:
+            found = self._posted.wait_for(
+                lambda: next((outside for outside in self._made if outside.label == label), None), self.patience_s()
+            )
+            if found is not None:
+                self._made.remove(found)
+                return found.deliver
+        self.gave_up(label)
+        return _nothing
+
+    def until(self, ready: Callable[[], bool], what: str) -> None:
+        while not ready():
+            if self.patience_s() <= 0:
+                self.gave_up(what)
+                return
+            with self._posted:
+                self._posted.wait(LOOK_S)
+
+    def patience_s(self) -> float:
+        """How much longer the program may take to bring about what is recorded next."""
+        recorded_s = 0.0 if self.host.virtual else max(self._tape.now_ns(), self.kernel.now_ns) / 1e9
+        return max(0.0, self._start_s + recorded_s + PATIENCE_S - time.monotonic())
+
+    def gave_up(self, what: str) -> None:
+        self._tape.differ(f"nothing: the program did not bring about {what!r}, within {PATIENCE_S:g} s more than then")
+
+    def _has_mail(self) -> bool:
+        """Whether the recorded run was called again at once: the next batch belongs to the same turn of the host."""
+        turn = self._tape.upcoming("host_turn")
+        if turn is not None:
+            return turn.numbers[0] == self.turn
+        return self._tape.upcoming("scheduler_burst_limit_reached") is not None
+
+    def _go_on(self, full: bool) -> None:
+        self._pending = False  # so the trace says (see `_has_mail`), whatever a host did at a bad moment now
+        super()._go_on(full)
+
+    def _deliver_rest(self) -> None:
+        with self._posted:
+            self._inbox.extend(self._made)
+            self._made.clear()
+        super()._deliver_rest()
+
+
+class ReplayRuntime(Runtime):
+    """The recorded run's settings, on a host that is its trace."""
+
+    def __init__(self, trace: Trace, capabilities: list[Capability] | None, make_host: Callable[[Tape], Host]) -> None:
+        header = trace.header
+        self.tape = Tape(trace)
+        self.heeded: dict[str, dict[int, str]] = {}  # by functions on threads: what, at which of their checkpoints
+        super().__init__(
+            budget=Budget(**dict(zip(COMPONENTS, header["budget"], strict=True))),
+            profile=header["profile"],
+            seed=header["seed"],
+            workers=header["workers"],
+            clock=cast("Literal['real', 'virtual']", header["clock"]),
+            host=make_host(self.tape),
+            capabilities=capabilities,
+            steal=header["steal"],
+            yield_interval=header["yield_interval"],
+        )
+        self.settings = replace(self.settings, scheduler=header["scheduler"])
+        self.kernel.gate = Gate(0, Authority.read(header["admission"]))  # that of the recorded machine
+        self.kernel.root.gate = self.kernel.gate if header["admits_all"] else None
+        self.kernel.cleanup_ops = header["cleanup_ops"]
+        self.kernel.cleanup_ns = header["cleanup_ns"]
+        self.tape.kernel = self.kernel
+
+    def _make_pump(self) -> Pump:
+        return ReplayPump(self.kernel, self, self._host, self.tape.trace.header["burst_limit"], self.tape)
+
+    def _begin_evidence(self) -> None:
+        self.kernel.observe(self.tape)
+
+    def cancel_as_recorded(self, detail: str) -> None:
+        self._interrupts.count += detail == INTERRUPTED
+        self._cancel_now(detail)
+
+    def interrupted(self) -> None:
+        """Somebody wants the replay to stop: that is none of the program's business."""
+        self.driver.aborting = True
+        raise KeyboardInterrupt
+
+
+# ---- the whole
+
+
+def replay(
+    trace: Trace,
+    fn: Callable[[*Ts], Coroutine[Any, Any, Any]],
+    *args: *Ts,
+    capabilities: Iterable[Capability] | None = None,
+) -> Replayed:
+    """Run `fn(*args)` again on the recorded inputs. Raises `Divergence` where it does something else.
+
+    `TraceError`: the trace is damaged, cut off, or does not fit this version or these capabilities.
+    """
+    runtime = prepare(trace, capabilities, ReplayHost)
+    value, error = None, None
+    try:
+        value = runtime.run(fn, *args)
+    except BaseException as raised:
+        error = raised
+    return judge(runtime, value, error)
+
+
+def prepare(
+    trace: Trace,
+    capabilities: Iterable[Capability] | None,
+    make_host: Callable[[Tape], Host],
+    brought: frozenset[str] = frozenset(),
+) -> ReplayRuntime:
+    """The runtime of a replay. Refuses what cannot be replayed, before anything runs.
+
+    `brought` are the foreign things that the host brings along.
+    """
+    given = None if capabilities is None else list(capabilities)
+    _require_fit(trace, given)
+    words, heeded = _read_through(trace)
+    for word in words - brought:
+        if word in FOREIGN:
+            raise TraceError(f"{trace.path}: its tasks waited for {FOREIGN[word]}")
+    try:
+        runtime = ReplayRuntime(trace, given, make_host)
+        runtime.heeded = heeded
+        return runtime
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"{trace.path}: the header does not fit this version of Bursar: {brief(error, repr)}"
+        ) from None
+
+
+def judge(runtime: ReplayRuntime, value: Any, error: BaseException | None) -> Replayed:
+    """The run is over: was it the same?"""
+    tape = runtime.tape
+    if isinstance(runtime.pump.error, KeyboardInterrupt):
+        raise runtime.pump.error
+    tape.over()
+    if tape.failure is not None and not isinstance(tape.failure, HostLost):
+        raise tape.failure from (error if error is not tape.failure else None)
+    return Replayed(value, error, tape.number, runtime.fingerprint)
+
+
+def _require_fit(trace: Trace, capabilities: list[Capability] | None) -> None:
+    header = trace.header
+    for name, here in LIMITS.items():
+        if header.get(name) != here:
+            raise TraceError(
+                f"{trace.path}: {name} was {header.get(name)!r} and is {here} in this version of Bursar; "
+                "replay it with the version that made it"
+            )
+    for name in ("burst_limit", "cleanup_ops", "cleanup_ns"):
+        if type(header.get(name)) is not int or header[name] < 0:
+            raise TraceError(f"{trace.path}: the header has no {name}; was it made by another version of Bursar?")
+    held = header.get("capabilities")
+    mine = None if capabilities is None else sorted(type(c).__name__ for c in capabilities)
+    if held != mine:
+        raise TraceError(
+            f"{trace.path}: was recorded with capabilities={held} and is replayed with {mine}; hand over the same"
+        )
+
+
+def _read_through(trace: Trace) -> tuple[set[str], dict[str, dict[int, str]]]:
+    """Check the whole file; what kinds of things happened outside, and where functions on threads heeded a request."""
+    words: set[str] = set()
+    heeded: dict[str, dict[int, str]] = {}
+    try:
+        for kind, _, text in trace.records():
+            if kind.name == "outside":
+                said = text.decode("utf-8", "replace")
+                words.add(said.partition(" ")[0])
+                if (found := _HEEDED.fullmatch(said)) is not None:
+                    label, pause, stop = found.groups()
+                    heeded.setdefault(label, {})[int(pause or stop)] = "paused" if pause else "stopped"
+    except TraceCut:
+        pass  # what is there is good; its end is found again on the way
+    return words, heeded
+
+
+def require_program(trace: Trace, file: Path) -> None:
+    """Refuse a trace of another program than the one in `file`, or of what that was before it was changed."""
+    recorded = trace.header.get("program")
+    origin = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
+    try:
+        digest = digest_of(file)
+    except OSError as error:
+        raise TraceError(f"{file}: the program cannot be read: {error.strerror or brief(error)}") from None
+    if origin.get("sha256") != digest:
+        raise TraceError(
+            f"{trace.path}: was recorded from {origin.get('file')}; {file} is another program, or was changed since "
+            "(its digest differs); --force replays it all the same"
+        )

@@ -1,0 +1,1 @@
+"""Verification: whether the law would have taken every decision of a trace."""

@@ -1,0 +1,205 @@
+"""The model, continued: what tasks own, how they are asked to stop, and what they pay.
+
+Each act is checked for what the law leaves to its callers (whose name a request is made in, who may recharge out of
+which purse) and then handed to the law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from bursar.errors import BudgetExceeded
+from bursar.evidence.verify.model_tasks import FAILURES, Model, budget_of
+from bursar.law import cancel
+from bursar.law.budget import CHANNEL, Cost, Pools
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
+from bursar.law.nursery import Nursery
+from bursar.law.obligation import Settled
+from bursar.law.task import Task
+from bursar.trace.catalogue import CANCEL_KINDS, NONE
+from bursar.trace.events import Record
+
+OTHERS_WAKES: Final = frozenset({"task_woken", "stale_wake", "obligation_made"})  # what giving something back leads to
+
+
+class Acts(Model):
+    """The whole model. The layers are those of the kernel: tasks below, families and money above."""
+
+    # ---- ownership
+
+    def _owned(self, owner: int, id: int) -> Nursery:
+        """A nursery, by its owner, who must run; nobody runs when the root is meant."""
+        nursery = self._nurseries.get(id)
+        if nursery is None:
+            raise self.records.wrong(f"there is no nursery {id}")
+        if nursery.owner is not self.current or (nursery is self.root and self.tasks):
+            raise self.records.wrong(f"only its owner ends the block of {nursery.name}")
+        return nursery
+
+    def on_nursery_opened(self, id: int, region: int, *granted: int) -> None:
+        self._number(region)
+        self._billed()
+        name = cast("Record", self.records.next).said
+        nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
+        nursery.name = name
+        nursery.cancel_on_failure = False  # whether it does is the program's choice: an act
+        self._nurseries[region] = nursery
+
+    def on_nursery_closing(self, id: int, region: int) -> None:
+        self.close_nursery(self._owned(id, region))
+
+    def on_nursery_closed(self, id: int, region: int, state: int) -> None:
+        nursery = self._owned(id, region)
+        if nursery.scope is not None and not nursery.scope.exiting:
+            raise self.records.wrong(f"the block of {nursery.name} has not ended")
+        self.end_nursery(nursery)
+        del self._nurseries[region]
+        self._holding.pop(region, None)
+
+    def on_nursery_cancelling(self, id: int, region: int, cause: int, by: int) -> None:
+        """The block of the nursery was asked before, or is behind a shield."""
+        nursery = self._nurseries.get(region)
+        if nursery is None:
+            raise self.records.wrong(f"there is no nursery {region}")
+        cancel.request_nursery(self, nursery, self._reason(cause, by, nursery))
+
+    def on_cancel_requested(self, id: int, cause: int, by: int, depth: int) -> None:
+        scopes = list(cancel.outward(self._live(id)))
+        if depth >= len(scopes):
+            raise self.records.wrong(f"task {id} has {len(scopes) - 1} open blocks")
+        scope = scopes[len(scopes) - 1 - depth]
+        reason = self._reason(cause, by, scope.body_of)
+        if scope.body_of is not None:
+            cancel.request_nursery(self, scope.body_of, reason)
+        else:
+            cancel.request(self, scope, reason)
+
+    def _reason(self, cause: int, by: int, nursery: Nursery | None) -> CancelReason:
+        """Who may ask for a cancellation, and in whose name. A timeout, a budget ask by themselves."""
+        kind = CANCEL_KINDS[cause] if cause < len(CANCEL_KINDS) else None
+        runs = NONE if self.current is None else self.current.id
+        ended = self._ended
+        match kind:
+            case CancelKind.USER:
+                fits = by == runs
+            case CancelKind.PARENT:
+                fits = by == runs != NONE and nursery is not None and nursery.owner is self.current
+            case CancelKind.SIBLING if by == NONE:
+                fits = nursery is not None and nursery.owner is self.current
+            case CancelKind.SIBLING:
+                failed = ended is not None and ended.outcome is not None and ended.outcome.kind in FAILURES
+                fits = failed and ended is not None and ended.id == by and ended.nursery is nursery
+            case CancelKind.SHUTDOWN:
+                fits = by == runs == NONE
+            case _:
+                fits = False
+        if not fits or kind is None:
+            raise self.records.wrong("nobody could have asked for this, in this name and for this reason")
+        text = cast("Record", self.records.next).said
+        return CancelReason(kind, text, None if by == NONE else by)
+
+    def on_cancel_delivered(self, id: int, *_: int) -> None:
+        cancel.deliver(self, self._acting(id))
+
+    def on_cleanup_cut(self, id: int) -> None:
+        """Because it ran out of operations; or nothing can wake anybody any more."""
+        task = self._live(id)
+        overran = task is self.current and task.cleanup_left >= 0
+        stuck = self.current is None and not self.runnable and task.nursery is self.root
+        if not overran and not stuck:
+            raise self.records.wrong("the task does not clean up, or does not run")
+        cancel.cut(self, task, "")
+
+    def on_obligation_made(self, id: int, obligation: int, settled: int) -> None:
+        self._number(obligation)
+        what = cast("Record", self.records.next).said
+        self.promise(self._live(id), what, "", self._given_back)
+
+    def on_obligation_settled(self, id: int, number: int, settled: int) -> None:
+        if settled == Settled.LEAKED:
+            self.on_task_done(id)
+            return
+        obligation = (self._live(id).obligations or {}).get(number)
+        if obligation is None or settled == Settled.OPEN:
+            raise self.records.wrong(f"task {id} has no open obligation {number}, or this does not settle it")
+        obligation.settle(Settled(settled))
+
+    def _given_back(self) -> None:
+        """Whoever waits for what an obligation held gets it now."""
+        while self.records.next is not None and self.records.next.name in OTHERS_WAKES:
+            record = self.records.next
+            getattr(self, "on_" + record.name)(*record.numbers)
+
+    # ---- economy
+
+    def _cost(self, amounts: Sequence[int]) -> Cost:
+        if min(amounts) < 0:
+            raise self.records.wrong("nobody pays less than nothing")
+        return tuple((component, amount) for component, amount in enumerate(amounts) if amount)
+
+    def on_charged(self, id: int, *amounts: int) -> None:
+        task, cost = self._acting(id), self._cost(amounts)
+        if not cost:
+            raise self.records.wrong("what is free is not charged")
+        if cost != CHANNEL:  # these may be charged to a task that does not await
+            self._awaits(task)
+            if task.turn_left <= 0:
+                raise self.records.wrong(f"the law would have ended the turn of task {id}")
+        self.charge_now(task, cost)
+        self.paid = cost
+
+    def on_settled(self, id: int, *difference: int) -> None:
+        """By a task that does something elsewhere, and cannot be interrupted: never more than there is, nor back more
+        than was paid."""
+        task = self._live(id)
+        if task.wait is None or task.wait.interruptible:
+            raise self.records.wrong(f"task {id} does nothing elsewhere that it could pay for")
+        for pool, amount, spent in zip(task.pools, difference, task.spent, strict=True):
+            if (pool.left is not None and pool.left < amount) or spent + amount < 0:
+                raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
+        self.settle(task, difference)
+
+    def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
+        task = self._acting(id)
+        self._awaits(task)
+        self.bill(task, self._cost(amounts))
+
+    def on_minted(self, id: int, *amounts: int) -> None:
+        if self.current is None:
+            raise self.records.wrong("no task runs that could hold a CapBudget")
+        self._billed()
+        self._require_countable(self._live(id), budget_of(amounts))
+        self._mint(self._live(id), budget_of(amounts))
+
+    def on_recharged(self, id: int, *amounts: int) -> None:
+        """By the owner of the nursery: out of its purse, and if that is too small out of the owner's own."""
+        task = self._live(id)
+        owner = task.nursery.owner
+        if owner is None or owner is not self.current:
+            raise self.records.wrong(f"only the owner of {task.nursery.name} recharges out of its purse")
+        try:
+            self._recharge_from(task.nursery.pools, task, amounts)
+        except BudgetExceeded:
+            self._recharge_from(owner.pools, task, amounts)
+
+    def _recharge_from(self, sources: Pools, task: Task, amounts: Sequence[int]) -> None:
+        self.recharge(task, sources, budget_of(amounts))
+
+    # ---- what changes nothing
+
+    def _by_the_running(self, id: int) -> None:
+        self._acting(id)
+        self.records.advance()
+
+    on_result_lost = _by_the_running
+    on_asyncgen_failed = _by_the_running
+    on_cleanup_failed = _by_the_running
+    on_cleanup_ignored = _by_the_running
+    on_connection_lost = _by_the_running
+
+    def on_cancel_swallowed(self, id: int) -> None:
+        if self._acting(id).phase is not CancelPhase.DRAINING or id in self.returned:
+            raise self.records.wrong("the task was not told to stop, or this was told before")
+        self.returned.add(id)
+        self.records.advance()

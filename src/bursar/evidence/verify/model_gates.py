@@ -1,0 +1,178 @@
+"""The model, continued: admission. The gates are the real ones, led by the trace.
+
+What a task asked for is in the record of its submission; who was let in, and when, must follow from that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from bursar.errors import BursarError
+from bursar.evidence.verify.model_families import OTHERS_WAKES, Acts
+from bursar.evidence.verify.model_tasks import Records
+from bursar.law.admission import graph
+from bursar.law.admission.authority import Authority
+from bursar.law.admission.gate import Gate
+from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.budget import Budget
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.dispatch import Dispatch
+from bursar.law.nursery import Nursery
+from bursar.law.state import Outcome, State
+from bursar.law.task import Task
+from bursar.law.wake import Wait
+from bursar.ops import pause
+from bursar.trace.catalogue import NONE
+from bursar.trace.events import Record
+
+
+class _Wakes(Wait):
+    """Whoever waits for a task of the model to stand, or to have its place: their wakes are in the trace."""
+
+    __slots__ = ("_model",)
+
+    def __init__(self, model: Gates, task: Task) -> None:
+        super().__init__(task)
+        self._model = model
+
+    def answer(self, kernel: Dispatch, value: Any) -> None:
+        self._model.others_wake()
+
+    def refuse(self, kernel: Dispatch, error: BaseException) -> None:
+        self._model.others_wake()
+
+
+class Gates(Acts):
+    """The whole model."""
+
+    def __init__(self, header: dict[str, Any], records: Records) -> None:
+        super().__init__(header, records)
+        self.gate = Gate(0, Authority.read(header["admission"]))
+        self._lent_to: dict[int, Nursery] = {}  # task -> whose children have its place
+        if header["admits_all"]:
+            self.root.gate = self.gate
+
+    def others_wake(self) -> None:
+        while self.records.next is not None and self.records.next.name in OTHERS_WAKES:
+            record = self.records.next
+            getattr(self, "on_" + record.name)(*record.numbers)
+
+    def on_gate_opened(self, id: int, region: int) -> None:
+        nursery = self._owned(id, region)
+        try:
+            authority = Authority.read(cast("Record", self.records.next).text)
+        except (ValueError, TypeError, KeyError) as wrong:
+            raise self.records.wrong(f"this is no authority: {wrong}") from None
+        if nursery.gate is not None and nursery.gate is not self.gate:
+            raise self.records.wrong(f"{nursery.name} has a gate already")
+        nursery.gate = Gate(region, authority, self.gate.totals)
+        self.note("gate_opened", nursery.owner, nursery.gate)
+
+    # ---- asking
+
+    def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
+        by = nursery.owner if again or self.current is None else None
+        permit = Permit(nursery.gate or self.gate, 0, ())
+        first = self.current if again else None
+        if again:
+            permit.retry_of = first  # before the spawn, which tells of it
+        task = self.spawn(nursery, name=name, budget=budget, permit=permit, again=again, spawner=by)
+        permit.task = task
+        record = self.records.next
+        if record is None or record.name != "task_submitted":
+            raise self.records.wrong(f"task {task.id} was to ask for permission here")
+        _, gate, priority, _ = record.numbers
+        if gate != permit.gate.number:
+            raise self.records.wrong(f"task {task.id} asks at gate {permit.gate.number}")
+        try:
+            asked: dict[str, Any] = json.loads(record.text)
+            permit.priority = priority
+            permit.demand, permit.needs = permit.gate.resources.demand(dict(asked["needs"]), name)
+            after = [self._permit(self._live(id)) for id in asked.get("after", ())]
+            delay_ns, doom = int(asked.get("delay_ns", 0)), asked.get("doom")
+        except (BursarError, ValueError, TypeError, KeyError) as wrong:
+            raise self.records.wrong(f"nobody could ask for this: {wrong}") from None
+        if first is not None:
+            graph.try_again(self._permit(first), permit)
+        if doom is not None:
+            after.append(self._doomed(permit.gate, doom))
+        permit.gate.enter(self, permit, after, delay_ns)
+
+    def _doomed(self, gate: Gate, by: int) -> Permit:
+        """Somebody who is over, and whom nobody can follow."""
+        if not 0 < by < self._next_id or by in self.tasks:
+            raise self.records.wrong(f"task {by} has not failed")
+        permit = Permit(gate, 0, (), state=PermitState.OVER)
+        permit.cause = CancelReason(CancelKind.DEPENDENCY, "", by)
+        return permit
+
+    def _permit(self, task: Task) -> Permit:
+        permit = cast("Permit | None", task.permit)
+        if permit is None:
+            permit = Permit(self.gate, 0, (), state=PermitState.HELD)
+            permit.task = task
+            task.permit = permit
+            self.gate.held[permit] = None
+        return permit
+
+    # ---- acts
+
+    def on_task_dropped(self, id: int, by: int, *_: int) -> None:
+        """By hand; else it follows from something."""
+        permit = self._permit(self._live(id))
+        if permit.state not in (PermitState.WAITS, PermitState.QUEUED):
+            raise self.records.wrong(f"task {id} does not wait for permission")
+        runs = self.current.id if self.current is not None else None
+        permit.gate.drop(self, permit, "explicit", "", runs)
+
+    def finish(self, task: Task, outcome: Outcome) -> bool:
+        """One that never started may be dropped in the middle of anything, and then wakes whoever waited for it."""
+        never_started = task.state is State.PENDING
+        over = super().finish(task, outcome)
+        if never_started:
+            self.others_wake()
+        return over
+
+    def on_pause_requested(self, id: int, within_ns: int) -> None:
+        task = self._live(id)
+        permit, at_once = self._permit(task), within_ns == NONE
+        if not at_once and (task.state is not State.BLOCKED or permit.state is not PermitState.HELD):
+            raise self.records.wrong(f"task {id} is not on a thread")
+        pause.pause(self, permit, within_ns, not at_once)
+        if permit.pausing is not None:
+            permit.pausing.append(_Wakes(self, task))
+
+    def on_pause_reached(self, id: int) -> None:
+        pause.reached(self, self._live(id))
+
+    def on_resume_requested(self, id: int) -> None:
+        pause.resume(self, self._permit(self._live(id)))
+
+    def on_permit_lent(self, id: int) -> None:
+        task = self._acting(id)
+        gate = self._permit(task).gate
+        nursery = next((n for n in self._leaves(task) if (n.gate or self.gate) is gate and n.children), None)
+        if nursery is None or pause.give_way(self, task, nursery) is None:
+            raise self.records.wrong(f"task {id} has no place that its children could use")
+        self._lent_to[id] = nursery
+
+    def _leaves(self, task: Task) -> Iterator[Nursery]:
+        """The nurseries whose blocks it leaves, the innermost first; those around them are not asked for their end."""
+        for nursery in reversed((task.owned or {}).values()):
+            if nursery.scope is not None and nursery.scope.exiting:
+                yield nursery
+
+    def on_permit_asked(self, id: int) -> None:
+        task = self._acting(id)
+        permit = self._permit(task)
+        if not permit.joins:
+            raise self.records.wrong(f"task {id} has lent nothing")
+        nursery = self._lent_to.pop(id)
+        in_order = task.inner is nursery.scope and not task.cut  # else the block cannot end, and says so
+        if in_order and not nursery.state.terminal:
+            raise self.records.wrong(f"task {id} asks for its place before {nursery.name} is closed")
+        pause.ask(self, permit)
+        if permit.state is PermitState.RETURNS:
+            permit.regain = _Wakes(self, task)

@@ -1,0 +1,351 @@
+"""The model of a verified run: a real kernel that is led through a trace instead of a program.
+
+A record is either an *act* or a *consequence*. An act is what the law cannot know: a program asked for something, time
+has come so far, something happened outside. A consequence is what the law makes of it. The model takes an act from the
+trace, calls the function of the law that the run must have called, and the law does the rest: it is the observer of its
+own kernel, and each time the law tells it something, the next record must say the same. So nothing of the law is said a
+second time here, and a record that the law does not lead to cannot be in its place.
+
+What a program does while the law calls it back (the end of a wait, the undoing of an obligation) is read from the trace
+at that very place. Of a task that is over nothing is kept, unless it went into debt for its cleanup.
+
+Rejected: comparing the order of records against rules of its own ("delivered follows requested"). Each such rule is a
+second law, weaker than the first, and a forger needs to fool only the weaker one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from bursar.errors import TraceError
+from bursar.law import cancel
+from bursar.law.budget import OP, PAID, SYSCALLS, Budget, Cost
+from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
+from bursar.law.capability import CapSpawn
+from bursar.law.dispatch import Dispatch
+from bursar.law.kernel import Kernel
+from bursar.law.nursery import Nursery
+from bursar.law.state import Outcome, OutcomeKind
+from bursar.law.steal import StealPolicy
+from bursar.law.task import Task
+from bursar.law.timers import Timer, TimerKind
+from bursar.law.wake import Notice, Wait
+from bursar.trace.catalogue import KINDS, NONE, SPAWNED
+from bursar.trace.events import Context, Record
+
+FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
+WORDS: Final = frozenset(  # kinds whose text is made up by the law, or was told before
+    {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"}
+)
+LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
+
+
+class Records:
+    """The records of a trace, one after the other, with a look at the next one."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self._rest = records
+        self.number = -1  # of the next one, counted from 0
+        self.next: Record | None = None
+        self.advance()
+
+    def advance(self) -> None:
+        self.number += 1
+        self.next = next(self._rest, None)
+
+    def comes(self, name: str) -> bool:
+        return self.next is not None and self.next.kind.name == name
+
+    def wrong(self, what: str) -> TraceError:
+        """The error that names the next record, and what is wrong with it."""
+        shown = "the end of the trace" if self.next is None else str(self.next)
+        return TraceError(f"record {self.number:,}: {shown} — {what}", self.number)
+
+
+class _Wait(Wait):
+    """What a task of the model waits for: all that the law knows of it."""
+
+    __slots__ = ("interruptible", "timers")
+
+    def __init__(self, task: Task, interruptible: bool, timers: list[Timer]) -> None:
+        super().__init__(task)
+        self.interruptible = interruptible
+        self.timers = timers  # armed for this wait, in order
+
+    @property
+    def reason(self) -> str:
+        return ""
+
+    def withdraw(self, kernel: Dispatch) -> None:
+        for timer in self.timers:
+            kernel.timers.disarm(timer)
+
+    def interrupted(self, kernel: Dispatch) -> None:
+        cast("Model", kernel).wait_interrupted(self)
+
+
+class _Ending:
+    """The outcome of a task that is ending, read from the trace when the law asks for it."""
+
+    def __init__(self, records: Records, task: Task, swallowed: bool) -> None:
+        self._records = records
+        self._task = task
+        told = task.phase is CancelPhase.DRAINING and task.reason is not None
+        self._stopped = told and task.reason is not None and task.reason.kind is not CancelKind.BUDGET
+        self._swallowed = swallowed
+        self._kind: OutcomeKind | None = None
+
+    @property
+    def kind(self) -> OutcomeKind:
+        if self._kind is None:
+            done = self._records.next
+            if done is None or done.name != "task_done" or done.numbers[0] != self._task.id:
+                raise self._records.wrong(f"the law would have ended task {self._task.id} here")
+            self._kind = OutcomeKind(done.numbers[1])
+            if bool(done.text) != (self._kind in FAILURES):
+                raise self._records.wrong("a task that failed, and no other, ends with an error")
+            if (self._stopped and self._kind is OutcomeKind.OK) or (
+                self._swallowed and self._kind is not OutcomeKind.CANCELLED
+            ):
+                raise self._records.wrong("the task was told to stop: the law would have ended it as cancelled")
+        return self._kind
+
+    @property
+    def error(self) -> BaseException | None:
+        return Exception() if self.kind in FAILURES else None
+
+    @property
+    def reason(self) -> CancelReason | None:
+        return self._task.reason
+
+
+def budget_of(amounts: Sequence[int]) -> Budget:
+    return Budget(*(None if amount == NONE else amount for amount in amounts))
+
+
+class Model(Kernel):
+    """A kernel that acts as a trace says. `on_…` takes the act of that name, and all that follows from it.
+
+    Here are its tasks, timers and blocks; `evidence.verify.model_families` has the rest.
+    """
+
+    def __init__(self, header: dict[str, Any], records: Records) -> None:
+        super().__init__(
+            seed=header["seed"],
+            workers=header["workers"],
+            budget=Budget(*header["budget"]),
+            steal_policy=StealPolicy(header["steal"]),
+            yield_interval=header["yield_interval"],
+            cleanup_ops=header["cleanup_ops"],
+            cleanup_ns=header["cleanup_ns"],
+        )
+        self.records = records
+        self.root.cancel_on_failure = False
+        self.root.capabilities = {**self.root.capabilities, CapSpawn: self.registry.mint(CapSpawn())}  # all may spawn
+        self._nurseries: dict[int, Nursery] = {self.root.id: self.root}
+        self._holding: dict[int, bool] = {}  # nurseries in which somebody ran out
+        self._debtors: dict[int, Task] = {}  # tasks that are over, and whose cleanup credit is used
+        self._armed: list[Timer] = []  # by the task that runs, for the wait that comes
+        self._ended: Task | None = None  # the task that ended last
+        self.returned: set[int] = set()  # tasks that were told to stop, and whose code is over
+        self.paid: Cost | None = None  # what was charged last, if nothing happened since
+        self.observe(self._heard)
+
+    def _heard(self, name: str, task: Task | None, detail: Any) -> None:
+        """The law tells something: the next record must say the same."""
+        kind = KINDS[name]
+        numbers, text = kind.describe(self, task, detail)
+        records = self.records
+        while name in LEAVING and records.comes("failure_unraised"):  # the model keeps no errors of the program
+            self.on_failure_unraised(*cast("Record", records.next).numbers)
+        found = records.next
+        if (
+            found is None
+            or found.kind is not kind
+            or found.numbers != numbers
+            or (self._laws_words(name, detail) and found.text != str(text).encode())
+        ):
+            raise records.wrong(self._instead(Record(kind, numbers, str(text).encode())))
+        records.advance()
+        if name == "task_exhausted" and task is not None:
+            self._learn_to_hold(task)
+        elif name == "cancel_requested" and task is not None:
+            scope = list(cancel.outward(task))[-1 - numbers[3]]
+            scope.reason = replace(detail, detail=found.said)
+
+    def _learn_to_hold(self, task: Task) -> None:
+        """Whether a nursery holds those who run out is a rule of its own, which shows when the first one does."""
+        nursery = task.nursery
+        if task.short_of != PAID and nursery.reason is None and not task.requested:
+            nursery.hold = self._holding.setdefault(nursery.id, self.records.comes("budget_held"))
+
+    def _laws_words(self, name: str, detail: Any) -> bool:
+        """Whether the text can be known; else it contains words of the program."""
+        if name == "task_done":
+            return isinstance(detail, Outcome)  # of a task that was dropped: it has no code that could fail
+        if name == "task_dropped":
+            return bool(detail.detail)  # not by hand
+        return name in WORDS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
+
+    def _instead(self, lawful: Record) -> str:
+        if lawful.name == "scheduler_step_decision":
+            told = Context().event(*lawful)
+            worker = f" of worker {told.numbers['worker']}" if len(self.workers) > 1 else ""
+            return f"the law would have dispatched task {told.task_id} from the {told.lane} lane{worker}: {lawful}"
+        return f"the law would have told {lawful}"
+
+    # ---- who and what
+
+    def _live(self, id: int) -> Task:
+        task = self.tasks.get(id)
+        if task is None:
+            raise self.records.wrong(f"there is no living task {id}")
+        return task
+
+    def _acting(self, id: int) -> Task:
+        """The task that runs, which must be the one that is meant."""
+        task = self.current
+        if task is None or task.id != id:
+            runs = "no task runs" if task is None else f"task {task.id} runs"
+            raise self.records.wrong(f"only the task that runs can do this, and {runs}")
+        return task
+
+    def _awaits(self, task: Task) -> None:
+        """A request to stop is delivered before what the task awaits takes effect; who is cut off awaits nothing."""
+        if task.cut:
+            raise self.records.wrong(f"task {task.id} was cut off: the law would have closed it")
+        if task.cancel_pending and cancel.deliverable(task) is not None:
+            raise self.records.wrong(f"the law would have told task {task.id} first that it is to stop")
+
+    def _billed(self) -> None:
+        """What a task asks for is billed before it is done."""
+        if self.paid is None:
+            raise self.records.wrong("the law would have charged the task for this first")
+
+    def _calls_out(self) -> bool:
+        """Whether it has just paid for something that the host does."""
+        return any(component == SYSCALLS for component, _ in self.paid or ())
+
+    def _number(self, id: int) -> None:
+        """The next thing has this number. Channels are numbered too, and not told: there may be gaps."""
+        if id < self._next_id:
+            raise self.records.wrong(f"numbers grow: the next is {self._next_id} at least")
+        self._next_id = id
+
+    # ---- tasks
+
+    def on_task_spawned(self, id: int, region: int, spawner: int, pinned: int, *granted: int) -> None:
+        nursery = self._nurseries.get(region)
+        if nursery is None:
+            raise self.records.wrong(f"there is no nursery {region}")
+        self._number(id)
+        name = cast("Record", self.records.next).said
+        how = SPAWNED[pinned] if pinned < len(SPAWNED) else ""
+        if how in ("pending", "again"):
+            self._submitted(nursery, name, budget_of(granted), how == "again")
+            return
+        outside = self.current is None and not pinned  # another thread spawned it, in the name of the owner
+        by = nursery.owner if outside else None
+        task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
+        if self.records.comes("task_tidies"):
+            self._tidies(task, self._debtor(cast("Record", self.records.next).numbers[1]))
+
+    def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
+        raise NotImplementedError  # see `evidence.verify.model_gates`
+
+    def _debtor(self, id: int) -> Task:
+        """The task whose cleanup credit is used; it may be over."""
+        if not self.root.id < id < self._next_id or id in self._nurseries:
+            raise self.records.wrong(f"there was no task {id}")
+        debtor = self.tasks.get(id) or self._debtors.get(id)
+        if debtor is None:
+            debtor = self._debtors[id] = Task(id, "", self.root, self.root.pools, {})
+        return debtor
+
+    def on_task_enqueued(self, id: int, *_: int) -> None:
+        """Everything else that queues a task is an act of its own, so this one gave way, which costs one op."""
+        if self.paid != OP:
+            raise self.records.wrong("the law would have charged the task one op for giving way")
+        self.yielded(self._acting(id))
+
+    def on_task_blocked(self, id: int, interruptible: int) -> None:
+        task, timers, self._armed = self._acting(id), self._armed, []
+        if interruptible:
+            self._awaits(task)
+            joins = any(scope.exiting for scope in cancel.outward(task))  # waiting for one's children is free,
+            regains = getattr(task.permit, "regain", None) is not None  # and for the place that was lent to them
+            if not timers and not joins and not regains:
+                self._billed()
+        elif not self._calls_out() and (self.paid or timers or not (task.has_children() or task.cleanup_left >= 0)):
+            raise self.records.wrong(
+                "only who waits for the children it leaves, for asyncio, a thread or native code is not interrupted"
+            )
+        self.blocked(task, _Wait(task, bool(interruptible), timers))
+
+    def on_task_woken(self, id: int, generation: int, notice: int) -> None:
+        self.wake(self._live(id), generation)
+
+    def on_stale_wake(self, id: int, region: int, generation: int, notice: int) -> None:
+        if id in self.tasks:
+            self.wake(self.tasks[id], generation)
+            return
+        if not 0 < id < self._next_id or not 0 < region < id or notice != Notice.STALE:
+            raise self.records.wrong("there was no such task, or its wake was not stale")
+        self.records.advance()
+
+    def wait_interrupted(self, wait: _Wait) -> None:
+        """The wait goes on, and may have been told to see to its own end."""
+        task = wait.task
+        if self.records.comes("asyncio_abandoned"):
+            self.report("asyncio_abandoned", task, "")
+            self.wake(task, wait.generation)
+        elif self.records.comes("timer_armed") and not any(timer.armed for timer in wait.timers):
+            wait.timers.append(self.timers.arm(self.now_ns + self.cleanup_ns, TimerKind.CLEANUP, task))
+
+    def on_task_done(self, id: int, *_: int) -> None:
+        """Also where the end begins with what the task leaves behind: obligations, a cleanup."""
+        task, nursery = self._acting(id), self._acting(id).nursery
+        self.finish(task, cast("Outcome", _Ending(self.records, task, id in self.returned)))
+        self.returned.discard(id)
+        nursery.failures.clear()
+        nursery.failed.clear()
+        self._ended = task
+        if task.credit_used or task.credit_of is not None:
+            self._debtors[id] = task
+
+    on_cleanup_ended = on_task_done
+
+    def on_failure_unraised(self, id: int) -> None:
+        self._acting(id)
+        self.records.advance()
+
+    # ---- timers and scopes
+
+    def on_timer_armed(self, id: int, timer: int, generation: int, deadline_ns: int, kind: int) -> None:
+        """For a sleep, perhaps one of several in a select; the others follow from something."""
+        if not self._armed:
+            self._billed()
+        if deadline_ns <= self.now_ns:
+            raise self.records.wrong(f"it is {self.now_ns:,} ns already: nobody waits for what has come")
+        self._armed.append(self.timers.arm(deadline_ns, TimerKind.WAKE, self._acting(id)))
+
+    def on_stale_timer(self, id: int, region: int, timer: int, generation: int) -> None:
+        self.timer_fired(timer, generation)
+
+    def on_scope_opened(self, id: int, shielded: int) -> None:
+        task = self._acting(id)
+        self._billed()
+        block = Block(task)
+        block.shielded = bool(shielded)
+        self.note("scope_opened", task, block)
+        armed = self.records.next
+        if armed is not None and armed.name == "timer_armed" and armed.numbers[-1] == TimerKind.DEADLINE:
+            block.timer = self.timers.arm(max(armed.numbers[3], self.now_ns), TimerKind.DEADLINE, task, block)
+
+    def on_scope_left(self, id: int) -> None:
+        block = self._acting(id).inner
+        if block is None or block.body_of is not None:
+            raise self.records.wrong(f"no timeout and no shield is the innermost open block of task {id}")
+        cancel.leave(self, block)

@@ -1,1 +1,0 @@
-"""How tasks run: coroutines here; threads and native fibers are rooms of their own (`thread`, `native`)."""

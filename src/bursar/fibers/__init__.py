@@ -1,0 +1,1 @@
+"""C functions as tasks, on the native workers, without the interpreter."""

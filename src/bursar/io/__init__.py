@@ -1,0 +1,1 @@
+"""Files, sockets, streams, servers, signals and processes, as a task uses them."""

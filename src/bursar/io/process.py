@@ -1,0 +1,231 @@
+"""One command of a workflow: a process group of its own, whose output is read as it comes and which ends when asked.
+
+    spawned ──exit──► ended
+       └──cancelled──► SIGTERM to the group ──grace──► SIGKILL to the group
+
+The command is the leader of a new session, so that a Ctrl-C at the terminal reaches Bursar alone, and one signal
+reaches everything that the command started. Its exit is seen by a pidfd (elsewhere by looking twenty times a second),
+not by the end of its output: a command may close that and go on, and what it left behind may hold it open for ever.
+
+PROCESS-1  when `execute` has returned or raised, or was closed, every process of the group has ended or was sent
+    SIGKILL
+PROCESS-2  the group is signalled only while its leader has not been reaped: its number cannot belong to anybody else
+PROCESS-3  all output that was written before the exit is delivered before the result
+
+Rejected: threads that read pipes (they cannot be cancelled), and SIGCHLD (one handler for a whole process, which may
+not be ours).
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, Final
+
+from bursar.errors import Cancelled, CommandFailed, WorkflowError
+from bursar.io.files import wait_readable
+from bursar.ops.clock import now, sleep
+from bursar.ops.select import select
+
+LOOK_S: Final = 0.05  # between two looks where there is no pidfd: nobody notices, and it costs nothing
+READ_BYTES: Final = 1 << 16  # what a pipe holds
+LINE_MAX: Final = 4_096  # characters shown as one line: a progress bar without line ends must not grow for ever
+TAIL_LINES: Final = 20  # of the output, in the error of a command that failed
+CAPTURE_MAX: Final = 1 << 20  # bytes of output as a result; more belongs into a file
+
+OnLine = Callable[[str, str], None]  # "out" or "err", and the line
+
+
+async def execute(
+    argv: Sequence[str],
+    *,
+    shell: bool = False,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    capture: bool = False,
+    grace: float,
+    on_line: OnLine | None = None,
+) -> str | None:
+    """Run a command; return what it wrote if it was to be captured. Raises `CommandFailed` for any exit code but 0."""
+    running = _Running(_start(argv, shell, env, cwd), capture, on_line)
+    try:
+        try:
+            await running.until_exit(None)
+        except Cancelled:
+            running.signal(signal.SIGTERM)
+            await running.until_exit(grace)
+            raise
+    finally:
+        running.end()  # PROCESS-1
+    return running.result(argv[0] if shell else shlex.join(argv))
+
+
+def _start(argv: Sequence[str], shell: bool, env: Mapping[str, str] | None, cwd: str | None) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv[0] if shell else list(argv),
+            shell=shell,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        if cwd is not None and not os.path.isdir(cwd):
+            raise WorkflowError(f"the command cannot be started: cwd {cwd!r} is no folder") from error
+        raise WorkflowError(f"the command {argv[0]!r} cannot be started: {error}; is it installed?") from error
+
+
+class _Pipe:
+    """One end of output: bytes in, lines out."""
+
+    def __init__(self, file: IO[bytes], name: str, running: _Running) -> None:
+        self.file = file
+        self._name = name
+        self._running = running
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._rest = ""
+        os.set_blocking(file.fileno(), False)
+
+    def read(self) -> bool:
+        """Take what is there. False: nothing is, or nothing will be."""
+        try:
+            data = os.read(self.file.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        self._running.took(self._name, data)
+        *lines, self._rest = (self._rest + self._decode(data)).replace("\r", "\n").split("\n")
+        while len(self._rest) > LINE_MAX:
+            lines.append(self._rest[:LINE_MAX])
+            self._rest = self._rest[LINE_MAX:]
+        for line in lines:
+            self._running.line(self._name, line)
+        return True
+
+    def close(self) -> None:
+        if not self.file.closed:
+            self.file.close()
+            rest, self._rest = self._rest + self._decode(b"", True), ""
+            if rest:
+                self._running.line(self._name, rest)
+
+
+class _Running:
+    """A process that has been started."""
+
+    def __init__(self, process: subprocess.Popen[bytes], capture: bool, on_line: OnLine | None) -> None:
+        assert process.stdout is not None, "asked for"
+        assert process.stderr is not None, "asked for"
+        self._process = process
+        self._pidfd: int | None = None
+        with contextlib.suppress(AttributeError, OSError):  # not every system has it
+            self._pidfd = os.pidfd_open(process.pid)
+        self._capture = capture
+        self._on_line = on_line
+        self._taken = bytearray()
+        self._too_much = False
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._pipes = [_Pipe(process.stdout, "out", self), _Pipe(process.stderr, "err", self)]
+
+    # ---- waiting
+
+    async def until_exit(self, seconds: float | None) -> bool:
+        """Read its output until it has exited. False: the time was over first."""
+        deadline = None if seconds is None else await now() + seconds
+        while not self._exited():
+            left = None if deadline is None else max(0.0, deadline - await now())
+            if left == 0.0:
+                return False
+            await self._something(left)
+        for pipe in self._pipes:
+            while not pipe.file.closed and pipe.read():
+                """PROCESS-3."""
+        return True
+
+    async def _something(self, left: float | None) -> None:
+        """Wait for output, the exit, or the time."""
+        pipes = [pipe for pipe in self._pipes if not pipe.file.closed]
+        cases: list[Any] = [wait_readable(pipe.file) for pipe in pipes]
+        if self._pidfd is not None:
+            cases.append(wait_readable(self._pidfd))
+        naps = [span for span in (left, LOOK_S if self._pidfd is None else None) if span is not None]
+        if naps:
+            cases.append(sleep(min(naps)))
+        chosen = (await select(*cases)).index
+        if chosen < len(pipes):
+            pipes[chosen].read()
+
+    def _exited(self) -> bool:
+        """Whether the leader is gone, without reaping it (PROCESS-2) where that can be asked."""
+        if self._process.returncode is not None:
+            return True
+        if not hasattr(os, "waitid"):
+            return self._process.poll() is not None
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    # ---- ending
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:  # PROCESS-2
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def end(self) -> None:
+        """Whatever is left of the group ends here, at once. Idempotent."""
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        for pipe in self._pipes:
+            pipe.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    # ---- what it said
+
+    def took(self, name: str, data: bytes) -> None:
+        if self._capture and name == "out":
+            self._too_much = self._too_much or len(self._taken) + len(data) > CAPTURE_MAX
+            if not self._too_much:
+                self._taken += data
+
+    def line(self, name: str, line: str) -> None:
+        self._tail.append(line)
+        if self._on_line is not None and not (self._capture and name == "out"):
+            self._on_line(name, line)
+
+    def result(self, title: str) -> str | None:
+        code = self._process.returncode
+        tail = "\n".join(self._tail)
+        if code:
+            how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+            said = f":\n{tail}" if tail else ""
+            raise CommandFailed(f"the command {title!r} {how}{said}", code, tail)
+        if not self._capture:
+            return None
+        if self._too_much:
+            raise CommandFailed(
+                f"the command {title!r} wrote more than {CAPTURE_MAX:,} bytes, which is too much for a result; "
+                "let it write to a file",
+                0,
+                tail,
+            )
+        return self._taken.decode("utf-8", "replace").rstrip("\n")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,232 @@
+"""Listening: sockets that accept connections, and `serve`, which gives every connection a task of its own.
+
+SERVE-1  the stream of a connection is closed when its task ends, also when that was cancelled before it began
+SERVE-2  nothing that a peer does, and nothing that one connection cannot pay for, ends the serving of the others
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from bursar.backend import Kernel, Task
+from bursar.errors import BudgetExceeded, BursarError, DelimiterNotFound, SpawnBudgetExceeded, StreamClosed, StreamEnded
+from bursar.io.connect import addresses
+from bursar.io.sockets import Address, Box, require_context, unix_address
+from bursar.io.streams import AskKernel, Call, Endpoint, SocketOperation, Stream
+from bursar.law.budget import Budget
+from bursar.law.state import Outcome
+from bursar.ops.clock import sleep
+from bursar.ops.nursery import Nursery, require_coroutine_function, title_of
+from bursar.ops.task import at_end
+from bursar.request import Entry, Operation, running
+from bursar.text import brief, counted, type_name
+
+if TYPE_CHECKING:
+    import ssl
+
+BACKLOG: Final = 1_024  # connections that the system keeps while nobody accepts them
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # no fault of the listener's
+SHORTAGE_PAUSE_S: Final = 0.1  # before accepting is tried again then
+LOST: Final = (OSError, StreamEnded, StreamClosed, DelimiterNotFound, BudgetExceeded)  # what ends one connection alone
+
+
+class _Accept(SocketOperation["Listener", Stream]):
+    __slots__ = ()
+    action = "accept a connection"
+
+    def why(self) -> str:
+        return f"waits for a connection to {self.endpoint.name}"
+
+    def look(self, kernel: Kernel, task: Task) -> bool:
+        listener = self.endpoint
+        if listener.accepted is not None:
+            return True
+        box = Box()
+        peer: Any = kernel.driver.pump.ask(task, "accept", partial(listener.box.accept, box, listener.tls))
+        if self.wants(peer):
+            return False
+        box.tls = listener.tls is not None
+        listener.accepted = Stream(kernel, box, peer, f"{listener.kind} stream from")
+        return True
+
+    def take(self, kernel: Kernel, task: Task) -> Stream:
+        stream, self.endpoint.accepted = self.endpoint.accepted, None
+        assert stream is not None, "a look found it"
+        return stream
+
+
+class Listener(Endpoint):
+    """Accepts connections: `await listener.accept()`, or `async for stream in listener`."""
+
+    __slots__ = ("accepted", "address", "kind", "tls")
+
+    def __init__(self, kernel: Kernel, box: Box, address: str, kind: str, tls: ssl.SSLContext | None) -> None:
+        super().__init__(kernel, box, f"{kind} listener at {address}")
+        self.address = address
+        self.kind = kind
+        self.tls = tls
+        self.accepted: Stream | None = None  # accepted, and not taken
+
+    @property
+    def port(self) -> int:
+        """The TCP port that it listens on."""
+        if self.kind != "TCP":
+            raise BursarError(f"{self.name} has no port")
+        return int(self.address.rpartition(":")[2])
+
+    def accept(self) -> Operation[Stream]:
+        """Awaited: the next connection. Works in `select`. With TLS, its handshake is part of its first use."""
+        return _Accept(self)
+
+    def close(self) -> None:
+        super().close()
+        if self.accepted is not None:
+            self.accepted.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Stream:
+        try:
+            return await _Accept(self)
+        except StreamClosed:
+            raise StopAsyncIteration from None
+
+
+async def _listen(address: Address, backlog: int, kind: str, tls: ssl.SSLContext | None) -> Listener:
+    kernel, box = await AskKernel(), Box()
+    where = await Call("listen", f"listen at {address.text}", partial(box.listen, address, backlog))
+    return Listener(kernel, box, where, kind, tls)
+
+
+async def listen_tcp(
+    host: str = "127.0.0.1", port: int = 0, *, backlog: int = BACKLOG, tls: ssl.SSLContext | None = None
+) -> Listener:
+    """Listen at the first address of `host`; port 0 is one that the system chooses. `"0.0.0.0"`, `"::"`: everywhere."""
+    if tls is not None:
+        require_context(tls, server_side=True)
+    address, *_ = await addresses(host, port)
+    return await _listen(address, backlog, "TCP", tls)
+
+
+async def listen_unix(path: str, *, backlog: int = BACKLOG) -> Listener:
+    """Listen at a Unix socket. The file is the caller's: it must not exist before, and stays behind."""
+    return await _listen(unix_address(path), backlog, "Unix", None)
+
+
+# ---- serving
+
+
+async def serve(
+    listener: Listener,
+    handler: Callable[[Stream], Coroutine[Any, Any, None]],
+    nursery: Nursery,
+    *,
+    budget: Budget | None = None,
+    connections_max: int | None = None,
+) -> None:
+    """Accept until the listener is closed; each connection is a task of `nursery` that runs `handler(stream)`.
+
+    A connection that breaks (`OSError`, `StreamClosed`), ends early (`StreamEnded`), sends no end of a line
+    (`DelimiterNotFound`), overruns its `budget` or cannot be paid for by the nursery is reported and ends alone.
+    Whatever else a handler raises is a failure of its task, and the nursery's affair.
+
+    connections_max   while so many are served, the next ones wait with the system, as far as its backlog goes
+    """
+    require_coroutine_function(handler)
+    if connections_max is not None and (type(connections_max) is not int or connections_max < 1):
+        raise ValueError(f"serve(connections_max={connections_max!r}): must be a whole number, at least 1")
+    title = title_of(handler)
+    served = _Served(connections_max)
+    while True:
+        if connections_max is not None:
+            await _Room(served)
+        stream = await _next(listener)
+        if stream is None:
+            return
+        name = f"{title} {stream.peer}".rstrip()
+        try:
+            task = nursery.spawn(_attend, handler, stream, name=name, budget=budget)
+        except SpawnBudgetExceeded as dry:  # the purse may be recharged before the next one comes
+            _report(stream, dry)
+            stream.close()
+        except BaseException:
+            stream.close()
+            raise
+        else:
+            served.add(stream, task.inside(stream.kernel))
+
+
+class _Served:
+    """The connections that have a task, and whether `serve` waits for one of these to end."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self.number = 0
+        self.waiting: Entry | None = None
+
+    def add(self, stream: Stream, task: Task) -> None:
+        self.number += 1
+        at_end(task, partial(self._ended, stream))
+
+    def _ended(self, stream: Stream, outcome: Outcome) -> None:
+        stream.close()  # SERVE-1
+        self.number -= 1
+        if self.waiting is not None:
+            self.waiting.answer(stream.kernel, None)
+
+
+class _Room(Operation[None]):
+    """Wait until one more connection may be served."""
+
+    __slots__ = ("_served",)
+
+    def __init__(self, served: _Served) -> None:
+        self._served = served
+
+    def why(self) -> str:
+        return f"waits for one of {counted(self._served.number, 'connection')} to end: more may not be served at once"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        return self._served.most is None or self._served.number < self._served.most
+
+    def take(self, kernel: Kernel, task: Task) -> None:
+        """There is room."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._served.waiting = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        self._served.waiting = None
+
+
+async def _next(listener: Listener) -> Stream | None:
+    """A connection; None: the listener is closed. When the system is out of something, others must give it back."""
+    while True:
+        try:
+            return await listener.accept()
+        except StreamClosed:
+            return None
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            await sleep(SHORTAGE_PAUSE_S)
+
+
+async def _attend(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream: Stream) -> None:
+    async with stream:
+        try:
+            await handler(stream)
+        except* LOST as lost:  # SERVE-2; a handler with a nursery of its own raises a group
+            _report(stream, lost)
+
+
+def _report(stream: Stream, error: BaseException) -> None:
+    """Report a connection that was lost, with the first thing that went wrong."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    kernel = stream.kernel
+    kernel.report("connection_lost", running(kernel, stream.name), f"{type_name(error)}: {brief(error)}")

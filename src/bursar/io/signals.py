@@ -1,0 +1,138 @@
+"""`wait_signal`: a task waits for a signal of the operating system.
+
+The handler is in place only while somebody waits, and only posts; whoever was there before is put back afterwards. So
+a server waits for SIGTERM, shuts down when it comes, and a second SIGTERM ends it the hard way. Virtual time does not
+stand still for a signal: most runs end without one.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, ClassVar
+
+from bursar.backend import Kernel, Task, WaitList
+from bursar.drive.pump import Pump
+from bursar.errors import HostMisuse
+from bursar.law.budget import SYSCALL, Cost
+from bursar.law.capability import CapIO, require
+from bursar.request import Entry, Operation
+
+UNCATCHABLE = {signal.Signals[name] for name in ("SIGKILL", "SIGSTOP") if name in signal.Signals.__members__}
+
+
+class _Handler:
+    """What stands in for the old handler of one signal, and whom it wakes."""
+
+    def __init__(self, pump: Pump, number: signal.Signals) -> None:
+        self._pump = pump
+        self._number = number
+        self.label = f"signal {number.name}"
+        self.waiters = WaitList()
+        self._before: Any = None
+
+    def install(self) -> None:
+        self._pump.listeners += 1
+        self._pump.expected[self.label] = self._came
+        self._pump.outposts[self] = self
+        if self._pump.live:
+            self._before = signal.signal(self._number, self._on_signal)
+
+    def remove(self) -> None:
+        if self._pump.outposts.pop(self, None) is None:
+            return
+        self._pump.listeners -= 1
+        del self._pump.expected[self.label]
+        if self._pump.live:
+            self._put_back()
+
+    def _put_back(self) -> None:
+        """Other runtimes in this thread may have come after this one: then it leaves the chain of them."""
+        before = self._before if self._before is not None else signal.SIG_DFL
+        found = signal.getsignal(self._number)
+        if found == self._on_signal:
+            signal.signal(self._number, before)
+        while (above := _ours(found)) is not None:
+            if above._before == self._on_signal:
+                above._before = before
+            found = above._before
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._pump.post(self.label, self._came)
+        self._pump.host.wake()  # this is the loop's own thread, but the loop may be asleep
+        below = _ours(self._before)
+        if below is not None:  # another runtime waits for it as well
+            below._on_signal(number, frame)
+
+    def _came(self) -> None:
+        if self._pump.over:
+            return  # `stopped` sees to the rest
+        while self.waiters:
+            self.waiters.take_oldest().answer(self._pump.kernel, None)
+        self.remove()
+
+    def resting(self) -> None:
+        """A signal cannot go away."""
+
+    def stopped(self) -> None:
+        self.remove()
+
+
+def _ours(handler: Any) -> _Handler | None:
+    owner = getattr(handler, "__self__", None)
+    return owner if isinstance(owner, _Handler) else None
+
+
+class _Signal(Operation[None]):
+    __slots__ = ("_number",)
+    cost: ClassVar[Cost] = SYSCALL
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def why(self) -> str:
+        return f"waits for {self._number.name}"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        require(task, task.capabilities, CapIO, f"wait for {self._number.name}")
+        if kernel.driver.pump.live and threading.current_thread() is not threading.main_thread():
+            raise HostMisuse(
+                f"task {task.name!r} cannot wait for {self._number.name}: only the main thread of a process hears of "
+                "signals, and this runtime runs in another"
+            )
+        return False
+
+    def take(self, kernel: Kernel, task: Task) -> None:
+        """Never ready at once."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        pump: Pump = kernel.driver.pump
+        handler = _find(pump, self._number)
+        if handler is None:
+            handler = _Handler(pump, self._number)
+            handler.install()
+        handler.waiters.join(entry)
+        entry.token = handler
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        handler: _Handler = entry.token
+        handler.waiters.leave(entry)
+        if not handler.waiters:
+            handler.remove()
+
+
+def _find(pump: Pump, number: signal.Signals) -> _Handler | None:
+    label = f"signal {number.name}"
+    return next((o for o in pump.outposts.values() if isinstance(o, _Handler) and o.label == label), None)
+
+
+def wait_signal(number: int) -> Operation[None]:
+    """Awaited: returns when the signal comes. Needs `CapIO`, and a runtime in the main thread."""
+    try:
+        known = signal.Signals(number)
+    except ValueError:
+        raise ValueError(f"wait_signal({number!r}): there is no such signal") from None
+    if known in UNCATCHABLE:
+        raise ValueError(f"wait_signal({known.name}): this signal cannot be caught")
+    return _Signal(known)

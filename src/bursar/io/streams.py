@@ -1,0 +1,337 @@
+"""Streams: connections to read from and write to. `io/connect.py` opens them, `io/serve.py` accepts them.
+
+Every call to the system is a request: it needs `CapIO`, costs one syscall of the budget, and its answer is on record.
+What is received but not taken (another case of a `select` won, a `receive_until` read too far) stays with the stream
+for the next who asks. What was only partly sent cannot be taken back: the stream is broken then, and says so.
+
+Closing is no request. It is free and always allowed, also for a task that is being stopped and has nothing left, and
+whoever waits on the stream is told.
+
+STREAMS-1  at most one task receives from a stream, and at most one sends to it
+STREAMS-2  bytes leave a stream in the order in which they came, each once, whatever is cancelled
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
+
+from bursar.backend import Kernel, Task
+from bursar.drive.pump import Pump
+from bursar.errors import (
+    BursarError,
+    DelimiterNotFound,
+    ScopeMisuse,
+    StreamClosed,
+    StreamEnded,
+)
+from bursar.io.files import FileOperation, Watches, require_files
+from bursar.io.sockets import WANT_WRITE, Box
+from bursar.law.budget import SYSCALL, Cost
+from bursar.law.capability import CapIO, require
+from bursar.request import Entry, Operation, Request
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T_co = TypeVar("T_co", covariant=True)
+
+RECEIVE_SIZE: Final = 65_536  # what one receive asks for, unless told otherwise
+UNTIL_MAX: Final = 65_536  # how far `receive_until` reads, unless told otherwise
+
+
+class Call(Request[T_co]):
+    """One call that never waits."""
+
+    __slots__ = ("_action", "_call", "_what")
+    cost: ClassVar[Cost] = SYSCALL
+
+    def __init__(self, what: str, action: str, call: Callable[[], T_co]) -> None:
+        self._what = what
+        self._action = action
+        self._call = call
+
+    def perform(self, kernel: Kernel, task: Task) -> T_co:
+        require(task, task.capabilities, CapIO, self._action)
+        require_files(kernel.driver.pump, task)
+        return kernel.driver.pump.ask(task, self._what, self._call)
+
+
+class AskKernel(Request[Kernel]):
+    """The kernel of the task that asks: what a new stream belongs to."""
+
+    __slots__ = ()
+
+    def perform(self, kernel: Kernel, task: Task) -> Kernel:
+        return kernel
+
+
+class Endpoint:
+    """A socket of one runtime, and who waits for it."""
+
+    __slots__ = ("_calls", "box", "closed", "kernel", "name", "waits")
+
+    def __init__(self, kernel: Kernel, box: Box, name: str) -> None:
+        self.kernel = kernel
+        self.box = box
+        self.name = name
+        self.closed = ""  # why it cannot be used any more
+        self.waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
+        self._calls: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
+        pump: Pump = kernel.driver.pump
+        if box.socket is not None:
+            Watches.of(pump).forget(box.fd)
+
+    def require_usable(self, kernel: Kernel, task: Task, kind: type) -> None:
+        if self.kernel is not kernel:
+            raise ScopeMisuse(f"task {task.name!r} used {self.name}, which belongs to another runtime")
+        if self.closed:
+            raise StreamClosed(f"task {task.name!r}: {self.name} {self.closed}")
+        other = self.waits.get(kind)
+        if other is not None:
+            raise ScopeMisuse(f"task {task.name!r}: {self.name} is in use: task {other.task.name!r} {other.reason}")
+
+    def watch(self, pump: Pump, write: bool, call: Callable[[], None]) -> None:
+        """Both directions of TLS may have to wait for the same readiness, so one call of the host serves several."""
+        self._calls[write].append(call)
+        pump.host.watch(self.box.fd, write, partial(self._ready, write))  # pyright: ignore
+
+    def _ready(self, write: bool) -> None:
+        calls = self._calls[write][:]
+        self._calls[write].clear()
+        for call in calls:
+            call()
+
+    def unwatch(self, pump: Pump, call: Callable[[], None]) -> None:
+        for write, calls in enumerate(self._calls):
+            if call in calls:
+                calls.remove(call)
+                if not calls and self.box.socket is not None:
+                    pump.host.unwatch(self.box.fd, bool(write))  # pyright: ignore
+
+    def close(self) -> None:
+        """Give the socket back, at once and for free. Whoever waits on it is told. Idempotent."""
+        if self.kernel.driver.thread != threading.get_ident() and not self.kernel.driver.pump.over:
+            raise ScopeMisuse(f"{self.name} was closed from another thread than the one that runs its runtime")
+        if self.box.socket is not None:
+            Watches.of(self.kernel.driver.pump).forget(self.box.fd)
+            self.box.close()
+        self.closed = "is closed"
+        for entry in list(self.waits.values()):
+            entry.refuse(self.kernel, StreamClosed(f"task {entry.task.name!r}: {self.name} was closed while it waited"))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}{', ' + self.closed if self.closed else ''}>"
+
+
+E_co = TypeVar("E_co", bound=Endpoint, covariant=True)
+
+
+class SocketOperation(FileOperation[T_co], Generic[E_co, T_co]):
+    """An operation on an endpoint."""
+
+    __slots__ = ("_write", "endpoint")
+
+    def __init__(self, endpoint: E_co) -> None:
+        self.endpoint = endpoint
+        self._write = False
+
+    def writes(self) -> bool:
+        return self._write
+
+    def wants(self, answer: object) -> bool:
+        """Whether an answer says that it has to wait, and for what."""
+        if type(answer) is not int or answer >= 0:
+            return False
+        self._write = answer == WANT_WRITE
+        return True
+
+    def require_allowed(self, kernel: Kernel, task: Task) -> None:
+        self.endpoint.require_usable(kernel, task, type(self))
+        require(task, task.capabilities, CapIO, self.action)  # that the host has files was seen when this one was made
+
+    def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
+        self.endpoint.watch(pump, self._write, call)
+
+    def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
+        self.endpoint.unwatch(pump, call)
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self.endpoint.waits.setdefault(type(self), entry)
+        super().enlist(kernel, entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self.endpoint.waits.get(type(self)) is entry:
+            del self.endpoint.waits[type(self)]
+        super().delist(kernel, entry)
+
+
+# ---- streams
+
+
+class _Receive(SocketOperation["Stream", bytes]):
+    __slots__ = ("_size",)
+    action = "receive from a socket"
+
+    def __init__(self, stream: Stream, size: int) -> None:
+        super().__init__(stream)
+        self._size = size
+
+    def why(self) -> str:
+        return f"waits for data of {self.endpoint.name}"
+
+    def look(self, kernel: Kernel, task: Task) -> bool:
+        stream = self.endpoint
+        if stream.ahead or stream.ended:
+            return True
+        got: Any = kernel.driver.pump.ask(task, "receive", partial(stream.box.receive, self._size))
+        if self.wants(got):
+            return False
+        stream.ahead = got
+        stream.ended = not got
+        return True
+
+    def take(self, kernel: Kernel, task: Task) -> bytes:
+        return self.endpoint.taken(self._size)
+
+
+class _Send(SocketOperation["Stream", int]):
+    """Send as much as goes out at once."""
+
+    __slots__ = ("_data", "_sent", "tried")
+    action = "send to a socket"
+
+    def __init__(self, stream: Stream, data: bytes | memoryview) -> None:
+        super().__init__(stream)
+        self._data = data
+        self._sent = 0
+        self.tried = False
+
+    def why(self) -> str:
+        return f"waits until {self.endpoint.name} takes more data"
+
+    def look(self, kernel: Kernel, task: Task) -> bool:
+        self.tried = True
+        answer = kernel.driver.pump.ask(task, "send", partial(self.endpoint.box.send, self._data))
+        if self.wants(answer):
+            return False
+        self._sent = answer
+        return True
+
+    def take(self, kernel: Kernel, task: Task) -> int:
+        return self._sent
+
+
+class Stream(Endpoint):
+    """A connection. `async with stream:` closes it at the end of the block."""
+
+    __slots__ = ("_sending", "ahead", "ended", "peer")
+
+    def __init__(self, kernel: Kernel, box: Box, peer: str, kind: str) -> None:
+        super().__init__(kernel, box, f"{kind} {peer}".rstrip())
+        self.peer = peer
+        self.ahead = b""  # received, and not taken
+        self.ended = False  # the peer sends nothing more
+        self._sending = False
+
+    def taken(self, size: int) -> bytes:
+        ahead = self.ahead
+        if len(ahead) <= size:
+            self.ahead = b""
+            return ahead
+        self.ahead = ahead[size:]
+        return ahead[:size]
+
+    def receive(self, max_bytes: int = RECEIVE_SIZE) -> Operation[bytes]:
+        """Awaited: at least one byte and at most `max_bytes`; `b""` when the peer has ended. Works in `select`."""
+        _positive("receive", "max_bytes", max_bytes)
+        return _Receive(self, max_bytes)
+
+    async def receive_exactly(self, n: int) -> bytes:
+        """`n` bytes, or `StreamEnded`. If it is cancelled, nothing was taken."""
+        if type(n) is not int or n < 0:
+            raise ValueError(f"receive_exactly({n!r}): must be a whole number, not negative")
+        parts: list[bytes] = []
+        missing = n
+        try:
+            while missing:
+                part = await _Receive(self, min(missing, RECEIVE_SIZE))
+                if not part:
+                    raise StreamEnded(f"{self.name} ended after {n - missing:,} of {n:,} bytes")
+                parts.append(part)
+                missing -= len(part)
+        except BaseException:
+            self.ahead = b"".join(parts) + self.ahead
+            raise
+        return b"".join(parts)
+
+    async def receive_until(self, delimiter: bytes, max_bytes: int = UNTIL_MAX) -> bytes:
+        """Everything up to and including `delimiter`, at most `max_bytes`, or `DelimiterNotFound`, or `StreamEnded`.
+
+        If it does not succeed, nothing was taken.
+        """
+        if not delimiter:
+            raise ValueError("receive_until(b''): the delimiter must not be empty")
+        _positive("receive_until", "max_bytes", max_bytes)
+        found, looked = bytearray(), 0
+        while True:
+            try:
+                part = await _Receive(self, RECEIVE_SIZE)
+            except BaseException:
+                self.ahead = bytes(found) + self.ahead
+                raise
+            found += part
+            place = found.find(delimiter, max(0, looked - len(delimiter) + 1), max_bytes)
+            if place >= 0:
+                end = place + len(delimiter)
+                self.ahead = bytes(found[end:]) + self.ahead
+                return bytes(found[:end])
+            looked = len(found)
+            if not part or looked >= max_bytes:
+                self.ahead = bytes(found) + self.ahead
+                if not part:
+                    raise StreamEnded(f"{self.name} ended after {looked:,} bytes, without {delimiter!r}")
+                raise DelimiterNotFound(f"{self.name} sent {max_bytes:,} bytes without {delimiter!r}")
+
+    async def send(self, data: bytes | bytearray | memoryview) -> None:
+        """All of `data`. If it is cut off half way the stream is broken: what came next would be garbage."""
+        view = data if type(data) is bytes else memoryview(data).cast("B")
+        if self._sending:
+            raise ScopeMisuse(f"{self.name}: two tasks sent at the same time; let one of them do it, or use a Lock")
+        sent, size = 0, len(view)
+        one = _Send(self, view)
+        self._sending = True
+        try:
+            while sent < size:
+                sent += await one
+                one = _Send(self, memoryview(view)[sent:])
+        except BaseException:
+            begun = sent or (one.tried and self.box.tls)  # TLS has packed it already, and takes nothing else before
+            if begun and not self.closed:
+                self.closed = f"is broken: a send was cut off after {sent:,} of {size:,} bytes; close it"
+            raise
+        finally:
+            self._sending = False
+
+    async def send_eof(self) -> None:
+        """Tell the peer that nothing more will be sent. Receiving goes on."""
+        if self.box.tls:
+            raise BursarError(f"{self.name}: a TLS stream ends in both directions at once; close it")
+        if self.closed:
+            raise StreamClosed(f"{self.name} {self.closed}")
+        await Call("shutdown", "end a stream", self.box.shut)
+
+
+def _positive(what: str, name: str, number: int) -> None:
+    if type(number) is not int or number < 1:
+        raise ValueError(f"{what}({name}={number!r}): must be a whole number, at least 1")

@@ -1,0 +1,141 @@
+"""`Authority`: the rules of one gate, fixed when it is made. It never runs anything and never changes its mind.
+
+    Strict   classes of priority, first come first served inside one; who waits long waits long
+    Aging    a task gains `boost` of priority for each whole `interval` that it waits
+
+A number is a priority; the larger goes first. `Priority` names three of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from bursar.law.admission.resources import Hard, Limit, Soft, limits_of
+from bursar.law.timers import to_ns
+
+PRIORITY_MAX: Final = 10**9  # either way: further apart than any aging brings together
+RESERVE_INTERVALS: Final = 3  # how many intervals a task that does not fit waits before it holds a reservation
+INTERVAL: Final = 0.5
+PAUSE_TIMEOUT: Final = 1.5
+
+
+class Priority(IntEnum):
+    """Three names for how soon a task gets permission. It never decides who runs next."""
+
+    HIGH = 100
+    NORMAL = 50
+    LOW = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Strict:
+    """Higher priorities first, always."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """Who waits becomes more urgent: by `boost` for each whole `interval`, in seconds."""
+
+    interval: float = INTERVAL
+    boost: int = 1
+
+    def __post_init__(self) -> None:
+        if to_ns(self.interval, "Aging.interval") < 1:
+            raise ValueError(f"Aging(interval={self.interval!r}): must be longer than nothing; Strict() does not age")
+        if type(self.boost) is not int or not 1 <= self.boost <= PRIORITY_MAX:
+            raise ValueError(f"Aging(boost={self.boost!r}): must be a whole number from 1 to {PRIORITY_MAX:,}")
+
+
+def require_priority(priority: Any) -> int:
+    """A priority as the gate counts it."""
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise TypeError(f"priority={priority!r}: must be a Priority or a whole number; the larger goes first")
+    if not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
+        raise ValueError(f"priority={priority!r}: must be between -{PRIORITY_MAX:,} and {PRIORITY_MAX:,}")
+    return int(priority)
+
+
+def _none_or_count(value: int | None, what: str, least: int) -> None:
+    if value is not None and (type(value) is not int or value < least):
+        raise ValueError(f"Authority({what}={value!r}): must be a whole number, at least {least}, or None for no limit")
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Who may start, in which order, and how many at once.
+
+    `resources`: what there is of each, `{"cpu": 4, "ram": "8GiB", "licences": Hard(2)}`. `cpu` is hard, `ram` and
+    `vram` are soft, others are hard unless said otherwise; None: no limit. `reserve_after`: after so many seconds a
+    task that does not fit keeps others from taking what it needs; by default after three intervals of aging.
+    """
+
+    order: Strict | Aging = field(default_factory=Strict)
+    max_concurrent: int | None = None
+    max_queue: int | None = None
+    max_wait: float | None = None
+    resources: Mapping[str, int | float | str | Hard | Soft | None] = field(default_factory=dict[str, Any])
+    reserve_after: float | None = None
+    pause_timeout: float = PAUSE_TIMEOUT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.order, Strict | Aging):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"Authority(order={self.order!r}): must be Strict() or Aging(...)")
+        _none_or_count(self.max_concurrent, "max_concurrent", 1)
+        _none_or_count(self.max_queue, "max_queue", 0)
+        for name in ("max_wait", "reserve_after", "pause_timeout"):
+            if (seconds := getattr(self, name)) is not None:
+                to_ns(seconds, f"Authority.{name}")
+        limits_of(self.resources)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Its resources, read."""
+        return limits_of(self.resources)
+
+    @property
+    def interval_ns(self) -> int:
+        return to_ns(self.order.interval if isinstance(self.order, Aging) else INTERVAL, "Aging.interval")
+
+    @property
+    def boost(self) -> int:
+        return self.order.boost if isinstance(self.order, Aging) else 0
+
+    @property
+    def reserve_after_ns(self) -> int:
+        if self.reserve_after is None:
+            return RESERVE_INTERVALS * self.interval_ns
+        return to_ns(self.reserve_after, "Authority.reserve_after")
+
+    def written(self) -> str:
+        """As evidence has it: JSON, all that decides."""
+        order = self.order
+        return json.dumps(
+            {
+                "aging": [order.interval, order.boost] if isinstance(order, Aging) else None,
+                "max_concurrent": self.max_concurrent,
+                "max_queue": self.max_queue,
+                "max_wait": self.max_wait,
+                "resources": [[name, amount, soft] for name, amount, soft in self.limits],
+                "reserve_after": self.reserve_after,
+                "pause_timeout": self.pause_timeout,
+            }
+        )
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Authority:
+        """What `written` wrote. ValueError, TypeError or KeyError: it did not."""
+        told: dict[str, Any] = json.loads(text)
+        aging = told["aging"]
+        return cls(
+            order=Strict() if aging is None else Aging(*aging),
+            max_concurrent=told["max_concurrent"],
+            max_queue=told["max_queue"],
+            max_wait=told["max_wait"],
+            resources={name: (Soft if soft else Hard)(amount) for name, amount, soft in told["resources"]},
+            reserve_after=told["reserve_after"],
+            pause_timeout=told["pause_timeout"],
+        )

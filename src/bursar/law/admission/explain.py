@@ -1,0 +1,182 @@
+"""Why a task waits for permission: taken from the gate's own checks, so that it is true by construction.
+
+`Blocker` is one thing that must change before the task can start. A printed explanation is nothing but its blockers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from bursar.law.admission.resources import in_words
+from bursar.law.admission.ticket import Permit, PermitState
+
+if TYPE_CHECKING:
+    from bursar.law.admission.gate import Gate
+    from bursar.law.task import Task
+
+NAMED_MAX: Final = 8
+LOOKED_AT_MAX: Final = 1000  # of those whom one task waits for: a report is read by people
+
+What = Literal["task", "slot", "resource", "reservation", "order", "pause", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One thing that a task waits for, and who has it."""
+
+    what: What
+    text: str  # ends the sentence "the task …"
+    tasks: tuple[str, ...] = ()  # the first few of those who hold it up
+    more: bool = False  # whether there are others
+    resource: str = ""
+    needed: int = 0
+    free: int = 0
+
+    def __str__(self) -> str:
+        if not self.tasks:
+            return self.text
+        return f"{self.text}: {', '.join(map(repr, self.tasks))}{' and more' if self.more else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Where a task stands at its gate."""
+
+    state: str
+    priority: int
+    effective: int  # the priority that counts now
+    queue: int | None  # how many wait with it; None: it is in no queue
+    place: int | None  # its place among them, from 1
+    waited: float  # seconds since it asked, or until it was admitted
+    starved: float  # seconds since it was first overtaken by a higher priority
+    attempt: int
+    blockers: tuple[Blocker, ...]
+
+    def __str__(self) -> str:
+        told = "; ".join(map(str, self.blockers))
+        place = f" (place {self.place:,} of {self.queue:,}, priority {self.priority}" if self.place else ""
+        if place and self.effective != self.priority:
+            place += f", by now {self.effective}"
+        starved = f", starved for {self.starved:g} s" if place and self.starved else ""
+        return (told or "is admitted") + (place + starved + ")" if place else "")
+
+
+def named(tasks: Iterable[Task]) -> tuple[tuple[str, ...], bool]:
+    """The first few names, and whether there are more."""
+    names = tuple(task.name for task in itertools.islice(tasks, NAMED_MAX + 1))
+    return names[:NAMED_MAX], len(names) > NAMED_MAX
+
+
+def explain(permit: Permit, tasks: Iterable[Task], now_ns: int) -> Admission:
+    """Where it stands. `tasks`: all that live, to find those that it follows."""
+    gate = permit.gate
+    queued = permit.state is PermitState.QUEUED
+    ahead = gate.queues.ahead(permit, now_ns) if queued else []
+    waited = now_ns - permit.entered_ns if permit.state in (PermitState.WAITS, PermitState.QUEUED) else permit.waited_ns
+    return Admission(
+        permit.state.name.lower(),
+        permit.priority,
+        gate.queues.effective(permit, now_ns) if queued else permit.priority,
+        len(gate.queues) if queued else None,
+        len(ahead) + 1 if queued else None,
+        waited / 1e9,
+        (gate.queues.starved_ns(permit, now_ns) if queued else permit.starved_ns) / 1e9,
+        permit.attempt,
+        tuple(_blockers(gate, permit, ahead, tasks, now_ns)),
+    )
+
+
+def _blockers(gate: Gate, permit: Permit, ahead: list[Permit], tasks: Iterable[Task], now_ns: int) -> Iterator[Blocker]:
+    if permit.paused:
+        asked = permit.pausing is not None
+        yield Blocker("pause", "was asked to pause and has not come to a checkpoint yet" if asked else "is paused")
+    match permit.state:
+        case PermitState.WAITS:
+            if permit.unmet:
+                names, more = named(task for task in tasks if _precedes(task, permit))
+                yield Blocker("task", f"waits for {permit.unmet:,} that it follows", names, more)
+            if permit.timer is not None:
+                seconds = (permit.timer.deadline_ns - now_ns) / 1e9
+                yield Blocker("time", f"waits {seconds:g} s more before attempt {permit.attempt}")
+        case PermitState.QUEUED:
+            yield from _short(gate, permit)
+            first = next(iter(gate.queues.firsts(now_ns)), None)
+            if ahead and first is not permit:
+                names, more = named(other.task for other in ahead)
+                yield Blocker("order", f"comes after {len(ahead):,}", names, more)
+        case PermitState.RETURNS:
+            yield from _short(gate, permit)
+        case _:
+            pass
+
+
+def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
+    """What the gate's own check says no to."""
+    demand = permit.lent if permit.state is PermitState.RETURNS else permit.demand
+    short = gate.resources.shortages(demand)
+    for resource, needed, limit, taken in short:
+        number = gate.resources.numbers[resource]
+        names, more = named(other.task for other in gate.held if number in dict(other.kept()))
+        text = f"needs {in_words(needed)} of {resource}, of which {in_words(taken)} of {in_words(limit)} are taken by"
+        what: What = "slot" if resource == "slot" else "resource"
+        if what == "slot":
+            text = f"needs one of {limit:,} slots, all taken by"
+        yield Blocker(what, text, names, more, resource, needed, max(limit - taken, 0))
+    reserved = gate.reserved
+    if not short and reserved is not None and reserved is not permit:
+        yield Blocker("reservation", "must leave what it needs to", (reserved.task.name,))
+
+
+def remedies(tasks: Iterable[Task]) -> Iterator[str]:
+    """When nobody can go on: who keeps what those need that it waits for, and what can be done about it."""
+    for task in tasks:
+        permit = task.permit
+        if isinstance(permit, Permit) and permit.state in (PermitState.QUEUED, PermitState.RETURNS):
+            for blocker in _short(permit.gate, permit):
+                yield from _kept_from(permit, blocker)
+
+
+def _kept_from(permit: Permit, short: Blocker) -> Iterator[str]:
+    resources, task = permit.gate.resources, permit.task
+    number = resources.numbers.get(short.resource)
+    if number is None:
+        return  # it is kept from what is reserved, not from what is taken
+    above = set(_outward(task))
+    for holder in permit.gate.held:
+        keeps = dict(holder.kept()).get(number)
+        if not keeps or (holder.task not in above and above.isdisjoint(_awaited(holder.task))):
+            continue
+        yield _advice(holder.task.name, keeps, task.name, short, resources.taken[number] + short.needed)
+
+
+def _advice(holder: str, keeps: int, task: str, short: Blocker, enough: int) -> str:
+    if short.what == "slot":
+        return (
+            f"task {holder!r} has one of the slots while it waits for task {task!r}, which needs one: wait for it at "
+            f"the end of a nursery's block, where a place is lent, or state Authority(max_concurrent={enough})"
+        )
+    return (
+        f"task {holder!r} keeps {in_words(keeps)} of {short.resource} while it waits for task {task!r}, which needs "
+        f"{in_words(short.needed)}: let {holder!r} need less and a child of its own the rest, give its children a "
+        f"gate of their own, or state more, Authority(resources={{{short.resource!r}: {enough}}})"
+    )
+
+
+def _outward(task: Task) -> Iterator[Task]:
+    """It, and whoever waits for it by the nurseries that it is in."""
+    owner: Task | None = task
+    while owner is not None:
+        yield owner
+        owner = owner.nursery.owner
+
+
+def _awaited(task: Task) -> Iterable[Task]:
+    return itertools.islice(task.wait.blockers(), LOOKED_AT_MAX) if task.wait is not None else ()
+
+
+def _precedes(task: Task, permit: Permit) -> bool:
+    other = task.permit
+    return isinstance(other, Permit) and (other.next is permit or permit in (other.successors or ()))

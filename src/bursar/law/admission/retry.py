@@ -1,0 +1,47 @@
+"""`Retry`: how often a task that failed is tried again, and when.
+
+Each attempt is a task of its own, spawned when the one before fails, with the same function, arguments, priority,
+needs and budget; the one before keeps its failure on record. What it failed with counts for its nursery only if no
+attempt follows. Only a failure is tried again: not a cancellation, not a panic, and never a drop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bursar.law.timers import to_ns
+
+TIMES_MAX: Final = 1_000_000  # more is a loop, and should look like one
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """At most `times` attempts after the first; `backoff` seconds before the first of them, `factor` times as long
+    before each next one, at most `backoff_max`; only after errors of the kinds `on`."""
+
+    times: int
+    backoff: float = 0.0
+    factor: float = 2.0
+    backoff_max: float = 60.0
+    on: type[Exception] | tuple[type[Exception], ...] = Exception
+
+    def __post_init__(self) -> None:
+        if type(self.times) is not int or not 0 <= self.times <= TIMES_MAX:
+            raise ValueError(f"Retry(times={self.times!r}): must be a whole number from 0 to {TIMES_MAX:,}")
+        to_ns(self.backoff, "Retry.backoff")
+        to_ns(self.backoff_max, "Retry.backoff_max")
+        if not 1 <= self.factor <= 1000:
+            raise ValueError(f"Retry(factor={self.factor!r}): must be between 1 and 1000")
+        kinds: tuple[Any, ...] = self.on if isinstance(self.on, tuple) else (self.on,)
+        if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise TypeError(f"Retry(on={self.on!r}): must be a class of exceptions, or a tuple of them")
+
+    def applies(self, attempt: int, error: Exception) -> bool:
+        """Whether another attempt follows the one of this number, which failed so."""
+        return attempt <= self.times and isinstance(error, self.on)
+
+    def delay_ns(self, attempt: int) -> int:
+        """How long to wait after the attempt of this number."""
+        seconds = min(self.backoff * self.factor ** min(attempt - 1, 1000), self.backoff_max) if self.backoff else 0.0
+        return to_ns(seconds, "Retry.backoff")

@@ -1,0 +1,509 @@
+"""Channels: values from task to task, in order, with a bounded buffer or none.
+
+    send, receive = channel()        rendezvous: a send waits for its receiver
+    send, receive = channel(10)      up to ten values wait in the buffer
+
+A channel comes to life in the task that first awaits it or one of its operations, which needs `CapChannel` for that;
+whoever holds an end may use it. `reserve` is the first half of a send: it waits for room and gives a `Permit`, an
+obligation, with which the value is put in later without waiting. Ends can be cloned; a side is closed when its last
+clone is. After that senders and drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
+
+CHANNEL-1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
+CHANNEL-2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
+CHANNEL-3  nobody waits on a side that cannot answer any more
+
+What happens at every message exists twice, here and in native/python; everything else is built on either.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+from bursar.backend import Kernel, Task, WaitList, native
+from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMisuse, WouldBlock
+from bursar.law.budget import CHANNEL, Cost
+from bursar.law.capability import CapChannel, require
+from bursar.law.obligation import Settled
+from bursar.request import Entry, Operation, Request, running, where
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@native
+class ChannelCore(Generic[T]):
+    """The state that both ends share, and what happens to it at every message."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.buffer: deque[T] = deque()
+        self.senders = WaitList()  # sends and reservations, in one queue
+        self.receivers = WaitList()
+        self.reserved = 0
+        self.send_ends = 0
+        self.receive_ends = 0
+        self.kernel: Kernel | None = None
+
+    @property
+    def buffered(self) -> int:
+        """How many values wait in the buffer."""
+        return len(self.buffer)
+
+    def drain(self) -> list[T]:
+        """Take out all that is buffered."""
+        values = list(self.buffer)
+        self.buffer.clear()
+        return values
+
+    def room(self) -> int:
+        """How many more values could be accepted now (CHANNEL-1)."""
+        return self.capacity + len(self.receivers) - len(self.buffer) - self.reserved
+
+    def accept(self, value: T, sender: Task | None = None) -> None:
+        """Take a value that there is room for: to the receiver that waits longest, else to the buffer.
+
+        A task that selects both ends does not meet itself.
+        """
+        for wait in self.receivers:
+            if wait.task is not sender:
+                self.receivers.leave(wait)
+                wait.answer(self._live(), value)
+                return
+        self.buffer.append(value)
+
+    def _next_sender(self) -> Entry | None:
+        """The one that has waited longest among those who can be served now."""
+        place = self.capacity > len(self.buffer) + self.reserved
+        for entry in self.senders:
+            if place or any(wait.task is not entry.task for wait in self.receivers):
+                return cast("Entry", entry)
+        return None
+
+    def refill(self) -> None:
+        """Room may have appeared: serve those who wait to send, oldest first."""
+        while self.senders and self.room() > 0 and (entry := self._next_sender()) is not None:
+            self.senders.leave(entry)
+            operation = entry.operation
+            if isinstance(operation, Send):
+                self.accept(cast("Send[T]", operation).value, entry.task)
+                entry.answer(self._live(), None)
+            else:
+                assert isinstance(operation, Reserve)
+                entry.answer(self._live(), operation.grant(self._live(), entry.task))
+
+    def _live(self) -> Kernel:
+        assert self.kernel is not None, "only a bound channel has waiters"
+        return self.kernel
+
+
+class _Channel(ChannelCore[T]):
+    """Birth and end of a channel."""
+
+    _permit: CapChannel | None = None
+    _label = "a channel"
+
+    def __str__(self) -> str:
+        return self._label
+
+    def bind(self, kernel: Kernel, task: Task) -> None:
+        """The first use brings the channel to life in `kernel`."""
+        if self.kernel is kernel:
+            return
+        if self.kernel is not None:
+            raise ScopeMisuse(f"task {task.name!r} used {self}, which belongs to another runtime")
+        permit = require(task, task.capabilities, CapChannel, "make a channel")
+        if permit.max_buffer is not None and self.capacity > permit.max_buffer:
+            raise CapabilityDenied(
+                f"task {task.name!r} may not make a channel with a buffer of {self.capacity}: "
+                f"its CapChannel allows {permit.max_buffer}"
+            )
+        kernel.registry.acquire(task, permit, "max_channels", "make a channel")
+        self.kernel = kernel
+        self._permit = permit
+        self._label = f"channel {kernel.new_id()}"
+
+    def _release(self) -> None:
+        permit, self._permit = self._permit, None  # first: whatever happens, it is released once
+        if permit is not None and self.kernel is not None:
+            self.kernel.registry.release(permit)
+
+    def __del__(self) -> None:
+        self._release()
+
+    def closed_to(self, side: str) -> ChannelClosed:
+        return ChannelClosed(f"{self} is closed: {side}")
+
+    def closed_here(self) -> ChannelClosed:
+        return ChannelClosed(f"this end of {self} was closed")
+
+    def settle(self) -> None:
+        """An end was closed or a reservation ended: let nobody wait in vain (CHANNEL-3)."""
+        if self.kernel is None:
+            return
+        if not self.receive_ends:
+            while self.senders:
+                self.senders.take_oldest().refuse(self.kernel, self.closed_to("nobody receives any more"))
+        if not self.send_ends and not self.buffered and not self.reserved:
+            while self.receivers:
+                self.receivers.take_oldest().refuse(self.kernel, self.closed_to("nobody sends any more"))
+        if not self.receive_ends and not self.send_ends and not self.reserved:
+            self._release()
+
+    def refuse_waiters(self, waiters: WaitList, end: _End[T]) -> None:
+        """Tasks that wait on one closed end are told; those on its clones go on waiting."""
+        if self.kernel is None or not end.waiting:
+            return
+        for wait in [w for w in waiters if isinstance(w, Entry) and getattr(w.operation, "end", None) is end]:
+            waiters.leave(wait)
+            wait.refuse(self.kernel, self.closed_here())
+
+
+@native
+class EndCore(Generic[T]):
+    """What an end knows."""
+
+    __slots__ = ("_channel", "_open", "waiting")
+
+    def __init__(self, channel: _Channel[T]) -> None:
+        self._channel = channel
+        self._open = True
+        self.waiting = False  # whether a task has ever waited on this very end
+
+
+class _End(EndCore[T]):
+    """What both kinds of ends do alike."""
+
+    __slots__ = ()
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _charge_now(self) -> None:
+        """Bill the running task for an operation that does not wait."""
+        kernel = self._channel.kernel
+        if kernel is None:
+            raise ScopeMisuse(
+                "this channel has not been used by any task yet, so there is nobody to bill: "
+                "make it with `send, receive = await channel(n)`, or await send() or receive() once"
+            )
+        kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
+
+
+@native
+class SendCore(EndCore[T]):
+    """What the sending end does at every message."""
+
+    __slots__ = ()
+
+    def send(self, value: T) -> Send[T]:
+        """Awaited: put a value in; waits for room, or without a buffer for a receiver."""
+        return Send(cast("SendEnd[T]", self), value)
+
+
+class SendEnd(SendCore[T], _End[T]):
+    """The end that values go into."""
+
+    __slots__ = ()
+
+    def __init__(self, channel: _Channel[T]) -> None:
+        super().__init__(channel)
+        channel.send_ends += 1
+
+    def reserve(self) -> Reserve[T]:
+        """Awaited: a `Permit` to send one value later, without waiting."""
+        return Reserve(self)
+
+    def send_nowait(self, value: T) -> None:
+        """Put a value in now, or raise `WouldBlock`."""
+        channel = self._channel
+        self._check()
+        if channel.kernel is not None and channel.room() <= 0:
+            raise WouldBlock(f"{channel} has no room; await send(), or make the buffer larger")
+        self._charge_now()
+        channel.accept(value)
+
+    def clone(self) -> SendEnd[T]:
+        """Another end of the same side. The side is closed when all are."""
+        self._check()
+        return SendEnd(self._channel)
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._open:
+            self._open = False
+            self._channel.send_ends -= 1
+            self._channel.refuse_waiters(self._channel.senders, self)
+            self._channel.settle()
+
+    def _check(self) -> None:
+        if not self._open:
+            raise self._channel.closed_here()
+        if not self._channel.receive_ends:
+            raise self._channel.closed_to("nobody receives any more")
+
+
+@native
+class ReceiveCore(EndCore[T]):
+    """What the receiving end does at every message."""
+
+    __slots__ = ()
+
+    def receive(self) -> Receive[T]:
+        """Awaited: the next value."""
+        return Receive(cast("ReceiveEnd[T]", self))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        try:
+            return await self.receive()
+        except ChannelClosed:
+            if not self._open:
+                raise
+            raise StopAsyncIteration from None
+
+
+class ReceiveEnd(ReceiveCore[T], _End[T]):
+    """The end that values come out of. `async for` takes them until the channel is closed and drained."""
+
+    __slots__ = ()
+
+    def __init__(self, channel: _Channel[T]) -> None:
+        super().__init__(channel)
+        channel.receive_ends += 1
+
+    def receive_nowait(self) -> T:
+        """The next value now, or `WouldBlock`."""
+        receive = Receive(self)
+        if self._channel.kernel is not None and not receive.possible():
+            raise WouldBlock(f"{self._channel} has nothing to receive; await receive()")
+        self._charge_now()
+        return receive.get()
+
+    def clone(self) -> ReceiveEnd[T]:
+        """Another end of the same side. The side is closed when all are."""
+        if not self._open:
+            raise self._channel.closed_here()
+        return ReceiveEnd(self._channel)
+
+    def close(self) -> None:
+        """Idempotent. Values that nobody can receive any more are discarded with the last end."""
+        if self._open:
+            self._open = False
+            self._channel.receive_ends -= 1
+            if not self._channel.receive_ends:
+                self._channel.drain()
+            self._channel.refuse_waiters(self._channel.receivers, self)
+            self._channel.settle()
+
+    def unread(self) -> list[T]:
+        """For Bursar's own parts: take out all that is buffered, without being charged for it."""
+        return self._channel.drain()
+
+    def __len__(self) -> int:
+        return self._channel.buffered
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _SendSide(Operation[T_co], Generic[T_co, T]):
+    """What waits for room: a send or a reservation."""
+
+    __slots__ = ("_channel", "end")
+
+    def __init__(self, end: SendEnd[T]) -> None:
+        self.end = end
+        self._channel = end._channel  # pyright: ignore[reportPrivateUsage]
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        self._channel.bind(kernel, task)
+        return self.end.closed or not self._channel.receive_ends or self._channel.room() > 0
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self.end.waiting = True
+        self._channel.senders.join(entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        self._channel.senders.leave(entry)
+
+
+@native
+class Send(_SendSide[None, T]):
+    """The request behind `SendEnd.send`."""
+
+    __slots__ = ("value",)
+    cost: ClassVar[Cost] = CHANNEL
+
+    def __init__(self, end: SendEnd[T], value: T) -> None:
+        super().__init__(end)
+        self.value = value
+
+    def why(self) -> str:
+        return f"waits to send to {self._channel}"
+
+    def take(self, kernel: Kernel, task: Task) -> None:
+        self.end._check()  # pyright: ignore[reportPrivateUsage]
+        self._channel.accept(self.value, task)
+
+
+class Reserve(_SendSide["Permit[T]", T]):
+    """The request behind `SendEnd.reserve`."""
+
+    __slots__ = ()
+    cost: ClassVar[Cost] = CHANNEL
+
+    def why(self) -> str:
+        return f"waits to reserve a place in {self._channel}"
+
+    def take(self, kernel: Kernel, task: Task) -> Permit[T]:
+        self.end._check()  # pyright: ignore[reportPrivateUsage]
+        return self.grant(kernel, task)
+
+    def grant(self, kernel: Kernel, task: Task) -> Permit[T]:
+        self._channel.reserved += 1
+        return Permit(self._channel, kernel, task)
+
+
+class Permit(Generic[T]):
+    """A reserved place in a channel: send one value, or abort. `with permit:` aborts if nothing was sent."""
+
+    __slots__ = ("_channel", "_obligation")
+
+    def __init__(self, channel: _Channel[T], kernel: Kernel, task: Task) -> None:
+        self._channel = channel
+        what = f"a reserved place in {channel}"
+        self._obligation = kernel.promise(task, what, where(task), self._give_back)
+
+    def _give_back(self) -> None:
+        self._channel.reserved -= 1
+        self._channel.refill()
+        self._channel.settle()
+
+    def send(self, value: T) -> None:
+        """Put the value in; never waits."""
+        if self._obligation.settled is not Settled.OPEN:
+            raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
+        if not self._channel.receive_ends:
+            self._obligation.settle(Settled.ABORTED)
+            raise self._channel.closed_to("nobody receives any more")
+        self._obligation.settle(Settled.COMMITTED)
+        self._channel.reserved -= 1
+        self._channel.accept(value)
+        self._channel.settle()
+
+    def abort(self) -> None:
+        """Give the place back. Idempotent."""
+        if self._obligation.settled is Settled.OPEN:
+            self._obligation.settle(Settled.ABORTED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abort()
+
+
+@native
+class Receive(Operation[T]):
+    """The request behind `ReceiveEnd.receive`."""
+
+    __slots__ = ("_channel", "end")
+    cost: ClassVar[Cost] = CHANNEL
+
+    def __init__(self, end: ReceiveEnd[T]) -> None:
+        self.end = end
+        self._channel = end._channel  # pyright: ignore[reportPrivateUsage]
+
+    def why(self) -> str:
+        return f"waits to receive from {self._channel}"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        self._channel.bind(kernel, task)
+        return self.possible()
+
+    def possible(self) -> bool:
+        """Whether `get` would not have to wait. Errors count: they come at once."""
+        channel = self._channel
+        if self.end.closed or channel.buffer or (not channel.send_ends and not channel.reserved):
+            return True
+        return bool(channel.senders) and self._sender_waits()
+
+    def _sender_waits(self) -> bool:
+        return isinstance(cast("Entry", self._channel.senders.oldest()).operation, Send)
+
+    def get(self) -> T:
+        channel = self._channel
+        if self.end.closed:
+            raise channel.closed_here()
+        if channel.buffer:
+            value = channel.buffer.popleft()
+            channel.refill()
+            channel.settle()
+            return value
+        if channel.senders and self._sender_waits():
+            entry = cast("Entry", channel.senders.take_oldest())
+            entry.answer(channel._live(), None)  # pyright: ignore[reportPrivateUsage]
+            return cast("Send[T]", entry.operation).value
+        raise channel.closed_to("nobody sends any more, and everything was received")
+
+    def take(self, kernel: Kernel, task: Task) -> T:
+        return self.get()
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self.end.waiting = True
+        self._channel.receivers.join(entry)
+
+    def enlisted(self, kernel: Kernel) -> None:
+        self._channel.refill()  # a reservation may have waited for a receiver
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        self._channel.receivers.leave(entry)
+
+
+class Channel(tuple[SendEnd[T], ReceiveEnd[T]]):
+    """The two ends of a new channel. Unpack it; or await it first, to bring the channel to life at once."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Request[Any], Any, Channel[T]]:
+        yield from _Birth(self[0]._channel).__await__()  # pyright: ignore[reportPrivateUsage]
+        return self
+
+
+class _Birth(Request[None]):
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: _Channel[Any]) -> None:
+        self._channel = channel
+
+    def perform(self, kernel: Kernel, task: Task) -> None:
+        self._channel.bind(kernel, task)
+
+
+def channel(buffer: int = 0) -> Channel[Any]:
+    """A new channel: `send, receive = channel(buffer)`. Without a buffer each send waits for its receiver."""
+    if type(buffer) is not int or buffer < 0:
+        raise ValueError(f"channel({buffer!r}): the buffer is a whole number of places, 0 for a rendezvous")
+    state: _Channel[Any] = _Channel(buffer)
+    return Channel((SendEnd(state), ReceiveEnd(state)))
+
+
+def live_channel(kernel: Kernel, task: Task, buffer: int) -> Channel[Any]:
+    """For Bursar's own parts: a channel that is brought to life at once, in `task`."""
+    ends = channel(buffer)
+    ends[0]._channel.bind(kernel, task)  # pyright: ignore[reportPrivateUsage]
+    return ends

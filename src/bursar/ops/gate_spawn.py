@@ -1,0 +1,163 @@
+"""Asking: how a spawn that needs permission reaches its gate.
+
+Everything is checked before anything is made; a refused spawn leaves nothing behind. The arguments that are tasks are
+replaced by their values when the new task starts, which is after they have all succeeded.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, cast
+
+from bursar.backend import Kernel, Nursery
+from bursar.backend import Task as Record
+from bursar.errors import BadDependency, BursarError, ScopeMisuse
+from bursar.law.admission import graph
+from bursar.law.admission.authority import require_priority
+from bursar.law.admission.gate import Gate
+from bursar.law.admission.resources import Needs
+from bursar.law.admission.retry import Retry
+from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.budget import Budget
+from bursar.law.capability import Capability
+from bursar.law.nursery import NurseryState
+from bursar.law.state import State
+from bursar.law.timers import to_ns
+from bursar.ops import pause as standing
+from bursar.ops.pause import Pausing
+from bursar.ops.start import start
+from bursar.ops.task import Task
+from bursar.text import brief
+
+Function = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def permit_of(kernel: Kernel, record: Record) -> Permit:
+    """The permit of a task; one that never had to ask gets one now that says so."""
+    permit = cast("Permit | None", record.permit)
+    if permit is None:
+        permit = Permit(kernel.gate, 0, (), state=PermitState.HELD)
+        if record.outcome is not None:
+            permit.task = record
+            _, permit.cause = graph.settle(permit, record.outcome)
+            permit.over()
+            return permit
+        permit.task = record
+        record.permit = permit
+        kernel.gate.held[permit] = None
+    return permit
+
+
+def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[Any]) -> list[Record]:
+    """The tasks that the new one follows, each once, checked."""
+    if isinstance(after, Task):
+        raise TypeError(f"spawn(after=...): task {name!r}: give a list of tasks, after=[task]")
+    found: dict[Record, None] = {}
+    for handle in after:
+        if not isinstance(handle, Task):
+            raise BadDependency(f"task {name!r} cannot follow {brief(handle, repr)}, which is not a task")
+        record = _inside(kernel, name, cast("Task[Any]", handle))
+        if record in found:
+            raise BadDependency(f"task {name!r} is to follow task {record.name!r} twice; name it once")
+        found[record] = None
+    for handle in among:
+        found[_inside(kernel, name, handle)] = None
+    return list(found)
+
+
+def _inside(kernel: Kernel, name: str, handle: Task[Any]) -> Record:
+    try:
+        return handle.inside(kernel)
+    except BursarError as foreign:
+        raise BadDependency(f"task {name!r} cannot follow task {handle.name!r} of another runtime") from foreign
+
+
+def ask(
+    kernel: Kernel,
+    nursery: Nursery,
+    run: Function,
+    args: tuple[Any, ...],
+    *,
+    gate: Gate,
+    name: str,
+    budget: Budget,
+    capabilities: tuple[Capability, ...] | None,
+    priority: int,
+    after: list[Record],
+    needs: Needs,
+    retry: Retry | None,
+    spawner: Record | None = None,
+) -> Record:
+    """Spawn `run(*args)` as a task that waits for permission. `spawner`: on whose authority, if nobody runs."""
+    if retry is not None and not isinstance(retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"spawn(retry={brief(retry, repr)}): task {name!r}: must be a Retry(times, backoff, on=...)")
+    permit = Permit(gate, require_priority(priority), *gate.resources.demand(needs, name))
+    if after:
+        graph.require_no_cycle(name, nursery, after)
+    record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, permit=permit, spawner=spawner)
+    permit.task = record
+    start(record, run, args)
+    if retry is not None:
+        permit.retry = retry
+        permit.call = functools.partial(_try_again, kernel, nursery, run, args, budget, contextvars.copy_context())
+    gate.enter(kernel, permit, [graph.last_attempt(permit_of(kernel, other)) for other in after] if after else ())
+    return record
+
+
+def _try_again(
+    kernel: Kernel,
+    nursery: Nursery,
+    run: Function,
+    args: tuple[Any, ...],
+    budget: Budget,
+    context: contextvars.Context,
+    permit: Permit,
+    error: Exception,
+) -> None:
+    """The task fails. If it is to be tried again: spawn the next attempt, which excuses this failure."""
+    task, retry, gate = permit.task, permit.retry, permit.gate
+    if retry is None or not retry.applies(permit.attempt, error) or task.requested or task.draining:
+        return
+    if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
+        return
+    again = Permit(gate, permit.priority, permit.demand, permit.needs)
+    again.retry, again.call = retry, permit.call
+    again.retry_of = task
+    try:
+        record = kernel.spawn(nursery, name=task.name, budget=budget, permit=again, again=True, spawner=nursery.owner)
+    except BursarError:
+        return  # nobody pays for another attempt: this failure stands
+    record.capabilities = task.capabilities
+    again.task = record
+    context.run(start, record, run, args)
+    graph.try_again(permit, again)
+    gate.totals.retried += 1
+    gate.enter(kernel, again, (), retry.delay_ns(permit.attempt))
+
+
+# ---- what a handle does
+
+
+def pause(kernel: Kernel, record: Record, timeout: float | None) -> Pausing:
+    permit = permit_of(kernel, record)
+    if permit.state is not PermitState.OVER:
+        standing.pause(kernel, permit, None if timeout is None else to_ns(timeout, "pause(timeout)"))
+    return Pausing(permit, record)
+
+
+def resume(kernel: Kernel, record: Record) -> None:
+    if record.permit is not None:
+        standing.resume(kernel, permit_of(kernel, record))
+
+
+def drop(kernel: Kernel, record: Record, detail: str) -> None:
+    permit = permit_of(kernel, record)
+    if permit.state not in (PermitState.WAITS, PermitState.QUEUED) or record.state not in (State.PENDING, State.PAUSED):
+        raise ScopeMisuse(
+            f"task {record.name!r} is {record.state.name} and does not wait for permission: only what has "
+            "not started is dropped; cancel it"
+        )
+    by = kernel.current
+    permit.gate.drop(kernel, permit, "explicit", detail or "by hand", by.id if by is not None else None)

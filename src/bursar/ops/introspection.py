@@ -1,0 +1,180 @@
+"""What the runtime looks like right now: the task tree, the wait graph, one task explained.
+
+All of it is read off the law's own records; nothing is collected while a program runs. Everything here is a loop, not
+a recursion, and visits each task once: a tree that is a hundred thousand deep prints like any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bursar.backend import Kernel, Nursery, Task
+from bursar.law.admission import explain as admission
+from bursar.law.admission.explain import Admission
+from bursar.law.admission.ticket import Permit
+from bursar.law.budget import COMPONENTS, OPS, Budget
+from bursar.law.cancel import CancelPhase, outward
+from bursar.law.state import State
+
+NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and more"
+INDENT_MAX: Final = 40  # levels that are drawn; deeper ones are marked by number
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one task stands where it stands."""
+
+    id: int
+    name: str
+    state: State
+    reason: str
+    blockers: tuple[str, ...]  # the first few of those it waits for
+    more_blockers: bool  # whether there are others
+    seconds: float  # in this state
+    spent: Budget
+    cancelling: str  # why it is asked to stop; empty if it is not
+    admission: Admission | None = None  # where it stands at its gate; None: it never had to ask
+
+    def __str__(self) -> str:
+        line = f"task {self.name!r} ({self.id}) is {self.state.name}: {self.reason}"
+        line += f" [{self.seconds:g} s; spent {_spent(self.spent)}]"
+        if self.cancelling:
+            line += f" — asked to stop ({self.cancelling})"
+        return line
+
+
+def why(task: Task) -> str:
+    """Why a task is in its state, as the end of the sentence "the task …"."""
+    match task.state:
+        case State.BLOCKED:  # a dump on a signal may come between two lines, before the wait is noted
+            return task.wait.reason if task.wait is not None else "is about to wait"
+        case State.READY:
+            return f"waits for its turn in the {task.lane.name.lower() if task.lane is not None else '?'} lane"
+        case State.RUNNING:
+            return "runs"
+        case State.EXHAUSTED:
+            return f"ran out of {COMPONENTS[task.short_of]} and waits for {task.nursery.name} to recharge it"
+        case State.DONE:
+            return str(task.outcome)
+        case State.PENDING | State.PAUSED:
+            return "waits for permission" if task.state is State.PENDING else "is paused"
+
+
+def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
+    """The names of the first few tasks that a task waits for, and whether there are more.
+
+    Never all of them: a crowd that waits for a crowd would be listed in the square of its size.
+    """
+    blockers = task.wait.blockers() if task.wait is not None else ()
+    named = tuple(blocker.name for blocker in itertools.islice(blockers, NAMED_MAX + 1))
+    return named[:NAMED_MAX], len(named) > NAMED_MAX
+
+
+def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
+    permit = task.permit
+    return admission.explain(permit, kernel.tasks.values(), kernel.now_ns) if isinstance(permit, Permit) else None
+
+
+def explain(kernel: Kernel, task: Task) -> Explanation:
+    """One task, explained."""
+    blockers, more = _blockers(task)
+    gate, reason = _at_gate(kernel, task), why(task)
+    if gate is not None and gate.blockers:
+        reason = str(gate) if task.state is not State.BLOCKED else f"{reason}; {gate}"
+        held_up = [(blocker.tasks, blocker.more) for blocker in gate.blockers if blocker.tasks]
+        if held_up and not blockers:
+            blockers, more = held_up[0]
+    asked = [
+        str(scope.reason) for scope in outward(task) if scope.phase in (CancelPhase.REQUESTED, CancelPhase.DRAINING)
+    ]
+    seconds = (kernel.now_ns - task.since_ns) / 1e9
+    return Explanation(
+        task.id,
+        task.name,
+        State.PAUSED if kernel.is_paused(task) else task.state,
+        reason,
+        blockers,
+        more,
+        seconds,
+        Budget(*task.spent),
+        asked[-1] if asked else "",
+        gate,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the tree: a nursery or a task, and how deep it stands."""
+
+    depth: int
+    nursery: str  # its title, or "" in the row of a task
+    task: Explanation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The tree of nurseries and tasks at one moment. `str()` draws it."""
+
+    seconds: float
+    decisions: int
+    rows: tuple[Row, ...]
+
+    @property
+    def tasks(self) -> tuple[Explanation, ...]:
+        return tuple(row.task for row in self.rows if row.task is not None)
+
+    def __str__(self) -> str:
+        head = f"bursar: {len(self.tasks)} tasks at {self.seconds:g} s after {self.decisions:,} decisions"
+        return "\n".join([head, *(_draw(row) for row in self.rows)])
+
+
+def _draw(row: Row) -> str:
+    indent = "  " * min(row.depth, INDENT_MAX) + (f"(level {row.depth}) " if row.depth > INDENT_MAX else "")
+    if row.task is None:
+        return f"{indent}{row.nursery}"
+    task = row.task
+    line = f"{indent}- {task.name} ({task.id}) {task.state.name}: {task.reason}"
+    line += f" [{task.seconds:g} s; spent {_spent(task.spent)}]"
+    return line + (f" — asked to stop ({task.cancelling})" if task.cancelling else "")
+
+
+def _spent(budget: Budget) -> str:
+    amounts = [f"{v:,} {n}" for n, v in zip(COMPONENTS, budget.as_tuple(), strict=True) if v]
+    return ", ".join(amounts) or f"0 {COMPONENTS[OPS]}"
+
+
+def take(kernel: Kernel) -> Snapshot:
+    """The whole tree, now."""
+    rows = tuple(_walk(kernel))
+    return Snapshot(kernel.now_ns / 1e9, kernel.decisions, rows)
+
+
+def _walk(kernel: Kernel) -> Iterator[Row]:
+    stack: list[tuple[int, Nursery | Task]] = [(0, kernel.root)]
+    while stack:
+        depth, item = stack.pop()
+        if isinstance(item, Task):
+            yield Row(depth, "", explain(kernel, item))
+            below: list[Nursery | Task] = list((item.owned or {}).values())
+        else:
+            yield Row(depth, f"{item.name}: {item.state.name}, {len(item.children)} live of {item.spawned}", None)
+            below = list(item.children.values())
+        stack.extend((depth + 1, child) for child in reversed(below))
+
+
+def wait_graph(kernel: Kernel) -> str:
+    """Who waits for what, one line a task: what a deadlock report shows."""
+    lines: list[str] = []
+    for task in kernel.tasks.values():
+        told = explain(kernel, task) if task.permit is not None else None
+        line = f"  task {task.name!r} ({task.id}) {why(task) if told is None else told.reason}"
+        blockers, more = _blockers(task) if told is None else (told.blockers, told.more_blockers)
+        if blockers:
+            named = ", ".join(repr(name) for name in blockers)
+            line += f"  ← {named}{' and more' if more else ''}"
+        lines.append(line)
+    remedies = itertools.islice(admission.remedies(kernel.tasks.values()), NAMED_MAX)
+    return "\n".join([*lines, *(f"  remedy: {told}" for told in remedies)])

@@ -1,0 +1,553 @@
+"""`nursery()`: the block that owns tasks, and the handle to spawn with.
+
+The block ends only when every child is DONE. A child that fails cancels its siblings (unless told otherwise) and is
+raised to the parent in an `ExceptionGroup`, first failure first; so is an error of the block's own body. A nursery
+that was cancelled by its handle ends silently; one that was cancelled from outside lets `Cancelled` pass on.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from types import FunctionType, TracebackType
+from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVarTuple, Unpack, cast, overload
+
+from bursar.backend import Kernel, grafted, native, tell
+from bursar.backend import Nursery as Record
+from bursar.backend import Task as TaskRecord
+from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse
+from bursar.law import budget as money
+from bursar.law.admission import graph
+from bursar.law.admission.authority import Authority, Priority
+from bursar.law.admission.gate import Gate
+from bursar.law.admission.resources import Needs
+from bursar.law.admission.retry import Retry
+from bursar.law.budget import FREE, UNSTATED, Budget, Cost
+from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.capability import Capability
+from bursar.law.nursery import NurseryState, result_kind
+from bursar.law.state import OutcomeKind
+from bursar.ops.gate_spawn import ask, records_of
+from bursar.ops.pause import give_way, take_back
+from bursar.ops.start import OURS, start
+from bursar.ops.task import Task
+from bursar.request import Entry, Operation, Request, running
+from bursar.text import TEXT_MAX, brief, counted
+from bursar.threads.checkpoint import Checkpoint
+from bursar.threads.classify import is_own
+from bursar.threads.job import on_thread
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+OnExhausted = Literal["end", "hold"]
+
+
+class Stated(TypedDict, total=False):
+    """What a spawn may state, for type checkers."""
+
+    name: str | None
+    budget: Budget | None
+    capabilities: Iterable[Capability] | None
+    priority: Priority | int
+    after: Sequence[Task[Any]]
+    needs: Needs | None
+    retry: Retry | None
+
+
+def why_join(record: Record) -> str:
+    return f"waits for {counted(len(record.children), 'task')} of {record.name}"
+
+
+tell(why_join=why_join)
+
+
+@native
+class _Join(Operation[None]):
+    """Wait until no child lives. Free: what cannot be paid must not keep a block from ending."""
+
+    __slots__ = ("_record",)
+    cost: ClassVar[Cost] = FREE
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def why(self) -> str:
+        return why_join(self._record)
+
+    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+        return not self._record.children
+
+    def take(self, kernel: Kernel, task: TaskRecord) -> None:
+        """Quiescent."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._record.joining = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._record.joining is entry:
+            self._record.joining = None
+
+    def blockers(self) -> Iterable[TaskRecord]:
+        return self._record.children.values()
+
+
+class _Exhausted(Operation[Task[Any]]):
+    """Wait until a child is on hold for want of budget."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def why(self) -> str:
+        return f"waits for a task of {self._record.name} to run out of budget"
+
+    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+        if self._record.exhausted_waiter is not None:
+            raise ScopeMisuse(f"another task already waits for exhausted tasks of {self._record.name}")
+        return bool(self._record.exhausted)
+
+    def take(self, kernel: Kernel, task: TaskRecord) -> Task[Any]:
+        return Task(kernel, next(iter(self._record.exhausted.values())))
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._record.exhausted_waiter = _HandleEntry(kernel, entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        waiter = self._record.exhausted_waiter
+        if isinstance(waiter, _HandleEntry) and waiter.entry is entry:
+            self._record.exhausted_waiter = None
+
+
+class _HandleEntry(Entry):
+    """Turns the record that the law answers with into a handle."""
+
+    __slots__ = ("_kernel", "entry")
+
+    def __init__(self, kernel: Kernel, entry: Entry) -> None:
+        super().__init__(entry.task, entry.operation)
+        self._kernel = kernel
+        self.entry = entry
+
+    def answer(self, kernel: Any, value: TaskRecord) -> None:
+        self.entry.answer(kernel, Task(self._kernel, value))
+
+
+@grafted("NurseryHandle")
+class Nursery:
+    """A handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn into it."""
+
+    __slots__ = ("_kernel", "_record")
+
+    def __init__(self, kernel: Kernel, record: Record) -> None:
+        self._kernel = kernel
+        self._record = record
+
+    # An `async def`; what only asks for something, such as `sleep`; a plain function, which may want a checkpoint; and
+    # whoever is given tasks, for their values: that these are right no checker can say.
+    @overload
+    def spawn(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts], Request[T]], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts, Checkpoint], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[Checkpoint, *Ts], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[[*Ts], T], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
+    @overload
+    def spawn(
+        self, fn: Callable[..., Coroutine[Any, Any, T]], first: Task[Any], /, *args: Any, **stated: Unpack[Stated]
+    ) -> Task[T]: ...
+    @overload
+    def spawn(self, fn: Callable[..., T], first: Task[Any], /, *args: Any, **stated: Unpack[Stated]) -> Task[T]: ...
+    def spawn(
+        self,
+        fn: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        priority: Priority | int = Priority.NORMAL,
+        after: Sequence[Task[Any]] = (),
+        needs: Needs | None = None,
+        retry: Retry | None = None,
+    ) -> Task[Any]:
+        """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
+        return self._spawn(
+            fn,
+            *args,
+            name=name,
+            budget=budget,
+            capabilities=capabilities,
+            priority=priority,
+            after=after,
+            needs=needs,
+            retry=retry,
+        )
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def state(self) -> NurseryState:
+        return self._record.state
+
+    @property
+    def result_kind(self) -> OutcomeKind:
+        """What the nursery as a whole has come to so far: first failure, then cancelled, then ok."""
+        return result_kind(self._record)
+
+    @property
+    def budget(self) -> Budget:
+        """What its purse has left."""
+        return money.left(self._record.pools)
+
+    @property
+    def tasks(self) -> list[Task[Any]]:
+        """The children that live, in the order of their spawning."""
+        return [Task(self._kernel, child) for child in self._record.children.values()]
+
+    def _spawn(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        priority: Priority | int = Priority.NORMAL,
+        after: Sequence[Task[Any]] = (),
+        needs: Needs | None = None,
+        retry: Retry | None = None,
+    ) -> Task[T]:
+        """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
+        kernel, nursery, plain = self._kernel, self._record, is_plain_function(fn)
+        own = plain and is_own(fn)
+        plain = plain and not own
+        passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
+        title = brief(name) if name else title_of(fn)
+        stated = UNSTATED if budget is None else budget
+        tasks = graph.in_arguments(args, Task, plain) if args else ()
+        follows = records_of(kernel, title, after, tasks) if tasks or after else []
+        kernel.require_open(nursery)
+        spawner = running(kernel, self.name)
+        gate: Gate | None = nursery.gate
+        free = gate is None and not plain and not follows and needs is None and retry is None
+        run: Callable[..., Coroutine[Any, Any, Any]] = fn
+        given: tuple[Any, ...] = args
+        if own or (tasks and not plain):
+            run, given = (asked_for if own else with_values), (fn, args)
+        try:
+            if free and priority is Priority.NORMAL:  # nobody has to ask for anything
+                record = kernel.spawn(nursery, name=title, budget=stated, capabilities=passed)
+                start(record, run, given)
+                return Task(kernel, record)
+            asked: Gate = gate or kernel.gate
+            if plain:
+                run, given = (on_thread_with_values if tasks else on_thread), (fn, args)
+                needs = asked.resources.thread_needs if needs is None else needs
+            record = ask(
+                kernel,
+                nursery,
+                run,
+                given,
+                gate=asked,
+                name=title,
+                budget=stated,
+                capabilities=passed,
+                priority=priority,
+                after=follows,
+                needs=needs or {},
+                retry=retry,
+            )
+        except CapabilityDenied as denied:
+            kernel.note("capability_denied", spawner, denied)
+            raise
+        return Task(kernel, record)
+
+    def cancel(self, detail: str = "") -> None:
+        """Ask every child, and the body of the block, to stop."""
+        by = self._kernel.current
+        reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
+        self._kernel.cancel_nursery(self._record, reason)
+
+    def recharge(self, task: Task[Any], amount: Budget) -> None:
+        """Give a child more, out of the purse and then out of the owner's own budget.
+
+        Only the task that opened the nursery may; others need `CapBudget` and `bursar.recharge(amount, task)`.
+        """
+        record, current = task.inside(self._kernel), self._kernel.current
+        if record.nursery is not self._record or record.outcome is not None:
+            raise ValueError(f"task {task.name!r} is not a living task of {self.name}")
+        if current is None or current is not self._record.owner:
+            who = f"task {current.name!r}" if current is not None else "code outside any task"
+            raise CapabilityDenied(
+                f"{who} may not recharge out of the purse of {self.name}, which it does not own; "
+                "with CapBudget it can use bursar.recharge(amount, task)"
+            )
+        owner = self._record.owner
+        self._kernel.recharge(record, owner.pools if owner is not None else self._record.pools, amount)
+
+    def wait_exhausted(self) -> Operation[Task[Any]]:
+        """Awaited: a child that is on hold because it ran out of budget (`on_exhausted="hold"`)."""
+        return _Exhausted(self._record)
+
+    def inside(self) -> tuple[Kernel, Record]:
+        """For Bursar's own parts: what the handle looks at."""
+        return self._kernel, self._record
+
+    def __repr__(self) -> str:
+        return f"<Nursery {self.name} {self.state.name}, {len(self._record.children)} live>"
+
+
+async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any, ...]) -> T:
+    """Run a function whose arguments contain tasks, all of which have succeeded by now."""
+    return await fn(*graph.with_values(args, Task, False))
+
+
+async def asked_for(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The same for a function of Bursar's own: if it describes a request, that is made."""
+    made: Any = fn(*graph.with_values(args, Task, False))
+    if isinstance(made, Request):
+        made = await cast("Request[Any]", made)
+    return made
+
+
+async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """The same for a plain function, whose arguments may also be lists of tasks and the like: it cannot await them."""
+    return await on_thread(fn, graph.with_values(args, Task, True))
+
+
+tell(on_thread=on_thread, with_values=with_values, on_thread_with_values=on_thread_with_values)
+OURS.append(on_thread_with_values.__code__)
+
+
+def title_of(fn: object) -> str:
+    """What a task is called that nobody named."""
+    if type(fn) is FunctionType and len(fn.__qualname__) <= TEXT_MAX:
+        return fn.__qualname__  # the usual case, for a fraction
+    return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
+
+
+def is_plain_function(fn: Any) -> bool:
+    """Whether it runs on a thread. Refuses what is no function, before anything is made of it."""
+    if type(fn) is FunctionType:
+        if fn.__code__.co_flags & inspect.CO_COROUTINE:
+            return False
+        return not fn.__dict__ or not is_coroutine_function(fn)  # what wraps another says so there
+    if callable(fn):
+        return not is_coroutine_function(fn)
+    require_coroutine_function(fn)
+    return False
+
+
+def is_coroutine_function(fn: Any) -> bool:
+    """Whether calling it makes a coroutine, as far as can be told without doing so."""
+    unwrapped = inspect.unwrap(fn) if callable(fn) else fn
+    while isinstance(unwrapped, functools.partial):
+        unwrapped = unwrapped.func
+    call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
+    return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call)
+
+
+def require_coroutine_function(fn: Any) -> None:
+    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
+    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
+        return  # the usual case, for a fraction of what asking `inspect` costs
+    if is_coroutine_function(fn):
+        return
+    if inspect.iscoroutine(fn):
+        fn.close()
+        raise TypeError(
+            f"spawn({fn!r}): pass the function and its arguments, not the coroutine: spawn(fn, x), not spawn(fn(x))"
+        )
+    if callable(fn):
+        raise NotBuilt(
+            f"spawn({fn!r}): a plain function runs on a thread, as a task of a nursery: n.spawn(fn, ...); "
+            "here use `async def`"
+        )
+    raise TypeError(f"spawn({fn!r}): not a function")
+
+
+@grafted("NurseryBlock")
+class NurseryBlock(Request["Nursery"]):
+    """The `async with` part of a nursery: the request that opens it, and the way out."""
+
+    __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery")
+
+    def __init__(
+        self,
+        hold: bool,
+        cancel_on_failure: bool,
+        name: str,
+        budget: Budget,
+        capabilities: tuple[Capability, ...] | None,
+    ) -> None:
+        self._hold = hold
+        self._cancel_on_failure = cancel_on_failure
+        self._keywords: dict[str, Any] = {"name": name, "budget": budget, "capabilities": capabilities}
+        self._nursery: Nursery | None = None
+
+    def perform(self, kernel: Kernel, task: TaskRecord) -> Nursery:
+        record = kernel.open_nursery(task, **self._keywords)
+        record.hold = self._hold
+        record.cancel_on_failure = self._cancel_on_failure
+        self._nursery = Nursery(kernel, record)
+        return self._nursery
+
+    def __aenter__(self) -> Awaitable[Nursery]:
+        if self._nursery is not None:
+            entered_twice(self)
+        return self
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[bool | None]:
+        return self._leave(error)
+
+    def entered(self) -> Nursery:
+        """The nursery of a block that was entered."""
+        if self._nursery is None:
+            raise ScopeMisuse("this nursery was left without having been entered; write `async with nursery() as n:`")
+        return self._nursery
+
+    async def _leave(self, error: BaseException | None) -> bool | None:
+        """Leave the block, which ended in `error` or well."""
+        nursery = self.entered()
+        kernel, record = nursery.inside()
+        scope, owner = record.scope, record.owner
+        assert scope is not None, "a block's nursery has a scope"
+        assert owner is not None, "a block's nursery has an owner"
+        if kernel.current is not owner:
+            if isinstance(error, GeneratorExit):
+                return None  # torn down from outside: whoever does that sees to the children
+            raise ScopeMisuse(f"{record.name} was left by another task than {owner.name!r}, which opened it")
+        kernel.close_nursery(record)
+        if owner.cut:  # awaiting is not possible any more, and there are no children left
+            if not record.children:
+                kernel.end_nursery(record)
+            return None
+        passing: Cancelled | None = None  # a cancellation that is meant for something further out
+        if isinstance(error, Cancelled):
+            passing = error if error.reason is not scope.reason else None
+        elif isinstance(error, GeneratorExit):  # an async generator is being closed
+            nursery.cancel("its generator was closed")
+        elif error is not None:
+            kernel.body_failed(record, error)
+        lent = give_way(kernel, owner, record)
+        try:
+            passing = await _quiesce(kernel, record, passing, None)
+        finally:
+            if lent is not None:
+                await take_back(kernel, lent)
+        if passing is not None and passing is not error:
+            raise passing
+        return isinstance(error, Cancelled) and passing is None
+
+    async def _interrupted(self, thrown: BaseException) -> None:
+        """The rest of the way out of a block that ended well, when something is thrown at the wait for its children."""
+        kernel, record = self.entered().inside()
+        passing = await _quiesce(kernel, record, None, thrown)
+        if passing is not None:
+            raise passing
+
+
+async def _quiesce(
+    kernel: Kernel, record: Record, passing: Cancelled | None, thrown: BaseException | None
+) -> Cancelled | None:
+    """Wait until no child lives, and end the nursery. Returns the cancellation that goes further out, if there is one.
+
+    `thrown`: what was thrown at an earlier wait for the same.
+    """
+    while record.children or thrown is not None:
+        try:
+            if thrown is not None:
+                raise thrown
+            await _Join(record)
+        except Cancelled as outer:
+            passing = outer
+        except GeneratorExit:  # cut off while waiting: by now there are no children left
+            if not record.children:
+                kernel.end_nursery(record)
+            raise
+        thrown = None
+    end_failed(kernel, record)
+    return passing
+
+
+def end_failed(kernel: Kernel, record: Record) -> None:
+    """End a nursery without children, and raise what they failed with, if they did."""
+    try:
+        kernel.end_nursery(record)
+    except ScopeMisuse as misuse:
+        if not record.failures:
+            raise
+        raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *record.failures]) from None
+    if record.failures:
+        raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
+
+
+def entered_twice(block: NurseryBlock) -> NoReturn:
+    raise ScopeMisuse(f"{block.entered().name} was entered already; make a new one for each block")
+
+
+tell(end_failed=end_failed, entered_twice=entered_twice)
+
+
+def nursery(
+    *,
+    budget: Budget | None = None,
+    name: str = "",
+    capabilities: Iterable[Capability] | None = None,
+    on_exhausted: OnExhausted = "end",
+    cancel_on_failure: bool = True,
+    admission: Authority | None = None,
+) -> NurseryBlock | GatedBlock:
+    """`async with nursery() as n:` — a block that ends when all its tasks have.
+
+    budget           its purse, taken out of the budget of the task that opens it
+    capabilities     what its tasks get; default: what the opening task holds
+    on_exhausted     "end": a task that cannot pay ends with BudgetExceeded; "hold": it waits for a recharge
+    cancel_on_failure  whether the failure of one task cancels the others
+    admission        who decides when its tasks may start; default: the runtime's, or nobody
+    """
+    if on_exhausted not in ("end", "hold"):
+        raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
+    block = NurseryBlock(
+        on_exhausted == "hold",
+        cancel_on_failure,
+        brief(name) if name else "",
+        UNSTATED if budget is None else budget,
+        None if capabilities is None else tuple(capabilities),
+    )
+    return block if admission is None else GatedBlock(block, admission)
+
+
+tell(nursery=nursery)
+nursery = native(nursery)  # plain blocks are made in C, all others by the function above
+
+
+class GatedBlock:
+    """The `async with` part of a nursery with a gate of its own."""
+
+    __slots__ = ("_authority", "_block")
+
+    def __init__(self, block: NurseryBlock, authority: Authority) -> None:
+        if not isinstance(authority, Authority):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"nursery(admission={brief(authority, repr)}): must be an Authority(...)")
+        self._block = block
+        self._authority = authority
+
+    async def __aenter__(self) -> Nursery:
+        nursery = await self._block.__aenter__()
+        kernel, record = nursery.inside()
+        record.gate = Gate(record.id, self._authority, kernel.gate.totals)
+        kernel.note("gate_opened", record.owner, record.gate)
+        return nursery
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Awaitable[bool | None]:
+        return self._block.__aexit__(kind, error, trace)

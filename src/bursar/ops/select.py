@@ -1,0 +1,131 @@
+"""`select`: wait for the first of several operations, fairly.
+
+When several are ready the choice is drawn from a seeded stream of the run, so that none is preferred and the same seed
+chooses the same. Exactly one takes effect; the others never happened. When none is ready the task waits in all
+queues at once and leaves the others when one answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from bursar.backend import Kernel, Task, Wait
+from bursar.law.budget import Cost
+from bursar.law.dispatch import Dispatch
+from bursar.law.timers import Timer
+from bursar.request import SUSPENDED, Entry, Operation, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Which case it was, and what it gave. `index` is −1 for the default. Unpacks: `index, value = …`."""
+
+    index: int
+    value: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.index, self.value))
+
+
+class _NoDefault:
+    __slots__ = ()
+
+
+NO_DEFAULT: Final = _NoDefault()
+
+
+class _Case(Entry):
+    """The entry of one case: its answer says which case it was."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, task: Task, operation: Operation[Any], index: int) -> None:
+        super().__init__(task, operation)
+        self.index = index
+
+    def answer(self, kernel: Dispatch, value: Any) -> None:
+        super().answer(kernel, Selected(self.index, value))
+
+
+class _AnyOf(Wait):
+    """The wait of a selecting task: all its cases."""
+
+    __slots__ = ("cases",)
+
+    def __init__(self, task: Task, cases: list[_Case]) -> None:
+        super().__init__(task)
+        self.cases = cases
+
+    @property
+    def reason(self) -> str:
+        return "waits for the first of: " + "; ".join(case.reason for case in self.cases)
+
+    def withdraw(self, kernel: Dispatch) -> None:
+        for case in self.cases:
+            case.withdraw(kernel)
+
+    def expired(self, kernel: Dispatch, timer: Timer) -> None:
+        hit = next(case for case in self.cases if case.token is timer)
+        self.withdraw(kernel)
+        self.task.inbox = Selected(hit.index, None)
+        self.task.effect = True
+
+    def blockers(self) -> Iterable[Task]:
+        for case in self.cases:
+            yield from case.blockers()
+
+
+class Select(Request[Selected]):
+    """The request behind `select`."""
+
+    __slots__ = ("_cases", "_default")
+    timed: ClassVar[bool] = True
+
+    def __init__(self, cases: tuple[Operation[Any], ...], default: Any) -> None:
+        self._cases = cases
+        self._default = default
+
+    def bill(self) -> Cost:
+        """One op, plus whatever else the dearest case would cost: only one of them happens."""
+        dearest: dict[int, int] = {}
+        for case in self._cases:
+            for component, amount in case.bill():
+                dearest[component] = max(amount, dearest.get(component, 0))
+        return tuple(sorted(dearest.items()))
+
+    def perform(self, kernel: Kernel, task: Task) -> Any:
+        ready = [i for i, case in enumerate(self._cases) if case.ready(kernel, task)]
+        if ready:
+            index = ready[kernel.choices.below(len(ready))] if len(ready) > 1 else ready[0]
+            return Selected(index, self._cases[index].take(kernel, task))
+        if self._default is not NO_DEFAULT:
+            return Selected(-1, self._default)
+        entries = [_Case(task, case, i) for i, case in enumerate(self._cases)]
+        wait = _AnyOf(task, entries)
+        try:
+            for entry in entries:
+                entry.operation.enlist(kernel, entry)
+        except BaseException:  # no memory: a task that goes on stands in no queue
+            wait.withdraw(kernel)
+            raise
+        kernel.blocked(task, wait)
+        for case in self._cases:
+            case.enlisted(kernel)
+        return SUSPENDED
+
+
+def select(*cases: Operation[Any], default: Any = NO_DEFAULT) -> Select:
+    """`await select(rx.receive(), tx.send(x), event.wait(), sleep(1))` → `Selected(index, value)`.
+
+    With `default=` it never waits: `Selected(-1, default)` when no case is ready.
+    """
+    if not cases:
+        raise ValueError("select() needs at least one case; with none it would wait for ever")
+    for case in cases:
+        if not isinstance(case, Operation):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"select({case!r}): a case is an operation that was not awaited, such as receive.receive() or sleep(1)"
+            )
+    return Select(cases, default)

@@ -1,0 +1,115 @@
+"""Metrics: what a run has done so far, in counts.
+
+The law counts as it goes, so asking costs nothing while nobody asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from bursar.law.admission.gate import Totals
+from bursar.law.admission.ticket import PermitState
+from bursar.law.kernel import Kernel
+from bursar.law.lanes import Lane
+from bursar.law.state import OutcomeKind
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionStatistics:
+    """What the gates of a run have done so far, and who stands at them. Times in seconds."""
+
+    entered: int  # tasks that asked for permission
+    admitted: int
+    waiting: int  # now: for tasks that they follow, for a retry, or paused before they were admitted
+    queued: dict[str, int]  # now: for permission, by priority
+    held: int  # now: admitted
+    aside: int  # now: admitted, and standing still
+    dropped: dict[str, int]  # by cause
+    retried: int
+    paused: int
+    passed_over: int  # how often one that came first did not fit
+    wait_mean: float  # of those admitted, from when they had all but permission
+    wait_max: float
+    starved: int  # tasks that one of higher priority overtook
+    starved_max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a run has done so far, in counts."""
+
+    decisions: int
+    by_lane: dict[str, int]
+    spawned: int
+    live: int
+    done: dict[str, int]
+    steals: int
+    steals_failed: int
+    counters: dict[str, int]
+    seconds: float
+    admission: AdmissionStatistics
+
+    def __str__(self) -> str:
+        lanes = ", ".join(f"{n:,} {lane}" for lane, n in self.by_lane.items() if n)
+        done = ", ".join(f"{n:,} {kind}" for kind, n in self.done.items() if n)
+        return (
+            f"{self.decisions:,} decisions ({lanes or 'none'}); {self.spawned:,} tasks: {self.live:,} live, "
+            f"done: {done or 'none'}; {self.steals:,} steals; {self.seconds:g} s"
+        )
+
+
+def count(kernel: Kernel) -> Statistics:
+    """Counts of the run so far."""
+    stats = [worker.stats for worker in kernel.workers]
+    return Statistics(
+        decisions=kernel.decisions,
+        by_lane={lane.name.lower(): sum(s.dispatched[lane] for s in stats) for lane in Lane if lane is not Lane.IDLE},
+        spawned=kernel.spawned,
+        live=len(kernel.tasks),
+        done={kind.name.lower(): kernel.done[kind] for kind in OutcomeKind},
+        steals=sum(s.steals for s in stats),
+        steals_failed=sum(s.steals_failed for s in stats),
+        counters=dict(sorted(kernel.counters.items())),
+        seconds=kernel.now_ns / 1e9,
+        admission=_at_gates(kernel),
+    )
+
+
+def _at_gates(kernel: Kernel) -> AdmissionStatistics:
+    """Of all gates that are in use now, and of all that were."""
+    gates = {id(kernel.gate): kernel.gate} if kernel.gate is not None else {}
+    for task in kernel.tasks.values():
+        for nursery in (task.owned or {}).values():
+            if nursery.gate is not None:
+                gates[id(nursery.gate)] = nursery.gate
+    totals = kernel.gate.totals if kernel.gate is not None else Totals()
+    queues: Counter[int] = Counter()
+    waiting = held = aside = 0
+    waits: list[int] = []
+    starved: list[int] = []
+    for gate in gates.values():
+        queues.update(gate.queues.lengths())
+        waiting += gate.waiting
+        standing = sum(permit.state is not PermitState.HELD for permit in gate.held)
+        aside += standing
+        held += len(gate.held) - standing
+        for permit in gate.queues:
+            waits.append(kernel.now_ns - permit.ready_ns)
+            starved.append(gate.queues.starved_ns(permit, kernel.now_ns))
+    return AdmissionStatistics(
+        entered=totals.entered,
+        admitted=totals.admitted,
+        waiting=waiting,
+        queued={str(priority): n for priority, n in sorted(queues.items(), reverse=True)},
+        held=held,
+        aside=aside,
+        dropped=dict(totals.dropped),
+        retried=totals.retried,
+        paused=totals.paused,
+        passed_over=totals.passed_over,
+        wait_mean=totals.wait_ns / 1e9 / (totals.admitted or 1),
+        wait_max=max([totals.wait_max_ns, *waits]) / 1e9,
+        starved=totals.starved + sum(ns > 0 for ns in starved),
+        starved_max=max([totals.starved_max_ns, *starved]) / 1e9,
+    )

@@ -1,0 +1,261 @@
+"""`Event`, `Lock`, `Semaphore`: tasks that wait for each other without passing values.
+
+All three are first come, first served, and hand over directly: who is woken has got it. A held lock and a held permit
+are obligations: a task that ends with one is reported, and the next in line gets it. Each binds to the kernel of
+the first task that waits on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, TypeVar
+
+from bursar.backend import Kernel, Task, WaitList, native
+from bursar.errors import BursarError, ScopeMisuse
+from bursar.law.obligation import Settled
+from bursar.request import Entry, Operation, where
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Shared:
+    """Something that tasks queue for."""
+
+    __slots__ = ("kernel", "waiters")
+
+    def __init__(self) -> None:
+        self.kernel: Kernel | None = None
+        self.waiters = WaitList()
+
+    def bind(self, kernel: Kernel, task: Task) -> None:
+        if self.kernel is None:
+            self.kernel = kernel
+        elif self.kernel is not kernel:
+            raise ScopeMisuse(f"task {task.name!r} used a {type(self).__name__} that belongs to another runtime")
+
+    def answer_oldest(self, value: object) -> None:
+        assert self.kernel is not None, "only a bound object has waiters"
+        self.waiters.take_oldest().answer(self.kernel, value)
+
+
+class _Queued(Operation[T_co]):
+    """An operation on one of these: one queue, oldest first."""
+
+    __slots__ = ("_shared",)
+
+    def __init__(self, shared: _Shared) -> None:
+        self._shared = shared
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._shared.waiters.join(entry)
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        self._shared.waiters.leave(entry)
+
+
+@native
+class Event(_Shared):
+    """Happens once. Everyone who waits, before or after, goes on."""
+
+    __slots__ = ("_set",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        """Let it happen. Idempotent."""
+        self._set = True
+        while self.waiters:
+            self.answer_oldest(None)
+
+    def wait(self) -> Operation[None]:
+        """Awaited: returns once the event has happened."""
+        return _EventWait(self)
+
+
+class _EventWait(_Queued[None]):
+    __slots__ = ("_event",)
+    reason = "waits for an event"
+
+    def __init__(self, event: Event) -> None:
+        super().__init__(event)
+        self._event = event
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        self._event.bind(kernel, task)
+        return self._event.is_set()
+
+    def take(self, kernel: Kernel, task: Task) -> None:
+        """It has happened."""
+
+
+class Semaphore(_Shared):
+    """At most `value` permits are out at once."""
+
+    __slots__ = ("_entered", "_holders", "_value", "label")
+
+    def __init__(self, value: int) -> None:
+        super().__init__()
+        if type(value) is not int or value < 0:
+            raise ValueError(f"Semaphore({value!r}): must be a whole number, not negative")
+        self.label = "a permit of a semaphore"
+        self._value = value
+        self._holders: dict[HeldPermit, None] = {}
+        self._entered: dict[Task, list[HeldPermit]] = {}  # permits of open `async with` blocks
+
+    @property
+    def value(self) -> int:
+        """How many permits are left."""
+        return self._value
+
+    def acquire(self) -> Operation[HeldPermit]:
+        """Awaited: a permit, to be released."""
+        return _Acquire(self)
+
+    def give(self, kernel: Kernel, task: Task) -> HeldPermit:
+        """Make out a permit to a task."""
+        permit = HeldPermit(self, kernel, task)
+        self._holders[permit] = None
+        return permit
+
+    def take_back(self, permit: HeldPermit) -> None:
+        """A permit was released: it goes to whoever waits longest, or back into the store.
+
+        Without memory for the new one it stays in store, and goes to whoever waits with the next.
+        """
+        if self._holders.pop(permit, self) is self:
+            return  # for want of memory it was never handed out
+        self._value += 1
+        while self._value and self.waiters:
+            assert self.kernel is not None, "only a bound object has waiters"
+            wait = self.waiters.oldest()
+            new = self.give(self.kernel, wait.task)
+            self.waiters.leave(wait)
+            self._value -= 1
+            wait.answer(self.kernel, new)
+
+    def permits(self) -> Iterable[HeldPermit]:
+        """Those that are out, oldest first."""
+        return iter(self._holders)
+
+    def holders(self) -> Iterable[Task]:
+        return (permit.holder for permit in self._holders)
+
+    def take_one(self) -> None:
+        self._value -= 1
+
+    async def __aenter__(self) -> None:
+        permit = await self.acquire()
+        self._entered.setdefault(permit.holder, []).append(permit)
+
+    async def __aexit__(self, *_: object) -> None:
+        current = self.kernel.current if self.kernel is not None else None
+        permits = self._entered.get(current, []) if current is not None else []
+        if not permits or current is None:
+            raise ScopeMisuse("a semaphore's block was left by another task than the one that entered it")
+        permits.pop().release()
+        if not permits:
+            del self._entered[current]
+
+
+class _Acquire(_Queued["HeldPermit"]):
+    __slots__ = ("_semaphore",)
+
+    def __init__(self, semaphore: Semaphore) -> None:
+        super().__init__(semaphore)
+        self._semaphore = semaphore
+
+    def why(self) -> str:
+        return f"waits for {self._semaphore.label}"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        self._semaphore.bind(kernel, task)
+        return self._semaphore.value > 0
+
+    def take(self, kernel: Kernel, task: Task) -> HeldPermit:
+        permit = self._semaphore.give(kernel, task)
+        self._semaphore.take_one()
+        return permit
+
+    def blockers(self) -> Iterable[Task]:
+        return self._semaphore.holders()
+
+
+class HeldPermit:
+    """One permit of a semaphore, held by one task. Must be released before the task ends."""
+
+    __slots__ = ("_obligation", "_semaphore")
+
+    def __init__(self, semaphore: Semaphore, kernel: Kernel, task: Task) -> None:
+        self._semaphore = semaphore
+        self._obligation = kernel.promise(task, semaphore.label, where(task), self._give_back)
+
+    def _give_back(self) -> None:
+        self._semaphore.take_back(self)
+
+    @property
+    def holder(self) -> Task:
+        return self._obligation.holder
+
+    def release(self) -> None:
+        """Give it back. A second release is an error: it would be somebody else's permit."""
+        if self._obligation.settled is not Settled.OPEN:
+            raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
+        self._obligation.settle(Settled.ABORTED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._obligation.settled is Settled.OPEN:
+            self.release()
+
+
+class Lock:
+    """One task at a time. Not reentrant."""
+
+    __slots__ = ("_semaphore",)
+
+    def __init__(self) -> None:
+        self._semaphore = Semaphore(1)
+        self._semaphore.label = "a lock"
+
+    def locked(self) -> bool:
+        return self._semaphore.value == 0
+
+    async def acquire(self) -> None:
+        await _LockAcquire(self._semaphore)
+
+    def release(self) -> None:
+        """Only the task that holds it may."""
+        kernel = self._semaphore.kernel
+        current = kernel.current if kernel is not None else None
+        for permit in self._semaphore.permits():
+            if permit.holder is current:
+                permit.release()
+                return
+        who = f"task {current.name!r}" if current is not None else "code outside any task"
+        raise ScopeMisuse(f"{who} released a lock that it does not hold")
+
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+
+class _LockAcquire(_Acquire):
+    __slots__ = ()
+
+    def why(self) -> str:
+        holder = next(iter(self._semaphore.holders()), None)
+        return f"waits for a lock held by {holder.name!r}" if holder is not None else "waits for a lock"
+
+    def ready(self, kernel: Kernel, task: Task) -> bool:
+        if any(holder is task for holder in self._semaphore.holders()):
+            raise ScopeMisuse(f"task {task.name!r} holds this lock already and would wait for itself")
+        return super().ready(kernel, task)

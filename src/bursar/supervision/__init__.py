@@ -1,0 +1,1 @@
+"""Supervisors and actors: tasks that restart, and tasks with a mailbox."""

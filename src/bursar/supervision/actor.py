@@ -1,0 +1,210 @@
+"""Actors: a task with a bounded mailbox that takes one message at a time.
+
+    async def counter(mailbox: Mailbox[int]) -> None:
+        async for message in mailbox: ...
+
+    ref = actor(nursery, counter, mailbox=100)       # or actor(supervisor, counter)
+    await ref.send(3)
+
+A full mailbox makes the sender wait: that is the back-pressure. `ask` sends a `Call` and waits for the answer. Under a
+supervisor the mailbox outlives its task: a restarted actor goes on with the next message, and the calls that the old
+one had taken and not answered fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Self, TypeVar, TypeVarTuple
+
+from bursar.backend import Kernel, Wait, WaitList
+from bursar.errors import BursarError, ChannelClosed
+from bursar.law.budget import Budget
+from bursar.law.dispatch import Dispatch
+from bursar.law.state import Outcome
+from bursar.ops.channel import ReceiveEnd, SendEnd, live_channel
+from bursar.ops.nursery import Nursery, require_coroutine_function
+from bursar.ops.task import Task
+from bursar.request import running
+from bursar.supervision.supervisor import Supervisor, check_profile
+
+M = TypeVar("M")
+Ts = TypeVarTuple("Ts")
+
+
+class Call:
+    """A message that wants an answer. Answer it once, with `reply` or `fail`."""
+
+    __slots__ = ("_answer", "_answered", "payload", "taken_by")
+
+    def __init__(self, payload: Any, answer: SendEnd[tuple[Any, BaseException | None]]) -> None:
+        self.payload = payload
+        self._answer = answer
+        self._answered = False
+        self.taken_by: dict[Call, None] | None = None  # the open calls of the actor that has taken it
+
+    @property
+    def answered(self) -> bool:
+        return self._answered
+
+    def reply(self, value: Any) -> None:
+        """Give the answer to whoever asked. If it has gone meanwhile, the answer is not wanted any more."""
+        self._settle(value, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` to whoever asked."""
+        self._settle(None, error)
+
+    def _settle(self, value: Any, error: BaseException | None) -> None:
+        if self._answered:
+            raise BursarError("this call was answered already")
+        with contextlib.suppress(ChannelClosed):
+            self._answer.send_nowait((value, error))
+        self.drop()
+
+    def drop(self) -> None:
+        """Nobody will answer any more."""
+        self._answered = True
+        self._answer.close()
+        if self.taken_by is not None:
+            self.taken_by.pop(self, None)
+
+
+class Mailbox(Generic[M]):
+    """What an actor reads: `async for message in mailbox`, or `await mailbox.receive()`."""
+
+    __slots__ = ("_actor", "_receive")
+
+    def __init__(self, receive: ReceiveEnd[M], actor: Actor[M]) -> None:
+        self._receive = receive
+        self._actor = actor
+
+    async def receive(self) -> M:
+        message = await self._receive.receive()
+        if isinstance(message, Call):
+            self._actor.taken(message)
+        return message
+
+    def __len__(self) -> int:
+        return len(self._receive)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> M:
+        try:
+            return await self.receive()
+        except ChannelClosed:
+            raise StopAsyncIteration from None
+
+
+class Actor(Generic[M]):
+    """The address of an actor."""
+
+    def __init__(self, kernel: Kernel, mailbox: int) -> None:
+        self._kernel = kernel
+        self._send, self._receive = live_channel(kernel, running(kernel, "actor()"), mailbox)
+        self._taken: dict[Call, None] = {}
+        self._current: Callable[[], Task[Any]] | None = None
+
+    @property
+    def task(self) -> Task[Any]:
+        """The task that runs the actor now."""
+        assert self._current is not None, "an actor is made by actor()"
+        return self._current()
+
+    async def send(self, message: M) -> None:
+        """Put a message into the mailbox; waits while it is full."""
+        await self._send.send(message)
+
+    def send_nowait(self, message: M) -> None:
+        """Put a message in now, or raise `WouldBlock`."""
+        self._send.send_nowait(message)
+
+    async def ask(self, payload: Any) -> Any:
+        """Send a `Call` and wait for its answer. Raises `ChannelClosed` if the actor ends without answering."""
+        answer, result = live_channel(self._kernel, running(self._kernel, "ask()"), 1)
+        with result:
+            await self._send.send(Call(payload, answer))
+            try:
+                value, error = await result.receive()
+            except ChannelClosed:
+                raise ChannelClosed(f"actor {self.task.name!r} ended without answering") from None
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """No more messages: the actor's loop ends when the mailbox is empty."""
+        self._send.close()
+
+    # ---- the actor's side
+
+    def run_by(self, current: Callable[[], Task[Any]]) -> None:
+        self._current = current
+
+    def mailbox(self) -> Mailbox[M]:
+        return Mailbox(self._receive, self)
+
+    def taken(self, call: Call) -> None:
+        self._taken[call] = None
+        call.taken_by = self._taken
+
+    def over(self, final: bool) -> None:
+        """A task of the actor has ended: the calls it had taken fail, and for good: the mailbox closes."""
+        pending: list[object] = list(self._taken)
+        self._taken.clear()
+        if final:
+            pending += self._receive.unread()
+            self._receive.close()
+        for call in pending:
+            if isinstance(call, Call) and not call.answered:
+                call.drop()
+
+
+class _Obituary(Wait):
+    """Waits for the end of an actor's task without being a task: closes the mailbox."""
+
+    __slots__ = ("_actor",)
+
+    def __init__(self, actor: Actor[Any], task: Any) -> None:
+        super().__init__(task)
+        self._actor = actor
+
+    def answer(self, kernel: Dispatch, value: Outcome) -> None:
+        self._actor.over(final=True)
+
+
+def actor(
+    scope: Nursery | Supervisor,
+    fn: Callable[[Mailbox[M], *Ts], Coroutine[Any, Any, Any]],
+    *args: *Ts,
+    mailbox: int = 64,
+    name: str | None = None,
+    budget: Budget | None = None,
+) -> Actor[M]:
+    """Start `fn(mailbox, *args)` as an actor in a nursery or under a supervisor; returns its address."""
+    if type(mailbox) is not int or mailbox < 1:
+        raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
+    require_coroutine_function(fn)
+    kernel = scope.inside()[0]
+    check_profile(kernel, "actor()")
+    made: Actor[M] = Actor(kernel, mailbox)
+    title = name or getattr(fn, "__qualname__", repr(fn))
+    if isinstance(scope, Supervisor):
+
+        async def life() -> Any:
+            return await fn(made.mailbox(), *args)
+
+        child = scope.adopt(life, (), title, budget, None, "transient", made.over)
+        made.run_by(lambda: child.task)
+        return made
+    task = scope.spawn(fn, made.mailbox(), *args, name=title, budget=budget)
+    record = task.inside(kernel)
+    record.waiters = WaitList()
+    record.waiters.join(_Obituary(made, record))
+    made.run_by(lambda: task)
+    return made

@@ -1,0 +1,386 @@
+"""Supervisors: children that are started again when they fail, within limits.
+
+    one_for_one    the failed child is restarted
+    one_for_all    all children are stopped and restarted
+    rest_for_one   the failed child and those started after it are stopped and restarted
+
+A *transient* child (the default) is restarted when it fails, a *permanent* one whenever it ends, a *temporary* one
+never. More than `max_restarts` restarts `within` seconds end the supervisor with `RestartLimitExceeded`. A child that
+runs out of budget is ended, held, cancelled or recharged, as `on_exhausted` says; money for a recharge comes from the
+supervisor's own purse first and then from the `CapBudget` of the task that opened it.
+
+How it works: a manager task owns a *supervised* nursery, in which the end of a child is not a failure of the nursery
+but news for its supervisor. The manager is the only one who acts on the news, one piece at a time.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
+
+from bursar.backend import Kernel
+from bursar.backend import Task as Record
+from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse
+from bursar.law.budget import COMPONENTS, UNSTATED, Budget
+from bursar.law.capability import Capabilities, Capability, CapSpawn
+from bursar.law.state import Outcome, OutcomeKind
+from bursar.law.timers import NS, to_ns
+from bursar.ops.budget import recharge as recharge_by_capability
+from bursar.ops.nursery import Nursery, nursery, require_coroutine_function, title_of
+from bursar.ops.select import select
+from bursar.ops.start import start
+from bursar.ops.sync import Event
+from bursar.ops.task import Task
+from bursar.request import Entry, Operation, Request, running
+from bursar.text import brief, counted
+
+Ts = TypeVarTuple("Ts")
+Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
+Restart = Literal["transient", "permanent", "temporary"]
+OnExhausted = Literal["end", "hold", "cancel", "recharge"]
+
+
+class Child:
+    """One supervised child: what to start, and the task that runs it now."""
+
+    def __init__(
+        self,
+        name: str,
+        restart: Restart,
+        spawn: Callable[[], Task[Any]],
+        over: Callable[[bool], None] | None,
+    ) -> None:
+        self.name = name
+        self.restart: Restart = restart
+        self.restarts = 0
+        self._context = contextvars.copy_context()  # a restarted child sees what the first one saw
+        self._spawn = spawn
+        self._over = over
+        self.task = spawn()
+
+    def again(self) -> None:
+        """Start it anew. The new task shares nothing with the old one but its name."""
+        self.restarts += 1
+        self.task = self._context.run(self._spawn)
+
+    def wants_restart(self, outcome: Outcome) -> bool:
+        match self.restart:
+            case "permanent":
+                return True
+            case "transient":
+                return outcome.kind in (OutcomeKind.FAILED, OutcomeKind.PANICKED)
+            case "temporary":
+                return False
+
+    def ended(self, *, final: bool) -> None:
+        """A task of this child is over; `final`: there will be no other."""
+        if self._over is not None:
+            self._over(final)
+
+
+class _Supervise(Request[Kernel]):
+    """Make the nursery that the asking task has just opened a supervised one."""
+
+    __slots__ = ("_nursery",)
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+
+    def perform(self, kernel: Kernel, task: Record) -> Kernel:
+        _, record = self._nursery.inside()
+        record.ends = deque()
+        return kernel
+
+
+class _Permission(Request[Kernel]):
+    """Check that the profile has supervisors."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def perform(self, kernel: Kernel, task: Record) -> Kernel:
+        check_profile(kernel, self._what)
+        return kernel
+
+
+def check_profile(kernel: Kernel, what: str) -> None:
+    """Supervisors and actors belong to the profiles that have them."""
+    if kernel.driver is None or not kernel.driver.profile.actors:
+        raise ProfileError(f"{what} belongs to the cluster and sovereign profiles; run(..., profile='cluster')")
+
+
+class _NextEnd(Operation[None]):
+    """Wait until a child of a supervised nursery has ended."""
+
+    __slots__ = ("_nursery",)
+
+    def __init__(self, nursery: Nursery) -> None:
+        _, self._nursery = nursery.inside()
+
+    def why(self) -> str:
+        return f"supervises {counted(len(self._nursery.children), 'task')} of {self._nursery.name}"
+
+    def ready(self, kernel: Kernel, task: Record) -> bool:
+        return bool(self._nursery.ends)
+
+    def take(self, kernel: Kernel, task: Record) -> None:
+        """The news is read by `Supervisor._news`."""
+
+    def enlist(self, kernel: Kernel, entry: Entry) -> None:
+        self._nursery.ends_waiter = entry
+
+    def delist(self, kernel: Kernel, entry: Entry) -> None:
+        if self._nursery.ends_waiter is entry:
+            self._nursery.ends_waiter = None
+
+    def blockers(self) -> Iterable[Record]:
+        return self._nursery.children.values()
+
+
+class Supervisor:
+    """The handle inside an `async with supervisor():` block."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        max_restarts: int,
+        within_ns: int,
+        budget: Budget | None,
+        on_exhausted: OnExhausted,
+        recharge: Budget | None,
+    ) -> None:
+        self._strategy: Strategy = strategy
+        self._max_restarts = max_restarts
+        self._within_ns = within_ns
+        self._on_exhausted: OnExhausted = on_exhausted
+        self._recharge = recharge or UNSTATED
+        self._budget = budget
+        self._outer = nursery(name="supervisor")
+        self._children: dict[Child, None] = {}  # in the order of their first start
+        self._by_task: dict[int, Child] = {}  # by the task that runs them now
+        self._restarted_ns: deque[int] = deque()
+        self._closing = Event()
+        self._opened = Event()
+        self._inner: Nursery | None = None
+        self._kernel: Kernel | None = None
+
+    def inside(self) -> tuple[Kernel, Nursery]:
+        """For Bursar's own parts: the kernel, and the nursery that holds the children."""
+        if self._inner is None or self._kernel is None:
+            raise ScopeMisuse(
+                "start children inside the block of the supervisor: async with supervisor() as s: s.start(...)"
+            )
+        return self._kernel, self._inner
+
+    @property
+    def children(self) -> list[Child]:
+        """Those that live or will be restarted."""
+        return list(self._children)
+
+    def start(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, Any]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+        capabilities: Iterable[Capability] | None = None,
+        restart: Restart = "transient",
+    ) -> Child:
+        """Start a child. Each restart calls `fn(*args)` again, with the same budget anew."""
+        return self.adopt(fn, args, name, budget, capabilities, restart, None)
+
+    def adopt(
+        self,
+        fn: Callable[..., Coroutine[Any, Any, Any]],
+        args: tuple[Any, ...],
+        name: str | None,
+        budget: Budget | None,
+        capabilities: Iterable[Capability] | None,
+        restart: Restart,
+        over: Callable[[bool], None] | None,
+    ) -> Child:
+        """`start`, with someone to tell when a task of the child is over (and whether for good)."""
+        if restart not in get_args(Restart):
+            raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
+        require_coroutine_function(fn)
+        kernel, inner = self.inside()
+        title = brief(name) if name else title_of(fn)
+        passed = tuple(capabilities) if capabilities is not None else None
+        starter = running(kernel, "Supervisor.start")
+        permit = starter.capabilities.get(CapSpawn)
+        if isinstance(permit, CapSpawn) and permit.task_budget is not None:
+            budget = permit.task_budget if budget is None else budget.clamp(permit.task_budget)
+        held: Capabilities | None = None
+
+        def spawn() -> Task[Any]:
+            nonlocal held
+            task = inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed if held is None else None)
+            record = task.inside(kernel)
+            if held is None:
+                held = record.capabilities
+            record.capabilities = held  # a restart gives no more than the first start did, whoever restarts it
+            return task
+
+        child = Child(title, restart, spawn, over)
+        self._children[child] = None
+        self._by_task[child.task.id] = child
+        return child
+
+    def stop(self) -> None:
+        """Stop all children; the block can then end. Restarts nothing."""
+        self._closing.set()
+        for child in self.children:
+            child.restart = "temporary"
+            child.task.cancel("the supervisor was stopped")
+
+    async def __aenter__(self) -> Self:
+        kernel = await _Permission("supervisor()")
+        outer = await self._outer.__aenter__()
+        _, nursery = outer.inside()
+        try:
+            record = kernel.spawn(nursery, name="supervisor", acting=True)
+            start(record, self._manage, ())
+            await self._opened.wait()
+        except BaseException as error:
+            await self._outer.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._closing.set()
+        return await self._outer.__aexit__(kind, error, trace)
+
+    # ---- the manager
+
+    async def _manage(self) -> None:
+        failure: BaseException | None = None
+        try:
+            on_exhausted = "end" if self._on_exhausted == "end" else "hold"
+            async with nursery(name="supervised", budget=self._budget, on_exhausted=on_exhausted) as inner:
+                self._kernel = await _Supervise(inner)
+                self._inner = inner
+                self._opened.set()
+                await self._watch(inner)
+        except BaseExceptionGroup as group:
+            failure, *more = group.exceptions
+            if more:
+                raise
+        finally:
+            for child in self.children:  # the supervisor gave up, or was stopped itself
+                child.ended(final=True)
+        if failure is not None:
+            raise failure  # one level of wrapping is enough
+
+    async def _watch(self, inner: Nursery) -> None:
+        """Hear what happens to the children until the block has ended and none is left."""
+        _, record = inner.inside()
+        while not self._closing.is_set() or self._children:
+            cases: list[Operation[Any]] = [_NextEnd(inner)]
+            if not self._closing.is_set():
+                cases.append(self._closing.wait())
+            if self._on_exhausted in ("cancel", "recharge"):
+                cases.append(inner.wait_exhausted())
+            chosen = await select(*cases)
+            if isinstance(chosen.value, Task):
+                await self._exhausted(inner, cast("Task[Any]", chosen.value))
+            while record.ends:
+                await self._ended(record.ends.popleft())
+
+    async def _ended(self, record: Record) -> None:
+        """What the end of one task leads to. A task that was stopped for another one's sake is known no more."""
+        child = self._by_task.pop(record.id, None)
+        outcome = record.outcome
+        if child is None or outcome is None:
+            return
+        if not child.wants_restart(outcome):
+            del self._children[child]
+            child.ended(final=True)
+            return
+        self._count_restart(child, outcome)
+        affected = self._affected(child)
+        for other in list(affected):
+            done = other.task.outcome
+            if done is not None and not other.wants_restart(done):  # it had ended well, and nobody had looked yet
+                affected.remove(other)
+        for other in reversed(affected):
+            self._by_task.pop(other.task.id, None)
+            other.task.cancel(f"restarted together with {child.name!r}")
+        for other in reversed(affected):
+            await other.task.wait()
+            other.ended(final=False)
+        for other in affected:
+            if other.restart == "temporary":  # or the supervisor was stopped meanwhile
+                del self._children[other]
+                other.ended(final=True)
+            else:
+                other.again()
+                self._by_task[other.task.id] = other
+
+    def _affected(self, failed: Child) -> list[Child]:
+        match self._strategy:
+            case "one_for_one":
+                return [failed]
+            case "one_for_all":
+                return self.children
+            case "rest_for_one":
+                return self.children[self.children.index(failed) :]
+
+    def _count_restart(self, child: Child, outcome: Outcome) -> None:
+        assert self._kernel is not None, "the manager runs"
+        now_ns = self._kernel.now_ns
+        self._restarted_ns.append(now_ns)
+        while self._restarted_ns[0] < now_ns - self._within_ns:
+            self._restarted_ns.popleft()
+        if len(self._restarted_ns) > self._max_restarts:
+            raise RestartLimitExceeded(
+                f"supervisor: {child.name!r} ended ({outcome}) and would be restart {len(self._restarted_ns)} "
+                f"within {self._within_ns / NS:g} s; the limit is {self._max_restarts}"
+            ) from outcome.error
+
+    async def _exhausted(self, inner: Nursery, task: Task[Any]) -> None:
+        """A child is on hold for want of budget."""
+        if self._on_exhausted == "cancel":
+            task.cancel("it ran out of budget")
+            return
+        kernel, nursery = inner.inside()
+        record = task.inside(kernel)
+        if record.id not in nursery.exhausted:
+            return  # it was cancelled meanwhile
+        if not self._recharge.as_tuple()[record.short_of]:
+            task.cancel(f"it ran out of {COMPONENTS[record.short_of]}, which the supervisor does not recharge")
+            return
+        try:
+            kernel.recharge(record, nursery.pools, self._recharge)
+        except BudgetExceeded:
+            try:
+                await recharge_by_capability(self._recharge, task)
+            except CapabilityDenied as denied:
+                task.cancel(f"it ran out of budget and the supervisor could not recharge it: {denied}")
+
+
+def supervisor(
+    strategy: Strategy = "one_for_one",
+    *,
+    max_restarts: int = 3,
+    within: float = 5.0,
+    budget: Budget | None = None,
+    on_exhausted: OnExhausted = "end",
+    recharge: Budget | None = None,
+) -> Supervisor:
+    """`async with supervisor("one_for_all") as s: s.start(fn, ...)` — see the module for what the words mean."""
+    if strategy not in get_args(Strategy):
+        raise ValueError(f"supervisor({strategy!r}): must be one of {', '.join(get_args(Strategy))}")
+    if on_exhausted not in get_args(OnExhausted):
+        raise ValueError(f"on_exhausted={on_exhausted!r}: must be one of {', '.join(get_args(OnExhausted))}")
+    if type(max_restarts) is not int or max_restarts < 0:
+        raise ValueError(f"max_restarts={max_restarts!r}: must be a whole number, not negative")
+    if on_exhausted == "recharge" and recharge is None:
+        raise ValueError("on_exhausted='recharge' needs recharge=Budget(...): how much to give each time")
+    return Supervisor(strategy, max_restarts, to_ns(within, "within"), budget, on_exhausted, recharge)

@@ -1,0 +1,256 @@
+"""`Checkpoint`: what a plain function that runs on a thread holds of its task, and the line behind it.
+
+A function with a parameter that is annotated `Checkpoint` calls it now and then. There it says how far it has come,
+stands still while it is paused, ends by `Cancelled` once it is asked to stop, and pays. Between two such places nothing
+can stop a thread, and nothing tries to.
+
+The *line* has two ends. The thread's end never touches the law: what it has to say it posts (`Pump.post`), and what it
+waits for it is told by a bell. The loop's end never waits for the thread. Money comes in slices: the thread counts its
+operations itself, and only when a slice is used up it asks for the next; what it has not used is given back at the end.
+Where nothing limits the operations there is nothing to ask for.
+
+CHECKPOINT-1  after the function was asked to stop, every checkpoint raises `Cancelled`; a pause never hides that
+CHECKPOINT-2  a thread that says that it stands does stand, until it is resumed or asked to stop
+CHECKPOINT-3  what a function pays is in the books when its task goes on: prepaid slices, less what was not used
+CHECKPOINT-4  where a thread heeded a request is on record, by the number of the checkpoint, and a replay heeds it there
+
+Rejected: raising `Cancelled` in the thread wherever it stands (`PyThreadState_SetAsyncExc`). It strikes in the middle
+of a `finally`, of a lock, of an import, and no function can be written so that it survives that.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from bursar.errors import Cancelled, ScopeMisuse
+from bursar.law.budget import COMPONENTS, OPS
+from bursar.law.cancel import CancelReason
+from bursar.text import brief
+
+if TYPE_CHECKING:
+    from bursar.backend import Task
+    from bursar.drive.pump import Pump
+
+SLICE: Final = 64  # ops that a thread is lent at a time: so much at most is kept from the others who share its purse
+
+
+def _ops(amount: int) -> tuple[int, ...]:
+    """So many operations and nothing else, by component."""
+    return tuple(amount if component == OPS else 0 for component in range(len(COMPONENTS)))
+
+
+class Turns(Protocol):
+    """Who decides when the thread at the end of a line may work: the pool."""
+
+    def ring(self, line: Line) -> None:
+        """In the loop: what the thread waits for has come."""
+        ...
+
+    def rest(self, line: Line) -> None:
+        """In the thread: wait for the bell."""
+        ...
+
+    def give_way(self, line: Line) -> None:
+        """In the thread: let the loop have a turn, if it needs one from here."""
+        ...
+
+    def ask(self, label: str, answer: Callable[[], None]) -> None:
+        """In the thread: have a question answered by the loop, and the line rung."""
+        ...
+
+
+class Line:
+    """The line between one task and the function that runs for it."""
+
+    __slots__ = (
+        "_answered",
+        "_foretold",
+        "_limited",
+        "_on_stand",
+        "_prepaid",
+        "_pump",
+        "_refusal",
+        "_task",
+        "_thread",
+        "_told",
+        "_turns",
+        "asked",
+        "bell",
+        "heeded",
+        "label",
+        "message",
+        "number",
+        "over",
+        "pauses",
+        "pausing",
+        "progress",
+        "reason",
+        "used",
+    )
+
+    def __init__(self, pump: Pump, task: Task, label: str, turns: Turns, on_stand: Callable[[], None]) -> None:
+        self._pump = pump
+        self._task = task
+        self._turns = turns
+        self._on_stand = on_stand  # called in the loop when the thread stands
+        self.label = label  # the task and its poll, as they are named in the evidence
+        self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        # what the function says
+        self.progress: float | None = None
+        self.message = ""
+        self.number = 0  # checkpoints so far
+        self.over = False  # the function has returned
+        # what it is asked
+        self.asked = False  # anything at all: the one thing that every checkpoint looks at
+        self.reason: CancelReason | None = None  # why it is to stop
+        self.pausing = False
+        self.pauses = 0  # how often it was asked to pause
+        self.heeded = -1  # the checkpoint where it first heard that it is to stop
+        # what it pays
+        self._limited = task.pools[OPS].left is not None
+        self._prepaid = 0
+        self.used = 0
+        self._refusal: BaseException | None = None  # the answer to the last question for money, if it was no
+        self._answered = True
+        self._thread = 0
+        self._told = 0  # the last pause of which the thread said that it stands
+        self._foretold: dict[int, str] | None = None if pump.live else pump.foretold(label)
+
+    # ---- in the thread
+
+    def begin(self) -> None:
+        """The function begins, in this thread."""
+        self._thread = threading.get_ident()
+
+    def point(self, progress: float | None, message: str | None) -> None:
+        """One checkpoint."""
+        if self.over or self._thread != threading.get_ident():
+            self._refuse()
+        self.number += 1
+        if progress is not None:
+            if progress != progress:
+                raise ValueError(f"task {self._task.name!r}: checkpoint(progress={progress!r}) says nothing")
+            self.progress = min(max(progress, 0.0), 1.0)
+        if message is not None:
+            self.message = brief(message)
+        self._turns.give_way(self)
+        if self.asked or self._foretold is not None:
+            self._heed()
+        self.spend(1)
+
+    def spend(self, ops: int) -> None:
+        """Pay for so many operations, or raise `BudgetExceeded`; whole or not at all."""
+        if self._limited and self.used + ops > self._prepaid:
+            self._ask_for(ops)
+        self.used += ops
+
+    def charge(self, ops: int) -> None:
+        """Like `spend`, for whoever is not known."""
+        if type(ops) is not int or ops < 0:
+            raise ValueError(f"task {self._task.name!r}: checkpoint.charge({ops!r}): give a whole number, 0 or more")
+        if self.over or self._thread != threading.get_ident():
+            self._refuse()
+        self.spend(ops)
+
+    def _refuse(self) -> None:
+        why = "after it had ended" if self.over else "in another thread than its own; use it where the function runs"
+        raise ScopeMisuse(f"the checkpoint of task {self._task.name!r} was used {why}")
+
+    def _heed(self) -> None:
+        """Stand while paused, end when asked to (CHECKPOINT-1, CHECKPOINT-2)."""
+        planned = self._foretold.get(self.number) if self._foretold is not None else ""
+        if planned is None and self.heeded < 0:
+            return  # CHECKPOINT-4: then, it had heard of nothing yet
+        while planned and self.reason is None and not self.pausing:
+            self._turns.rest(self)  # CHECKPOINT-4: then, it had heard of it here
+        while self.pausing and self.reason is None:
+            self.stand()
+            self._turns.rest(self)
+        if self.reason is not None and (planned != "paused" or self._foretold is None):
+            self.heeded = self.number if self.heeded < 0 else self.heeded
+            raise Cancelled(self.reason)
+
+    def stand(self) -> None:
+        """Say that it stands: at a checkpoint, or before it has begun."""
+        if self._told != self.pauses:
+            self._told = self.pauses
+            self._pump.post(f"paused {self.label} {self.number}", partial(self._stands, self.pauses))
+
+    def _ask_for(self, ops: int) -> None:
+        """The slice is used up: a round trip to the law."""
+        self._answered = False
+        self._turns.ask(f"charge {self.label} {ops}", partial(self._grant, ops))
+        while not self._answered:
+            self._turns.rest(self)
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    # ---- in the loop
+
+    def pause(self) -> None:
+        """Stand at the next checkpoint."""
+        self.pausing = self.asked = True
+        self.pauses += 1
+        if self._foretold is not None:
+            self._turns.ring(self)
+
+    def resume(self) -> None:
+        self.pausing = False
+        self.asked = self.reason is not None
+        self._turns.ring(self)
+
+    def stop(self, reason: CancelReason) -> None:
+        """End at the next checkpoint, also where it stands now."""
+        self.reason = reason
+        self.pausing, self.asked = False, True
+        self._turns.ring(self)
+
+    def settle(self) -> None:
+        """The function has returned: bring the books to what it has used (CHECKPOINT-3)."""
+        self.over = True
+        if self.used != self._prepaid:
+            self._pump.kernel.settle(self._task, _ops(self.used - self._prepaid))
+
+    def _stands(self, pause: int) -> None:
+        if self.pausing and pause == self.pauses and not self._pump.over:
+            self._on_stand()
+
+    def _grant(self, ops: int) -> None:
+        kernel, task = self._pump.kernel, self._task
+        if self._pump.over:
+            self._refusal = Cancelled(self.reason)
+        else:
+            lacking, left = self.used + ops - self._prepaid, task.pools[OPS].left
+            granted = max(lacking, SLICE) if left is None else min(max(lacking, SLICE), left)
+            if granted < lacking:
+                self._refusal = kernel.shortage(task, OPS, ((OPS, lacking),))
+            else:
+                kernel.settle(task, _ops(granted))
+                self._prepaid += granted
+        self._answered = True
+        self._turns.ring(self)
+
+
+class Checkpoint:
+    """Given to a plain function that has a parameter annotated so: `checkpoint(progress=0.5, message="half of it")`."""
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def __call__(self, progress: float | None = None, message: str | None = None) -> None:
+        """Say how far it is (0 to 1), stand while paused, raise `Cancelled` when asked to stop, and pay one op."""
+        self._line.point(progress, message)
+
+    def charge(self, ops: int) -> None:
+        """Pay for so many operations more, or raise `BudgetExceeded`."""
+        self._line.charge(ops)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self._line.number} of task {self._line.label.partition(' ')[0]}>"

@@ -1,0 +1,286 @@
+"""Plain functions as tasks: `on_thread` is the coroutine of such a task, and awaits one request.
+
+The request hands a *job* to the pool (`threads.pool`) and blocks the task until the thread has left the function. The
+wait is not interruptible: a task that is cancelled is asked to stop, by its checkpoint if it has one, and stays what it
+is, a task that still runs, until its thread has really left. So nothing outlives its nursery, and nobody is told that
+work has ended which goes on.
+
+THREAD-1  a job is answered exactly once, by one message under the label of its task and poll
+THREAD-2  a task that was asked to stop ends as cancelled, whatever its function returned; an error that it raised fails
+    it
+THREAD-3  a function is not called once its task was asked to stop; one that returned something to await has failed
+THREAD-4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
+    deadlock; one that stands paused does not count
+
+Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
+
+What every function goes through is `Job`, and C in the native kernel (`native/python/threads/job.c`). What few need, a
+checkpoint or a replay, is `TiedJob`.
+
+Rejected: futures of `concurrent.futures` and their callbacks. A future is three locks and a condition, for what one
+message says; and its callback runs in the thread, where it may not touch the law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import FunctionType
+from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
+
+from bursar.backend import Kernel, Task, Wait, grafted
+from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
+from bursar.law import cancel
+from bursar.law.budget import SYSCALL, Cost
+from bursar.law.cancel import CancelReason
+from bursar.law.capability import CapExecutor, require
+from bursar.law.dispatch import Dispatch
+from bursar.ops.start import OURS
+from bursar.request import SUSPENDED, Request
+from bursar.threads.checkpoint import Checkpoint, Line
+from bursar.threads.classify import TO_AWAIT, refuse_awaitable
+from bursar.threads.pool import Pool
+from bursar.threads.signature import Place, arguments, place_of
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+BACKEND: Final = "thread"  # what a `CapExecutor` must allow
+
+
+async def on_thread(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
+    """`fn(*args)`, on a thread of the pool. Returns when the thread has left it."""
+    return await OnThread(fn, args)
+
+
+OURS.append(on_thread.__code__)
+
+
+@grafted("OnThread")
+class OnThread(Request[T]):
+    """Have a function run by the pool."""
+
+    __slots__ = ("args", "fn")
+    cost: ClassVar[Cost] = SYSCALL  # threads are the system's
+
+    def __init__(self, fn: Callable[..., T], args: tuple[Any, ...]) -> None:
+        self.fn = fn
+        self.args = args
+
+    def hand_over(self, kernel: Kernel, task: Task) -> Any:
+        pump, fn = kernel.driver.pump, self.fn
+        pool = pump.outposts.get(Pool) or Pool.of(pump)
+        permit = task.capabilities.get(CapExecutor)
+        if permit is None or permit is not pool.permit or kernel.registry.revoked_serials:
+            pool.permit = _require_threads(task)
+        place = place_of(fn) if type(fn) is not FunctionType or fn.__annotations__ else None
+        if place is None and pump.live:
+            job = Job(pool, task, fn, self.args)
+        else:
+            job = TiedJob(pool, task, fn, self.args, place)
+        pool.start(job)
+        kernel.blocked(task, job)
+        return SUSPENDED
+
+    perform = hand_over
+
+
+def _require_threads(task: Task) -> CapExecutor:
+    """The capability by which the task may do this, or `CapabilityDenied`."""
+    permit = require(task, task.capabilities, CapExecutor, "run a function on a thread")
+    if BACKEND not in permit.backends:
+        raise CapabilityDenied(
+            f"task {task.name!r} may not run a function on a thread: its CapExecutor allows "
+            f"{', '.join(sorted(permit.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
+        )
+    return permit
+
+
+@grafted("Job")
+class Job(Wait):
+    """One function that runs, and the wait of its task for it."""
+
+    __slots__ = ("args", "begun", "counted", "error", "fn", "heeded", "pool", "posted", "stop", "value")
+    interruptible = False
+    line: Line | None = None  # by which it can be asked to stop or to pause, if it can
+
+    def __init__(self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        super().__init__(task)
+        self.pool = pool
+        self.fn: Callable[..., Any] | None = fn
+        self.args: tuple[Any, ...] | None = args
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.stop: CancelReason | None = None  # why it is to stop
+        self.heeded = -1  # at which checkpoint it stopped; 0: it was not called
+        self.counted = True  # as a source of the pump (THREAD-4)
+        self.begun = False
+        self.posted = False  # it is over, and the loop will hear of it
+
+    @property
+    def label(self) -> str:
+        """The task and its poll."""
+        return f"{self.task.id} {self.generation}"
+
+    @property
+    def reason(self) -> str:
+        if self.stop is not None:
+            return f"was asked to stop ({self.stop}) and its thread has not left yet"
+        return "runs on a thread"
+
+    @property
+    def progress(self) -> float | None:
+        """What its checkpoint last said; None: nothing yet."""
+        return self.line.progress if self.line is not None else None
+
+    @property
+    def message(self) -> str:
+        return self.line.message if self.line is not None else ""
+
+    # ---- in the thread
+
+    def work(self) -> None:
+        """Call the function, unless it is too late (THREAD-3), and tell what came of it (THREAD-1)."""
+        if self.stop is None:
+            self.call()
+        else:
+            self.error, self.heeded = Cancelled(self.stop), 0
+        self.posted = True
+        self.pool.post(self)
+
+    def call(self) -> None:
+        fn, args, self.fn, self.args = self.fn, self.args, None, None  # what they hold is not kept for the task
+        assert fn is not None, "it is called once"
+        assert args is not None, "it is called once"
+        try:
+            value = self.task.context.run(fn, *args)
+            if isinstance(value, TO_AWAIT):
+                refuse_awaitable(self.task, value)
+            self.value = value
+        except BaseException as error:
+            self.error = error
+
+    def lost(self, error: BaseException) -> None:
+        """Its thread died around the function."""
+        told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
+        self.error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
+        self.error.__cause__ = error
+        self.posted = True
+        self.pool.post(self)
+
+    # ---- in the loop
+
+    @property
+    def told(self) -> str:
+        """What its end is called in the evidence."""
+        where = "" if self.heeded < 0 else f" stopped at {self.heeded}"
+        return f"thread {self.label}{where}"
+
+    def smoothly(self, kernel: Kernel) -> bool:
+        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
+        if self.error is not None or self.task.cancel_pending:
+            return False
+        value, self.value = self.value, None
+        self.answer(kernel, value)
+        return True
+
+    def deliver(self) -> None:
+        """The thread has left: the task goes on."""
+        pump, task, error = self.pool.pump, self.task, self.error
+        if pump.over:
+            return
+        self.count(False)
+        self.pool.end(self)
+        if self.line is not None:
+            self.line.settle()
+        value, self.value, self.error = self.value, None, None
+        if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
+            self.refuse(pump.kernel, error)
+        elif task.cancel_pending:
+            pump.kernel.wake(task, self.generation)  # THREAD-2: and is told `Cancelled`
+        else:
+            self.answer(pump.kernel, value)
+
+    def work_here(self) -> None:
+        """The same in the loop's own thread."""
+        pump = self.pool.pump
+        if pump.over:
+            return
+        self.begun = True
+        if self.stop is None:
+            self.call()
+            if isinstance(self.error, KeyboardInterrupt) and pump.kernel.driver.driver.aborting:
+                raise self.error
+        self.deliver()
+
+    def interrupted(self, kernel: Dispatch) -> None:
+        """The task was asked to stop: pass that on, and wait on."""
+        scope = cancel.deliverable(self.task)
+        reason = scope.reason if scope is not None else None
+        self.stop = reason or cancel.why_ended(self.task)
+        self.count(True)
+        if self.line is not None:
+            self.line.stop(self.stop)
+
+    def ask_pause(self, kernel: Dispatch) -> None:
+        """Stand at the next checkpoint. A function without one never comes to it."""
+
+    def ask_resume(self, kernel: Dispatch) -> None:
+        """Go on."""
+
+    def count(self, works: bool) -> None:
+        """THREAD-4."""
+        if works is not self.counted:
+            self.counted = works
+            self.pool.pump.sources += 1 if works else -1
+
+
+class TiedJob(Job):
+    """A job of which more is known than that it begins and ends: it has a checkpoint, or it was recorded."""
+
+    __slots__ = ("line",)
+
+    def __init__(
+        self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...], place: Place | None
+    ) -> None:
+        super().__init__(pool, task, fn, args)
+        self.line = None
+        if place is not None:
+            self.line = Line(pool.pump, task, self.label, pool, self._stands)
+            self.args, keywords = arguments(place, args, Checkpoint(self.line))
+            self.fn = partial(fn, **keywords) if keywords else fn
+
+    def work(self) -> None:
+        pump = self.pool.pump
+        if self.stop is None if pump.live else 0 not in pump.foretold(self.label):
+            self.call()
+            self.heeded = self.line.heeded if self.line is not None else -1
+        else:
+            self.error, self.heeded = Cancelled(self.stop), 0
+        self.posted = True
+        self.pool.post(self)
+
+    def call(self) -> None:
+        if self.line is not None:
+            self.line.begin()
+        super().call()
+
+    def smoothly(self, kernel: Kernel) -> bool:
+        if self.line is not None or not self.counted:
+            return False  # there are books to be brought up to date
+        return super().smoothly(kernel)
+
+    def ask_pause(self, kernel: Dispatch) -> None:
+        if self.line is not None:
+            self.line.pause()
+
+    def ask_resume(self, kernel: Dispatch) -> None:
+        if self.line is not None:
+            self.count(True)
+            self.line.resume()
+
+    def _stands(self) -> None:
+        """The thread stands at its checkpoint."""
+        self.count(False)
+        import_module("bursar.ops.pause").reached(self.pool.pump.kernel, self.task)  # which is built on all of this

@@ -1,0 +1,245 @@
+"""Portals: how other threads reach a nursery. They start tasks in it (`spawn`), or have a function called (`call`).
+
+A portal belongs to the task that opened the nursery. What comes through it is spawned or called at the beginning of a
+batch, on the authority of that task; a task at the expense of its nursery, and the thread holds a future of it, which
+gets an answer in every case (`portal_future`). While a portal is open, a program that waits is not deadlocked:
+somebody outside may yet come.
+
+Calls are for those who come often. They stand in a queue of the portal's own, and one message to the pump is about all
+that came until it is read; how many that were is an answer of the host, and on record. In which order the calls of
+several threads arrived is not: if it matters to a replay, give each thread a portal of its own.
+
+PORTAL-1  an open portal counts as one source of the pump, until its block or its nursery ends
+PORTAL-2  a call that was taken is made exactly once, unless the run is over first; those of one thread in their order
+PORTAL-3  one batch makes at most as many calls as it lets other things in, and so do all portals together
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, TypeVarTuple
+
+from bursar.backend import native
+from bursar.drive.pump import Pump
+from bursar.errors import HostLost, NurseryClosed, ScopeMisuse, WouldBlock
+from bursar.law import budget as money
+from bursar.law.budget import UNSTATED, Budget
+from bursar.law.capability import CapSpawn, require
+from bursar.law.nursery import NurseryState
+from bursar.law.state import Outcome
+from bursar.ops.nursery import Nursery, require_coroutine_function, title_of
+from bursar.request import running
+from bursar.text import brief, type_name
+from bursar.threads.portal_future import Submission
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+PENDING_MAX: Final = 10_000  # tasks, and calls, that were not looked at yet: more would be a thread that never waits
+
+
+@native
+class Calls:
+    """A queue of calls. Any thread hands them in, the thread of the runtime makes them."""
+
+    __slots__ = ("_failed", "_limit", "_queue", "_refuse", "_tell", "_told", "open")
+
+    def __init__(
+        self,
+        limit: int,
+        tell: Callable[[], object],
+        refuse: Callable[[], object],
+        failed: Callable[[Callable[..., object], Exception], object],
+    ) -> None:
+        self.open = False
+        self._limit = limit
+        self._tell = tell  # there are calls, and `run` is to be called
+        self._refuse = refuse  # it is closed or full; unless this raises, the call is taken all the same
+        self._failed = failed  # what a call raised
+        self._queue: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._told = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def call(self, fn: Callable[[*Ts], object], /, *args: *Ts) -> None:
+        if not callable(fn):
+            raise TypeError(f"call() takes a function and its arguments, not a {type(fn).__name__}")
+        if not self.open or len(self._queue) >= self._limit:
+            self._refuse()
+        self._queue.append((fn, args))
+        if not self._told:
+            self._told = True
+            self._tell()
+
+    def run(self, n: int, /) -> bool:
+        """Call the oldest `n`, or as many as there are. True: others are left, and somebody is to be told of them."""
+        for _ in range(min(n, len(self._queue))):
+            fn, args = self._queue.popleft()
+            try:
+                fn(*args)
+            except Exception as error:
+                self._failed(fn, error)
+        self._told = False  # first: who comes after this tells by himself
+        if self._queue:
+            self._told = True
+        return self._told
+
+    def drop(self) -> None:
+        """Forget every call that has not been made."""
+        self._queue.clear()
+
+
+class Portal:
+    """Thread-safe. `with bursar.portal(nursery) as portal:`, in the task that opened the nursery."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self.kernel, self.record = nursery.inside()
+        self.pump: Pump = self.kernel.driver.pump
+        self._open = False
+        self._label = ""  # of its calls
+        self._calls = Calls(PENDING_MAX, self._tell, self._refuse, self._failed)
+        self.call = self._calls.call  # the same without a detour
+        self.answering = threading.RLock()  # between a thread that asks a future and the runtime that answers it
+        self.pending: set[Submission] = set()  # that were not looked at yet
+        self.living: set[Submission] = set()  # whose tasks live; only the thread of the runtime touches it
+        self.ended: deque[tuple[Submission, Outcome]] = deque()  # to be answered
+
+    def __enter__(self) -> Self:
+        owner = running(self.kernel, "a portal")
+        if self.record.owner is not owner:
+            raise ScopeMisuse(
+                f"task {owner.name!r} cannot open a portal to {self.record.name}, which it did not open: "
+                "what comes through acts for the task that did"
+            )
+        if self._open:
+            raise ScopeMisuse(f"task {owner.name!r}: this portal to {self.record.name} is open already")
+        self.kernel.require_open(self.record)
+        require(owner, owner.capabilities, CapSpawn, f"open a portal to {self.record.name}")
+        self._open = self._calls.open = True
+        self.kernel.counters["portals"] += 1
+        self._label = f"calls {self.record.name} {self.kernel.counters['portals']}"  # like no other portal's
+        self.pump.sources += 1
+        self.pump.outposts[self] = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take nothing more. What came through goes on. Idempotent; only in the thread of the runtime."""
+        if self.kernel.driver.thread != threading.get_ident() and not self.pump.over:
+            raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
+        if self._open:
+            self._open = self._calls.open = False
+            self.pump.sources -= 1
+
+    # ---- tasks
+
+    def spawn(
+        self,
+        fn: Callable[[*Ts], Coroutine[Any, Any, T]],
+        *args: *Ts,
+        name: str | None = None,
+        budget: Budget | None = None,
+    ) -> Future[T]:
+        """Start `fn(*args)` as a task of the nursery, from any thread. The future gets its result, error or refusal.
+
+        Cancelling the future cancels the task. The context variables of the calling thread are copied.
+        """
+        require_coroutine_function(fn)
+        if budget is not None:
+            money.require_plain(budget)
+        title = brief(name) if name else title_of(fn)
+        submission = Submission(self, title, UNSTATED if budget is None else budget, fn, args)
+        future = submission.future
+        assert future is not None, "nobody has answered yet"
+        if len(self.pending) >= PENDING_MAX:
+            submission.settle(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self.record.name}"))
+        else:
+            self.pending.add(submission)
+            self.pump.post(f"spawn {title}", submission.take)
+        return future
+
+    def require_open(self) -> None:
+        if self.pump.over or not self._open:
+            over = "the run is over" if self.pump.over else "its portal is closed"
+            raise NurseryClosed(f"{self.record.name} takes nothing more from other threads: {over}")
+
+    def answer(self) -> None:
+        """Tell the futures of the tasks that ended."""
+        while self.ended:
+            submission, outcome = self.ended.popleft()
+            submission.pass_on(outcome)
+
+    # ---- calls
+
+    def call(self, fn: Callable[[*Ts], object], /, *args: *Ts) -> None:
+        """Have `fn(*args)` called in the thread of the runtime, at the beginning of a batch; from any thread.
+
+        It is a plain short function, and runs outside any task: it may set events and cancel tasks, but not wait. The
+        calls of one thread are made in their order. What it raises is reported as `call_failed`, and stops nobody.
+        """
+        self._calls.call(fn, *args)
+
+    def _tell(self) -> None:
+        if self.pump.over:
+            self._calls.drop()
+            self._calls.open = False
+            self.require_open()
+        self.pump.post(self._label, self._make_calls)
+
+    def _refuse(self) -> None:
+        self.require_open()
+        if not self.pump.live and threading.get_ident() != self.pump.thread:
+            return  # in a replay the threads are not held up by what they wait for: they may be too fast
+        raise WouldBlock(f"{PENDING_MAX:,} calls wait to be made in {self.record.name}; let the thread wait for some")
+
+    def _make_calls(self) -> int:
+        """Returns how many things came in (PORTAL-3)."""
+        if self.pump.over:
+            self._calls.drop()
+            return 0
+        owner, calls = self.record.owner, self._calls
+        assert owner is not None, "a portal leads to a nursery of a task"
+        n = self.pump.ask(owner, "calls", lambda: min(len(calls), self.pump.burst_limit))
+        self.pump.until(lambda: len(calls) >= n, self._label)
+        if calls.run(n):
+            self.pump.post(self._label, self._make_calls)
+        return n
+
+    def _failed(self, fn: Callable[..., object], error: Exception) -> None:
+        owner = self.record.owner
+        assert owner is not None, "a portal leads to a nursery of a task"
+        self.kernel.report("call_failed", owner, f"{title_of(fn)} raised {type_name(error)}: {brief(error)}")
+
+    # ---- as an outpost of the pump
+
+    def resting(self) -> None:
+        if self.record.state is not NurseryState.OPEN:
+            self.close()
+        if not self._open and not self.living:
+            self.pump.outposts.pop(self, None)
+
+    def stopped(self) -> None:
+        """Whoever still waits for a task waits for one that was closed with the run."""
+        self.close()
+        self._calls.drop()
+        living, self.living = self.living, set()
+        for submission in living:
+            submission.settle(error=HostLost(f"task {submission.title!r}: the run was torn down before it ended"))
+        self.answer()
+
+    def __repr__(self) -> str:
+        return f"<Portal to {self.record.name}, {'open' if self._open else 'closed'}>"
+
+
+def portal(nursery: Nursery) -> Portal:
+    """`with portal(nursery) as p:` opens a nursery to other threads: `p.spawn(fn, *args)`, `p.call(fn, *args)`."""
+    return Portal(nursery)

@@ -1,0 +1,1 @@
+"""Traces: the events of a run, and the files that hold them."""

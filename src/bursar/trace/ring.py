@@ -1,0 +1,132 @@
+"""The ring: the newest events of a run, kept in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task
+from bursar.trace.catalogue import KINDS, Kind, Numbers
+from bursar.trace.events import Context, Event
+from bursar.trace.record_codec import LAYOUTS, Kept, decoded, encoded, takes_pens
+
+if TYPE_CHECKING:
+    from bursar._native import Pen, Shelf
+
+MEMORY_BYTES_MAX: Final = 1 << 26  # of the answers of the host that `Memory` keeps
+
+
+class Memory:
+    """The newest events of a run, kept in memory: `Runtime(record=Memory(10_000))`, then `memory.events()`."""
+
+    def __init__(self, events_max: int = 100_000) -> None:
+        if type(events_max) is not int or events_max < 1:
+            raise ValueError(f"Memory(events_max={events_max!r}): must be a whole number, at least 1")
+        self.events_max = events_max
+        self._kernel: Kernel | None = None
+        self._store: Deque | Shelved = Deque(0, events_max, MEMORY_BYTES_MAX)
+
+    @property
+    def pen(self) -> Pen | None:
+        """By which a kernel in C writes down most of what happens."""
+        return self._store.pen
+
+    @property
+    def dropped(self) -> int:
+        """How many older events are gone."""
+        return self._store.dropped
+
+    def attach(self, kernel: Kernel) -> None:
+        """Listen to a kernel that has not begun."""
+        self._kernel = kernel
+        self._store = newest(kernel, self.events_max, MEMORY_BYTES_MAX)
+        kernel.observe(self)
+
+    def __call__(self, name: str, task: Task | None, detail: Any) -> None:
+        kind = KINDS[name]
+        numbers, text = kind.describe(self._kernel, task, detail)
+        self._store.put(kind, numbers, text)
+
+    @property
+    def _before(self) -> Context:
+        """What the dropped ones say about the first that is kept."""
+        return self._store.before()
+
+    def events(self) -> Iterator[Event]:
+        """The kept ones, oldest first."""
+        context = self._before
+        for record in self._store.records():
+            yield context.event(*record)
+
+
+def newest(kernel: Any, events_max: int, answers_bytes_max: int) -> Deque | Shelved:
+    """A store for the newest records of a kernel: so many of them, and so many bytes of what the host answered."""
+    kind = Shelved if takes_pens(kernel) else Deque
+    return kind(kernel.chain, events_max, answers_bytes_max)
+
+
+class Deque:
+    """The newest records, as they were described."""
+
+    pen: Final = None
+
+    def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
+        self._events_max = events_max
+        self._answers_bytes_max = answers_bytes_max
+        self._records: deque[Kept] = deque()
+        self._answers_bytes = 0
+        self._before = Context(hash=chain)
+
+    def put(self, kind: Kind, numbers: Numbers, text: str | bytes) -> None:
+        self._records.append((kind, numbers, text))
+        if isinstance(text, bytes):
+            self._answers_bytes += len(text)
+        while len(self._records) > self._events_max or self._answers_bytes > self._answers_bytes_max:
+            self._drop()
+
+    def _drop(self) -> None:
+        kind, numbers, text = self._records.popleft()
+        self._before.skip(kind, numbers)
+        if isinstance(text, bytes):
+            self._answers_bytes -= len(text)
+
+    @property
+    def dropped(self) -> int:
+        """Older ones that are gone."""
+        return self._before.number
+
+    def before(self) -> Context:
+        """What those say about the first that is kept."""
+        return self._before.copy()
+
+    def records(self) -> list[Kept]:
+        """The kept ones, oldest first."""
+        return list(self._records)
+
+
+class Shelved:
+    """The newest records of a kernel in C, as bytes on a shelf, which is the pen as well."""
+
+    def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
+        from bursar._native import Shelf
+
+        self.pen: Final[Shelf] = Shelf(LAYOUTS, min(events_max, sys.maxsize), answers_bytes_max, chain)
+
+    def put(self, kind: Kind, numbers: Numbers, text: str | bytes) -> None:
+        if isinstance(text, bytes):
+            self.pen.put(encoded(kind, numbers, text), len(text))
+        else:
+            self.pen.put(encoded(kind, numbers, text.encode()), 0)
+
+    @property
+    def dropped(self) -> int:
+        return self.pen.dropped
+
+    def before(self) -> Context:
+        return Context(*self.pen.before())
+
+    def records(self) -> list[Kept]:
+        return [decoded(record, answer) for record, answer in self.pen.records()]

@@ -1,0 +1,125 @@
+"""The writer of trace files: an observer that writes each event of a run while the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+try:
+    import fcntl
+except ImportError:  # not on every platform
+    fcntl = None
+
+from bursar.errors import TraceError
+from bursar.law.kernel import Kernel
+from bursar.law.task import Task
+from bursar.trace.events import KINDS
+from bursar.trace.file_format import END, ENDING, LENGTH, MAGIC, TEXT_BYTES_MAX, told
+from bursar.trace.record_codec import encoded, pen_for
+
+BUFFER_BYTES: Final = 64 * 1024  # a batch that tells more than this is written in parts
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    from importlib.metadata import version
+
+    return {"bursar": version("bursar"), "python": platform.python_version(), "platform": platform.platform()}
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a program's file: what tells a trace of another program."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def claim(path: Path) -> BinaryIO:
+    """Open a file for one run alone, as it is: two that wrote into one would leave the trace of neither."""
+    file = path.open("ab")
+    if fcntl is not None and path.is_file():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise BlockingIOError(error.errno, "another run is being recorded there") from None
+        except OSError:
+            pass  # a file system without locks
+    return file
+
+
+class Recorder:
+    """The observer that writes a trace file. Trouble with the file ends the recording, never the program."""
+
+    def __init__(self, kernel: Kernel, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
+        self.path = Path(path)
+        self.error: Exception | None = None
+        self._kernel = kernel
+        self._digest = hashlib.sha256()
+        self._records = 0  # and those that the pen wrote
+        text = json.dumps(header, sort_keys=True).encode()
+        if len(text) > TEXT_BYTES_MAX:
+            raise TraceError(f"{self.path}: the header of the trace would be {len(text):,} bytes long")
+        self._buffer = bytearray(MAGIC + LENGTH.pack(len(text)) + text)
+        self.pen = pen_for(kernel, self._buffer, BUFFER_BYTES)  # writes into this very buffer: it is never replaced
+        try:
+            self._file: BinaryIO | None = claim(self.path)
+            if self.path.is_file():
+                self._file.truncate(0)
+        except (OSError, ValueError) as error:
+            raise TraceError(f"{self.path}: the trace cannot be written: {told(error)}") from None
+        self.flush()
+
+    def __call__(self, name: str, task: Task | None, detail: Any) -> None:
+        kind = KINDS[name]
+        try:
+            numbers, text = kind.describe(self._kernel, task, detail)
+            told = text if isinstance(text, bytes) else text.encode()
+            if len(told) > TEXT_BYTES_MAX:
+                raise ValueError(f"the {kind.text} of {name} is {len(told):,} bytes long")
+            record = encoded(kind, numbers, told)
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._buffer += record  # at once: a signal may come between any two lines
+        self._records += 1
+        if len(self._buffer) > BUFFER_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what happened so far to the file."""
+        if self._file is not None:
+            try:
+                self._file.write(self._buffer)
+                self._file.flush()
+            except OSError as error:
+                self._give_up(error)
+            else:
+                self._digest.update(self._buffer)
+        self._buffer.clear()
+
+    def _give_up(self, error: Exception) -> None:
+        """The file ends here; the run goes on unrecorded."""
+        self.error = error
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if self._kernel.observer is self:
+            self._kernel.observe(None)
+        if file is not None:
+            with contextlib.suppress(OSError):  # what could not be written before cannot be written now
+                file.close()
+
+    def close(self, ending: dict[str, Any]) -> None:
+        """Write the end and the digest. Idempotent."""
+        text = json.dumps(ending, sort_keys=True).encode()
+        records = self._records + (self.pen.count if self.pen is not None else 0)
+        self._buffer += ENDING.pack(END, records, self._kernel.chain, len(text)) + text
+        self.flush()
+        self._buffer += self._digest.digest()
+        self.flush()
+        self._close()

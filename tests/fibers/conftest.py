@@ -1,0 +1,9 @@
+"""Native functions that pause: a busy machine may take long."""
+
+import pytest
+from support.patience import PAUSE_MS
+
+
+@pytest.fixture(autouse=True)
+def pause_patience(monkeypatch):
+    monkeypatch.setenv("BURSAR_PAUSE_MS", PAUSE_MS)
