@@ -20,11 +20,13 @@ import functools
 import gc
 import inspect
 import io
+import pkgutil
 import re
 import sys
 import sysconfig
 import types
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,11 +67,11 @@ def lines_of(document: Path) -> list[str]:
     return document.read_text(encoding="utf-8").splitlines()
 
 
-def fences(document: Path) -> list[tuple[int, int, str]]:
+def fences(lines: Sequence[str], document: object) -> list[tuple[int, int, str]]:
     """Every fenced block as (index of its opening line, index of its closing line, language)."""
     found: list[tuple[int, int, str]] = []
     opened: tuple[int, str] | None = None
-    for index, line in enumerate(lines_of(document)):
+    for index, line in enumerate(lines):
         if not line.startswith("```"):
             continue
         if opened is None:
@@ -82,21 +84,41 @@ def fences(document: Path) -> list[tuple[int, int, str]]:
     return found
 
 
+def blocks_of(lines: Sequence[str], name: str) -> list[Block]:
+    """The blocks of one document, or of one docstring."""
+    found: list[Block] = []
+    marks = fences(lines, name)
+    for here, (start, end, language) in enumerate(marks):
+        shown = ""
+        if here + 1 < len(marks) and marks[here + 1][2] == "text":
+            next_start, next_end, _ = marks[here + 1]
+            if not "".join(lines[end + 1 : next_start]).strip():
+                shown = "\n".join([*lines[next_start + 1 : next_end], ""])
+        text = "\n".join([*lines[start + 1 : end], ""])
+        found.append(Block(name, start + 2, language, text, shown))
+    return found
+
+
 @functools.cache
 def blocks() -> list[Block]:
-    """The blocks of all documents."""
+    """The blocks of all documents and docstrings."""
     found: list[Block] = []
     for document in DOCUMENTS:
-        lines, marks = lines_of(document), fences(document)
-        for here, (start, end, language) in enumerate(marks):
-            shown = ""
-            if here + 1 < len(marks) and marks[here + 1][2] == "text":
-                next_start, next_end, _ = marks[here + 1]
-                if not "".join(lines[end + 1 : next_start]).strip():
-                    shown = "\n".join([*lines[next_start + 1 : next_end], ""])
-            text = "\n".join([*lines[start + 1 : end], ""])
-            found.append(Block(str(document.relative_to(ROOT)), start + 2, language, text, shown))
+        found += blocks_of(lines_of(document), str(document.relative_to(ROOT)))
+    for source in sorted((ROOT / "src").rglob("*.py")):
+        for name, docstring in docstrings(source):
+            found += blocks_of(docstring.splitlines(), name)
     return found
+
+
+def docstrings(source: Path) -> Iterator[tuple[str, str]]:
+    """The docstrings of a file that hold blocks, from its text: at run time a twin in C may stand in its place."""
+    text = source.read_text(encoding="utf-8")
+    if "```" not in text:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{source.relative_to(ROOT)}:{node.name}", ast.get_docstring(node) or ""
 
 
 def of(language: str) -> list[Block]:
@@ -106,7 +128,7 @@ def of(language: str) -> list[Block]:
 def prose(document: Path) -> str:
     """A document without its fenced blocks."""
     lines = lines_of(document)
-    for start, end, _ in fences(document):
+    for start, end, _ in fences(lines, document):
         lines[start : end + 1] = [""] * (end + 1 - start)
     return "\n".join(lines)
 
@@ -250,73 +272,30 @@ def test_source_files_that_are_named_exist(name):
     assert not [path for path in named if not any((root / path).exists() for root in roots)]
 
 
-# ---- the reference
+# ---- the reference: pages of directives, and the docstrings that these show
 
 
-class Entry(NamedTuple):
-    """One entry of the reference: `### name` or `### name(parameters)`, and what is said about it."""
-
-    signature: str | None
-    text: str
-
-
-@functools.cache
-def entries() -> dict[str, Entry]:
-    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    parts = re.split(r"^### `([^`]+)`$", text, flags=re.MULTILINE)[1:]
-    found: dict[str, Entry] = {}
-    for heading, body in zip(parts[::2], parts[1::2], strict=True):
-        name, bracket, rest = heading.partition("(")
-        assert name not in found, f"{name} has two entries"
-        found[name] = Entry(bracket + rest if bracket else None, re.split(r"^## ", body, flags=re.MULTILINE)[0])
-    return found
-
-
-def test_the_reference_has_an_entry_for_every_public_name_and_no_other():
-    assert sorted(entries()) == sorted(bursar.__all__)
-
-
-def parameters(signature: str) -> list[tuple[str, bool]]:
-    """The parameters in the text of a signature, and whether each has a default."""
-    written = ast.parse(f"def f{signature}: ...").body[0]
-    assert isinstance(written, ast.FunctionDef)
-    arguments = written.args
-    plain = [*arguments.posonlyargs, *arguments.args]
-    required = len(plain) - len(arguments.defaults)
-    found = [(argument.arg, place >= required) for place, argument in enumerate(plain)]
-    if arguments.vararg:
-        found.append((f"*{arguments.vararg.arg}", False))
-    found += [
-        (a.arg, default is not None) for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    ]
-    if arguments.kwarg:
-        found.append((f"**{arguments.kwarg.arg}", False))
-    return found
-
-
-def real_parameters(function: object) -> list[tuple[str, bool]]:
-    prefixes = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+def directives() -> list[str]:
+    """What the pages of the reference show: the path of every `::: path`."""
+    pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
     return [
-        (prefixes.get(p.kind, "") + p.name, p.default is not p.empty)
-        for p in inspect.signature(function).parameters.values()
-        if p.name != "self"
+        path for page in pages for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in bursar.__all__ if name.islower()])
-def test_the_reference_gives_the_signature_of_every_function(name):
-    signature = entries()[name].signature
-    assert signature is not None
-    assert parameters(signature) == real_parameters(getattr(bursar, name))
+def at(path: str) -> object:
+    """What stands at a path: a module, and then attributes."""
+    return pkgutil.resolve_name(path)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in bursar.__all__ if not name.islower()))
-def test_the_reference_gives_signatures_of_classes_as_they_are(name):
-    entry, thing = entries()[name], getattr(bursar, name)
-    if entry.signature is not None:
-        assert parameters(entry.signature) == real_parameters(thing)
-    for method, signature in re.findall(r"`\.(\w+)(\([^`]*\))`", entry.text):
-        assert parameters(signature) == real_parameters(getattr(thing, method)), method
+def test_the_reference_shows_every_public_name_once_and_no_other():
+    shown = [path.removeprefix("bursar.") for path in directives() if path.count(".") == 1]
+    assert sorted(shown) == sorted(bursar.__all__)
+
+
+@pytest.mark.parametrize("path", directives())
+def test_what_the_reference_shows_has_a_docstring(path):
+    assert (inspect.getdoc(at(path)) or "").strip()
 
 
 # What is public in Python's sense but serves Bursar's own parts, and so is not for programs to use.
@@ -348,16 +327,43 @@ def public_attributes(name: str, thing: type) -> set[str]:
     return found - INTERNAL.get(name, set())
 
 
-@pytest.mark.parametrize("name", sorted(name for name in bursar.__all__ if isinstance(getattr(bursar, name), type)))
-def test_the_reference_names_every_attribute(name):
-    said = set(re.findall(r"`\.?(\w+)", entries()[name].text)) | set(
-        re.findall(r"\w+", entries()[name].signature or "")
-    )
-    assert not public_attributes(name, getattr(bursar, name)) - said
+PUBLIC_CLASSES = sorted(name for name in bursar.__all__ if isinstance(getattr(bursar, name), type))
+
+
+def undocumented(thing: type, names: Iterable[str]) -> list[str]:
+    """The attributes that nothing explains: a method or property without a docstring, or a field, member of an
+    enumeration or constant that the docstring of the class does not name."""
+    said = set(re.findall(r"\w+", inspect.getdoc(thing) or ""))
+    return [name for name in names if not explained(inspect.getattr_static(thing, name), name in said)]
+
+
+def explained(attribute: object, named: bool) -> bool:
+    if isinstance(attribute, property | classmethod | staticmethod) or callable(attribute):
+        return bool((inspect.getdoc(attribute) or "").strip())
+    return named
+
+
+@pytest.mark.parametrize("name", PUBLIC_CLASSES)
+def test_everything_public_of_a_class_is_explained(name):
+    thing = getattr(bursar, name)
+    assert (thing.__doc__ or "").strip()
+    assert not undocumented(thing, sorted(public_attributes(name, thing)))
+
+
+def test_what_is_not_explained_is_found():
+    class Bare:
+        """Has a field, `told`."""
+
+        def method(self): ...
+
+        told = 1
+        untold = 2
+
+    assert undocumented(Bare, ["method", "told", "untold"]) == ["method", "untold"]
 
 
 def test_the_profiles_are_all_there():
-    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "running.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert set(PROFILES) <= set(rows)
 
