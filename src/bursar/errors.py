@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class BursarError(Exception):
-    """The root of everything that Bursar raises, `Cancelled` apart."""
+    """The base class of all errors of Bursar, except `Cancelled`."""
 
 
 class Cancelled(BaseException):
-    """Thrown once into a task, at an await point, when it is asked to stop. Clean up and let it pass."""
+    """Thrown once into a task, at an await, when it is asked to stop. Clean up and let it pass."""
 
     # Made once for every task that is cancelled: nothing is computed before somebody asks, and like the errors of
     # Python itself it takes no weak references.
@@ -29,7 +29,7 @@ class Cancelled(BaseException):
 
     @property
     def reason(self) -> CancelReason:
-        """Why the task was asked to stop."""
+        """Why the task was asked to stop: a `CancelReason`."""
         return self.args[0] if self.args else None  # pyright: ignore[reportReturnType] (a subclass may drop it)
 
     def __str__(self) -> str:
@@ -37,7 +37,8 @@ class Cancelled(BaseException):
 
 
 class BudgetExceeded(BursarError):
-    """A task needed more than it was granted and nobody could give it more."""
+    """A task could not pay, or a recharge had not enough. `.task` and `.component` name what ran out where; `.code`
+    is −3."""
 
     code = -3  # the frozen result code of the C interface for `budget_exceeded`
 
@@ -48,31 +49,32 @@ class BudgetExceeded(BursarError):
 
 
 class MemoryBudgetExceeded(BudgetExceeded, MemoryError):
-    """The memory component cannot pay. The task may recharge, give something up, or fail."""
+    """The memory counter cannot pay. The task may recharge, release something, or fail."""
 
 
 class SpawnBudgetExceeded(BudgetExceeded):
-    """The purse of the nursery cannot pay for another task. Nothing was spawned."""
+    """The purse cannot pay for another task, or for a charge of spawns. Nothing was spawned; the task continues."""
 
 
 class CapabilityDenied(BursarError):
-    """The task does not hold what the operation needs. Bursar fails closed; there is no fallback."""
+    """The task does not hold what the operation needs, or it is used up, may not be passed on, or would become
+    wider."""
 
 
 class CapabilityForged(CapabilityDenied):
-    """The object was never minted by this runtime: constructing a capability only describes one."""
+    """This runtime never minted the object: constructing a capability only describes one."""
 
 
 class CapabilityRevoked(CapabilityDenied):
-    """The capability, or one that it was derived from, has been taken back."""
+    """The capability, or one that it was derived from, was revoked."""
 
 
 class NurseryClosed(BursarError):
-    """The nursery takes no more children: it is closing, cancelling or over."""
+    """The nursery takes no more tasks: it is closing, cancelling or has ended."""
 
 
 class ScopeMisuse(BursarError):
-    """Blocks were left in another order than they were entered, or an object was used outside its task."""
+    """Blocks were left in another order than they were entered, or an object was used outside its task or runtime."""
 
 
 class ResultNotReady(BursarError):
@@ -80,35 +82,35 @@ class ResultNotReady(BursarError):
 
 
 class ForeignAwait(BursarError, TypeError):
-    """A task awaited something that Bursar cannot drive, such as another library's future."""
+    """A task awaited something that Bursar does not drive, such as another library's future."""
 
 
 class TaskCancelled(BursarError):
-    """Raised to whoever awaits a task that was cancelled."""
+    """The awaited task was cancelled."""
 
 
 class TaskDropped(BursarError):
-    """Raised to whoever awaits a task that was dropped before it was admitted."""
+    """The awaited task was dropped before it was admitted."""
 
 
 class BadDependency(BursarError, ValueError):
-    """A task was to follow something that it cannot follow."""
+    """A dependency is impossible: no task, a task of another runtime, named twice, or waiting for the new task."""
 
 
 class InfeasibleDemand(BursarError, ValueError):
-    """A task needs more than there is, and so could never start."""
+    """A task needs more than there is of a hard resource, or a resource that its gate does not have."""
 
 
 class PauseTimeout(BursarError, TimeoutError):
-    """A task did not come to a checkpoint in time when it was asked to pause, and was cancelled."""
+    """A task that was asked to pause did not reach a checkpoint in time, and was cancelled."""
 
 
 class TaskPanicked(BursarError):
-    """Raised to whoever awaits a task that died of something worse than an `Exception`."""
+    """The awaited task raised something that is not an `Exception`; the cause is attached."""
 
 
 class ThreadLost(BursarError):
-    """The thread that ran a task's function died around it: something struck the thread itself."""
+    """The thread that ran a task's function died from a cause outside the function. The task may be run again."""
 
 
 class ChannelClosed(BursarError):
@@ -116,7 +118,7 @@ class ChannelClosed(BursarError):
 
 
 class StreamClosed(BursarError):
-    """The stream or listener was closed here, or what it carries can no longer be made sense of."""
+    """The stream or listener was closed here, also while a task waited on it; or a send was cut off in the middle."""
 
 
 class StreamEnded(BursarError, EOFError):
@@ -124,15 +126,16 @@ class StreamEnded(BursarError, EOFError):
 
 
 class DelimiterNotFound(BursarError):
-    """The peer sent as much as was allowed, and no delimiter."""
+    """The peer sent as much as was allowed, without a delimiter. No byte was taken."""
 
 
 class WouldBlock(BursarError):
-    """A `_nowait` operation could not be done at once."""
+    """A `_nowait` operation would have had to wait."""
 
 
 class Deadlock(BursarError):
-    """Every task waits, no timer is armed and nothing outside can wake one. `graph` says who waits for what."""
+    """Every task waits, no timer is armed and nothing outside can wake a task. `graph` says which task waits for
+    what."""
 
     def __init__(self, message: str, graph: str) -> None:
         super().__init__(f"{message}\n{graph}")
@@ -140,15 +143,16 @@ class Deadlock(BursarError):
 
 
 class HostMisuse(BursarError):
-    """A host and the pump do not fit: a call from the wrong thread, a guest run like a loop, a wait it cannot do."""
+    """A host and the pump do not fit: a call from the wrong thread, a guest run like a loop, a wait that it cannot
+    do."""
 
 
 class HostLost(BursarError):
-    """The host stopped calling back while tasks were still alive. They were closed."""
+    """The host stopped calling back while tasks were alive. The tasks were closed."""
 
 
 class PromiseRejected(BursarError):
-    """A promise of the page, which a task waited for, was rejected. `reason` is what JavaScript gave."""
+    """A promise of the page, which a task waited for, was rejected. `reason` is JavaScript's value."""
 
     def __init__(self, message: str, reason: Any) -> None:
         super().__init__(message)
@@ -156,11 +160,11 @@ class PromiseRejected(BursarError):
 
 
 class NativeUnavailable(BursarError):
-    """There are no native workers here: the C library was not built, cannot be loaded, or is left behind by a fork."""
+    """There are no native workers: the C library was not built or cannot be loaded, or the process was forked."""
 
 
 class NativeFailed(BursarError):
-    """A native function returned a negative number, `code`: that is how it fails."""
+    """A C function returned a negative number, `.code`. `.task` is the name of its task."""
 
     def __init__(self, message: str, *, task: str = "", code: int = 0) -> None:
         super().__init__(message)
@@ -169,7 +173,8 @@ class NativeFailed(BursarError):
 
 
 class NativePanic(BaseException):
-    """A native function ran out of stack, or gave up by `janus_panic(code)`. Its frames are gone, without cleanup."""
+    """A C function overflowed its stack or called `janus_panic(code)`. `.task` is the name of its task, `.code` the
+    code."""
 
     def __init__(self, message: str, *, task: str = "", code: int = 0) -> None:
         super().__init__(message)
@@ -178,7 +183,8 @@ class NativePanic(BaseException):
 
 
 class TraceError(BursarError):
-    """A trace file cannot be read as one, or does not hold together. `record` is the number of the first bad record."""
+    """A trace file cannot be read, is inconsistent, or does not fit its use. `record` is the number of the first
+    bad record."""
 
     def __init__(self, message: str, record: int | None = None) -> None:
         super().__init__(message)
@@ -186,13 +192,15 @@ class TraceError(BursarError):
 
 
 class TraceCut(TraceError):
-    """A trace file ends in the middle: the run goes on, or was killed, or the file was cut. What it holds is good."""
+    """A trace file ends in the middle: the run continues, or was killed, or the file was cut. What it holds is
+    good."""
 
 
 class Divergence(BursarError):
     """A replay did something else than its trace says. `recorded` and `happened` are the two sides.
 
-    `number` is that of the event in the trace, `before` are the last ones that were the same, `hint` is a guess.
+    `number` is the number of the event in the trace, `before` holds the last equal events, `hint` is a guess at the
+    cause.
     """
 
     def __init__(
@@ -212,7 +220,7 @@ class ProfileError(BursarError):
 
 
 class NotBuilt(BursarError, NotImplementedError):
-    """The design has a room for this, and the room is not built yet."""
+    """Designed, and not built yet."""
 
 
 class WorkflowError(BursarError):
@@ -220,11 +228,12 @@ class WorkflowError(BursarError):
 
 
 class JournalError(BursarError):
-    """A journal cannot be used: it is no journal, another process runs it, or it does not fit what is to be run."""
+    """A journal cannot be used: it is not a journal, another process runs it, it belongs to another workflow, or it
+    cannot be written."""
 
 
 class CommandFailed(BursarError):
-    """A command of a workflow ended badly. `code` is its exit code, negative for a signal; `tail` its last lines."""
+    """A command of a workflow failed. `code` is its exit code, negative for a signal; `tail` holds its last lines."""
 
     def __init__(self, message: str, code: int, tail: str) -> None:
         super().__init__(message)

@@ -74,7 +74,16 @@ def make_host(host: Host | None, clock: str) -> Host:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What a cancelled block may still use to tidy up."""
+    """What a task that was cancelled or ran out of budget may still use to clean up.
+
+    A task that exceeds either limit is closed and reported as `cleanup_cut`. The task pays as usual. For ops that it
+    cannot pay it uses credit, up to `ops` in its whole life; the other counters have no credit. The seconds do not run
+    while the task only waits for children that were cancelled.
+
+    Attributes:
+        ops: How many ops.
+        seconds: How many seconds.
+    """
 
     ops: int = 10_000
     seconds: float = 10.0
@@ -100,7 +109,28 @@ def _by_default(found: settings.Settings) -> Authority:
 
 
 class Runtime:
-    """One run of one program. The keywords are those of `bursar.run`."""
+    """One run of one program, in two steps: for embedding, for tests, and to look inside.
+
+    The keywords are those of `bursar.run`. A runtime runs one program, once; several runtimes may exist at the same
+    time. All of a runtime belongs to the thread that runs it.
+
+    ```python
+    import bursar
+
+
+    async def main():
+        await bursar.checkpoint()
+
+
+    runtime = bursar.Runtime(seed=7, clock="virtual")
+    runtime.run(main)
+    print(runtime.statistics())
+    ```
+
+    ```text
+    2 decisions (2 ready); 1 tasks: 0 live, done: 1 ok; 0 steals; 0 s
+    ```
+    """
 
     def __init__(
         self,
@@ -192,7 +222,8 @@ class Runtime:
     # ---- running
 
     def run(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
-        """Run `fn(*args)` as the main task, and everything it spawns, to the end."""
+        """Run `fn(*args)` as the main task, and everything it spawns, to the end. A second call raises
+        `RuntimeUsed`."""
         require_coroutine_function(fn)
         run_until = getattr(self._host, "run_until", None)
         if run_until is None:
@@ -215,7 +246,8 @@ class Runtime:
         return self.result()
 
     def start(self, fn: Callable[[*Ts], Coroutine[Any, Any, Any]], *args: *Ts) -> None:
-        """Begin, and let the host's loop do the rest; for hosts. Whoever calls is told by `on_end`."""
+        """Begin the run and return, for hosts that are guests in another loop. `on_end` is called when the run has
+        ended."""
         require_coroutine_function(fn)
         self._require_unused()
         self.thread = self.kernel.thread = threading.get_ident()
@@ -238,7 +270,7 @@ class Runtime:
             raise RuntimeUsed("this Runtime has run a program already; make a new one for the next")
 
     def result(self) -> Any:
-        """What the main task came to, once the run is over; for hosts."""
+        """What `run` would have returned or raised, once the run has ended. For hosts."""
         main = self._main
         if self.pump.error is not None:
             raise self.pump.error
@@ -256,7 +288,7 @@ class Runtime:
 
     @property
     def live(self) -> int:
-        """How many tasks live."""
+        """The number of tasks that live."""
         return self.kernel.live
 
     # ---- what the pump asks for (see `drive.pump.Program`)
@@ -324,9 +356,9 @@ class Runtime:
     # ---- stopping
 
     def cancel(self, detail: str = "") -> None:
-        """Ask the whole program to stop: cancels the root nursery. Safe from any thread and from signal handlers.
+        """Ask the whole program to stop: cancel the root nursery. Safe from any thread and from signal handlers.
 
-        The pump carries it out, before its next burst; asking again changes nothing.
+        The pump carries the request out before its next burst. A second request changes nothing.
         """
         if not self._stop_asked:
             self._stop_asked = True
@@ -355,7 +387,7 @@ class Runtime:
     # ---- authority
 
     def grant(self, capability: C, to: TaskHandle[Any] | None = None) -> C:
-        """Mint a capability from its description; with `to`, put it into the hands of a task."""
+        """Mint a capability from its description. With `to`, also give it to a task."""
         minted = self.kernel.registry.mint(capability)
         if to is not None:
             record = to.inside(self.kernel)
@@ -370,7 +402,7 @@ class Runtime:
         return capability
 
     def revoke(self, capability: Capability) -> None:
-        """Take a capability back, and with it all that were derived from it."""
+        """Revoke a capability, and every capability that was derived from it."""
         self.kernel.registry.revoke(capability)
 
     # ---- evidence
@@ -394,7 +426,7 @@ class Runtime:
             self.kernel.reports.append(Report("trace_failed", "", told))
 
     def header(self) -> dict[str, Any]:
-        """Everything that the run depends on, for the head of its trace."""
+        """Everything that the run depends on, for the header of its trace."""
         kernel = self.kernel
         return {
             "schema": SCHEMA,
@@ -421,12 +453,14 @@ class Runtime:
 
     @property
     def fingerprint(self) -> str:
-        """The last value of the decision chain: equal fingerprints, equal schedules."""
+        """The last value of the decision chain, as sixteen hexadecimal digits. Equal fingerprints mean equal
+        schedules."""
         return fingerprint(self.kernel.chain)
 
     @property
     def reports(self) -> list[Report]:
-        """What went wrong without stopping anybody: leaks, swallowed cancels, cut-off cleanups."""
+        """What went wrong without ending a task: leaks, swallowed cancellations, cleanup that was cut off. The
+        newest thousand are kept."""
         return list(self.kernel.reports)
 
     def snapshot(self) -> snapshot.Snapshot:
@@ -456,7 +490,57 @@ def run(
     meter_memory: bool = False,
     admission: Authority | None = None,
 ) -> T:
-    """Run an async function and everything it spawns; return its value or raise what it failed with."""
+    """Run the coroutine function `fn(*args)` as the main task, with everything it spawns, and return its value.
+
+    If `main` fails, `run` raises its error as it is, with a note that names the task. `run` is not awaited. A task may
+    call it; the inner run is then independent of the outer one.
+
+    ```python
+    import bursar
+
+
+    async def main(name):
+        await bursar.sleep(1)
+        return f"hello, {name}"
+
+
+    print(bursar.run(main, "world", clock="virtual"))
+    ```
+
+    ```text
+    hello, world
+    ```
+
+    The environment variable `BURSAR_KERNEL`, read once when `bursar` is imported, names the kernel of the process:
+    `native`, the default where the extension was built, or `python`. Both take the same decisions.
+
+    Args:
+        fn: The main function, an `async def`.
+        args: Its arguments.
+        budget: Closes the purse of the run, from which `main` draws in every profile. The start of `main` costs one op
+            and one spawn.
+        profile: `"service"`, `"cluster"` or `"sovereign"`.
+        seed: An int. The same seed gives the same choices.
+        workers: Logical workers on the one thread, 1 to 4096.
+        clock: `"real"`, or `"virtual"`: time jumps to the next timer when no task can run.
+        host: What drives the run instead of Bursar's own loop: an object with the methods of `bursar.drive.host.Host`.
+        record: Where the trace of the run goes: a path, or a `Memory` that keeps the newest events.
+        capabilities: What `main` holds, instead of what the profile grants.
+        steal: How an idle worker chooses a victim: `"random"`, `"round_robin"` or `"least_loaded"`.
+        cleanup: What a stopped task may still use.
+        yield_interval: Ops per turn, instead of the profile's.
+        dump_signal: A signal that prints the task tree to the standard error stream.
+        meter_memory: Charge what tasks really allocate to their `memory` budgets, and refund what is freed. Needs the
+            native extension, and cannot be combined with `record`.
+        admission: One gate for every task but the first, where a nursery has none of its own.
+
+    Raises:
+        Deadlock: No task can continue.
+        KeyboardInterrupt: After Ctrl-C, when everything has been cleaned up. A second Ctrl-C stops at once.
+        TaskCancelled: `main` was cancelled.
+        ProfileError: The profile is `core`.
+        TraceError: The trace cannot be written. Nothing has run then.
+    """
     runtime = Runtime(
         budget=budget,
         profile=profile,

@@ -338,7 +338,8 @@ def undocumented(thing: type, names: Iterable[str]) -> list[str]:
 
 
 def explained(attribute: object, named: bool) -> bool:
-    if isinstance(attribute, property | classmethod | staticmethod) or callable(attribute):
+    kinds = property | classmethod | staticmethod | types.GetSetDescriptorType
+    if isinstance(attribute, kinds) or callable(attribute):
         return bool((inspect.getdoc(attribute) or "").strip())
     return named
 

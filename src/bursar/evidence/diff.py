@@ -51,7 +51,7 @@ Seen = tuple[Event, tuple[Any, ...]]
 
 
 def diff(left: Trace, right: Trace, view: View = LAW) -> Difference | None:
-    """The first difference of two traces, None if there is none."""
+    """The first difference of two traces, or None. With `view=EVERYTHING` the host's part counts too."""
     header = {
         name: (left.header.get(name), right.header.get(name))
         for name in sorted(filter(view.header, left.header.keys() | right.header.keys()))

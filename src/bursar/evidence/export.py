@@ -30,7 +30,7 @@ Drawn = dict[str, Any]
 
 
 def write_jsonl(trace: Trace, out: TextIO) -> None:
-    """One JSON object per line: the header, every event, the end."""
+    """Write a trace as JSON lines, an event per line."""
     out.write(json.dumps({"header": trace.header}) + "\n")
     for event in trace.events():
         out.write(json.dumps({"number": event.number, **event.as_dict()}) + "\n")
@@ -38,7 +38,7 @@ def write_jsonl(trace: Trace, out: TextIO) -> None:
 
 
 def write_perfetto(trace: Trace, out: TextIO) -> None:
-    """A JSON object in the trace-event format. If the trace cannot be read to its end, what was read is drawn."""
+    """Write a trace as a picture for ui.perfetto.dev."""
     picture = Picture(trace.header)
     out.write('{"traceEvents":[\n')
     try:

@@ -20,29 +20,47 @@ STACK_BYTES: Final = 64 << 10  # enough for the C library's own functions; memor
 
 
 class NativeFunction(Protocol):
-    """What `native()` makes: an async function, to be spawned or awaited."""
+    """What `native()` makes: an async function with one argument or none, to be spawned or awaited.
+
+    It returns the value of the C function, or raises `NativeFailed`, `NativePanic`, `BudgetExceeded` or
+    `NativeUnavailable`. Each wait for it costs a syscall. A cancelled task ends when the function has returned.
+    """
 
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """The address of the function."""
+        ...
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of its tasks."""
+        ...
 
     @property
-    def stack(self) -> int: ...
+    def stack(self) -> int:
+        """Bytes of stack."""
+        ...
 
     async def __call__(self, argument: Any = None, /) -> int: ...
 
 
 def native(function: Any, /, *, name: str | None = None, stack: int = STACK_BYTES) -> NativeFunction:
-    """A C function `int64_t f(void *)`, given by its address or as a `ctypes` function, as something to spawn.
+    """A C function `int64_t f(void *)`, given by its address or as a `ctypes` function, as a function to spawn or
+    await.
 
-    `nursery.spawn(native(f), argument)` runs it on the native workers, without the interpreter. The argument is None, a
-    number, a ctypes object, bytes or a writable buffer, and is kept alive. Its value is the task's; a negative one is a
-    failure. Needs `CapExecutor` with "native".
+    It runs on the native workers, without the interpreter. The argument is None, a number, a ctypes object, bytes or a
+    writable buffer, and is kept alive. The function's value is the task's value; a negative value is a failure. Needs
+    `CapExecutor` with `"native"`.
 
-    name    what it is called; default: its symbol
-    stack   bytes of stack
+    Args:
+        function: The address, or a function of a `ctypes` library.
+        name: The name of its tasks; by default its symbol.
+        stack: Bytes of stack.
+
+    Raises:
+        NativeUnavailable: There is no C library, or the process was forked.
+        TypeError: Not a C function, or Python code behind a callback.
+        ValueError: A null pointer.
     """
     from bursar.fibers import library
     from bursar.fibers import run as native_run

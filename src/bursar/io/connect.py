@@ -150,10 +150,16 @@ async def _open(address: Address, kind: str) -> Stream:
 async def open_tcp(
     host: str, port: int, *, tls: ssl.SSLContext | None = None, server_hostname: str | None = None
 ) -> Stream:
-    """Connect to a TCP server; of the addresses that a name has, the first that answers.
+    """Awaited: a `Stream` to a TCP server.
 
-    tls               a context: the stream is encrypted, and the server must be who it says it is
-    server_hostname   who that is, if not `host`
+    `host` is an address or a name. A name is looked up without blocking other tasks; of several addresses the first
+    that answers is used.
+
+    Args:
+        host: The server.
+        port: Its port.
+        tls: An `ssl.SSLContext`: the stream is encrypted, and the server's certificate is checked.
+        server_hostname: The name in the certificate, if it is not `host`.
     """
     if tls is not None:
         require_context(tls, hostname=server_hostname or host)
@@ -177,5 +183,5 @@ async def open_tcp(
 
 
 async def open_unix(path: str) -> Stream:
-    """Connect to a Unix socket."""
+    """Awaited: a `Stream` to a Unix socket."""
     return await _open(unix_address(path), "Unix stream to")

@@ -267,10 +267,14 @@ def _identity(fd: int) -> tuple[int, int]:
 
 
 def wait_readable(file: File) -> Operation[None]:
-    """Awaited: returns when `file` (a number, or anything with `fileno()`) can be read. Needs `CapIO`."""
+    """Awaited: returns when `file` (a number, or an object with `fileno()`) can be read. Needs `CapIO`. Works in
+    `select`.
+
+    Raises `HostMisuse` if another task waits for the same, if the file is closed, and for files on disk.
+    """
     return _Ready(file, write=False)
 
 
 def wait_writable(file: File) -> Operation[None]:
-    """Awaited: returns when `file` can be written. Needs `CapIO`."""
+    """Awaited: returns when `file` can be written. Needs `CapIO`. Works in `select`."""
     return _Ready(file, write=True)

@@ -59,7 +59,12 @@ class _Accept(SocketOperation["Listener", Stream]):
 
 
 class Listener(Endpoint):
-    """Accepts connections: `await listener.accept()`, or `async for stream in listener`."""
+    """Accepts connections: `await listener.accept()`, or `async for stream in listener`. `async with` closes it.
+
+    Attributes:
+        address: Where it listens.
+        name: How messages call the listener.
+    """
 
     __slots__ = ("accepted", "address", "kind", "tls")
 
@@ -78,10 +83,11 @@ class Listener(Endpoint):
         return int(self.address.rpartition(":")[2])
 
     def accept(self) -> Operation[Stream]:
-        """Awaited: the next connection. Works in `select`. With TLS, its handshake is part of its first use."""
+        """Awaited: the next `Stream`. Works in `select`. Raises `StreamClosed`."""
         return _Accept(self)
 
     def close(self) -> None:
+        """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
         super().close()
         if self.accepted is not None:
             self.accepted.close()
@@ -105,7 +111,12 @@ async def _listen(address: Address, backlog: int, kind: str, tls: ssl.SSLContext
 async def listen_tcp(
     host: str = "127.0.0.1", port: int = 0, *, backlog: int = BACKLOG, tls: ssl.SSLContext | None = None
 ) -> Listener:
-    """Listen at the first address of `host`; port 0 is one that the system chooses. `"0.0.0.0"`, `"::"`: everywhere."""
+    """Awaited: a `Listener`. With port 0 the system chooses a port. `"0.0.0.0"` and `"::"` mean all addresses of the
+    machine.
+
+    With `tls` its streams are encrypted. The handshake is part of the first use of a stream, so a slow client delays
+    no other.
+    """
     if tls is not None:
         require_context(tls, server_side=True)
     address, *_ = await addresses(host, port)
@@ -113,7 +124,7 @@ async def listen_tcp(
 
 
 async def listen_unix(path: str, *, backlog: int = BACKLOG) -> Listener:
-    """Listen at a Unix socket. The file is the caller's: it must not exist before, and stays behind."""
+    """Awaited: a `Listener` at a Unix socket. The file must not exist before, and stays behind."""
     return await _listen(unix_address(path), backlog, "Unix", None)
 
 
@@ -128,13 +139,19 @@ async def serve(
     budget: Budget | None = None,
     connections_max: int | None = None,
 ) -> None:
-    """Accept until the listener is closed; each connection is a task of `nursery` that runs `handler(stream)`.
+    """Awaited: accept connections until the listener is closed; each is a task of `nursery` that runs
+    `handler(stream)`.
 
-    A connection that breaks (`OSError`, `StreamClosed`), ends early (`StreamEnded`), sends no end of a line
-    (`DelimiterNotFound`), overruns its `budget` or cannot be paid for by the nursery is reported and ends alone.
-    Whatever else a handler raises is a failure of its task, and the nursery's affair.
+    A connection ends alone, with a report `connection_lost`, if it breaks (`OSError`, `StreamClosed`), ends early
+    (`StreamEnded`), sends no delimiter (`DelimiterNotFound`), exceeds its `budget`, or cannot be paid by the nursery.
+    Any other error of a handler is a failure of its task.
 
-    connections_max   while so many are served, the next ones wait with the system, as far as its backlog goes
+    Args:
+        listener: Where connections arrive.
+        handler: Runs with the stream of each connection, which is closed afterwards.
+        nursery: The nursery of the connections.
+        budget: The budget of each connection.
+        connections_max: How many connections are served at once. Further ones wait in the system's queue.
     """
     require_coroutine_function(handler)
     if connections_max is not None and (type(connections_max) is not int or connections_max < 1):

@@ -128,7 +128,11 @@ def _find(pump: Pump, number: signal.Signals) -> _Handler | None:
 
 
 def wait_signal(number: int) -> Operation[None]:
-    """Awaited: returns when the signal comes. Needs `CapIO`, and a runtime in the main thread."""
+    """Awaited: returns when the signal arrives. Needs `CapIO`, and a runtime in the main thread.
+
+    Afterwards the previous handler of the signal is active again. Raises `ValueError` for a signal that cannot be
+    caught.
+    """
     try:
         known = signal.Signals(number)
     except ValueError:

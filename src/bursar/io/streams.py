@@ -112,7 +112,7 @@ class Endpoint:
                     pump.host.unwatch(self.box.fd, bool(write))  # pyright: ignore
 
     def close(self) -> None:
-        """Give the socket back, at once and for free. Whoever waits on it is told. Idempotent."""
+        """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
         if self.kernel.driver.thread != threading.get_ident() and not self.kernel.driver.pump.over:
             raise ScopeMisuse(f"{self.name} was closed from another thread than the one that runs its runtime")
         if self.box.socket is not None:
@@ -233,7 +233,16 @@ class _Send(SocketOperation["Stream", int]):
 
 
 class Stream(Endpoint):
-    """A connection. `async with stream:` closes it at the end of the block."""
+    """A connection. `async with stream:` closes it at the end of the block.
+
+    One task may receive and one may send at a time; another gets `ScopeMisuse`. Each operation needs `CapIO` and costs
+    one op and one syscall. If a TLS peer closes the connection without the closing message of TLS, `receive` raises
+    `ssl.SSLEOFError`.
+
+    Attributes:
+        peer: The address of the other side.
+        name: How messages call the stream.
+    """
 
     __slots__ = ("_sending", "ahead", "ended", "peer")
 
@@ -258,7 +267,8 @@ class Stream(Endpoint):
         return _Receive(self, max_bytes)
 
     async def receive_exactly(self, n: int) -> bytes:
-        """`n` bytes, or `StreamEnded`. If it is cancelled, nothing was taken."""
+        """Awaited: `n` bytes. Raises `StreamEnded` if the peer ends first; then, and if it is cancelled, no byte is
+        taken."""
         if type(n) is not int or n < 0:
             raise ValueError(f"receive_exactly({n!r}): must be a whole number, not negative")
         parts: list[bytes] = []
@@ -276,9 +286,10 @@ class Stream(Endpoint):
         return b"".join(parts)
 
     async def receive_until(self, delimiter: bytes, max_bytes: int = UNTIL_MAX) -> bytes:
-        """Everything up to and including `delimiter`, at most `max_bytes`, or `DelimiterNotFound`, or `StreamEnded`.
+        """Awaited: everything up to and including `delimiter`.
 
-        If it does not succeed, nothing was taken.
+        Raises `DelimiterNotFound` if the delimiter is not within `max_bytes`, and `StreamEnded`. If it fails or is
+        cancelled, no byte is taken.
         """
         if not delimiter:
             raise ValueError("receive_until(b''): the delimiter must not be empty")
@@ -304,7 +315,8 @@ class Stream(Endpoint):
                 raise DelimiterNotFound(f"{self.name} sent {max_bytes:,} bytes without {delimiter!r}")
 
     async def send(self, data: bytes | bytearray | memoryview) -> None:
-        """All of `data`. If it is cut off half way the stream is broken: what came next would be garbage."""
+        """Awaited: send all of `data`. A send that is cut off in the middle breaks the stream: later uses raise
+        `StreamClosed`."""
         view = data if type(data) is bytes else memoryview(data).cast("B")
         if self._sending:
             raise ScopeMisuse(f"{self.name}: two tasks sent at the same time; let one of them do it, or use a Lock")
@@ -324,7 +336,7 @@ class Stream(Endpoint):
             self._sending = False
 
     async def send_eof(self) -> None:
-        """Tell the peer that nothing more will be sent. Receiving goes on."""
+        """Awaited: tell the peer that nothing more will be sent. Receiving still works. Not with TLS."""
         if self.box.tls:
             raise BursarError(f"{self.name}: a TLS stream ends in both directions at once; close it")
         if self.closed:

@@ -47,7 +47,27 @@ def allocation(size: int) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Five limits. None means that none is stated; 0 means that nothing is granted."""
+    """Five limits. None means that no limit is stated; 0 means that nothing is granted. Immutable.
+
+    ```python
+    from bursar import Budget
+
+    print(Budget(ops=100, spawns=5).clamp(Budget(ops=30)))
+    print(Budget(ops=100).within(Budget.service()))
+    ```
+
+    ```text
+    ops=30, spawns=5
+    False
+    ```
+
+    Attributes:
+        ops: Requests and charges.
+        memory: Bytes.
+        spawns: Tasks.
+        channel_ops: Operations on channels.
+        syscalls: Operations on files, sockets and signals.
+    """
 
     ops: int | None = None
     memory: int | None = None
@@ -70,33 +90,35 @@ class Budget:
 
     @classmethod
     def none(cls) -> Self:
-        """Nothing at all."""
+        """Nothing: all five limits are 0."""
         return cls(0, 0, 0, 0, 0)
 
     @classmethod
     def service(cls) -> Self:
-        """The purse that the service profile is named after."""
+        """100,000 ops, 10 MiB, 100 spawns, 1,000 channel ops, 100 syscalls: a budget for a task of a service."""
         return cls(100_000, 10 * 2**20, 100, 1_000, 100)
 
     @classmethod
     def cluster(cls) -> Self:
-        """The purse that the cluster profile is named after."""
+        """1,000,000 ops, 100 MiB, 1,000 spawns, 10,000 channel ops, 1,000 syscalls: the limit of `CapBudget` in
+        `cluster`."""
         return cls(1_000_000, 100 * 2**20, 1_000, 10_000, 1_000)
 
     @classmethod
     def child(cls) -> Self:
-        """What a child gets that nobody thought about: enough to work, not enough to spawn."""
+        """10,000 ops, 1 MiB, no spawns, 100 channel ops, 10 syscalls: enough to work, not enough to spawn."""
         return cls(10_000, 2**20, 0, 100, 10)
 
     def as_tuple(self) -> tuple[int | None, ...]:
+        """The five limits, in the order of the fields."""
         return (self.ops, self.memory, self.spawns, self.channel_ops, self.syscalls)
 
     def clamp(self, limit: Budget) -> Budget:
-        """The smaller of the two, component by component. None is larger than any number."""
+        """The smaller of the two, counter by counter. None is larger than any number."""
         return Budget(*(_least(a, b) for a, b in zip(self.as_tuple(), limit.as_tuple(), strict=True)))
 
     def within(self, limit: Budget) -> bool:
-        """Whether no component exceeds that of `limit`."""
+        """Whether no counter exceeds that of `limit`."""
         return self.clamp(limit) == self
 
     def __str__(self) -> str:

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
 
 
 class CancelKind(StrEnum):
-    """Why something is cancelled."""
+    """Why something is cancelled.
+
+    `USER`: the program called `cancel`. `TIMEOUT`: a timeout ended. `PARENT`: the nursery or task above was cancelled.
+    `SIBLING`: another task of the nursery failed, or the body of its block. `BUDGET`: the budget is spent. `DROP`: the
+    task was dropped before it started. `SHUTDOWN`: the run ends, for example after a deadlock. `DEPENDENCY`: a task
+    that it depends on did not succeed.
+    """
 
     USER = "user"
     TIMEOUT = "timeout"
@@ -54,7 +60,13 @@ class CancelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CancelReason:
-    """A reason, and who gave it (a task id; None is the host or the user outside). Compared by identity."""
+    """Why something was cancelled. Compared by identity.
+
+    Attributes:
+        kind: A `CancelKind`.
+        detail: The reason in words.
+        by: The id of the task that asked; None for the host or the user outside.
+    """
 
     kind: CancelKind
     detail: str = ""

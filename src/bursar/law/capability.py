@@ -45,17 +45,30 @@ class Seal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capability:
-    """The common part: may it be passed on, and the seal, if it has one."""
+    """What all kinds of capabilities have in common. By itself it allows nothing.
+
+    A constructed capability is only a description. It becomes real when a runtime mints it, through
+    `run(capabilities=[...])` or `Runtime.grant`.
+
+    Attributes:
+        delegable: Whether its holder may pass it on by name. Minted ones may be passed on; derived ones only if
+            `attenuate(delegable=True)` made them. It does not affect what child tasks inherit.
+    """
 
     delegable: bool = field(default=False, kw_only=True)
     seal: Seal | None = field(default=None, init=False, repr=False)
 
     @property
     def minted(self) -> bool:
+        """Whether a runtime minted it."""
         return self.seal is not None and self.seal.registry.minted(self)
 
     def attenuate(self, *, delegable: bool = False, **narrower: Any) -> Self:
-        """A narrower capability of the same kind. Wider values are an error, not a clamp."""
+        """A narrower capability of the same kind, derived by the running task.
+
+        Raises `CapabilityDenied` if it would be wider or is the 65th derivation in a row, `CapabilityForged` for a
+        mere description, `CapabilityRevoked`, and `TypeError` for a limit that the kind does not have.
+        """
         if self.seal is None:
             raise CapabilityForged(
                 f"{self!r} was never minted: only a capability held from a Runtime can be attenuated"
@@ -63,12 +76,12 @@ class Capability:
         return self.seal.registry.derive(self, delegable and self.delegable, narrower)
 
     def covers(self, other: Self) -> bool:
-        """Whether `other` asks for no more than this (CAPABILITY-1)."""
+        """Whether `other` asks for no more than this capability (CAPABILITY-1)."""
         limits = [f.name for f in fields(self) if f.init and f.name != "delegable"]
         return all(_covers(getattr(self, name), getattr(other, name)) for name in limits)
 
     def ancestors(self) -> Iterator[Capability]:
-        """This capability, then what it was derived from, up to the one that the Runtime minted."""
+        """This capability, then the one that it was derived from, up to the one that the runtime minted."""
         capability: Capability | None = self
         while capability is not None:
             yield capability
@@ -77,7 +90,12 @@ class Capability:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapSpawn(Capability):
-    """May spawn: at most `max_tasks` live at once, none with more than `task_budget`."""
+    """May open nurseries and spawn tasks.
+
+    Attributes:
+        max_tasks: How many tasks may live at once; None means no limit.
+        task_budget: The largest budget of a task; None means no limit.
+    """
 
     max_tasks: int | None = None
     task_budget: Budget | None = None
@@ -85,14 +103,23 @@ class CapSpawn(Capability):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapBudget(Capability):
-    """May recharge itself, or a task it is shown, up to `limits` in total."""
+    """May recharge its holder, or another task, up to `limits` in total. Never inherited; pass it by name.
+
+    Attributes:
+        limits: The total of all recharges.
+    """
 
     limits: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapChannel(Capability):
-    """May make channels: at most `max_channels` open at once, none with more than `max_buffer` places."""
+    """May make channels. Mailboxes of actors and the answers to `Actor.ask` are channels too.
+
+    Attributes:
+        max_channels: How many may be open at once; None means no limit.
+        max_buffer: The largest buffer; None means no limit.
+    """
 
     max_channels: int | None = None
     max_buffer: int | None = None
@@ -100,7 +127,12 @@ class CapChannel(Capability):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapExecutor(Capability):
-    """May choose where tasks run, among `backends`."""
+    """May choose where tasks run.
+
+    Attributes:
+        backends: `"cooperative"`, `"thread"` for plain functions, `"native"` for C functions. The profiles `service`
+            and `cluster` grant all three.
+    """
 
     backends: frozenset[str] = frozenset({"cooperative"})
 
@@ -117,12 +149,12 @@ class CapTimer(Capability):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapEntropy(Capability):
-    """May draw random numbers from the seeded stream."""
+    """May draw random numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapIO(Capability):
-    """May use the host's files and sockets."""
+    """May use the host's files, sockets and signals."""
 
 
 Capabilities = Mapping[type[Capability], Capability]

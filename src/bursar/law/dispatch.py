@@ -32,7 +32,13 @@ Observer = Callable[[str, Task | None, Any], None]
 
 
 class Report(NamedTuple):
-    """Something that went wrong and stopped nobody: a leak, a swallowed cancel, a cut-off cleanup."""
+    """Something that went wrong without ending a task: a leak, a swallowed cancellation, cleanup that was cut off.
+
+    Attributes:
+        kind: What it is.
+        task: The name of the task.
+        detail: The details in words.
+    """
 
     kind: str
     task: str

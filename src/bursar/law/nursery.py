@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 class NurseryState(IntEnum):
-    """Where a nursery stands. The numbers are those of the C interface."""
+    """Where a nursery stands. The numbers are those of the C interface.
+
+    `OPEN`: takes tasks. `CLOSING`: its block has ended and tasks live. `CANCELLING`: was cancelled and tasks live.
+    `CLOSED` and `CANCELLED` are the ends.
+    """
 
     OPEN = 0
     CLOSING = 1
@@ -41,6 +45,7 @@ class NurseryState(IntEnum):
 
     @property
     def terminal(self) -> bool:
+        """Whether the nursery has ended."""
         return self >= NurseryState.CLOSED
 
 

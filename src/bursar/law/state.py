@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a task stands between its spawn and its end."""
+    """Where a task stands between its spawn and its end.
+
+    `PENDING`: waits for permission. `READY`: in a queue. `RUNNING`: runs. `BLOCKED`: waits. `EXHAUSTED`: cannot pay.
+    `PAUSED`: is paused. `DONE`: has ended.
+    """
 
     PENDING = 0  # waits for permission (admission)
     READY = 1  # has exactly one entry in exactly one lane
@@ -44,7 +48,8 @@ class State(IntEnum):
 class OutcomeKind(IntEnum):
     """How a task ended, ordered by severity for reports that name the worst ending.
 
-    DROPPED never joins with the others in a nursery's result: a dropped task did not start.
+    `OK`: returned. `FAILED`: raised an `Exception`. `CANCELLED`: was cancelled. `PANICKED`: raised another
+    `BaseException`. `DROPPED`: never started; it does not count in a nursery's result.
     """
 
     OK = 0
@@ -84,7 +89,14 @@ ENDINGS: dict[State, frozenset[OutcomeKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task. Exactly one of `value`, `error` and `reason` speaks, by `kind`."""
+    """How a task ended. One of `value`, `error` and `reason` is set, by `kind`.
+
+    Attributes:
+        kind: An `OutcomeKind`.
+        value: What it returned.
+        error: What it raised.
+        reason: A `CancelReason`, if it was cancelled or dropped.
+    """
 
     kind: OutcomeKind
     value: Any = None

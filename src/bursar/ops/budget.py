@@ -29,10 +29,11 @@ class _Charge(Request[None]):
 
 
 def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
-    """Pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
+    """Awaited: pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
 
-    Paid whole or not at all; at least one op, as for any request. When the turn is over, the task goes to the back
-    of the queue first.
+    A charge is paid in full or not at all, and costs at least one op, like any request. If there is too little memory
+    or too few spawns, it raises `MemoryBudgetExceeded` or `SpawnBudgetExceeded` and the task continues; too little of
+    the others exhausts the task. When the turn is over, the other tasks run first.
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
     for name, amount in zip(COMPONENTS, amounts, strict=True):
@@ -55,7 +56,12 @@ class _Recharge(Request[None]):
 
 
 def recharge(amount: Budget, task: Task[object] | None = None) -> Request[None]:
-    """Put `amount` into this task's own budget, or into that of `task`. Needs `CapBudget`, within its limits."""
+    """Awaited: put `amount` into this task's own budget, or into that of `task`. Needs a `CapBudget`, within its
+    limits.
+
+    Raises `CapabilityDenied` if the capability has too little left, and `ValueError` if the task has ended. A task on
+    hold becomes runnable.
+    """
     return _Recharge(amount, task)
 
 
@@ -67,7 +73,7 @@ class _Held(Request[Capabilities]):
 
 
 def capabilities() -> Request[Capabilities]:
-    """What this task holds, by kind: `(await capabilities())[CapSpawn]`."""
+    """Awaited: what this task holds, as a mapping from kind to capability: `(await capabilities())[CapSpawn]`."""
     return _Held()
 
 
@@ -82,7 +88,10 @@ class _Revoke(Request[None]):
 
 
 def revoke(capability: Capability) -> Request[None]:
-    """Take back a capability that this task derived, and with it all that came from it."""
+    """Awaited: revoke a capability that this task derived, and every capability that was derived from it.
+
+    What it allowed before stays. Raises `CapabilityDenied` if another task derived it.
+    """
     return _Revoke(capability)
 
 
@@ -95,7 +104,10 @@ class _Entropy(Request[int]):
 
 
 def entropy() -> Request[int]:
-    """A random 64-bit number from the seeded stream of the run. Needs `CapEntropy`."""
+    """Awaited: a random number of 64 bits from the seeded stream of the run. Needs `CapEntropy`.
+
+    It is reproducible, so do not use it for secrets.
+    """
     return _Entropy()
 
 
@@ -113,9 +125,9 @@ class _HostEntropy(Request[bytes]):
 
 
 def host_entropy(size: int) -> Request[bytes]:
-    """`size` unpredictable bytes from the host. Needs `CapEntropy`.
+    """Awaited: `size` unpredictable bytes from the host, at most 65,536. Needs `CapEntropy` and costs a system call.
 
-    They are on record like everything that a host answers: whoever reads the trace of a run reads its secrets.
+    The trace of a run holds every answer of the host: a trace of a run that drew secrets contains them.
     """
     if type(size) is not int or not 0 <= size <= HOST_ENTROPY_MAX:
         raise ValueError(f"host_entropy({size!r}): must be a whole number of bytes, at most {HOST_ENTROPY_MAX}")

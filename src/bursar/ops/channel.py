@@ -179,6 +179,7 @@ class _End(EndCore[T]):
 
     @property
     def closed(self) -> bool:
+        """Whether this end is closed."""
         return not self._open
 
     def close(self) -> None:
@@ -208,12 +209,12 @@ class SendCore(EndCore[T]):
     __slots__ = ()
 
     def send(self, value: T) -> Send[T]:
-        """Awaited: put a value in; waits for room, or without a buffer for a receiver."""
+        """Awaited: put a value in; waits for room, or without a buffer for a receiver. Raises `ChannelClosed`."""
         return Send(cast("SendEnd[T]", self), value)
 
 
 class SendEnd(SendCore[T], _End[T]):
-    """The end that values go into."""
+    """The end that values go into. Each operation costs one op and one channel op. `with send:` closes it."""
 
     __slots__ = ()
 
@@ -222,11 +223,12 @@ class SendEnd(SendCore[T], _End[T]):
         channel.send_ends += 1
 
     def reserve(self) -> Reserve[T]:
-        """Awaited: a `Permit` to send one value later, without waiting."""
+        """Awaited: wait for room and return a reservation, which sends one value later without waiting."""
         return Reserve(self)
 
     def send_nowait(self, value: T) -> None:
-        """Put a value in now, or raise `WouldBlock`."""
+        """Put a value in now, or raise `WouldBlock`. Raises `ChannelClosed`, and `ScopeMisuse` if the channel is
+        not attached."""
         channel = self._channel
         self._check()
         if channel.kernel is not None and channel.room() <= 0:
@@ -235,12 +237,12 @@ class SendEnd(SendCore[T], _End[T]):
         channel.accept(value)
 
     def clone(self) -> SendEnd[T]:
-        """Another end of the same side. The side is closed when all are."""
+        """Another end of the same side. The side is closed when all its ends are closed."""
         self._check()
         return SendEnd(self._channel)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close this end. Idempotent."""
         if self._open:
             self._open = False
             self._channel.send_ends -= 1
@@ -261,7 +263,7 @@ class ReceiveCore(EndCore[T]):
     __slots__ = ()
 
     def receive(self) -> Receive[T]:
-        """Awaited: the next value."""
+        """Awaited: the next value. Raises `ChannelClosed` when all sending ends are closed and no value is left."""
         return Receive(cast("ReceiveEnd[T]", self))
 
     def __aiter__(self) -> Self:
@@ -277,7 +279,11 @@ class ReceiveCore(EndCore[T]):
 
 
 class ReceiveEnd(ReceiveCore[T], _End[T]):
-    """The end that values come out of. `async for` takes them until the channel is closed and drained."""
+    """The end that values come out of. Each operation costs one op and one channel op.
+
+    `async for value in receive` takes values until the channel is closed and empty. `len(receive)` is the number of
+    values in the buffer.
+    """
 
     __slots__ = ()
 
@@ -286,7 +292,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
         channel.receive_ends += 1
 
     def receive_nowait(self) -> T:
-        """The next value now, or `WouldBlock`."""
+        """The next value now, or raise `WouldBlock`."""
         receive = Receive(self)
         if self._channel.kernel is not None and not receive.possible():
             raise WouldBlock(f"{self._channel} has nothing to receive; await receive()")
@@ -294,13 +300,13 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
         return receive.get()
 
     def clone(self) -> ReceiveEnd[T]:
-        """Another end of the same side. The side is closed when all are."""
+        """Another end of the same side. The side is closed when all its ends are closed."""
         if not self._open:
             raise self._channel.closed_here()
         return ReceiveEnd(self._channel)
 
     def close(self) -> None:
-        """Idempotent. Values that nobody can receive any more are discarded with the last end."""
+        """Close this end. Idempotent. Closing the last receiving end discards what is buffered."""
         if self._open:
             self._open = False
             self._channel.receive_ends -= 1
@@ -379,7 +385,8 @@ class Reserve(_SendSide["Permit[T]", T]):
 
 
 class Permit(Generic[T]):
-    """A reserved place in a channel: send one value, or abort. `with permit:` aborts if nothing was sent."""
+    """A reserved place in a channel: send one value, or abort, before the task ends. `with` aborts if nothing was
+    sent."""
 
     __slots__ = ("_channel", "_obligation")
 
@@ -394,7 +401,7 @@ class Permit(Generic[T]):
         self._channel.settle()
 
     def send(self, value: T) -> None:
-        """Put the value in; never waits."""
+        """Put the value in. Never waits, and costs nothing more. Raises `ChannelClosed` if no receiver is left."""
         if self._obligation.settled is not Settled.OPEN:
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         if not self._channel.receive_ends:
@@ -495,7 +502,35 @@ class _Birth(Request[None]):
 
 
 def channel(buffer: int = 0) -> Channel[Any]:
-    """A new channel: `send, receive = channel(buffer)`. Without a buffer each send waits for its receiver."""
+    """A new channel: `send, receive = channel(buffer)`. Without a buffer each send waits for its receiver.
+
+    The channel belongs to the runtime of the first task that awaits one of its operations, and that task needs
+    `CapChannel`. `send, receive = await channel(buffer)` attaches it at once.
+
+    ```python
+    import bursar
+
+
+    async def producer(send):
+        with send:
+            for number in range(3):
+                await send.send(number)
+
+
+    async def main():
+        send, receive = bursar.channel(1)
+        async with bursar.nursery() as n:
+            n.spawn(producer, send)
+            print([number async for number in receive])
+
+
+    bursar.run(main)
+    ```
+
+    ```text
+    [0, 1, 2]
+    ```
+    """
     if type(buffer) is not int or buffer < 0:
         raise ValueError(f"channel({buffer!r}): the buffer is a whole number of places, 0 for a rendezvous")
     state: _Channel[Any] = _Channel(buffer)

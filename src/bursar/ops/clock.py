@@ -58,12 +58,12 @@ class _Sleep(Operation[None]):
 
 @native
 def sleep(seconds: float) -> Operation[None]:
-    """Wait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`."""
+    """Awaited: wait for at least `seconds`. `sleep(0)` yields once, like `checkpoint()`. Needs `CapTimer`."""
     return _Sleep(to_ns(seconds, "sleep"), False)
 
 
 def sleep_until(seconds: float) -> Operation[None]:
-    """Wait until the clock of the run shows `seconds`."""
+    """Awaited: wait until the clock of the run shows `seconds`. Needs `CapTimer`."""
     return _Sleep(to_ns(seconds, "sleep_until"), True)
 
 
@@ -77,5 +77,6 @@ class _Now(Request[float]):
 
 
 def now() -> Request[float]:
-    """Seconds since the run began, as of the last time that the scheduler looked at the clock."""
+    """Awaited: seconds since the run began, as of the last time that the scheduler read the clock. Needs
+    `CapClock`."""
     return _Now()

@@ -25,7 +25,22 @@ INDENT_MAX: Final = 40  # levels that are drawn; deeper ones are marked by numbe
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one task stands where it stands."""
+    """Why one task does not run. `str()` gives one line.
+
+    Attributes:
+        id: The number of the task.
+        name: Its name.
+        state: Its `State`.
+        reason: The reason in words.
+        blockers: Names of the tasks that can end the wait, where known; at most eight.
+        more_blockers: Whether there are more.
+        seconds: For how long it has been in this state.
+        spent: What it has spent.
+        cancelling: Why it was asked to stop, or empty.
+        admission: Where it stands at its gate, or stood: `state`, `priority`, `effective` (the priority that counts
+            now), its `place` in a `queue`, `waited` and `starved` seconds, `attempt`, and its `blockers`, each with
+            `what`, `text`, `tasks`, `resource`, `needed` and `free`. None if it never had to ask.
+    """
 
     id: int
     name: str
@@ -116,7 +131,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The tree of nurseries and tasks at one moment. `str()` draws it."""
+    """The tree of nurseries and tasks at one moment. `str()` draws it.
+
+    Attributes:
+        seconds: The time of the run.
+        decisions: The decisions so far.
+        rows: Each with its `depth`, and the title of a nursery or the `Explanation` of a task.
+    """
 
     seconds: float
     decisions: int
@@ -124,6 +145,7 @@ class Snapshot:
 
     @property
     def tasks(self) -> tuple[Explanation, ...]:
+        """The explanations of all tasks."""
         return tuple(row.task for row in self.rows if row.task is not None)
 
     def __str__(self) -> str:

@@ -136,7 +136,11 @@ class _HandleEntry(Entry):
 
 @grafted("NurseryHandle")
 class Nursery:
-    """A handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn into it."""
+    """The handle inside a nursery's block. A task that holds it, and holds `CapSpawn`, may spawn into it.
+
+    The new task is paid from the nursery's purse. If another task than the owner spawns, the new task gets no more
+    capabilities than its spawner holds.
+    """
 
     __slots__ = ("_kernel", "_record")
 
@@ -174,7 +178,33 @@ class Nursery:
         needs: Needs | None = None,
         retry: Retry | None = None,
     ) -> Task[Any]:
-        """Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind."""
+        """Start `fn(*args)` as a task of this nursery and return its `Task` at once. A refused spawn leaves nothing
+        behind.
+
+        `fn` is a coroutine function or one of Bursar's own functions, such as `sleep`. A plain function runs on a
+        thread of the pool, and its task needs `CapExecutor`. A spawn costs one op and one spawn of the nursery's
+        purse. Context variables are copied. A task among the arguments is a dependency, and its value is passed.
+
+        Args:
+            fn: The function.
+            args: Its arguments.
+            name: The task's name; by default the function's.
+            budget: The task's own budget, set aside from the purse and cut to what is left.
+            capabilities: What the task holds, instead of what it would inherit. The spawner must hold each as
+                delegable, or have derived it from such a capability.
+            priority: How soon it gets permission to start.
+            after: Tasks that must succeed first.
+            needs: Resources of the gate that it needs.
+            retry: When and how often to try again.
+
+        Raises:
+            NurseryClosed: The nursery takes no more tasks.
+            CapabilityDenied: The spawner lacks a capability.
+            SpawnBudgetExceeded: The purse has no spawns or no ops.
+            BadDependency: A dependency is impossible.
+            InfeasibleDemand: The needs can never be met.
+            ScopeMisuse: No task calls.
+        """
         return self._spawn(
             fn,
             *args,
@@ -189,25 +219,27 @@ class Nursery:
 
     @property
     def name(self) -> str:
+        """The name of the nursery."""
         return self._record.name
 
     @property
     def state(self) -> NurseryState:
+        """A `NurseryState`."""
         return self._record.state
 
     @property
     def result_kind(self) -> OutcomeKind:
-        """What the nursery as a whole has come to so far: first failure, then cancelled, then ok."""
+        """The outcome of the nursery as a whole so far: the first failure, then cancelled, then ok."""
         return result_kind(self._record)
 
     @property
     def budget(self) -> Budget:
-        """What its purse has left."""
+        """What the purse has left."""
         return money.left(self._record.pools)
 
     @property
     def tasks(self) -> list[Task[Any]]:
-        """The children that live, in the order of their spawning."""
+        """The living children, in the order of their spawning."""
         return [Task(self._kernel, child) for child in self._record.children.values()]
 
     def _spawn(
@@ -268,15 +300,17 @@ class Nursery:
         return Task(kernel, record)
 
     def cancel(self, detail: str = "") -> None:
-        """Ask every child, and the body of the block, to stop."""
+        """Ask every task of the nursery, and the rest of its block, to stop. Does not wait."""
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         self._kernel.cancel_nursery(self._record, reason)
 
     def recharge(self, task: Task[Any], amount: Budget) -> None:
-        """Give a child more, out of the purse and then out of the owner's own budget.
+        """Give a child more budget, from the purse and then from the owner's own budget, and wake it if it was on
+        hold.
 
-        Only the task that opened the nursery may; others need `CapBudget` and `bursar.recharge(amount, task)`.
+        Only the task that opened the nursery may call it. Other tasks need a `CapBudget` and `bursar.recharge(amount,
+        task)`. Raises `BudgetExceeded` if there is not enough, and `ValueError` if `task` is not a living child.
         """
         record, current = task.inside(self._kernel), self._kernel.current
         if record.nursery is not self._record or record.outcome is not None:
@@ -291,7 +325,8 @@ class Nursery:
         self._kernel.recharge(record, owner.pools if owner is not None else self._record.pools, amount)
 
     def wait_exhausted(self) -> Operation[Task[Any]]:
-        """Awaited: a child that is on hold because it ran out of budget (`on_exhausted="hold"`)."""
+        """Awaited: a child that is on hold because it ran out of budget (`on_exhausted="hold"`). One waiter at a
+        time."""
         return _Exhausted(self._record)
 
     def inside(self) -> tuple[Kernel, Record]:
@@ -496,6 +531,14 @@ def entered_twice(block: NurseryBlock) -> NoReturn:
 tell(end_failed=end_failed, entered_twice=entered_twice)
 
 
+def _exposed(function: T) -> T:
+    """Tell C of the function before its twin in C takes its place."""
+    tell(nursery=function)
+    return function
+
+
+@native  # plain blocks are made in C, all others by this function
+@_exposed
 def nursery(
     *,
     budget: Budget | None = None,
@@ -505,13 +548,44 @@ def nursery(
     cancel_on_failure: bool = True,
     admission: Authority | None = None,
 ) -> NurseryBlock | GatedBlock:
-    """`async with nursery() as n:` — a block that ends when all its tasks have.
+    """Open a nursery: `async with nursery() as n:` gives a `Nursery`, and the block ends when all its tasks have
+    ended.
 
-    budget           its purse, taken out of the budget of the task that opens it
-    capabilities     what its tasks get; default: what the opening task holds
-    on_exhausted     "end": a task that cannot pay ends with BudgetExceeded; "hold": it waits for a recharge
-    cancel_on_failure  whether the failure of one task cancels the others
-    admission        who decides when its tasks may start; default: the runtime's, or nobody
+    If a task or the body fails, the block raises an `ExceptionGroup`, first failure first. If the nursery was
+    cancelled with `.cancel()`, the block ends silently; a cancellation from further out passes through. A block object
+    can be entered once. Opening needs `CapSpawn`. Waiting at the end of the block is free.
+
+    ```python
+    import bursar
+
+
+    async def double(x):
+        await bursar.sleep(1)
+        return 2 * x
+
+
+    async def main():
+        async with bursar.nursery() as n:
+            one, two = n.spawn(double, 1), n.spawn(double, 2)
+        print(one.result + two.result)
+
+
+    bursar.run(main, clock="virtual")
+    ```
+
+    ```text
+    6
+    ```
+
+    Args:
+        budget: Its purse, taken from the budget of the task that opens it and cut to what that has. Without it the
+            nursery shares that budget.
+        name: A name for snapshots and messages.
+        capabilities: What its tasks get. By default what the opening task holds, except `CapBudget`; in `sovereign`
+            nothing.
+        on_exhausted: `"end"`: a task that cannot pay gets `BudgetExceeded`. `"hold"`: it waits for a recharge.
+        cancel_on_failure: Whether the failure of one task cancels the others.
+        admission: Which of its tasks may start, and when. By default the runtime's, or none.
     """
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
@@ -523,10 +597,6 @@ def nursery(
         None if capabilities is None else tuple(capabilities),
     )
     return block if admission is None else GatedBlock(block, admission)
-
-
-tell(nursery=nursery)
-nursery = native(nursery)  # plain blocks are made in C, all others by the function above
 
 
 class GatedBlock:

@@ -95,10 +95,38 @@ class Shield(_ScopeBlock):
 
 
 def timeout(seconds: float | None) -> Timeout:
-    """A block that must end within `seconds`; None sets no limit."""
+    """A block that must end within `seconds`: `async with timeout(s) as t:`. None sets no limit.
+
+    If the block is not done in time, it raises `TimeoutError`, and `t.expired` is true. Entering needs `CapTimer`,
+    leaving is free. Do not hold a timeout open around the `yield` of an async generator, unless the generator is sure
+    to be closed.
+
+    ```python
+    import bursar
+
+
+    async def main():
+        try:
+            async with bursar.timeout(5):
+                await bursar.sleep(60)
+        except TimeoutError as late:
+            print(late)
+
+
+    bursar.run(main, clock="virtual")
+    ```
+
+    ```text
+    task 'main' did not finish the block within 5 s
+    ```
+    """
     return Timeout(seconds)
 
 
 def shield() -> Shield:
-    """A block that cancellation from outside does not interrupt. Its own timeouts and nurseries still work."""
+    """A block that delays cancellation from outside: `async with shield():`.
+
+    The cancellation is delivered at the next await after the block. Timeouts and nurseries inside the block still
+    work. A shield does not protect a task that is on hold because its budget is spent.
+    """
     return Shield()

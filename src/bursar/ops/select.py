@@ -20,7 +20,12 @@ from bursar.request import SUSPENDED, Entry, Operation, Request
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Which case it was, and what it gave. `index` is −1 for the default. Unpacks: `index, value = …`."""
+    """Which case of a `select` happened, and its value. Unpacks: `index, value = await select(...)`.
+
+    Attributes:
+        index: The number of the case; −1 for the default.
+        value: What the case returned.
+    """
 
     index: int
     value: Any
@@ -117,9 +122,29 @@ class Select(Request[Selected]):
 
 
 def select(*cases: Operation[Any], default: Any = NO_DEFAULT) -> Select:
-    """`await select(rx.receive(), tx.send(x), event.wait(), sleep(1))` → `Selected(index, value)`.
+    """Awaited: wait for the first of several operations, and return a `Selected`. Exactly one takes effect.
 
-    With `default=` it never waits: `Selected(-1, default)` when no case is ready.
+    The cases are operations that were not awaited: `send`, `receive`, `reserve`, `Event.wait`, `Semaphore.acquire`,
+    `Task.wait`, `Nursery.wait_exhausted`, `sleep`, `sleep_until`, `Stream.receive`, `Listener.accept`,
+    `wait_readable`. If several are ready, the seed of the run decides. With `default=` a select never waits: it
+    returns `Selected(-1, default)` when no case is ready. A select costs as much as its most expensive case.
+
+    ```python
+    import bursar
+
+
+    async def main():
+        send, receive = bursar.channel()
+        index, value = await bursar.select(receive.receive(), bursar.sleep(3))
+        print("case", index, "at", await bursar.now(), "s")
+
+
+    bursar.run(main, clock="virtual")
+    ```
+
+    ```text
+    case 1 at 3.0 s
+    ```
     """
     if not cases:
         raise ValueError("select() needs at least one case; with none it would wait for ever")

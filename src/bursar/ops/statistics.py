@@ -37,7 +37,23 @@ class AdmissionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a run has done so far, in counts."""
+    """What a run has done so far, in counts. `str()` gives one line.
+
+    Attributes:
+        decisions: Decisions of the scheduler.
+        by_lane: Decisions by lane.
+        spawned: Tasks that were spawned.
+        live: Tasks that live now.
+        done: Tasks that have ended, by kind of outcome.
+        steals: Successful steals.
+        steals_failed: Failed steals.
+        counters: Reports by kind, and `stale_wake`, `stale_timer`, `wakes_merged`, `turns_over`, `exhausted`,
+            `recharged`, `asyncgen_unclosed`, `workers_replaced`.
+        seconds: Seconds of the run's clock.
+        admission: What its gates have done: `entered`, `admitted`, `retried`, `paused`, `passed_over`, and `dropped`
+            by cause; which tasks stand there now: `waiting`, `queued` by priority, `held`, `aside`; and `wait_mean`,
+            `wait_max`, `starved`, `starved_max`.
+    """
 
     decisions: int
     by_lane: dict[str, int]

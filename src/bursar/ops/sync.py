@@ -55,7 +55,7 @@ class _Queued(Operation[T_co]):
 
 @native
 class Event(_Shared):
-    """Happens once. Everyone who waits, before or after, goes on."""
+    """Happens once. All tasks that wait for it, before or after, continue."""
 
     __slots__ = ("_set",)
 
@@ -64,16 +64,17 @@ class Event(_Shared):
         self._set = False
 
     def is_set(self) -> bool:
+        """Whether the event has happened."""
         return self._set
 
     def set(self) -> None:
-        """Let it happen. Idempotent."""
+        """Let the event happen. Idempotent and free."""
         self._set = True
         while self.waiters:
             self.answer_oldest(None)
 
     def wait(self) -> Operation[None]:
-        """Awaited: returns once the event has happened."""
+        """Awaited: returns when the event has happened. Works in `select`."""
         return _EventWait(self)
 
 
@@ -94,7 +95,7 @@ class _EventWait(_Queued[None]):
 
 
 class Semaphore(_Shared):
-    """At most `value` permits are out at once."""
+    """At most `value` permits are out at once, in the order of arrival. Use `async with semaphore:`."""
 
     __slots__ = ("_entered", "_holders", "_value", "label")
 
@@ -113,7 +114,7 @@ class Semaphore(_Shared):
         return self._value
 
     def acquire(self) -> Operation[HeldPermit]:
-        """Awaited: a permit, to be released."""
+        """Awaited: a permit. Release it with `.release()` or `with permit:`. Works in `select`."""
         return _Acquire(self)
 
     def give(self, kernel: Kernel, task: Task) -> HeldPermit:
@@ -216,7 +217,10 @@ class HeldPermit:
 
 
 class Lock:
-    """One task at a time. Not reentrant."""
+    """Held by one task at a time, in the order of arrival. Not reentrant. Use `async with lock:`.
+
+    If a task ends while it holds the lock, Bursar reports `obligation_leaked` and passes the lock on.
+    """
 
     __slots__ = ("_semaphore",)
 
@@ -225,13 +229,15 @@ class Lock:
         self._semaphore.label = "a lock"
 
     def locked(self) -> bool:
+        """Whether a task holds the lock."""
         return self._semaphore.value == 0
 
     async def acquire(self) -> None:
+        """Awaited: take the lock. Raises `ScopeMisuse` if the task holds it already."""
         await _LockAcquire(self._semaphore)
 
     def release(self) -> None:
-        """Only the task that holds it may."""
+        """Give the lock back. Only the task that holds it may."""
         kernel = self._semaphore.kernel
         current = kernel.current if kernel is not None else None
         for permit in self._semaphore.permits():

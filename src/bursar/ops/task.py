@@ -112,7 +112,11 @@ def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
 
 @grafted("TaskHandle")
 class Task(Generic[T_co]):
-    """A handle on a spawned task. `await task` gives its value or raises what it failed with."""
+    """The handle that `spawn` returns. Handles of the same task are equal.
+
+    `await task` returns its value, or raises: its error if it failed, `TaskCancelled`, `TaskPanicked` or
+    `TaskDropped`.
+    """
 
     __slots__ = ("_kernel", "_record")
 
@@ -122,40 +126,44 @@ class Task(Generic[T_co]):
 
     @property
     def id(self) -> int:
+        """The number of the task in its run."""
         return self._record.id
 
     @property
     def name(self) -> str:
+        """The name of the task."""
         return self._record.name
 
     @property
     def state(self) -> State:
+        """Where the task stands: a `State`."""
         record = self._record
         return State.PAUSED if record.state is State.BLOCKED and self._kernel.is_paused(record) else record.state
 
     @property
     def outcome(self) -> Outcome | None:
-        """How it ended; None while it lives."""
+        """How the task ended; None while it lives."""
         return self._record.outcome
 
     @property
     def result(self) -> T_co:
-        """Its value, or whatever it failed with; of its last attempt. Before its end: `ResultNotReady`."""
+        """The task's value, or its error, as for `await task` but without waiting. Raises `ResultNotReady` before
+        the end."""
         return cast("T_co", result_of(self))
 
     @property
     def spent(self) -> Budget:
-        """What it has spent so far."""
+        """What the task has spent so far."""
         return Budget(*self._record.spent)
 
     @property
     def budget(self) -> Budget:
-        """What it may still spend of its own; None where it draws on its nursery's purse."""
+        """What the task may still spend of its own budget; None where it draws on its nursery's purse."""
         mine, purse = self._record.pools, self._record.purse_of
         return Budget(*(p.left if p is not q else None for p, q in zip(mine, purse, strict=True)))
 
     def wait(self) -> Operation[Outcome]:
-        """Awaited: its outcome, without raising. Can be a case of a `select`."""
+        """Awaited: the task's `Outcome`, without raising. Works in `select`."""
         return _Ended(self._record)
 
     def __await__(self) -> Generator[Request[Any], Any, T_co]:
@@ -168,61 +176,64 @@ class Task(Generic[T_co]):
             task = later
 
     def cancel(self, detail: str = "") -> None:
-        """Ask it to stop. It is told at its next await point; this does not wait for it."""
+        """Ask the task to stop. It gets `Cancelled` at its next await. Does not wait."""
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         self._kernel.cancel_request(self._record, reason)
 
     def explain(self) -> Explanation:
-        """Why it stands where it stands: state, reason, whom it waits for, since when, what it spent."""
+        """Why the task does not run: its state, the reason, which tasks it waits for, since when, and what it has
+        spent."""
         return explain(self._kernel, self._record)
 
     def pause(self, timeout: float | None = None) -> Operation[bool]:
-        """Have it stand still, from now on or, on a thread, from its next checkpoint. Awaited: whether it stands; it
-        may have ended first. If it does not come to a checkpoint within `timeout` seconds it is cancelled, and the
-        await raises `PauseTimeout`."""
+        """Pause the task: at once, or for a function on a thread or a C function at its next checkpoint.
+
+        Awaited: True when the task is paused, False if it ended first. If it reaches no checkpoint within `timeout`
+        seconds it is cancelled, and the await raises `PauseTimeout`. A task cannot pause itself.
+        """
         return _admission().pause(self._kernel, self._record, timeout)
 
     def resume(self) -> None:
-        """Let it go on. What it gave back while it stood it must wait for again."""
+        """Let a paused task continue. It waits for the slot and the CPU that it gave back."""
         _admission().resume(self._kernel, self._record)
 
     def drop(self, detail: str = "") -> None:
-        """It waits for permission: it shall not start. Whoever asks for its result is told `TaskDropped`."""
+        """Drop a task that waits for permission: it will not start. Its handle raises `TaskDropped`."""
         _admission().drop(self._kernel, self._record, brief(detail))
 
     @property
     def priority(self) -> int:
-        """With which it asked for permission."""
+        """The priority with which the task asked for permission."""
         permit = cast("Any", self._record.permit)
         return permit.priority if permit is not None else 0
 
     @property
     def history(self) -> list[Past]:
-        """What it has waited for permission for, oldest first; the newest few."""
+        """What the task has waited for permission for, oldest first; the newest 32 entries."""
         permit = cast("Any", self._record.permit)
         return permit.history if permit is not None else []
 
     @property
     def progress(self) -> float | None:
-        """How far its function, which runs on a thread, said it is, from 0 to 1; None: it says nothing."""
+        """The progress that the task's checkpoint last reported, from 0 to 1; None if it reports none."""
         return getattr(self._record.wait, "progress", None)
 
     @property
     def attempt(self) -> int:
-        """Which attempt it is, from 1."""
+        """The number of this attempt, from 1."""
         permit = cast("Any", self._record.permit)
         return permit.attempt if permit is not None else 1
 
     @property
     def retry_of(self) -> Task[T_co] | None:
-        """The attempt before it."""
+        """The attempt before this one, or None."""
         permit = cast("Any", self._record.permit)
         return Task(self._kernel, permit.retry_of) if permit is not None and permit.retry_of is not None else None
 
     @property
     def retried_by(self) -> Task[T_co] | None:
-        """The attempt after it."""
+        """The attempt after this one, or None."""
         permit = cast("Any", self._record.permit)
         return Task(self._kernel, permit.next_task) if permit is not None and permit.next_task is not None else None
 
@@ -271,7 +282,7 @@ _CHECKPOINT = _Checkpoint()
 
 @native
 def checkpoint() -> Request[None]:
-    """Pay one op and let the others run: the place where a long loop can be stopped."""
+    """Pay one op and let the other tasks run: the place where a long loop can be stopped."""
     return _CHECKPOINT
 
 

@@ -33,7 +33,11 @@ Ts = TypeVarTuple("Ts")
 
 
 class Call:
-    """A message that wants an answer. Answer it once, with `reply` or `fail`."""
+    """A message that wants an answer. Answer it once, with `reply` or `fail`, which costs one op and one channel op.
+
+    Attributes:
+        payload: What was asked.
+    """
 
     __slots__ = ("_answer", "_answered", "payload", "taken_by")
 
@@ -45,14 +49,15 @@ class Call:
 
     @property
     def answered(self) -> bool:
+        """Whether it was answered."""
         return self._answered
 
     def reply(self, value: Any) -> None:
-        """Give the answer to whoever asked. If it has gone meanwhile, the answer is not wanted any more."""
+        """Give the answer to the task that asked. If that task has ended, the answer is discarded."""
         self._settle(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """Raise `error` to whoever asked."""
+        """Raise `error` in the task that asked."""
         self._settle(None, error)
 
     def _settle(self, value: Any, error: BaseException | None) -> None:
@@ -71,7 +76,7 @@ class Call:
 
 
 class Mailbox(Generic[M]):
-    """What an actor reads: `async for message in mailbox`, or `await mailbox.receive()`."""
+    """What an actor reads: `async for message in mailbox`. `len(mailbox)` is the number of waiting messages."""
 
     __slots__ = ("_actor", "_receive")
 
@@ -80,6 +85,7 @@ class Mailbox(Generic[M]):
         self._actor = actor
 
     async def receive(self) -> M:
+        """Awaited: the next message. Raises `ChannelClosed` at the end."""
         message = await self._receive.receive()
         if isinstance(message, Call):
             self._actor.taken(message)
@@ -117,7 +123,8 @@ class Actor(Generic[M]):
         return self._current()
 
     async def send(self, message: M) -> None:
-        """Put a message into the mailbox; waits while it is full."""
+        """Awaited: put a message into the mailbox; waits while it is full. Raises `ChannelClosed` after the actor's
+        end."""
         await self._send.send(message)
 
     def send_nowait(self, message: M) -> None:
@@ -125,7 +132,11 @@ class Actor(Generic[M]):
         self._send.send_nowait(message)
 
     async def ask(self, payload: Any) -> Any:
-        """Send a `Call` and wait for its answer. Raises `ChannelClosed` if the actor ends without answering."""
+        """Awaited: send a `Call` and wait for its answer. Raises the error that the actor failed the call with.
+
+        Raises `ChannelClosed` if the actor ends without answering. Needs `CapChannel`, because each answer uses a
+        channel.
+        """
         answer, result = live_channel(self._kernel, running(self._kernel, "ask()"), 1)
         with result:
             await self._send.send(Call(payload, answer))
@@ -138,7 +149,7 @@ class Actor(Generic[M]):
         return value
 
     def close(self) -> None:
-        """No more messages: the actor's loop ends when the mailbox is empty."""
+        """Send no more messages: the actor's loop ends when the mailbox is empty."""
         self._send.close()
 
     # ---- the actor's side
@@ -186,7 +197,40 @@ def actor(
     name: str | None = None,
     budget: Budget | None = None,
 ) -> Actor[M]:
-    """Start `fn(mailbox, *args)` as an actor in a nursery or under a supervisor; returns its address."""
+    """Start `fn(mailbox, *args)` as an actor in a nursery or under a supervisor, and return its `Actor`.
+
+    `mailbox` is how many messages may wait, at least 1. Needs `CapSpawn`, `CapChannel`, and the profile `cluster` or
+    `sovereign`.
+
+    ```python
+    import bursar
+
+
+    async def counter(mailbox):
+        total = 0
+        async for message in mailbox:
+            if isinstance(message, bursar.Call):
+                message.reply(total)
+            else:
+                total += message
+
+
+    async def main():
+        async with bursar.nursery() as n:
+            count = bursar.actor(n, counter)
+            await count.send(2)
+            await count.send(3)
+            print(await count.ask("total"))
+            count.close()
+
+
+    bursar.run(main, profile="cluster")
+    ```
+
+    ```text
+    5
+    ```
+    """
     if type(mailbox) is not int or mailbox < 1:
         raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
     require_coroutine_function(fn)

@@ -44,7 +44,14 @@ OnExhausted = Literal["end", "hold", "cancel", "recharge"]
 
 
 class Child:
-    """One supervised child: what to start, and the task that runs it now."""
+    """One supervised child.
+
+    Attributes:
+        name: Its name.
+        restart: `"transient"`, `"permanent"` or `"temporary"`.
+        restarts: How often it was started again.
+        task: The task that runs it now.
+    """
 
     def __init__(
         self,
@@ -179,7 +186,7 @@ class Supervisor:
 
     @property
     def children(self) -> list[Child]:
-        """Those that live or will be restarted."""
+        """The children that live or will be restarted."""
         return list(self._children)
 
     def start(
@@ -191,7 +198,11 @@ class Supervisor:
         capabilities: Iterable[Capability] | None = None,
         restart: Restart = "transient",
     ) -> Child:
-        """Start a child. Each restart calls `fn(*args)` again, with the same budget anew."""
+        """Start a child and return its `Child`. Each restart calls `fn(*args)` again, with a fresh budget.
+
+        `restart` is `"transient"` (restart when it fails), `"permanent"` (always) or `"temporary"` (never). Raises
+        what `Nursery.spawn` raises, and `ScopeMisuse` outside the block.
+        """
         return self.adopt(fn, args, name, budget, capabilities, restart, None)
 
     def adopt(
@@ -232,7 +243,7 @@ class Supervisor:
         return child
 
     def stop(self) -> None:
-        """Stop all children; the block can then end. Restarts nothing."""
+        """Cancel all children and restart none; the block can then end."""
         self._closing.set()
         for child in self.children:
             child.restart = "temporary"
@@ -374,7 +385,21 @@ def supervisor(
     on_exhausted: OnExhausted = "end",
     recharge: Budget | None = None,
 ) -> Supervisor:
-    """`async with supervisor("one_for_all") as s: s.start(fn, ...)` — see the module for what the words mean."""
+    """A block whose children are restarted when they fail: `async with supervisor() as s: s.start(fn, ...)`.
+
+    The block ends when its children have ended for good. More than `max_restarts` restarts in `within` seconds end it:
+    the block raises an `ExceptionGroup` with a `RestartLimitExceeded`. Needs `CapSpawn` and the profile `cluster` or
+    `sovereign`.
+
+    Args:
+        strategy: `"one_for_one"` restarts the child that failed, `"one_for_all"` all children, `"rest_for_one"` that
+            child and those started after it.
+        max_restarts: How many restarts are allowed.
+        within: In how many seconds.
+        budget: The purse of its children. Without it they share the budget of the task that opens it.
+        on_exhausted: What happens to a child that cannot pay: `"end"`, `"hold"`, `"cancel"` or `"recharge"`.
+        recharge: What `"recharge"` gives each time.
+    """
     if strategy not in get_args(Strategy):
         raise ValueError(f"supervisor({strategy!r}): must be one of {', '.join(get_args(Strategy))}")
     if on_exhausted not in get_args(OnExhausted):

@@ -237,7 +237,36 @@ class Line:
 
 
 class Checkpoint:
-    """Given to a plain function that has a parameter annotated so: `checkpoint(progress=0.5, message="half of it")`."""
+    """What a plain function gets for a parameter with this annotation: `checkpoint(progress=0.5, message="half
+    done")`.
+
+    A call costs one op. It reports progress (cut to 0 … 1) and a message, waits while the task is paused, and raises
+    `Cancelled` if the task was asked to stop, at every call. It belongs to the thread of the function; another thread
+    gets `ScopeMisuse`. It raises `BudgetExceeded` if the task cannot pay.
+
+    ```python
+    import bursar
+
+
+    def work(rounds, checkpoint: bursar.Checkpoint):
+        for done in range(rounds):
+            checkpoint(progress=done / rounds)
+        return rounds
+
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(work, 10)
+        print(task.result, "rounds for", task.spent.ops, "ops")
+
+
+    bursar.run(main)
+    ```
+
+    ```text
+    10 rounds for 11 ops
+    ```
+    """
 
     __slots__ = ("_line",)
 
@@ -249,7 +278,7 @@ class Checkpoint:
         self._line.point(progress, message)
 
     def charge(self, ops: int) -> None:
-        """Pay for so many operations more, or raise `BudgetExceeded`."""
+        """Pay for `ops` more operations, or raise `BudgetExceeded`."""
         self._line.charge(ops)
 
     def __repr__(self) -> str:

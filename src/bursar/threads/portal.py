@@ -95,7 +95,7 @@ class Calls:
 
 
 class Portal:
-    """Thread-safe. `with bursar.portal(nursery) as portal:`, in the task that opened the nursery."""
+    """A thread-safe way into a nursery. All methods but `close` may be called from any thread."""
 
     def __init__(self, nursery: Nursery) -> None:
         self.kernel, self.record = nursery.inside()
@@ -133,7 +133,7 @@ class Portal:
         self.close()
 
     def close(self) -> None:
-        """Take nothing more. What came through goes on. Idempotent; only in the thread of the runtime."""
+        """Accept nothing more. Tasks that came through continue. Idempotent; only in the runtime's thread."""
         if self.kernel.driver.thread != threading.get_ident() and not self.pump.over:
             raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
         if self._open:
@@ -151,7 +151,9 @@ class Portal:
     ) -> Future[T]:
         """Start `fn(*args)` as a task of the nursery, from any thread. The future gets its result, error or refusal.
 
-        Cancelling the future cancels the task. The context variables of the calling thread are copied.
+        The task has the authority of the task that opened the nursery, and a copy of the calling thread's context
+        variables. Cancelling the future cancels the task. A refusal is `NurseryClosed`, `CapabilityDenied`,
+        `SpawnBudgetExceeded`, or `WouldBlock` if ten thousand submissions wait.
         """
         require_coroutine_function(fn)
         if budget is not None:
@@ -181,10 +183,10 @@ class Portal:
     # ---- calls
 
     def call(self, fn: Callable[[*Ts], object], /, *args: *Ts) -> None:
-        """Have `fn(*args)` called in the thread of the runtime, at the beginning of a batch; from any thread.
+        """Call `fn(*args)` in the runtime's thread, at the beginning of a batch; from any thread.
 
-        It is a plain short function, and runs outside any task: it may set events and cancel tasks, but not wait. The
-        calls of one thread are made in their order. What it raises is reported as `call_failed`, and stops nobody.
+        `fn` is a plain short function. It runs outside any task: it may set events and cancel tasks, but not wait. The
+        calls of one thread keep their order. Its result is discarded; if it raises, the runtime reports `call_failed`.
         """
         self._calls.call(fn, *args)
 
@@ -241,5 +243,9 @@ class Portal:
 
 
 def portal(nursery: Nursery) -> Portal:
-    """`with portal(nursery) as p:` opens a nursery to other threads: `p.spawn(fn, *args)`, `p.call(fn, *args)`."""
+    """Open a nursery to other threads: `with portal(nursery) as p:` gives a `Portal`.
+
+    Only the task that opened the nursery may call it, and it needs `CapSpawn`. While the portal is open, there is no
+    deadlock: another thread may still spawn something.
+    """
     return Portal(nursery)

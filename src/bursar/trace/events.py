@@ -232,7 +232,7 @@ _AFTER: Final[dict[str, Change]] = {"scheduler_step_end": _step_over}  # and wha
 
 
 def fingerprint(events: Iterable[Event]) -> str:
-    """A hash over what must be the same on every host: 16 hexadecimal digits."""
+    """A hash over the essence of events, as sixteen hexadecimal digits. Equal on all hosts."""
     digest = hashlib.blake2b(digest_size=8)
     for event in events:
         essence = event.essence()

@@ -23,7 +23,13 @@ _PERMISSION: Final = {"task_admitted": (ADMIT, 0, 0, 0, 0), "task_dropped": (DRO
 
 
 class Trace:
-    """A trace file, read from the beginning to the end as often as one likes."""
+    """A trace file. Reading raises `TraceError` where the file is inconsistent, and `TraceCut` where it ends too
+    early.
+
+    Attributes:
+        header: What the run depended on.
+        ending: How the run ended: known when all of it was read; None before that, and if the file was cut.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._begin(Path(path), None)
@@ -69,7 +75,7 @@ class Trace:
             self.ending = reader.ending
 
     def events(self) -> Iterator[Event]:
-        """Every event with everything that is true of it."""
+        """An iterator over every event."""
         context = Context(hash=self.seed_hash)
         for kind, numbers, text in self.records():
             yield context.event(kind, numbers, text)

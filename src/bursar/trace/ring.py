@@ -20,7 +20,7 @@ MEMORY_BYTES_MAX: Final = 1 << 26  # of the answers of the host that `Memory` ke
 
 
 class Memory:
-    """The newest events of a run, kept in memory: `Runtime(record=Memory(10_000))`, then `memory.events()`."""
+    """For `record=`: keeps the newest events of a run in memory. ValueError for a size below 1."""
 
     def __init__(self, events_max: int = 100_000) -> None:
         if type(events_max) is not int or events_max < 1:
@@ -56,7 +56,7 @@ class Memory:
         return self._store.before()
 
     def events(self) -> Iterator[Event]:
-        """The kept ones, oldest first."""
+        """The events that were kept, oldest first."""
         context = self._before
         for record in self._store.records():
             yield context.event(*record)

@@ -140,7 +140,21 @@ class Step:
 
 
 class Workflow:
-    """A graph of tasks, and the authority under which they run."""
+    """A graph of tasks, and the authority under which they run. The keywords are those of `Authority`.
+
+    ```python
+    from bursar.workflow import Workflow
+
+    w = Workflow("sums")
+    one = w.task("one", sum, args=[[1, 2, 3]])
+    w.task("two", str, args=[one])
+    print(w.run().results)
+    ```
+
+    ```text
+    {'one': 6, 'two': '6'}
+    ```
+    """
 
     def __init__(
         self,
@@ -192,9 +206,12 @@ class Workflow:
         output: Output = "stream",
         grace: float = GRACE_S,
     ) -> Step:
-        """Add a task: `run` is a function or `"module:function"`; or it has a `command`, or a line for the `shell`.
+        """Add a task and return it as a `Step`. Raises `WorkflowError`, and adds nothing, if the keywords do not fit
+        together.
 
-        `args` are its arguments: a list, or a table of keywords. A `Step` among them stands for its result.
+        `run` is a function or `"module:function"`; `command` is a program with its arguments; `shell` is a line for a
+        shell. One of the three must be given. `args` are the arguments: a list, or a table of keywords. A `Step` in
+        `args`, `command` or `env` stands for its result.
         """
         self._check_name(name)
         work = self._work(name, run, command, shell)

@@ -75,6 +75,7 @@ class Report:
 
     @property
     def critical_seconds(self) -> float:
+        """The duration of the critical path."""
         return sum(self.tasks[name].seconds for name in self.critical_path)
 
     @property

@@ -287,9 +287,10 @@ def replay(
     *args: *Ts,
     capabilities: Iterable[Capability] | None = None,
 ) -> Replayed:
-    """Run `fn(*args)` again on the recorded inputs. Raises `Divergence` where it does something else.
+    """Run a program again on a trace.
 
-    `TraceError`: the trace is damaged, cut off, or does not fit this version or these capabilities.
+    Raises `Divergence` if the program does something else, `TraceError` if the trace is damaged, and `TraceCut` if it
+    ends too early, after what it holds was replayed.
     """
     runtime = prepare(trace, capabilities, ReplayHost)
     value, error = None, None

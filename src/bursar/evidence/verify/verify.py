@@ -327,7 +327,11 @@ class _Verifier(Gates):
 
 
 def verify(trace: Trace) -> Verdict:
-    """Follow a trace from its first record to its last. Raises `TraceError` at the first one that does not fit."""
+    """Check a trace against the law: derive every decision again.
+
+    Raises `TraceError` at the first record that does not follow, and `BursarError` under `python -O`, which leaves out
+    the law's assertions.
+    """
     if not __debug__:
         raise BursarError("verify needs the assertions of the law, which `python -O` leaves out; run it without -O")
     for name, value in LAWFUL.items():

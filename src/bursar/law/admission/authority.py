@@ -24,7 +24,10 @@ PAUSE_TIMEOUT: Final = 1.5
 
 
 class Priority(IntEnum):
-    """Three names for how soon a task gets permission. It never decides who runs next."""
+    """How soon a task gets permission to start. It does not decide which task runs next.
+
+    Any whole number is a priority; the larger one goes first. `HIGH` is 100, `NORMAL` is 50, `LOW` is 10.
+    """
 
     HIGH = 100
     NORMAL = 50
@@ -33,12 +36,17 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strict:
-    """Higher priorities first, always."""
+    """Higher priorities first, always; among equal priorities, first come, first served."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aging:
-    """Who waits becomes more urgent: by `boost` for each whole `interval`, in seconds."""
+    """A waiting task becomes more urgent: the priority that counts is `priority + floor(waited / interval) * boost`.
+
+    Attributes:
+        interval: Seconds.
+        boost: How much each whole interval adds.
+    """
 
     interval: float = INTERVAL
     boost: int = 1
@@ -66,11 +74,45 @@ def _none_or_count(value: int | None, what: str, least: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who may start, in which order, and how many at once.
+    """The rules of a gate: which tasks may start, in which order, and how many at once.
 
-    `resources`: what there is of each, `{"cpu": 4, "ram": "8GiB", "licences": Hard(2)}`. `cpu` is hard, `ram` and
-    `vram` are soft, others are hard unless said otherwise; None: no limit. `reserve_after`: after so many seconds a
-    task that does not fit keeps others from taking what it needs; by default after three intervals of aging.
+    For `nursery(admission=)`, `run(admission=)` and `Runtime(admission=)`. A task of the nursery is PENDING until the
+    gate admits it. Without an authority the runtime has one for plain functions, and for tasks with dependencies,
+    needs, a retry or a priority; its figures are the settings that `bursar info` shows.
+
+    ```python
+    import bursar
+
+
+    async def job(number):
+        await bursar.sleep(1)
+
+
+    async def main():
+        async with bursar.nursery(admission=bursar.Authority(max_concurrent=2)) as n:
+            for number in range(6):
+                n.spawn(job, number)
+        print(await bursar.now(), "s")
+
+
+    bursar.run(main, clock="virtual")
+    ```
+
+    ```text
+    3.0 s
+    ```
+
+    Attributes:
+        order: `Strict()` or `Aging(...)`.
+        max_concurrent: How many tasks are admitted at once. A cancelled task that had given its slot away continues at
+            once and counts, so no task is admitted until there is room again.
+        max_queue: How many tasks may wait for permission. The task that would be admitted last is dropped.
+        max_wait: For how many seconds a task may wait. Then it is dropped.
+        resources: What there is: `{"cpu": 4, "ram": "8GiB", "gpu": Hard(1)}`. `cpu` is hard, `ram` and `vram` are
+            soft, other names are hard unless `Soft` says otherwise. None means no limit.
+        reserve_after: After how many seconds a task that does not fit keeps other tasks from taking what it needs. By
+            default three intervals of aging.
+        pause_timeout: Within how many seconds a function must reach a checkpoint when it is paused.
     """
 
     order: Strict | Aging = field(default_factory=Strict)
@@ -93,25 +135,28 @@ class Authority:
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """Its resources, read."""
+        """The resources as the gate counts them."""
         return limits_of(self.resources)
 
     @property
     def interval_ns(self) -> int:
+        """The interval of aging in nanoseconds."""
         return to_ns(self.order.interval if isinstance(self.order, Aging) else INTERVAL, "Aging.interval")
 
     @property
     def boost(self) -> int:
+        """The boost of aging for each interval."""
         return self.order.boost if isinstance(self.order, Aging) else 0
 
     @property
     def reserve_after_ns(self) -> int:
+        """`reserve_after` in nanoseconds."""
         if self.reserve_after is None:
             return RESERVE_INTERVALS * self.interval_ns
         return to_ns(self.reserve_after, "Authority.reserve_after")
 
     def written(self) -> str:
-        """As evidence has it: JSON, all that decides."""
+        """The authority as JSON, as a trace holds it."""
         order = self.order
         return json.dumps(
             {
@@ -127,7 +172,7 @@ class Authority:
 
     @classmethod
     def read(cls, text: str | bytes) -> Authority:
-        """What `written` wrote. ValueError, TypeError or KeyError: it did not."""
+        """Read what `written` wrote. Raises ValueError, TypeError or KeyError for anything else."""
         told: dict[str, Any] = json.loads(text)
         aging = told["aging"]
         return cls(

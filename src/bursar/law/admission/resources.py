@@ -38,14 +38,22 @@ Needs = Mapping[str, int | float | str]
 
 @dataclass(frozen=True, slots=True)
 class Hard:
-    """A limit beyond which nobody is let in."""
+    """A limit beyond which no task is admitted. A task that needs more is refused with `InfeasibleDemand`.
+
+    Attributes:
+        amount: A whole number, or a size such as `"512MiB"`.
+    """
 
     amount: int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Soft:
-    """A limit that one task alone may exceed."""
+    """A limit that one task alone may exceed, while no other task uses any of it.
+
+    Attributes:
+        amount: A whole number, or a size such as `"512MiB"`.
+    """
 
     amount: int | float | str | None
 

@@ -17,8 +17,15 @@ TIMES_MAX: Final = 1_000_000  # more is a loop, and should look like one
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """At most `times` attempts after the first; `backoff` seconds before the first of them, `factor` times as long
-    before each next one, at most `backoff_max`; only after errors of the kinds `on`."""
+    """For `spawn(retry=)`: when and how often to try again after a failure.
+
+    Attributes:
+        times: At most this many further attempts.
+        backoff: Seconds before the first of them.
+        factor: Each further pause is this many times as long.
+        backoff_max: The longest pause in seconds.
+        on: The errors after which to try again: an exception class, or a tuple of them.
+    """
 
     times: int
     backoff: float = 0.0
@@ -38,10 +45,10 @@ class Retry:
             raise TypeError(f"Retry(on={self.on!r}): must be a class of exceptions, or a tuple of them")
 
     def applies(self, attempt: int, error: Exception) -> bool:
-        """Whether another attempt follows the one of this number, which failed so."""
+        """Whether another attempt follows the attempt of this number, which failed with this error."""
         return attempt <= self.times and isinstance(error, self.on)
 
     def delay_ns(self, attempt: int) -> int:
-        """How long to wait after the attempt of this number."""
+        """How long to wait after the attempt of this number, in nanoseconds."""
         seconds = min(self.backoff * self.factor ** min(attempt - 1, 1000), self.backoff_max) if self.backoff else 0.0
         return to_ns(seconds, "Retry.backoff")
