@@ -106,8 +106,8 @@ class _Registry(capability.Registry):
 
     def __init__(self, kernel: Any) -> None:
         super().__init__()
-        # Weak: a finished task that the collector does not track (RECORD-4 in law/records.h) still holds its capabilities,
-        # and with them this registry. The registry must not lead back to the owner of the task.
+        # Weak: a finished task that the collector does not track (RECORD-4 in law/records.h) still holds its
+        # capabilities, and with them this registry. The registry must not lead back to the owner of the task.
         self._kernel: weakref.ref[Any] = weakref.ref(kernel)
 
     @property

@@ -48,7 +48,7 @@ FROZEN = [
 ]
 
 
-# How a row of HACKING.md's list of what is used of CPython begins, and what that is in the source.
+# How a row of the list in docs/internals/cpython.md begins, and what that is in the source.
 USED = {
     "`_Py_NewReference`": r"\b_Py_NewReference\b",
     "the two words that the collector has": r"\bGcHead\b|\bhead_of\b",
@@ -152,22 +152,22 @@ def test_a_raw_hint_is_found(planted):
 # ---- what is used of CPython
 
 
-def rows_of_hacking() -> list[list[str]]:
+def rows_of_the_list() -> list[list[str]]:
     """The cells of the table about C: what, where, why."""
-    text = (NATIVE.parent / "HACKING.md").read_text(encoding="utf-8")
-    table = text.partition("## What we use of CPython")[2].partition("From C, ")[2]
+    text = (NATIVE.parent / "docs" / "internals" / "cpython.md").read_text(encoding="utf-8")
+    table = text.partition("\n## From C\n")[2]
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
 
 
 @pytest.mark.parametrize("start", USED)
 def test_the_list_of_what_is_used_of_cpython_names_every_file(start):
-    (row,) = [row for row in rows_of_hacking() if row[0].startswith(start)]
+    (row,) = [row for row in rows_of_the_list() if row[0].startswith(start)]
     using = {f"native/{path.relative_to(NATIVE)}" for path in sources("python") if re.search(USED[start], bare(path))}
     assert set(re.findall(r"`(native/python/[\w/]+\.[ch])`", row[1].partition(", for ")[0])) == using
 
 
 def test_the_list_of_what_is_used_of_cpython_has_every_private_name():
-    listed = "".join(row[0] for row in rows_of_hacking())
+    listed = "".join(row[0] for row in rows_of_the_list())
     private = {name for path in sources("python") for name in re.findall(r"\b_Py_?[A-Z]\w+", bare(path))}
     assert private
     assert not {name for name in private if f"`{name}`" not in listed}
