@@ -12,8 +12,6 @@
  */
 #include "abi/abi.h"
 
-#define CLUSTER_YIELD_INTERVAL_OPS INT64_C(512) /* actors answer more often than they compute */
-
 bool
 profile_allows(const janus_rt_options *options)
 {
@@ -31,26 +29,25 @@ profile_allows(const janus_rt_options *options)
 int64_t
 profile_yield_interval(uint32_t profile)
 {
-    return profile == JANUS_PROFILE_CLUSTER ? CLUSTER_YIELD_INTERVAL_OPS : YIELD_INTERVAL_OPS;
+    return profile == JANUS_PROFILE_CLUSTER ? LAW_YIELD_INTERVAL_CLUSTER : LAW_YIELD_INTERVAL;
 }
 
 janus_budget
 janus_budget_of_profile(uint32_t profile)
 {
-    const int64_t mib = INT64_C(1) << 20;
     switch (profile) {
     case JANUS_PROFILE_SERVICE:
     case JANUS_PROFILE_SOVEREIGN: /* grants nothing by itself; these are the figures to begin with */
-        return (janus_budget){100000, 10 * mib, 100, 1000, 100};
+        return (janus_budget)LAW_BUDGET_SERVICE;
     case JANUS_PROFILE_CLUSTER:
-        return (janus_budget){1000000, 100 * mib, 1000, 10000, 1000};
+        return (janus_budget)LAW_BUDGET_CLUSTER;
     default:
-        return (janus_budget){0, 0, 0, 0, 0};
+        return (janus_budget)LAW_BUDGET_NONE;
     }
 }
 
 janus_budget
 janus_budget_of_child(void)
 {
-    return (janus_budget){10000, INT64_C(1) << 20, 0, 100, 10};
+    return (janus_budget)LAW_BUDGET_CHILD;
 }

@@ -287,8 +287,8 @@ settle_options(Scheduler *scheduler, const SchedulerOptions *options)
     }
     ours->memory = ours->memory != NULL ? ours->memory : &engine_memory_libc;
     ours->threads = ours->threads != NULL ? ours->threads : &engine_threads_posix;
-    ours->yield_interval = ours->yield_interval > 0 ? ours->yield_interval : YIELD_INTERVAL_OPS;
-    ours->cleanup_calls = ours->cleanup_calls > 0 ? ours->cleanup_calls : CLEANUP_CALLS;
+    ours->yield_interval = ours->yield_interval > 0 ? ours->yield_interval : LAW_YIELD_INTERVAL;
+    ours->cleanup_calls = ours->cleanup_calls > 0 ? ours->cleanup_calls : LAW_CLEANUP_OPS;
     scheduler->memory = ours->memory;
     scheduler->worker_count = ours->workers;
     for (int c = 0; c < LAW_COMPONENTS; c++) {

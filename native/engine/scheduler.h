@@ -36,9 +36,6 @@
 #include "engine/worker.h"
 #include "hints.h"
 
-#define YIELD_INTERVAL_OPS INT64_C(1024) /* a turn: some microseconds of a loop that ticks */
-#define CLEANUP_CALLS UINT32_C(10000)    /* what a task may ask for in vain after it was told to stop */
-
 /* How threads are made: a table, so that a test can refuse. Returns what pthread_create returns. */
 typedef struct {
     int (*create)(void *context, pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
@@ -54,8 +51,8 @@ typedef struct {
     bool sovereign; /* a task that nothing is said about may not spawn */
     LawStealPolicy policy;
     LawBudget budget;                  /* of the root purse */
-    int64_t yield_interval;            /* 0: YIELD_INTERVAL_OPS */
-    uint32_t cleanup_calls;            /* 0: CLEANUP_CALLS */
+    int64_t yield_interval;            /* 0: LAW_YIELD_INTERVAL */
+    uint32_t cleanup_calls;            /* 0: LAW_CLEANUP_OPS */
     const EngineMemory *memory;        /* NULL: libc */
     const EngineThreads *threads;      /* NULL: pthreads */
     const struct stack_system *system; /* NULL: the kernel */

@@ -21,27 +21,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "law/generated/costs.h"
+#include "law/generated/limits.h"
 #include "law/rule.h"
 
-typedef enum {
-    LAW_OPS = 0,
-    LAW_MEMORY = 1,
-    LAW_SPAWNS = 2,
-    LAW_CHANNEL_OPS = 3,
-    LAW_SYSCALLS = 4,
-} LawComponent;
-
-enum { LAW_COMPONENTS = 5 };
-
-#define LAW_UNITS_MAX ((INT64_C(1) << 62) - 1) /* fits a signed 64-bit word with room for one addition */
-#define LAW_OPEN INT64_C(-1)                   /* no limit: a pool that never runs dry, a component not stated */
-#define LAW_PAID (-1)                          /* what `law_pay` answers when nothing is short */
+#define LAW_OPEN INT64_C(-1) /* no limit: a pool that never runs dry, a component not stated */
 
 /* The name of a component, as in `COMPONENTS`; NULL for a number that is none. */
 static inline const char *
 law_component_name(unsigned component)
 {
-    static const char *const names[LAW_COMPONENTS] = {"ops", "memory", "spawns", "channel_ops", "syscalls"};
+    static const char *const names[LAW_COMPONENTS] = LAW_COMPONENT_NAMES;
     return component < LAW_COMPONENTS ? names[component] : NULL;
 }
 
@@ -55,20 +45,11 @@ typedef struct {
     uint8_t n;
 } LawCost;
 
-/* Two rows as initializers, for tables of constants. */
-#define LAW_ROW_OP {{1}, {LAW_OPS}, 1} /* a loop iteration or a function call */
-#define LAW_ROW_CHANNEL                /* a send or a receive */ \
-    {{LAW_CHANNEL_COSTS_OPS, LAW_CHANNEL_COSTS_CHANNEL_OPS}, {LAW_OPS, LAW_CHANNEL_OPS}, LAW_CHANNEL_PAIRS}
-
-/* That row and the one of a spawn by their numbers, for whoever pays them in a few instructions. */
-enum { LAW_CHANNEL_COSTS_OPS = 1, LAW_CHANNEL_COSTS_CHANNEL_OPS = 1, LAW_CHANNEL_PAIRS = 2 };
-enum { LAW_SPAWN_COSTS_OPS = 1, LAW_SPAWN_COSTS_SPAWNS = 1 };
-
-static const LawCost LAW_FREE = {.n = 0};
+static const LawCost LAW_FREE = LAW_ROW_FREE;
 static const LawCost LAW_OP = LAW_ROW_OP;
-static const LawCost LAW_SPAWN = {{LAW_SPAWN_COSTS_OPS, LAW_SPAWN_COSTS_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
+static const LawCost LAW_SPAWN = LAW_ROW_SPAWN;
 static const LawCost LAW_CHANNEL = LAW_ROW_CHANNEL;
-static const LawCost LAW_SYSCALL = {{1, 1}, {LAW_OPS, LAW_SYSCALLS}, 2}; /* file or network I/O */
+static const LawCost LAW_SYSCALL = LAW_ROW_SYSCALL;
 
 /* Add a pair to a cost. False, and nothing added, if there is no such component, the cost has it already, or the
  * amount is not between 0 and UNITS_MAX. */

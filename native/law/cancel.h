@@ -13,37 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "law/generated/enums.h"
 #include "law/rule.h"
-
-/* How far the cancellation of a scope has come. Stored in a uint8_t. */
-typedef enum {
-    LAW_PHASE_IDLE = 0,
-    LAW_PHASE_REQUESTED = 1,
-    LAW_PHASE_DRAINING = 2,
-    LAW_PHASE_FINALIZED = 3,
-} LawCancelPhase;
-
-/* Why something is cancelled, in the order of `CancelKind`. Stored in a uint8_t. */
-typedef enum {
-    LAW_CANCEL_USER = 0,
-    LAW_CANCEL_TIMEOUT = 1,
-    LAW_CANCEL_PARENT = 2,
-    LAW_CANCEL_SIBLING = 3,
-    LAW_CANCEL_BUDGET = 4,
-    LAW_CANCEL_DROP = 5,
-    LAW_CANCEL_SHUTDOWN = 6,
-    LAW_CANCEL_DEPENDENCY = 7,
-} LawCancelKind;
-
-enum { LAW_CANCEL_KINDS = 8 };
 
 /* The word for a kind, as in `CancelKind`; NULL for a number that is none. */
 static inline const char *
 law_cancel_name(unsigned kind)
 {
-    static const char *const names[LAW_CANCEL_KINDS] = {
-        "user", "timeout", "parent", "sibling", "budget", "drop", "shutdown", "dependency",
-    };
+    static const char *const names[LAW_CANCEL_KINDS] = LAW_CANCEL_NAMES;
     return kind < LAW_CANCEL_KINDS ? names[kind] : NULL;
 }
 

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define LAW_GOLDEN UINT64_C(0x9E3779B97F4A7C15) /* 2**64 / golden ratio, odd: the counter step of splitmix64 */
+#include "law/generated/limits.h"
 
 /* The splitmix64 finalizer: a bijection of 64-bit words in which every input bit moves every output bit. */
 static inline uint64_t

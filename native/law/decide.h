@@ -18,10 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "law/generated/limits.h"
 #include "law/lanes.h"
-
-#define LAW_CANCEL_STREAK_MAX UINT32_C(16) /* long enough to unwind a family at once, short enough not to be felt */
-#define LAW_TIMED_STREAK_MAX UINT32_C(8)   /* a burst of timers may go first, a stream of them may not */
 
 /* The bound DECIDE-1 in force. */
 static inline uint32_t

@@ -19,21 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "law/generated/enums.h"
+#include "law/generated/limits.h"
 #include "law/rule.h"
-
-enum { LAW_INJECTOR_INTERVAL = 61 }; /* a prime, so that it does not beat with programs that work in rounds of 2ⁿ */
-
-/* Which lane a decision took from. The numbers are part of the chain. Stored in a uint8_t. */
-typedef enum {
-    LAW_LANE_IDLE = 0,
-    LAW_LANE_CANCEL = 1,
-    LAW_LANE_TIMED = 2,
-    LAW_LANE_READY = 3,
-    LAW_LANE_STEAL = 4,
-    LAW_LANE_CANCEL_FALLBACK = 5,
-} LawLane;
-
-enum { LAW_LANES = 6 };
 
 /* The place of one record in one queue. All zero while it is in none. */
 typedef struct LawLink {

@@ -16,17 +16,6 @@
 
 #include "law/state.h"
 
-/* Where a nursery stands. The numbers are those of the C interface. Stored in a uint8_t. */
-typedef enum {
-    LAW_NURSERY_OPEN = 0,
-    LAW_NURSERY_CLOSING = 1,
-    LAW_NURSERY_CANCELLING = 2,
-    LAW_NURSERY_CLOSED = 3,
-    LAW_NURSERY_CANCELLED = 4,
-} LawNurseryState;
-
-enum { LAW_NURSERY_STATES = 5 };
-
 static inline bool
 law_nursery_terminal(unsigned state)
 {
@@ -37,14 +26,7 @@ law_nursery_terminal(unsigned state)
 static inline bool
 law_nursery_may_move(unsigned from, unsigned to)
 {
-    static const uint8_t legal[LAW_NURSERY_STATES] = {
-        [LAW_NURSERY_OPEN] = 1u << LAW_NURSERY_CLOSING | 1u << LAW_NURSERY_CANCELLING,
-        [LAW_NURSERY_CLOSING] = 1u << LAW_NURSERY_CLOSED | 1u << LAW_NURSERY_CANCELLING,
-        [LAW_NURSERY_CANCELLING] = 1u << LAW_NURSERY_CANCELLED,
-        [LAW_NURSERY_CLOSED] = 0,
-        [LAW_NURSERY_CANCELLED] = 0,
-    };
-    return from < LAW_NURSERY_STATES && to < LAW_NURSERY_STATES && (legal[from] >> to & 1u) != 0;
+    return from < LAW_NURSERY_STATES && to < LAW_NURSERY_STATES && (LAW_NURSERY_MOVES[from] >> to & 1u) != 0;
 }
 
 /* Whether an outcome is a failure that a nursery reports. */

@@ -17,15 +17,8 @@
 #include <stdint.h>
 
 #include "law/chain.h"
-
-enum { LAW_STEAL_ATTEMPTS_MAX = 4 }; /* bounds what an idle worker costs when many are idle */
-
-/* How a thief chooses its victims, in the order of `StealPolicy`. Stored in a uint8_t. */
-typedef enum {
-    LAW_STEAL_RANDOM = 0,
-    LAW_STEAL_ROUND_ROBIN = 1,
-    LAW_STEAL_LEAST_LOADED = 2,
-} LawStealPolicy;
+#include "law/generated/enums.h"
+#include "law/generated/limits.h"
 
 /* How many stealable tasks a worker has. */
 typedef size_t (*LawLoad)(void *context, uint32_t worker);

@@ -19,13 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What firing does, as `TimerKind`. Stored in a uint8_t, by whoever owns the entry. */
-typedef enum {
-    LAW_TIMER_WAKE = 0,     /* wake the task that sleeps */
-    LAW_TIMER_DEADLINE = 1, /* request cancellation of the scope */
-    LAW_TIMER_CLEANUP = 2,  /* the task overran its cleanup */
-    LAW_TIMER_PERMIT = 3,   /* the task's permit has waited long enough */
-} LawTimerKind;
+#include "law/generated/enums.h"
+#include "law/generated/limits.h"
 
 /* One alarm, inside a record of the caller's; it must not move while armed. All zero is unarmed. */
 typedef struct {

@@ -16,22 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a task stands with respect to its wakes. Stored in a uint8_t. */
-typedef enum {
-    LAW_WAKE_IDLE = 0,
-    LAW_WAKE_QUEUED = 1,
-    LAW_WAKE_RUNNING = 2,
-    LAW_WAKE_RUNNING_WOKEN = 3,
-    LAW_WAKE_DONE = 4,
-} LawWake;
-
-/* What a wake came to. */
-typedef enum {
-    LAW_NOTICE_ENQUEUE = 0, /* the caller must put the task in a lane */
-    LAW_NOTICE_MERGED = 1,  /* an earlier wake of this generation already did */
-    LAW_NOTICE_NOTED = 2,   /* it runs: it will be queued again when the poll ends */
-    LAW_NOTICE_STALE = 3,   /* finished, or another generation */
-} LawNotice;
+#include "law/generated/enums.h"
 
 /* Take one wake, meant for poll `generation` of a task that is in `task_generation`; `waits` says that it has a wait
  * which a wake could end. Only ENQUEUE asks the caller to do anything. */

@@ -242,7 +242,7 @@ def test_permits(c):
 
 def test_nurseries(c):
     for a, b in product(range(7), repeat=2):
-        assert c.nursery_may_move(a, b) == (a < len(NurseryState) and b in nursery._TRANSITIONS[NurseryState(a)])
+        assert c.nursery_may_move(a, b) == (a < len(NurseryState) and b in nursery.TRANSITIONS[NurseryState(a)])
     for each in NurseryState:
         assert c.nursery_terminal(each) == each.terminal
 

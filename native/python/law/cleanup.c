@@ -37,7 +37,7 @@ cleanup_keep(Kernel *k)
     if (more == NULL) {
         return -1;
     }
-    Timer *timer = timers_arm_as(k->st, k->timers, k->promised_id, k->promised_ns, TIMER_CLEANUP, k->promised);
+    Timer *timer = timers_arm_as(k->st, k->timers, k->promised_id, k->promised_ns, LAW_TIMER_CLEANUP, k->promised);
     if (timer == NULL) {
         return -1;
     }
@@ -106,7 +106,8 @@ cancel_resume_cleanup(Kernel *k, Task *task)
     if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
         return 0;
     }
-    Timer *timer = timers_arm(k->st, k->timers, k_deadline(k, task->more->cleanup_left_ns), TIMER_CLEANUP, task, NULL);
+    Timer *timer =
+        timers_arm(k->st, k->timers, k_deadline(k, task->more->cleanup_left_ns), LAW_TIMER_CLEANUP, task, NULL);
     if (timer == NULL) {
         return -1;
     }

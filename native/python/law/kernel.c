@@ -348,7 +348,7 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
     PyObject *title = NULL;
     if (name != NULL && PyUnicode_GET_LENGTH(name) > 0) {
         PyObject *words[] = {name};
-        bool is_brief = PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) <= NAME_MAX_LENGTH;
+        bool is_brief = PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) <= LAW_TEXT_MAX;
         title = is_brief ? Py_NewRef(name) : law_call(k->st, "brief", words, 1);
         if (title == NULL) {
             return NULL;

@@ -541,10 +541,8 @@ Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarme
 static inline int64_t
 k_deadline(const Kernel *k, int64_t for_ns)
 {
-    return for_ns > INT64_MAX - k->now_ns ? INT64_MAX : k->now_ns + for_ns;
+    return for_ns > LAW_TIME_END_NS - k->now_ns ? LAW_TIME_END_NS : k->now_ns + for_ns;
 }
-enum { TIMER_WAKE = 0, TIMER_DEADLINE = 1, TIMER_CLEANUP = 2, TIMER_PERMIT = 3 };
-
 /* ---- worker.c */
 extern PyType_Spec worker_spec;
 Worker *worker_new(State *st, int id, uint64_t seed);
@@ -587,7 +585,13 @@ int k_unpause(Kernel *k, Task *task); /* a BLOCKED one was paused: its wakes cou
 int k_interrupt(Kernel *k, Task *task);
 
 /* ---- ledger.c */
-typedef enum { BILL_ERROR = -1, BILL_PAID = 0, BILL_SUSPENDED = 1, BILL_CUT = 2, BILL_REFUSED = 3 } BillResult;
+typedef enum {
+    BILL_ERROR = -1,
+    BILL_PAID = LAW_BILL_PAID,
+    BILL_SUSPENDED = LAW_BILL_SUSPENDED,
+    BILL_CUT = LAW_BILL_CUT,
+    BILL_REFUSED = LAW_BILLS
+} BillResult;
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
 
 /* ---- cancel.c: after law/cancel.py; all return 0, or -1 with an exception set */

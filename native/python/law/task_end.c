@@ -425,14 +425,14 @@ static int
 fire(Kernel *k, Timer *timer)
 {
     Task *task = timer->task;
-    if (timer->kind == TIMER_WAKE && k_reserve_timed(k, task) < 0) {
+    if (timer->kind == LAW_TIMER_WAKE && k_reserve_timed(k, task) < 0) {
         return -1;
     }
     if (NOTED(k, note_timer(k, NOTE_TIMER_FIRED, task, timer)) < 0) {
         return -1;
     }
     switch (timer->kind) {
-    case TIMER_WAKE: {
+    case LAW_TIMER_WAKE: {
         bool waits = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
         LawNotice notice = law_notify(&task->wake, task->generation, timer->generation, waits);
         if (notice == LAW_NOTICE_ENQUEUE) {
@@ -443,7 +443,7 @@ fire(Kernel *k, Timer *timer)
         }
         return notice == LAW_NOTICE_STALE ? stale_timer(k, task, timer->id, timer->generation) : 0;
     }
-    case TIMER_DEADLINE: {
+    case LAW_TIMER_DEADLINE: {
         PyObject *detail = PyUnicode_FromString("the time is up");
         PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_TIMEOUT, detail, Py_None) : NULL;
         int failed = why == NULL ? -1 : cancel_request(k, timer->scope, why);
@@ -451,7 +451,7 @@ fire(Kernel *k, Timer *timer)
         Py_XDECREF(why);
         return failed;
     }
-    case TIMER_PERMIT:
+    case LAW_TIMER_PERMIT:
         return expire_permit(k, task, timer);
     default: {
         PyObject *args[] = {(PyObject *)k, (PyObject *)task};

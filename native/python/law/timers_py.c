@@ -97,7 +97,7 @@ py_arm(Timers *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     deadline_ns = beyond > 0 ? INT64_MAX : deadline_ns; /* the end of time */
-    if (kind < TIMER_WAKE || kind > TIMER_PERMIT) {
+    if (kind < LAW_TIMER_WAKE || kind > LAW_TIMER_PERMIT) {
         PyErr_Format(PyExc_ValueError, "%d is not a valid TimerKind", kind);
         return NULL;
     }

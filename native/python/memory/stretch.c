@@ -12,8 +12,6 @@
 #include "python/law/spawn.h"
 #include "python/memory/meter.h"
 
-#define CLEANUP_BYTES (INT64_C(1) << 20) /* as in execution/memory.py */
-
 /* The limit of a task that is about to run. */
 static int64_t
 left_bytes(const Task *task)
@@ -22,7 +20,7 @@ left_bytes(const Task *task)
     if (left == LAW_OPEN || task->cut || task->more->credit_of != NULL) {
         return METER_OPEN;
     }
-    return task->more->cleanup_left >= 0 ? left + CLEANUP_BYTES : left;
+    return task->more->cleanup_left >= 0 ? left + LAW_CLEANUP_BYTES : left;
 }
 
 int

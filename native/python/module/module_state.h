@@ -12,6 +12,8 @@
 
 #include "python/cpython/freelist.h"
 
+#include "law/generated/enums.h"
+
 #include <stdbool.h>
 
 typedef struct Request Request;
@@ -22,8 +24,9 @@ typedef struct State {
         *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd,
         *ReceiveEnd, *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
     /* members of the law's enumerations, by their numbers */
-    PyObject *states[7], *kinds[5], *wakes[5], *notices[4], *lanes[6], *phases[4], *nursery_states[5], *timer_kinds[4];
-    PyObject *cancel_kinds[8], *permit_states[7];
+    PyObject *states[LAW_STATES], *kinds[LAW_OUTCOMES], *wakes[LAW_WAKES], *notices[LAW_NOTICES], *lanes[LAW_LANES];
+    PyObject *phases[LAW_PHASES], *nursery_states[LAW_NURSERY_STATES], *timer_kinds[LAW_TIMER_KINDS];
+    PyObject *cancel_kinds[LAW_CANCEL_KINDS], *permit_states[LAW_PERMITS];
     PyObject *bill_paid, *bill_suspended, *bill_cut;
     /* classes and functions of the Python side */
     PyObject *law; /* the namespace that `adopt` was given: everything that C calls by name */

@@ -143,21 +143,25 @@ PyObject *
 adopt(PyObject *module, PyObject *law)
 {
     State *st = PyModule_GetState(module);
-    PyObject *bills[3] = {NULL, NULL, NULL};
+    PyObject *bills[LAW_BILLS] = {NULL};
     if (!PyDict_Check(law)) {
         PyErr_SetString(PyExc_TypeError, "adopt() takes a dict");
         return NULL;
     }
     Py_XSETREF(st->law, Py_NewRef(law));
-    if (adopt_members(law, "State", st->states, 7) < 0 || adopt_members(law, "OutcomeKind", st->kinds, 5) < 0 ||
-        adopt_members(law, "WakeState", st->wakes, 5) < 0 || adopt_members(law, "Notice", st->notices, 4) < 0 ||
-        adopt_members(law, "Lane", st->lanes, 6) < 0 || adopt_members(law, "CancelPhase", st->phases, 4) < 0 ||
-        adopt_members(law, "NurseryState", st->nursery_states, 5) < 0 ||
-        adopt_members(law, "TimerKind", st->timer_kinds, 4) < 0 ||
-        adopt_members(law, "CancelKind", st->cancel_kinds, 8) < 0 || adopt_members(law, "Bill", bills, 3) < 0 ||
-        adopt_one(law, "Outcome", &st->Outcome) < 0 || adopt_one(law, "CancelReason", &st->CancelReason) < 0 ||
-        adopt_one(law, "Cancelled", &st->Cancelled) < 0 || adopt_one(law, "CapSpawn", &st->CapSpawn) < 0 ||
-        adopt_one(law, "CapTimer", &st->CapTimer) < 0 || adopt_one(law, "CapBudget", &st->CapBudget) < 0 ||
+    if (adopt_members(law, "State", st->states, LAW_STATES) < 0 ||
+        adopt_members(law, "OutcomeKind", st->kinds, LAW_OUTCOMES) < 0 ||
+        adopt_members(law, "WakeState", st->wakes, LAW_WAKES) < 0 ||
+        adopt_members(law, "Notice", st->notices, LAW_NOTICES) < 0 ||
+        adopt_members(law, "Lane", st->lanes, LAW_LANES) < 0 ||
+        adopt_members(law, "CancelPhase", st->phases, LAW_PHASES) < 0 ||
+        adopt_members(law, "NurseryState", st->nursery_states, LAW_NURSERY_STATES) < 0 ||
+        adopt_members(law, "TimerKind", st->timer_kinds, LAW_TIMER_KINDS) < 0 ||
+        adopt_members(law, "CancelKind", st->cancel_kinds, LAW_CANCEL_KINDS) < 0 ||
+        adopt_members(law, "Bill", bills, LAW_BILLS) < 0 || adopt_one(law, "Outcome", &st->Outcome) < 0 ||
+        adopt_one(law, "CancelReason", &st->CancelReason) < 0 || adopt_one(law, "Cancelled", &st->Cancelled) < 0 ||
+        adopt_one(law, "CapSpawn", &st->CapSpawn) < 0 || adopt_one(law, "CapTimer", &st->CapTimer) < 0 ||
+        adopt_one(law, "CapBudget", &st->CapBudget) < 0 ||
         adopt_one(law, "CapabilityDenied", &st->CapabilityDenied) < 0 || adopt_one(law, "Drain", &st->Drain) < 0 ||
         adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
         return NULL;
@@ -166,9 +170,9 @@ adopt(PyObject *module, PyObject *law)
         adopt_fields(st->Outcome, st->outcome_slots, 4) < 0) {
         return NULL;
     }
-    Py_XSETREF(st->bill_paid, bills[0]);
-    Py_XSETREF(st->bill_suspended, bills[1]);
-    Py_XSETREF(st->bill_cut, bills[2]);
+    Py_XSETREF(st->bill_paid, bills[LAW_BILL_PAID]);
+    Py_XSETREF(st->bill_suspended, bills[LAW_BILL_SUSPENDED]);
+    Py_XSETREF(st->bill_cut, bills[LAW_BILL_CUT]);
     PyObject *op = law_told(law, "OP");
     if (op == NULL || PyObject_SetAttrString((PyObject *)st->Request, "cost", op) < 0 ||
         PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {

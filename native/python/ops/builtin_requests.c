@@ -7,8 +7,6 @@
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 
-#define SECONDS_MAX 1e9 /* as in clock.py */
-
 /* ---- Checkpoint */
 
 static PyObject *
@@ -82,7 +80,7 @@ nothing(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(self))
 static int
 sleep_enlist(Kernel *k, Request *self, PyObject *who)
 {
-    Timer *timer = timers_arm(k->st, k->timers, deadline_of(k, (Sleep *)self), TIMER_WAKE, who_task(who), NULL);
+    Timer *timer = timers_arm(k->st, k->timers, deadline_of(k, (Sleep *)self), LAW_TIMER_WAKE, who_task(who), NULL);
     if (timer == NULL) {
         return -1;
     }
@@ -198,7 +196,7 @@ nanoseconds(State *st, PyObject *seconds)
 {
     if (PyFloat_CheckExact(seconds)) {
         double given = PyFloat_AS_DOUBLE(seconds);
-        if (given >= 0 && given <= SECONDS_MAX) {
+        if (given >= 0 && given <= LAW_SECONDS_MAX) {
             double exact = given * 1e9;
             int64_t whole = (int64_t)exact;
             double rest = exact - (double)whole;

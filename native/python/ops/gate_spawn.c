@@ -28,8 +28,7 @@ typedef struct Asked {
 static bool
 is_name(PyObject *name)
 {
-    return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) > 0 &&
-           PyUnicode_GET_LENGTH(name) <= NAME_MAX_LENGTH;
+    return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) > 0 && PyUnicode_GET_LENGTH(name) <= LAW_TEXT_MAX;
 }
 
 /* Read a priority. False: it is none. */

@@ -157,7 +157,7 @@ is_plain(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, boo
     if (!*coroutine && ((fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) || is_own(k->st, fn))) {
         return false; /* it may wrap an `async def`, and say so there; or it asks for something */
     }
-    if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > NAME_MAX_LENGTH) {
+    if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > LAW_TEXT_MAX) {
         return false;
     }
     *tasks = false;

@@ -4,8 +4,6 @@
 
 #include "python/cpython/context.h"
 
-enum { NAME_MAX_LENGTH = 400 }; /* of a name that is repeated as it is: `TEXT_MAX` of errors.py */
-
 /* What a user holds in the hand. */
 typedef struct Handle {
     PyObject_HEAD

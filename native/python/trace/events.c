@@ -8,10 +8,6 @@
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 
-#define NONE UINT64_MAX  /* an absent number: -1 in a signed field */
-#define INJECTOR 0xFFFFu /* the worker of a queue that belongs to none */
-enum { QUEUE_CANCEL, QUEUE_TIMED, QUEUE_PINNED, QUEUE_STEALABLE, QUEUE_INJECTOR }; /* `QUEUES` */
-
 static uint64_t
 id_of(const Task *task)
 {
@@ -72,7 +68,8 @@ note_task(Kernel *k, Note note, Task *task)
 int
 note_spawned(Kernel *k, Task *task, PyObject *budget)
 {
-    uint64_t numbers[] = {task->id, task->nursery->id, id_of(k->current), task->pinned, NONE, NONE, NONE, NONE, NONE};
+    uint64_t numbers[] = {task->id,   task->nursery->id, id_of(k->current), task->pinned, TRACE_NONE,
+                          TRACE_NONE, TRACE_NONE,        TRACE_NONE,        TRACE_NONE};
     bool plain = budget == k->st->UNSTATED && task->more == NULL; /* with a permit there is more to tell */
     bool told = plain && pen_write(k, NOTE_SPAWNED, numbers, task->name);
     return told ? 0 : pen_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
@@ -94,8 +91,8 @@ queue_number(const Task *task, const Worker *home)
 int
 note_enqueued(Kernel *k, Task *task, Worker *home, bool timed, int64_t deadline_ns)
 {
-    uint64_t worker = home != NULL ? (uint64_t)home->id : INJECTOR;
-    uint64_t numbers[] = {task->id, queue_number(task, home), worker, timed ? (uint64_t)deadline_ns : NONE};
+    uint64_t worker = home != NULL ? (uint64_t)home->id : TRACE_INJECTOR;
+    uint64_t numbers[] = {task->id, queue_number(task, home), worker, timed ? (uint64_t)deadline_ns : TRACE_NONE};
     if (pen_write(k, NOTE_ENQUEUED, numbers, NULL)) {
         return 0;
     }
@@ -190,7 +187,8 @@ int
 note_nursery_opened(Kernel *k, Nursery *nursery, PyObject *budget)
 {
     if (k->pen != NULL && budget == k->st->UNSTATED) {
-        uint64_t numbers[] = {id_of(nursery->owner), nursery->id, NONE, NONE, NONE, NONE, NONE};
+        uint64_t numbers[] = {
+            id_of(nursery->owner), nursery->id, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE};
         PyObject *name = nursery_name(nursery);
         if (name == NULL) {
             return k_doom(k);

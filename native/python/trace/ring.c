@@ -74,30 +74,30 @@ skip(Shelf *self, const uint8_t *record)
     const Layout *layouts = self->pen.layouts;
     Before *before = &self->before;
 #define IS(note) (record[0] == layouts[note].code)
-#define NUMBER(note, field) pen_number(&layouts[note], record, field)
+#define NUMBER(note, field) pen_number(&layouts[NOTE_##note], record, FIELD_##note##_##field)
     if (IS(NOTE_STEP_DECISION)) {
         before->seq += 1;
-        before->running = NUMBER(NOTE_STEP_DECISION, 0);
-        before->lane = NUMBER(NOTE_STEP_DECISION, 1);
-        before->streak = NUMBER(NOTE_STEP_DECISION, 3);
-        before->limit = NUMBER(NOTE_STEP_DECISION, 4);
-        before->hash = NUMBER(NOTE_STEP_DECISION, 6);
+        before->running = NUMBER(STEP_DECISION, TASK_ID);
+        before->lane = NUMBER(STEP_DECISION, LANE);
+        before->streak = NUMBER(STEP_DECISION, CANCEL_STREAK);
+        before->limit = NUMBER(STEP_DECISION, CANCEL_STREAK_LIMIT);
+        before->hash = NUMBER(STEP_DECISION, DECISION_HASH);
     } else if (IS(NOTE_STEP_END)) {
-        if (NUMBER(NOTE_STEP_END, 1) == LAW_STATE_DONE && leave_region(self, NUMBER(NOTE_STEP_END, 0)) < 0) {
+        if (NUMBER(STEP_END, STATE) == LAW_STATE_DONE && leave_region(self, NUMBER(STEP_END, TASK_ID)) < 0) {
             return -1;
         }
         before->lane = LAW_LANE_IDLE;
         before->running = 0;
     } else if (IS(NOTE_SPAWNED)) {
-        if (join_region(self, NUMBER(NOTE_SPAWNED, 0), NUMBER(NOTE_SPAWNED, 1)) < 0) {
+        if (join_region(self, NUMBER(SPAWNED, TASK_ID), NUMBER(SPAWNED, REGION_ID)) < 0) {
             return -1;
         }
     } else if (IS(NOTE_HOST_TURN)) {
-        before->turn = NUMBER(NOTE_HOST_TURN, 0);
-        before->batch = NUMBER(NOTE_HOST_TURN, 1);
-        read_clock(before, NUMBER(NOTE_HOST_TURN, 2));
+        before->turn = NUMBER(HOST_TURN, HOST_TURN_ID);
+        before->batch = NUMBER(HOST_TURN, MICROTASK_BATCH_ID);
+        read_clock(before, NUMBER(HOST_TURN, NOW_NS));
     } else if (IS(NOTE_CLOCK)) {
-        read_clock(before, NUMBER(NOTE_CLOCK, 0));
+        read_clock(before, NUMBER(CLOCK, NOW_NS));
     }
 #undef IS
 #undef NUMBER

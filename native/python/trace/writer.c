@@ -16,33 +16,7 @@
 static const struct {
     const char *name;
     uint8_t n;
-} KNOWN[NOTES] = {
-    [NOTE_HOST_TURN] = {"host_turn", 3},
-    [NOTE_CLOCK] = {"clock", 1},
-    [NOTE_STEP_BEGIN] = {"scheduler_step_begin", 0},
-    [NOTE_STEP_DECISION] = {"scheduler_step_decision", 7},
-    [NOTE_STEP_END] = {"scheduler_step_end", 2},
-    [NOTE_SPAWNED] = {"task_spawned", 4 + LAW_COMPONENTS},
-    [NOTE_ENQUEUED] = {"task_enqueued", 4},
-    [NOTE_DEQUEUED] = {"task_dequeued", 1},
-    [NOTE_WOKEN] = {"task_woken", 3},
-    [NOTE_STALE_WAKE] = {"stale_wake", 4},
-    [NOTE_BLOCKED] = {"task_blocked", 2},
-    [NOTE_DONE] = {"task_done", 2 + LAW_COMPONENTS},
-    [NOTE_TIMER_ARMED] = {"timer_armed", 5},
-    [NOTE_TIMER_DISARMED] = {"timer_disarmed", 3},
-    [NOTE_TIMER_FIRED] = {"timer_fired", 3},
-    [NOTE_NURSERY_OPENED] = {"nursery_opened", 2 + LAW_COMPONENTS},
-    [NOTE_NURSERY_CLOSING] = {"nursery_closing", 2},
-    [NOTE_NURSERY_CANCELLING] = {"nursery_cancelling", 4},
-    [NOTE_NURSERY_CLOSED] = {"nursery_closed", 3},
-    [NOTE_CANCEL_REQUESTED] = {"cancel_requested", 4},
-    [NOTE_CANCEL_DELIVERED] = {"cancel_delivered", 3},
-    [NOTE_CLEANUP_BEGUN] = {"cleanup_begun", 1},
-    [NOTE_CLEANUP_ENDED] = {"cleanup_ended", 1},
-    [NOTE_CHARGED] = {"charged", 1 + LAW_COMPONENTS},
-    [NOTE_SCOPE_LEFT] = {"scope_left", 1},
-};
+} KNOWN[NOTES] = TRACE_RECORDS;
 
 /* ---- layouts */
 
@@ -70,7 +44,7 @@ static bool
 read_layout(const char *format, int n, Layout *layout)
 {
     size_t given = strlen(format);
-    if (given < 2 || format[0] != '<' || format[1] != 'B' || n > FIELDS_MAX) {
+    if (given < 2 || format[0] != '<' || format[1] != 'B' || n > TRACE_FIELDS_MAX) {
         return false;
     }
     layout->n = (uint8_t)n;
@@ -158,7 +132,7 @@ static bool
 is_plain(PyObject *text)
 {
     return text == NULL ||
-           (PyUnicode_CheckExact(text) && PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= TEXT_MAX);
+           (PyUnicode_CheckExact(text) && PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= LAW_TEXT_MAX);
 }
 
 bool

@@ -12,47 +12,17 @@
 #pragma once
 
 #include "python/law/records.h"
+#include "law/generated/trace_records.h"
 
-/* The kinds that a pen knows; their names and numbers of fields stand in writer.c. */
-typedef enum {
-    NOTE_HOST_TURN,
-    NOTE_CLOCK,
-    NOTE_STEP_BEGIN,
-    NOTE_STEP_DECISION,
-    NOTE_STEP_END,
-    NOTE_SPAWNED,
-    NOTE_ENQUEUED,
-    NOTE_DEQUEUED,
-    NOTE_WOKEN,
-    NOTE_STALE_WAKE,
-    NOTE_BLOCKED,
-    NOTE_DONE,
-    NOTE_TIMER_ARMED,
-    NOTE_TIMER_DISARMED,
-    NOTE_TIMER_FIRED,
-    NOTE_NURSERY_OPENED,
-    NOTE_NURSERY_CLOSING,
-    NOTE_NURSERY_CANCELLING,
-    NOTE_NURSERY_CLOSED,
-    NOTE_CANCEL_REQUESTED,
-    NOTE_CANCEL_DELIVERED,
-    NOTE_CLEANUP_BEGUN,
-    NOTE_CLEANUP_ENDED,
-    NOTE_CHARGED,
-    NOTE_SCOPE_LEFT,
-    NOTES,
-} Note;
-
-#define FIELDS_MAX 9 /* numbers of one record: those of task_spawned */
-#define TEXT_MAX 400 /* bytes of a text that the pen writes; longer ones are shortened in Python, by `brief` */
-#define RECORD_MAX (1 + 8 * FIELDS_MAX + 4 + TEXT_MAX + 8) /* the last 8: any number is stored as if it had 8 bytes */
+#define RECORD_MAX \
+    (1 + 8 * TRACE_FIELDS_MAX + 4 + LAW_TEXT_MAX + 8) /* the last 8: any number is stored as if it had 8 bytes */
 
 /* How the records of one kind are laid out. */
 typedef struct Layout {
     uint8_t code;
-    uint8_t n;                 /* numbers */
-    uint8_t width[FIELDS_MAX]; /* of each, in bytes */
-    bool text;                 /* a length and a text follow */
+    uint8_t n;                       /* numbers */
+    uint8_t width[TRACE_FIELDS_MAX]; /* of each, in bytes */
+    bool text;                       /* a length and a text follow */
 } Layout;
 
 typedef struct Pen Pen;

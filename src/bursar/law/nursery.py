@@ -49,7 +49,7 @@ class NurseryState(IntEnum):
         return self >= NurseryState.CLOSED
 
 
-_TRANSITIONS: dict[NurseryState, frozenset[NurseryState]] = {
+TRANSITIONS: dict[NurseryState, frozenset[NurseryState]] = {
     NurseryState.OPEN: frozenset({NurseryState.CLOSING, NurseryState.CANCELLING}),
     NurseryState.CLOSING: frozenset({NurseryState.CLOSED, NurseryState.CANCELLING}),
     NurseryState.CANCELLING: frozenset({NurseryState.CANCELLED}),
@@ -124,7 +124,7 @@ class Nursery:
 
 def move(nursery: Nursery, to: NurseryState) -> None:
     """Change the state of a nursery, if the drawing above allows it."""
-    if to not in _TRANSITIONS[nursery.state]:
+    if to not in TRANSITIONS[nursery.state]:
         raise IllegalTransition(f"{nursery!r} cannot become {to.name}")
     assert not to.terminal or not nursery.children, "NURSERY-3"
     nursery.state = to

@@ -28,11 +28,10 @@ gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
 int
 k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
 {
-    enum { ADMIT = 6 }; /* in the place of a lane in the chain */
     if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
         return -1;
     }
-    k->chain = law_link(k->chain, task->id, task->nursery->id, ADMIT, 0, 0, 0, task->generation);
+    k->chain = law_link(k->chain, task->id, task->nursery->id, LAW_LINK_ADMIT, 0, 0, 0, task->generation);
     if (NOTED(k, NOTE(k, "task_admitted", task, Py_BuildValue("LL", (long long)priority, (long long)effective))) < 0) {
         return -1;
     }

@@ -1,0 +1,59 @@
+/* The limits that both kernels keep.
+ *
+ * Written by scripts/generate_c.py from the law in Python: do not edit.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* `UNITS_MAX` of law/budget.py: fits a signed 64-bit word with room for one addition. */
+#define LAW_UNITS_MAX INT64_C(4611686018427387903)
+
+/* `PAID` of law/budget.py: what `pay` answers when nothing is short. */
+#define LAW_PAID (-1)
+
+/* `GOLDEN` of law/chain.py: 2**64 / golden ratio, odd: the counter step of splitmix64. */
+#define LAW_GOLDEN UINT64_C(0x9E3779B97F4A7C15)
+
+/* `CANCEL_STREAK_MAX` of law/decide.py: long enough to unwind a family at once, short enough not to be felt. */
+#define LAW_CANCEL_STREAK_MAX UINT32_C(16)
+
+/* `TIMED_STREAK_MAX` of law/decide.py: a burst of timers may go first, a stream of them may not. */
+#define LAW_TIMED_STREAK_MAX UINT32_C(8)
+
+/* `INJECTOR_INTERVAL` of law/lanes.py: a prime, so that it does not beat with programs that work in rounds of 2ⁿ. */
+#define LAW_INJECTOR_INTERVAL 61
+
+/* `STEAL_ATTEMPTS_MAX` of law/steal.py: bounds what an idle worker costs when many are idle. */
+#define LAW_STEAL_ATTEMPTS_MAX 4
+
+/* `ADMIT` of law/permission.py: in the place of a lane in the chain, after the last of them. */
+#define LAW_LINK_ADMIT 6
+
+/* `TIME_END_NS` of law/timers.py: 292 years after the run began. */
+#define LAW_TIME_END_NS INT64_C(9223372036854775807)
+
+/* `YIELD_INTERVAL` of law/kernel.py: ops per turn, unless the profile says otherwise. */
+#define LAW_YIELD_INTERVAL INT64_C(1024)
+
+/* `CLEANUP_OPS` of law/kernel.py: what a cancelled block may still spend on tidying up. */
+#define LAW_CLEANUP_OPS UINT32_C(10000)
+
+/* `CLEANUP_BYTES` of execution/memory.py: what a task that tidies up may hold beyond its limit: one arena of the
+ * interpreter. */
+#define LAW_CLEANUP_BYTES INT64_C(1048576)
+
+/* `PRIORITY_MAX` of admission/authority.py: either way: further apart than any aging brings together. */
+#define LAW_PRIORITY_MAX 1000000000
+
+/* `TEXT_MAX` of errors.py: of a program's own words that we repeat. */
+#define LAW_TEXT_MAX 400
+
+/* `SECONDS_MAX` of clock.py: thirty years: what is later than this is a mistake. */
+#define LAW_SECONDS_MAX 1000000000.0
+
+/* `Priority` of a task that states none. */
+#define LAW_PRIORITY_NORMAL 50
+
+/* The `yield_interval` of the profile "cluster". */
+#define LAW_YIELD_INTERVAL_CLUSTER INT64_C(512)
