@@ -27,10 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from bursar import clock, errors, profile
-from bursar.admission import authority, permit
-from bursar.evidence import catalogue
-from bursar.execution import memory
+from bursar import text as texts
+from bursar.drive import memory
 from bursar.law import (
     budget,
     cancel,
@@ -41,11 +39,14 @@ from bursar.law import (
     ledger,
     nursery,
     permission,
+    profile,
     state,
     steal,
     timers,
     wake,
 )
+from bursar.law.admission import authority, ticket
+from bursar.trace import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "native" / "law" / "generated"
@@ -92,14 +93,14 @@ ENUMS = [
     CEnum(cancel.CancelKind, "LawCancelKind", "LAW_CANCEL_", "LAW_CANCEL_KINDS", words=True),
     CEnum(timers.TimerKind, "LawTimerKind", "LAW_TIMER_", "LAW_TIMER_KINDS"),
     CEnum(ledger.Bill, "LawBill", "LAW_BILL_", "LAW_BILLS"),
-    CEnum(permit.PermitState, "LawPermit", "LAW_PERMIT_", "LAW_PERMITS"),
+    CEnum(ticket.PermitState, "LawPermit", "LAW_PERMIT_", "LAW_PERMITS"),
 ]
 
 TABLES = [
     CTable(state, "TRANSITIONS", "LAW_STATE_MOVES", state.State, state.State),
     CTable(state, "ENDINGS", "LAW_STATE_ENDINGS", state.State, state.OutcomeKind),
     CTable(nursery, "TRANSITIONS", "LAW_NURSERY_MOVES", nursery.NurseryState, nursery.NurseryState),
-    CTable(permit, "TRANSITIONS", "LAW_PERMIT_MOVES", permit.PermitState, permit.PermitState),
+    CTable(ticket, "TRANSITIONS", "LAW_PERMIT_MOVES", ticket.PermitState, ticket.PermitState),
 ]
 
 COSTS = ["FREE", "OP", "SPAWN", "CHANNEL", "SYSCALL"]  # of law/budget.py
@@ -120,8 +121,8 @@ LIMITS = [
     CLimit(kernel, "CLEANUP_OPS", "LAW_CLEANUP_OPS", U32),
     CLimit(memory, "CLEANUP_BYTES", "LAW_CLEANUP_BYTES", I64),
     CLimit(authority, "PRIORITY_MAX", "LAW_PRIORITY_MAX"),
-    CLimit(errors, "TEXT_MAX", "LAW_TEXT_MAX"),
-    CLimit(clock, "SECONDS_MAX", "LAW_SECONDS_MAX", "{:.0f}.0"),
+    CLimit(texts, "TEXT_MAX", "LAW_TEXT_MAX"),
+    CLimit(timers, "SECONDS_MAX", "LAW_SECONDS_MAX", "{:.0f}.0"),
 ]
 
 # The kinds of the catalogue that C writes by itself; it leaves all others to Python.

@@ -116,7 +116,7 @@ typedef enum {
 } LawBill;
 enum { LAW_BILLS = 3 };
 
-/* Where a permit stands. `PermitState` of admission/permit.py. */
+/* Where a permit stands. `PermitState` of law/admission/ticket.py. */
 typedef enum {
     LAW_PERMIT_WAITS = 0,
     LAW_PERMIT_QUEUED = 1,

@@ -39,17 +39,17 @@
 /* `CLEANUP_OPS` of law/kernel.py: what a cancelled block may still spend on tidying up. */
 #define LAW_CLEANUP_OPS UINT32_C(10000)
 
-/* `CLEANUP_BYTES` of execution/memory.py: what a task that tidies up may hold beyond its limit: one arena of the
+/* `CLEANUP_BYTES` of drive/memory.py: what a task that tidies up may hold beyond its limit: one arena of the
  * interpreter. */
 #define LAW_CLEANUP_BYTES INT64_C(1048576)
 
-/* `PRIORITY_MAX` of admission/authority.py: either way: further apart than any aging brings together. */
+/* `PRIORITY_MAX` of law/admission/authority.py: either way: further apart than any aging brings together. */
 #define LAW_PRIORITY_MAX 1000000000
 
-/* `TEXT_MAX` of errors.py: of a program's own words that we repeat. */
+/* `TEXT_MAX` of text.py: of a program's own words that we repeat. */
 #define LAW_TEXT_MAX 400
 
-/* `SECONDS_MAX` of clock.py: thirty years: what is later than this is a mistake. */
+/* `SECONDS_MAX` of law/timers.py: thirty years: what is later than this is a mistake. */
 #define LAW_SECONDS_MAX 1000000000.0
 
 /* `Priority` of a task that states none. */

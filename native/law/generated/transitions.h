@@ -42,7 +42,7 @@ static const uint8_t LAW_NURSERY_MOVES[LAW_NURSERY_STATES] = {
     [LAW_NURSERY_CANCELLED] = 0,
 };
 
-/* `TRANSITIONS` of admission/permit.py. */
+/* `TRANSITIONS` of law/admission/ticket.py. */
 static const uint8_t LAW_PERMIT_MOVES[LAW_PERMITS] = {
     /* HELD at once: nobody waits, and it fits */
     [LAW_PERMIT_WAITS] = 1u << LAW_PERMIT_QUEUED | 1u << LAW_PERMIT_STOPS | 1u << LAW_PERMIT_HELD | 1u <<

@@ -226,11 +226,10 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
 }
 
 /* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
-PyDoc_STRVAR(
-    spawn_doc,
-    "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.Priority.NORMAL, "
-    "after=(), needs=None, retry=None)\n--\n\n"
-    "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
+PyDoc_STRVAR(spawn_doc,
+             "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.Priority.NORMAL, "
+             "after=(), needs=None, retry=None)\n--\n\n"
+             "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
 
 static PyMethodDef nursery_handle_methods[] = {
     {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS, spawn_doc},
