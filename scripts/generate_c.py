@@ -275,9 +275,8 @@ def costs() -> Iterable[str]:
             yield f"enum {{ {pairs}, LAW_{name}_PAIRS = {len(row)} }};"
         yield f"#define LAW_ROW_{name} {{{{{amounts}}}, {{{components}}}, {len(row)}}}"
     for name in NAMED_BUDGETS:
-        method = getattr(budget.Budget, name)
-        amounts = ", ".join(f"INT64_C({amount})" for amount in method().as_tuple())
-        yield from ["", *comment(f"`Budget.{name}()`: {summary(method)}")]
+        amounts = ", ".join(f"INT64_C({amount})" for amount in getattr(budget.Budget, name)().as_tuple())
+        yield from ["", f"/* `Budget.{name}()`. */"]
         yield f"#define LAW_BUDGET_{name.upper()} {{{amounts}}}"
 
 

@@ -36,14 +36,14 @@ enum { LAW_CHANNEL_COSTS_OPS = 1, LAW_CHANNEL_COSTS_CHANNEL_OPS = 1, LAW_CHANNEL
 enum { LAW_SYSCALL_COSTS_OPS = 1, LAW_SYSCALL_COSTS_SYSCALLS = 1, LAW_SYSCALL_PAIRS = 2 };
 #define LAW_ROW_SYSCALL {{LAW_SYSCALL_COSTS_OPS, LAW_SYSCALL_COSTS_SYSCALLS}, {LAW_OPS, LAW_SYSCALLS}, 2}
 
-/* `Budget.none()`: Nothing at all. */
+/* `Budget.none()`. */
 #define LAW_BUDGET_NONE {INT64_C(0), INT64_C(0), INT64_C(0), INT64_C(0), INT64_C(0)}
 
-/* `Budget.service()`: The purse that the service profile is named after. */
+/* `Budget.service()`. */
 #define LAW_BUDGET_SERVICE {INT64_C(100000), INT64_C(10485760), INT64_C(100), INT64_C(1000), INT64_C(100)}
 
-/* `Budget.cluster()`: The purse that the cluster profile is named after. */
+/* `Budget.cluster()`. */
 #define LAW_BUDGET_CLUSTER {INT64_C(1000000), INT64_C(104857600), INT64_C(1000), INT64_C(10000), INT64_C(1000)}
 
-/* `Budget.child()`: What a child gets that nobody thought about: enough to work, not enough to spawn. */
+/* `Budget.child()`. */
 #define LAW_BUDGET_CHILD {INT64_C(10000), INT64_C(1048576), INT64_C(0), INT64_C(100), INT64_C(10)}
