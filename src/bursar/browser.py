@@ -18,17 +18,17 @@ Ts = TypeVarTuple("Ts")
 
 
 def run(fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **keywords: Any) -> asyncio.Task[T]:
-    """Start `fn(*args)` as the main task of a new runtime in this page; await what this returns for the result.
+    """Start `fn(*args)` as the main task of a new runtime in this page, and return an awaitable of its result.
 
-    The keywords are those of `Runtime`. From JavaScript the returned task is a promise. Its `cancel()` cancels the
-    program and, like any cancellation, lets it clean up first.
+    The keywords are those of `Runtime`. In JavaScript the result is a promise. Its `cancel()` cancels the program,
+    which cleans up first.
     """
     host = keywords.pop("host", None) or BrowserHost.of_page()
     return guest(Runtime(host=host, **keywords), fn, *args)
 
 
 def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> asyncio.Task[T]:
-    """Like `run`, in a runtime that was made with a `BrowserHost`."""
+    """Do what `run` does with your own runtime, made with a `BrowserHost`."""
     return asyncio.ensure_future(_until_over(runtime, fn, *args))
 
 

@@ -37,7 +37,11 @@ async def run(
     yield_interval: int | None = None,
     meter_memory: bool = False,
 ) -> T:
-    """Run an async function of Bursar's, and everything it spawns, in the asyncio loop that runs here."""
+    """Run `fn(*args)` as a Bursar program in the running asyncio loop. Awaited by an asyncio task.
+
+    The keywords are those of `bursar.run`. Cancelling the asyncio task cancels the program and waits for its end.
+    Raises `HostMisuse` if no asyncio task awaits it.
+    """
     runtime = Runtime(
         budget=budget,
         profile=profile,
@@ -56,7 +60,7 @@ async def run(
 
 
 async def guest(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
-    """The same for a runtime of one's own, made with `host=AsyncioHost()`."""
+    """Do what `run` does with your own runtime, made with `host=AsyncioHost()`."""
     loop = running_loop("a guest of asyncio was started")
     waiter = asyncio.current_task()
     if waiter is None:

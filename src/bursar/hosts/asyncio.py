@@ -36,7 +36,7 @@ WAIT_S_MAX: Final = 3600.0  # loops differ in the longest delay that they take; 
 
 
 class AsyncioHost:
-    """A guest in the loop that runs where it is made. One for each runtime; a loop may have many."""
+    """A host for a runtime that is a guest in the running asyncio loop. Each runtime needs its own."""
 
     name = "asyncio"
     virtual = False

@@ -28,7 +28,12 @@ T = TypeVar("T")
 
 
 def from_asyncio(awaitable: Awaitable[T]) -> Request[T]:
-    """Awaited by a Bursar task: the result of a coroutine, task or future of asyncio's. Needs `CapIO`."""
+    """Awaited by a Bursar task: the result of an asyncio coroutine, task or future.
+
+    Needs `CapIO`, at the start and at the end, and costs a syscall. Raises what the awaitable raises; `TaskCancelled`
+    if other code cancelled it; `HostMisuse` on another host, or for a future of another loop; `TypeError` for what
+    asyncio cannot await.
+    """
     hint = None
     if isinstance(awaitable, Request):
         hint = "is Bursar's own; await it directly"

@@ -45,7 +45,7 @@ NEEDED: Final = ("queueMicrotask", "setTimeout", "clearTimeout", "now", "getRand
 
 @dataclass(frozen=True, slots=True)
 class PageApi:
-    """What a host may use of a page. Any object with these attributes will do, a JavaScript one too."""
+    """What a host may use of a page. Any object with these attributes works, also a JavaScript object."""
 
     queueMicrotask: Any
     setTimeout: Any
@@ -56,7 +56,7 @@ class PageApi:
 
 
 class BrowserHost:
-    """The event loop of a page."""
+    """A host for the event loop of a page, a web worker or node. Each runtime needs its own."""
 
     virtual = False
 
@@ -78,7 +78,7 @@ class BrowserHost:
 
     @classmethod
     def of_page(cls) -> Self:
-        """A host with all that the page, the worker or node around this interpreter has to offer."""
+        """A host that takes everything from the globals of the page."""
         js = _pyodide("js")
         return cls(
             PageApi(
@@ -93,7 +93,7 @@ class BrowserHost:
 
     @property
     def handoff_by(self) -> str:
-        """What a handoff goes through: "MessageChannel" or "setTimeout"."""
+        """How control goes back to the page: "MessageChannel" or "setTimeout"."""
         return "MessageChannel" if self._channel else "setTimeout"
 
     def open(self, pump: Pump) -> None:
@@ -112,7 +112,7 @@ class BrowserHost:
             self._heard.onmessage = self._later
 
     def close(self) -> None:
-        """Whatever is still queued finds nobody."""
+        """Stop: later callbacks of the page have no effect."""
         if not self._open:
             return
         self._open = False
@@ -306,11 +306,11 @@ class _Await(Operation[Any]):
 
 
 def from_promise(promise: Any, abort: Any = None) -> Operation[Any]:
-    """Wait for a promise or any other thenable of JavaScript. Needs `CapIO`, before and after; costs a syscall.
+    """Awaited: the value of a promise, or of any other object with a `then` method.
 
-    A rejection is raised as `PromiseRejected`. With an AbortController as `abort`, a task that stops waiting (it is
-    cancelled, or another case of its `select` won) aborts whatever the promise stands for; without one the promise
-    goes on, and nobody hears of it.
+    Needs `CapIO`, before and after the wait, and costs a syscall. Works in `select`. Raises `PromiseRejected` if the
+    promise is rejected. With an AbortController as `abort`, a task that stops waiting early aborts the request;
+    without one the promise continues, and its result is ignored.
     """
     thenable = isinstance(promise, _pyodide("pyodide.ffi").JsProxy) and hasattr(promise, "then")
     if not thenable and not isinstance(promise, asyncio.Future):

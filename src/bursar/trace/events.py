@@ -80,7 +80,14 @@ class Record(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event, with everything that is true of it."""
+    """One event of a trace, with everything that is known about it.
+
+    Attributes:
+        number: Its number in the trace.
+        name: Its kind.
+        now_ns: The time of the run in nanoseconds.
+        text: A text of its kind.
+    """
 
     number: int  # its place in the trace, from 0
     name: str
@@ -100,7 +107,7 @@ class Event(NamedTuple):
     blob: bytes = b""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the mandatory fields first, then those of its kind."""
+        """The event for JSON: the mandatory fields first, then those of its kind."""
         kind = KINDS[self.name]
         return {
             "event": self.name,
@@ -112,7 +119,7 @@ class Event(NamedTuple):
         }
 
     def essence(self) -> tuple[Any, ...] | None:
-        """What must be the same on every host; None: the event belongs to the host altogether."""
+        """What must be the same on every host; None if the whole event belongs to the host."""
         kind = KINDS[self.name]
         if kind.host:
             return None

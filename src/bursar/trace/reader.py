@@ -36,7 +36,7 @@ class Trace:
 
     @classmethod
     def of(cls, file: BinaryIO, name: str) -> Trace:
-        """A trace in a file that is open already, read by one reader at a time; it stays open."""
+        """A trace in an open file, for one reader at a time; the file stays open."""
         trace = cls.__new__(cls)
         trace._begin(Path(name), file)
         return trace
@@ -68,7 +68,7 @@ class Trace:
         return seed_chain(self.header["seed"], self.header["workers"])
 
     def records(self) -> Iterator[Record]:
-        """The bare records. Raises `TraceError` where the file stops making sense."""
+        """An iterator over the bare records."""
         with self._open() as reader:
             reader.header()
             yield from reader.records(self.seed_hash)
@@ -81,7 +81,7 @@ class Trace:
             yield context.event(kind, numbers, text)
 
     def broken_link(self) -> Event | None:
-        """The first decision whose hash does not follow from the one before it; None: the chain holds."""
+        """The first decision whose hash does not follow from the one before it, or None."""
         chain = self.seed_hash
         for event in self.events():
             told, circumstances = event.numbers, _PERMISSION.get(event.name)

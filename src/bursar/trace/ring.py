@@ -36,7 +36,7 @@ class Memory:
 
     @property
     def dropped(self) -> int:
-        """How many older events are gone."""
+        """How many older events were discarded."""
         return self._store.dropped
 
     def attach(self, kernel: Kernel) -> None:

@@ -22,7 +22,7 @@ FILE_MAX: Final = 16 << 20  # bytes: a file of a hundred thousand tasks has as m
 
 
 def read(path: Path) -> Workflow:
-    """The workflow of a file, checked, but with nothing imported yet."""
+    """Read a workflow file and check it. Imports nothing."""
     try:
         with path.open("rb") as file:
             raw = file.read(FILE_MAX + 1)

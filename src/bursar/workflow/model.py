@@ -110,7 +110,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """What it does, in a few words."""
+        """What the task runs, in a few words."""
         return self.work.spec if isinstance(self.work, Function) else str(self.work)
 
     def definition(self) -> str:
@@ -136,6 +136,7 @@ class Step:
         raise TypeError(f"a {type(value).__name__} is not JSON")
 
     def digest(self) -> str:
+        """A hash of the definition: a task with another hash runs again."""
         return hashlib.sha256(self.definition().encode()).hexdigest()
 
 
@@ -180,7 +181,7 @@ class Workflow:
         }
 
     def authority(self) -> Authority:
-        """A new gate, as this workflow wants it."""
+        """A new gate with the rules of this workflow."""
         given = {key: value for key, value in self._authority.items() if value is not None}
         given["resources"] = {"cpu": os.cpu_count() or 1, **given.get("resources", {})}
         try:
@@ -325,11 +326,11 @@ class Workflow:
 
     @property
     def graph(self) -> dict[str, tuple[str, ...]]:
-        """Each name, and what it depends on."""
+        """The dependencies of each task, by name."""
         return {name: step.after for name, step in self.steps.items()}
 
     def check(self) -> None:
-        """Raise `WorkflowError` for what can never run. Imports nothing and starts nothing."""
+        """Raise `WorkflowError` for what can never run: a missing dependency, a circle, a need that cannot be met."""
         if not self.steps:
             raise WorkflowError(f"workflow {self.name!r} has no tasks; add one: [task.NAME] in a file, or w.task(…)")
         for step in self.steps.values():
@@ -359,7 +360,7 @@ class Workflow:
         return {} if call is not None and is_async(call) else {"cpu": 1}
 
     def load(self) -> dict[str, Callable[..., Any]]:
-        """`check`, and import every function: whatever is missing is said before anything runs."""
+        """Do what `check` does, and import every function, so that a missing one is found before anything runs."""
         self.check()
         if self.file is not None and str(self.file.parent) not in sys.path:
             sys.path.insert(0, str(self.file.parent))
@@ -378,10 +379,13 @@ class Workflow:
         listener: Listener | None = None,
         **runtime: Any,
     ) -> Report:
-        """Run all of it and report how each task ended; nothing is raised for a task that failed.
+        """Run all tasks and report how each ended. A failed task raises nothing.
 
-        With `journal`, every transition is written there; `resume` goes on with what that file holds, and runs the
-        tasks named in `again`, and all behind them, once more. Other keywords are those of `bursar.Runtime`.
+        With `journal`, a path, every change is written there, and `resume=True` continues what the file holds; the
+        tasks named in `again`, and all that depend on them, run again. `listener` gets every event by `told(event)`,
+        and a few times a second `tick(run)`. The other keywords are those of `bursar.Runtime`. A workflow with
+        commands cannot run on the virtual clock. Raises `WorkflowError`, `JournalError`, and `KeyboardInterrupt` after
+        Ctrl-C, when everything has been stopped.
         """
         from bursar.workflow.execute import run_workflow
 

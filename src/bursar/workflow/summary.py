@@ -22,7 +22,18 @@ EXIT_STOPPED: Final = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}  # as shell
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """How one task ended."""
+    """How one task ended.
+
+    Attributes:
+        name: Its name.
+        state: `"ok"`, `"failed"`, `"cancelled"`, `"dropped"`, or `"pending"` if the run was stopped before.
+        attempts: How many attempts there were, over all sessions.
+        seconds: The duration of the last attempt.
+        waited: How long it waited in this session.
+        error: Why it failed, or empty.
+        result: Its result.
+        earlier: Whether an earlier session completed it.
+    """
 
     name: str
     state: str  # "ok", "failed", "cancelled", "dropped"; "pending" if the run was stopped at once
@@ -36,7 +47,15 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run of a workflow ended."""
+    """How a run of a workflow ended. `str()` prints it.
+
+    Attributes:
+        workflow: The name of the workflow.
+        tasks: A `TaskReport` for each task, by name.
+        seconds: The duration of this session.
+        stopped: The signal that stopped the run, or empty.
+        journal: The journal, or None.
+    """
 
     workflow: str
     tasks: dict[str, TaskReport]
@@ -47,30 +66,31 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every task is done."""
+        """Whether every task succeeded."""
         return all(task.state == "ok" for task in self.tasks.values())
 
     @property
     def exit_code(self) -> int:
-        """0 all is done, 1 something is not, 128 and the number of the signal that stopped it."""
+        """0 if every task succeeded, 1 if not, 128 plus the number of the signal that stopped the run."""
         if self.ok:
             return EXIT_OK
         return EXIT_STOPPED.get(self.stopped, EXIT_FAILED)
 
     @property
     def results(self) -> dict[str, Any]:
-        """The results of the tasks that are done."""
+        """The results of the tasks that succeeded, by name."""
         return {name: task.result for name, task in self.tasks.items() if task.state == "ok"}
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many tasks ended how."""
+        """The number of tasks by state."""
         found = Counter(task.state for task in self.tasks.values())
         return {state: found[state] for state in ORDER if found[state]}
 
     @property
     def critical_path(self) -> list[str]:
-        """The chain of dependent tasks that took longest: no number of workers makes the whole faster than this."""
+        """The chain of dependent tasks that took longest. More workers would not make the run faster than this
+        chain."""
         return critical_path(self.graph, {name: task.seconds for name, task in self.tasks.items()})
 
     @property
@@ -80,11 +100,11 @@ class Report:
 
     @property
     def work_seconds(self) -> float:
-        """What all tasks of this session took together."""
+        """The duration of all tasks of this session together."""
         return sum(task.seconds for task in self.tasks.values() if not task.earlier)
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """The report for JSON."""
         return {
             "workflow": self.workflow,
             "ok": self.ok,

@@ -61,7 +61,8 @@ LIMITS: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIM
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay that did the same as its trace."""
+    """The result of a replay without a difference: the `value` or the `error`, the number of `events`, the
+    `fingerprint`."""
 
     value: Any  # what the program returned
     error: BaseException | None  # what it failed with, if it did

@@ -99,7 +99,7 @@ async def replay(
     *args: *Ts,
     capabilities: Iterable[Capability] | None = None,
 ) -> Replayed:
-    """`bursar.evidence.replay.replay` for a program that was run by `bursar.asyncio.guest.run`."""
+    """Replay a program that ran as a guest in asyncio. Awaited in an asyncio loop."""
     runtime = prepare(trace, capabilities, AsyncioReplayHost, BROUGHT)
     over = asyncio.Event()
     runtime.on_end = over.set

@@ -72,7 +72,7 @@ LAWFUL: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIM
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was verified."""
+    """What `verify` checked: the number of `events` and `decisions`, and the `fingerprint`."""
 
     events: int
     decisions: int
