@@ -23,6 +23,7 @@
  */
 
 #include "python/cpython/context.h"
+#include "python/law/task.h"
 
 #include <string.h>
 

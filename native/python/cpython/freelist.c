@@ -16,7 +16,6 @@
  */
 
 #include "python/cpython/freelist.h"
-
 #include "python/cpython/gc_head.h"
 
 bool

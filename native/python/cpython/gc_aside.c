@@ -24,7 +24,6 @@
  */
 
 #include "python/cpython/gc_aside.h"
-
 #include "python/cpython/compat.h"
 
 static inline GcHead *

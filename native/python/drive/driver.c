@@ -4,6 +4,9 @@
 
 #include "python/drive/driver.h"
 #include "python/cpython/context.h"
+#include "python/drive/resume.h"
+#include "python/law/task.h"
+#include "python/ops/request.h"
 
 /* Nothing is polled for now, and nobody stays in the context of a task. Whether it or what went before has failed, with
  * an exception set. */

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include "python/law/records.h"
 #include "python/ops/request.h"
 
 typedef struct Driver {
@@ -27,6 +26,8 @@ typedef struct Driver {
         uint64_t odd; /* not 0: one of these */
     };
 } Driver;
+
+extern PyType_Spec driver_spec;
 
 typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_TURNED = 2, STEP_ELSEWHERE = 3 } Step;
 

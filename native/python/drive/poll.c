@@ -8,11 +8,19 @@
  * and the bill (ledger_fast.h). `poll` and `run` know all the others.
  */
 
+#include "python/cpython/context.h"
+#include "python/drive/driver.h"
 #include "python/drive/resume.h"
+#include "python/law/cancel.h"
+#include "python/law/dispatch.h"
 #include "python/law/dispatch_fast.h"
 #include "python/law/ledger_fast.h"
-#include "python/law/spawn.h"
+#include "python/law/task.h"
+#include "python/law/task_arguments.h"
+#include "python/law/task_end.h"
 #include "python/module/seam.h"
+#include "python/ops/request.h"
+#include "python/trace/events.h"
 
 /* ---- endings */
 

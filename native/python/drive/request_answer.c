@@ -7,9 +7,12 @@
 
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/law/cancel.h"
+#include "python/law/cleanup.h"
+#include "python/law/ledger.h"
 #include "python/law/ledger_fast.h"
-#include "python/law/spawn.h"
-#include "python/trace/events.h"
+#include "python/law/observer.h"
+#include "python/ops/request.h"
 
 #include <time.h>
 

@@ -12,9 +12,14 @@
  *     itself the one scope that counts in `requested` or `draining`, and while it drains its allowance is untouched
  */
 
-#include "python/law/cancel_py.h"
+#include "python/law/cancel.h"
+#include "python/law/cleanup.h"
+#include "python/law/scope.h"
+#include "python/law/task.h"
+#include "python/law/timers.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
+#include "python/trace/writer.h"
 
 /* ---- scopes */
 

@@ -6,6 +6,11 @@
  */
 
 #include "python/law/cancel_py.h"
+#include "python/law/cancel.h"
+#include "python/law/cancel_request.h"
+#include "python/law/cleanup.h"
+#include "python/law/observer.h"
+#include "python/law/task.h"
 
 /* Refuses a call with another number of arguments. 0, or -1 with TypeError set. */
 static int

@@ -16,9 +16,18 @@
  * block that it starts from.
  */
 
-#include "python/law/cancel_py.h"
+#include "python/law/cancel_request.h"
+#include "python/law/cancel.h"
+#include "python/law/cleanup.h"
+#include "python/law/deferred_error.h"
+#include "python/law/nursery.h"
+#include "python/law/observer.h"
+#include "python/law/scope.h"
+#include "python/law/task.h"
+#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
+#include "python/trace/writer.h"
 
 /* The children of one nursery, as they were when it was stopped, and what they hear. */
 typedef struct Family {

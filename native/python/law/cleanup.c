@@ -14,7 +14,11 @@
  * Rejected: to arm it no earlier than the task waits again. The time runs from the delivery, whatever the task does.
  */
 
+#include "python/law/cleanup.h"
+#include "python/law/task.h"
+#include "python/law/timers.h"
 #include "python/trace/events.h"
+#include "python/trace/writer.h"
 
 /* ---- the promise */
 

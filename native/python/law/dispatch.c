@@ -5,7 +5,13 @@
  * DISPATCH-2  `current` is the one RUNNING task, or NULL
  */
 
+#include "python/law/dispatch.h"
+#include "python/law/deferred_error.h"
 #include "python/law/dispatch_fast.h"
+#include "python/law/task.h"
+#include "python/law/worker.h"
+#include "python/trace/events.h"
+#include "python/trace/writer.h"
 
 /* ---- lanes */
 

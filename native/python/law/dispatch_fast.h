@@ -8,6 +8,8 @@
 
 #pragma once
 
+#include "python/law/dispatch.h"
+#include "python/law/task.h"
 #include "python/trace/events.h"
 
 /* ---- lanes */
@@ -109,11 +111,6 @@ k_step_plainly(Kernel *k)
     return task;
 }
 
-/* Any decision. *task: borrowed from `current`; NULL: nothing is runnable. */
-int k_step(Kernel *k, Task **task);
-
-int k_step_over_otherwise(Kernel *k, Task *task);
-
 static inline int
 k_step_over(Kernel *k, Task *task)
 {
@@ -170,9 +167,6 @@ k_yield_plainly(Kernel *k, Task *task)
     k->current = NULL;
     k_ready_again(k, task); /* from RUNNING, by DISPATCH-2 */
 }
-
-/* The poll of the running task is over, and it is READY again. */
-int k_yielded(Kernel *k, Task *task);
 
 /* A task that was PENDING or BLOCKED so far may run, and stands in no queue. */
 static inline int

@@ -4,14 +4,30 @@
  * what is not here is the Python method.
  */
 
+#include "python/law/kernel.h"
 #include "python/cpython/context.h"
 #include "python/law/admission/gate.h"
+#include "python/law/cleanup.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch.h"
 #include "python/law/dispatch_fast.h"
+#include "python/law/ledger.h"
+#include "python/law/nursery.h"
+#include "python/law/nursery_ops.h"
+#include "python/law/pool.h"
 #include "python/law/queue_view.h"
 #include "python/law/spawn.h"
+#include "python/law/task.h"
+#include "python/law/task_arguments.h"
+#include "python/law/task_end.h"
+#include "python/law/timer_fire.h"
+#include "python/law/timers.h"
+#include "python/law/wake.h"
 #include "python/law/worker.h"
 #include "python/module/seam.h"
 #include "python/ops/handle.h"
+#include "python/trace/events.h"
+#include "python/trace/writer.h"
 
 /* ---- life */
 

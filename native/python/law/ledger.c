@@ -4,7 +4,9 @@
  * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
  */
 
+#include "python/law/ledger.h"
 #include "python/law/ledger_fast.h"
+#include "python/law/task.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 #include "python/trace/events.h"

@@ -2,7 +2,9 @@
 
 #pragma once
 
-#include "python/law/records.h"
+#include "python/law/ledger.h"
+#include "python/law/pool.h"
+#include "python/law/task.h"
 
 /* Charge a cost to five pools, whole or not at all (BUDGET-3). LAW_PAID, or the component that falls short. */
 static inline int

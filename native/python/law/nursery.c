@@ -4,7 +4,11 @@
  * `values()` is a list made for whoever asks: it may end children while it goes through them.
  */
 
-#include "python/law/records.h"
+#include "python/law/nursery.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch.h"
+#include "python/law/task.h"
+#include "python/law/wait.h"
 #include "python/module/seam.h"
 
 #define ST(self) ((State *)PyType_GetModuleState(Py_TYPE(self)))

@@ -12,8 +12,9 @@
  * Rejected: amounts as Python ints. One that does not fit 64 bits is an OverflowError; no budget states so much.
  */
 
-#include "python/law/records.h"
-#include "python/law/spawn.h"
+#include "python/law/pool.h"
+#include "python/law/observer.h"
+#include "python/module/seam.h"
 
 /* ---- making and ending */
 
@@ -416,4 +417,26 @@ pools_close(PyObject *pools, PyObject *parents)
         }
     }
     return 0;
+}
+
+PyObject *
+pools_for(Kernel *k, PyObject *parents, PyObject **budget)
+{
+    if (*budget == k->st->UNSTATED) {
+        return Py_NewRef(parents);
+    }
+    PyObject *args[] = {parents, *budget}, *granted = law_call(k->st, "affordable", args, 2);
+    if (granted == NULL) {
+        return NULL;
+    }
+    Py_SETREF(*budget, granted);
+    return granted == k->st->UNSTATED ? Py_NewRef(parents) : pools_derive(k->st, parents, granted);
+}
+
+void
+return_pools(PyObject *pools, PyObject *parents)
+{
+    if (pools != NULL && pools != parents) {
+        pools_close(pools, parents);
+    }
 }

@@ -9,7 +9,7 @@
  */
 
 #include "python/law/queue_view.h"
-
+#include "python/law/task.h"
 #include "python/law/worker.h"
 
 typedef struct {

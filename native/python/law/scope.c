@@ -13,7 +13,8 @@
  * Rejected: one common struct for tasks and blocks. A hundred thousand tasks would carry five fields that are constant.
  */
 
-#include "python/law/records.h"
+#include "python/law/scope.h"
+#include "python/law/task.h"
 
 /* ---- what tasks and blocks have in common */
 

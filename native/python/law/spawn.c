@@ -1,13 +1,21 @@
-/* Families: spawning, nurseries, and the end of a task. After law/kernel.py.
+/* Spawning: from the authority of the spawner to a task in its lane. After law/kernel.py.
  *
- * What usually happens is here, and cannot fail half way: whatever may fail comes first. What rarely happens (explicit
- * capabilities, limits on a permit, a task that ends inside the block of a nursery) is asked of the Python methods.
+ * A spawn cannot fail half way: all that may fail comes before the first change of a record. Rare cases (explicit
+ * capabilities, limits on a permit) are left to the Python methods.
  */
 
+#include "python/law/spawn.h"
 #include "python/cpython/context.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch_fast.h"
+#include "python/law/ledger.h"
+#include "python/law/ledger_fast.h"
+#include "python/law/pool.h"
 #include "python/law/spawn_fast.h"
+#include "python/law/spawn_terms.h"
+#include "python/law/task.h"
 #include "python/module/seam.h"
-#include "python/ops/request.h"
+#include "python/trace/events.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */
 static int
@@ -187,30 +195,6 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
     return k_ready_new(k, task);
 }
 
-/* The pools of a new task or nursery; *budget becomes what of it can be afforded. NULL: nothing was lent. New reference. */
-static PyObject *
-pools_for(Kernel *k, PyObject *parents, PyObject **budget)
-{
-    if (*budget == k->st->UNSTATED) {
-        return Py_NewRef(parents);
-    }
-    PyObject *args[] = {parents, *budget}, *granted = law_call(k->st, "affordable", args, 2);
-    if (granted == NULL) {
-        return NULL;
-    }
-    Py_SETREF(*budget, granted);
-    return granted == k->st->UNSTATED ? Py_NewRef(parents) : pools_derive(k->st, parents, granted);
-}
-
-/* Give back what `pools_for` lent to something that came to nothing. NULL is none. */
-static void
-return_pools(PyObject *pools, PyObject *parents)
-{
-    if (pools != NULL && pools != parents) {
-        pools_close(pools, parents);
-    }
-}
-
 /* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
  * changed. */
 static Task *
@@ -310,162 +294,4 @@ done:
     Py_XDECREF(held);
     Py_XDECREF(granted);
     return task;
-}
-
-/* ---- nurseries */
-
-/* Whether the permit of the owner is the one that was found good for spawning last. */
-static inline bool
-is_known_to_spawn(const Kernel *k, const Task *owner)
-{
-    return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
-}
-
-/* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
- * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
-static PyObject *
-nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
-{
-    PyObject *own = owner->terms->capabilities;
-    if (stated == NULL && own == k->heritage) {
-        return Py_NewRef(own);
-    }
-    if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
-        Py_XSETREF(k->heritage, Py_NewRef(own));
-        return Py_NewRef(own);
-    }
-    PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
-    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* CONTEXT-3 */
-}
-
-Nursery *
-k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
-{
-    if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
-        task_more(owner) == NULL) {
-        return NULL;
-    }
-    PyObject *held = nursery_capabilities(k, owner, capabilities), *pools = NULL, *title = NULL;
-    PyObject *granted = Py_NewRef(budget);
-    Nursery *nursery = NULL;
-    if (held != NULL && name != NULL) {
-        title = PyUnicode_FromFormat("nursery %R", name);
-    }
-    if (held == NULL || (name != NULL && title == NULL) ||
-        (pools = pools_for(k, owner->terms->pools, &granted)) == NULL) {
-        goto done;
-    }
-    nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
-    if (nursery != NULL && (nursery->scope = block_new(k->st, owner)) == NULL) {
-        Py_CLEAR(nursery);
-    }
-    if (nursery == NULL) {
-        return_pools(pools, owner->terms->pools);
-        goto done;
-    }
-    k->next_id += 1;
-    nursery->explicit_caps = capabilities != NULL;
-    if (nursery->explicit_caps) {
-        aside_show_one((PyObject *)nursery); /* ASIDE-1 */
-    }
-    aside_keep(&k->aside, (PyObject *)nursery->scope);
-    nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
-    law_queue_append(&owner->more->owned, &nursery->own);
-    Py_INCREF(nursery);
-    if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
-        Py_CLEAR(nursery);
-    }
-done:
-    Py_XDECREF(held);
-    Py_XDECREF(pools);
-    Py_XDECREF(granted);
-    Py_XDECREF(title);
-    return nursery;
-}
-
-int
-k_close_nursery(Kernel *k, Nursery *nursery)
-{
-    Block *scope = nursery->scope;
-    bool open = nursery->state == LAW_NURSERY_OPEN;
-    if (!open && (scope == NULL || scope->exiting)) {
-        return 0;
-    }
-    if ((open && nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) ||
-        NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
-        return -1;
-    }
-    if (scope != NULL && nursery->owner != NULL) {
-        scope->exiting = true;
-        if (nursery->state == LAW_NURSERY_CANCELLING && cancel_pause_cleanup(k, nursery->owner) < 0) {
-            return -1;
-        }
-        cancel_look(k->st, nursery->owner);
-    }
-    return 0;
-}
-
-/* Whether a nursery that ended holds nothing but its kernel, its owner and what these hold. */
-static bool
-is_plain(const Nursery *nursery)
-{
-    const Block *scope = nursery->scope;
-    return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL &&
-           nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
-           nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
-           scope->timer == NULL;
-}
-
-/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
-static inline bool
-is_untouched(const Task *owner, const Block *scope)
-{
-    const TaskMore *more = owner->more;
-    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE &&
-           scope->timer == NULL;
-}
-
-/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
- * told by itself. */
-static inline void
-leave_untouched(Task *owner, Block *scope)
-{
-    scope->phase = LAW_PHASE_FINALIZED;
-    owner->cancel_pending = 0;
-    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
-    Py_DECREF(scope); /* its nursery holds it as well */
-}
-
-int
-k_end_nursery(Kernel *k, Nursery *nursery)
-{
-    Task *owner = nursery->owner;
-    if (nursery->scope != NULL && cancel_require_innermost(k, nursery->scope) < 0) {
-        return -1;
-    }
-    bool cancelled = nursery->state == LAW_NURSERY_CANCELLING;
-    if (nursery_move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED) < 0) {
-        return -1;
-    }
-    k->draining_regions -= cancelled;
-    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSED, nursery)) < 0) {
-        return -1;
-    }
-    if (owner == NULL) {
-        return 0;
-    }
-    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
-    law_queue_remove(&owner->more->owned, &nursery->own);
-    return_pools(nursery->pools, nursery->purse_of);
-    if (LIKELY(is_untouched(owner, nursery->scope))) {
-        leave_untouched(owner, nursery->scope);
-    } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
-        k_doom(k); /* it is over all the same */
-    }
-    Py_CLEAR(nursery->scope->body_of); /* the two held each other */
-    if (!is_plain(nursery)) {
-        aside_show(&k->aside, (PyObject *)k); /* ASIDE-2 */
-    }
-    Py_DECREF(nursery); /* the one that `owned` had */
-    return 0;
 }

@@ -1,18 +1,17 @@
-/* What spawn.c and task_end.c have beyond records.h, and pool.c and ledger.c for them. */
+/* Spawning (spawn.c). After law/kernel.py. The usual spawn is in spawn_fast.h. */
 
 #pragma once
 
 #include "python/law/records.h"
 
-int k_settle_uses(Kernel *k);                                 /* tell the registry what was counted here */
-int k_book(Task *task, const LawCost *cost);                  /* -1 only if `more` had to be made and could not */
-int k_unbook(Task *task, unsigned component, int64_t amount); /* likewise */
-int cost_of_row(PyObject *row, LawCost *cost);
-int pools_close(PyObject *pools, PyObject *parents);
-PyObject *pools_derive(State *st, PyObject *parents, PyObject *budget);
-void pools_refund(PyObject *pools, const LawCost *cost);
-PyObject *ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *ledger_book(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *ledger_unbook(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *kernel_fire(Kernel *k, PyObject *timer);
+enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `Kernel.spawn` */
+
+/* A new task in a nursery, READY, or PENDING if it has a `permit` to wait for permission with (or NULL). `name`,
+ * `capabilities` and `spawner` may be NULL: numbered, handed on, the running task. New reference. NULL with an exception
+ * set: nothing has changed. */
+Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
+              Task *spawner, PyObject *permit);
+/* The capability of this kind that the task holds, for an operation. Borrowed. NULL with CapabilityDenied set. */
+PyObject *k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation);
+/* Tell the registry the uses that were only counted in the kernel. 0, or -1 with an exception set. */
+int k_settle_uses(Kernel *k);

@@ -5,7 +5,7 @@
  * them only through the task.
  */
 
-#include "python/law/records.h"
+#include "python/law/spawn_terms.h"
 
 static int
 terms_traverse(Terms *self, visitproc visit, void *arg)

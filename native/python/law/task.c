@@ -4,9 +4,15 @@
  * cancellation, obligations) is made at its first use, and what tasks that were spawned alike have in common they share.
  */
 
+#include "python/law/task.h"
 #include "python/cpython/context.h"
 #include "python/law/admission/gate.h"
+#include "python/law/cleanup.h"
+#include "python/law/spawn_terms.h"
+#include "python/law/task_arguments.h"
+#include "python/law/wait.h"
 #include "python/module/seam.h"
+#include "python/ops/request.h"
 
 /* ---- life */
 

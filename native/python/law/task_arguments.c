@@ -5,7 +5,7 @@
  * arguments would have the collector run for as many tuples.
  */
 
-#include "python/law/records.h"
+#include "python/law/task_arguments.h"
 
 /* One argument takes 32 bytes, where nothing stands that the collector follows; more keep away from what does. */
 PyObject *

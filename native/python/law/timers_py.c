@@ -4,7 +4,10 @@
  * signed 64-bit count of nanoseconds, which ends in 292 years; more is an OverflowError.
  */
 
-#include "python/law/records.h"
+#include "python/law/timers_py.h"
+#include "python/law/cleanup.h"
+#include "python/law/observer.h"
+#include "python/law/timers.h"
 
 static PyObject *
 timers_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

@@ -4,7 +4,10 @@
  * is shown an entry that stands for it (`task_wait`).
  */
 
-#include "python/law/records.h"
+#include "python/law/wait.h"
+#include "python/law/task.h"
+#include "python/law/wake.h"
+#include "python/ops/request.h"
 
 /* ---- Wait */
 

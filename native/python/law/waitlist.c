@@ -6,7 +6,9 @@
  * for it (`task_wait`), which behaves the same and is in no list itself.
  */
 
-#include "python/law/records.h"
+#include "python/law/waitlist.h"
+#include "python/law/task.h"
+#include "python/law/wait.h"
 
 WaitList *
 waitlist_new(State *st)

@@ -6,8 +6,17 @@
  * DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
  */
 
+#include "python/law/wake.h"
 #include "python/cpython/context.h"
+#include "python/law/cancel.h"
+#include "python/law/cleanup.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch.h"
 #include "python/law/dispatch_fast.h"
+#include "python/law/observer.h"
+#include "python/law/task.h"
+#include "python/ops/request.h"
+#include "python/trace/events.h"
 
 /* ---- how a poll ends */
 

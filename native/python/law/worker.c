@@ -11,7 +11,6 @@
  */
 
 #include "python/law/worker.h"
-
 #include "python/law/queue_view.h"
 #include "python/module/seam.h"
 

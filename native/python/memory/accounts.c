@@ -26,6 +26,9 @@
 
 #define PY_SSIZE_T_CLEAN
 #include "python/memory/accounts.h"
+#include "python/law/records.h"
+#include "python/memory/meter.h"
+#include "python/memory/owners.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

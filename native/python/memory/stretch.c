@@ -8,8 +8,11 @@
 
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/law/deferred_error.h"
+#include "python/law/ledger.h"
 #include "python/law/ledger_fast.h"
-#include "python/law/spawn.h"
+#include "python/law/pool.h"
+#include "python/law/task.h"
 #include "python/memory/meter.h"
 
 /* The limit of a task that is about to run. */

@@ -9,8 +9,8 @@
  */
 
 #define PY_SSIZE_T_CLEAN
+#include "python/law/records.h"
 #include "python/memory/meter.h"
-
 #include "python/memory/owners.h"
 
 typedef struct {

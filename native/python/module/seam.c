@@ -6,8 +6,10 @@
  */
 
 #include "python/module/seam.h"
-#include "python/law/admission/gate.h"
-#include "python/law/records.h"
+
+#include <structmember.h>
+
+#include "law/admission/ticket.h"
 
 /* ---- calling the Python side */
 

@@ -3,7 +3,14 @@
  */
 
 #include "python/ops/builtin_requests.h"
-#include "python/law/dispatch_fast.h"
+#include "python/law/nursery.h"
+#include "python/law/spawn.h"
+#include "python/law/task.h"
+#include "python/law/timers.h"
+#include "python/law/wait.h"
+#include "python/law/waitlist.h"
+#include "python/law/wake.h"
+#include "python/memory/accounts.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 

@@ -10,6 +10,12 @@
  */
 
 #include "python/ops/channel.h"
+#include "python/law/deferred_error.h"
+#include "python/law/task.h"
+#include "python/law/wait.h"
+#include "python/law/waitlist.h"
+#include "python/law/wake.h"
+#include "python/ops/channel_buffer.h"
 
 #define PLACES_MAX (INT64_MAX / 4) /* a sum of a few of these still fits a word; no memory holds so many values */
 

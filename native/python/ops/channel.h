@@ -6,8 +6,8 @@
 
 #pragma once
 
-#include "python/law/records.h"
 #include "python/ops/channel_buffer.h"
+#include "python/ops/request.h"
 
 /* `ChannelCore`. What it refers to is there from its birth to its end, but for the kernel. */
 typedef struct Channel {

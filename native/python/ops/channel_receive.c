@@ -2,8 +2,13 @@
  * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
  */
 
+#include "python/law/deferred_error.h"
+#include "python/law/wait.h"
+#include "python/law/waitlist.h"
+#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/channel.h"
+#include "python/ops/channel_buffer.h"
 #include "python/ops/request.h"
 
 static const RequestVT receive_vt;

@@ -5,6 +5,7 @@
  * anybody. Sends are made and dropped at every message, so they come from a list of free ones.
  */
 
+#include "python/law/waitlist.h"
 #include "python/ops/channel.h"
 #include "python/ops/request.h"
 

@@ -6,6 +6,9 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/law/deferred_error.h"
+#include "python/law/spawn.h"
+#include "python/law/task.h"
 #include "python/module/seam.h"
 #include "python/ops/handle.h"
 

@@ -6,8 +6,8 @@
  */
 
 #include "python/ops/handle.h"
-#include "python/cpython/gc_head.h"
 #include "python/law/admission/gate.h"
+#include "python/law/observer.h"
 #include "python/law/spawn_fast.h"
 #include "python/module/seam.h"
 

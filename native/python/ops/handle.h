@@ -3,6 +3,7 @@
 #pragma once
 
 #include "python/cpython/context.h"
+#include "python/law/task_arguments.h"
 
 /* What a user holds in the hand. */
 typedef struct Handle {

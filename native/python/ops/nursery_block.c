@@ -6,6 +6,8 @@
  */
 
 #include "python/ops/nursery_block.h"
+#include "python/law/nursery.h"
+#include "python/law/nursery_ops.h"
 #include "python/module/seam.h"
 #include "python/ops/handle.h"
 #include "python/ops/request.h"

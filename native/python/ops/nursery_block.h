@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "python/law/records.h"
+#include "python/ops/request.h"
 
 /* What it asks for is in its table: to open its nursery, and later, `leaving_vt`, to wait for the children. */
 typedef struct NurseryBlock {

@@ -6,8 +6,10 @@
  * account of the rare ways, and it is that.
  */
 
+#include "python/law/cancel.h"
+#include "python/law/nursery.h"
+#include "python/law/nursery_ops.h"
 #include "python/module/seam.h"
-#include "python/ops/builtin_requests.h"
 #include "python/ops/nursery_block.h"
 #include "python/ops/request.h"
 

@@ -14,6 +14,9 @@
 
 #include "python/ops/request.h"
 #include "python/law/ledger_fast.h"
+#include "python/law/task.h"
+#include "python/law/wait.h"
+#include "python/law/wake.h"
 
 /* ---- Resume */
 

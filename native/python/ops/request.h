@@ -4,6 +4,36 @@
 
 #include "python/law/records.h"
 
+/* A request that is written in C says here what it is. All of these may fail: -1 or NULL with an exception set. */
+typedef struct RequestVT {
+    LawCost cost;
+    bool timed;
+    bool quiet; /* performing it runs nothing of the program's: the thread may stay in the task's context */
+    /* The result (new reference), or SUSPENDED once the kernel knows how the poll ended. NULL: an operation. */
+    PyObject *(*perform)(Kernel *, Task *, Request *);
+    int (*ready)(Kernel *, Task *, Request *); /* 1 or 0 */
+    PyObject *(*take)(Kernel *, Task *, Request *);
+    int (*enlist)(Kernel *, Request *, PyObject *who); /* who: a Task that waits bare, or an Entry */
+    int (*enlisted)(Kernel *, Request *);              /* or NULL */
+    int (*delist)(Kernel *, Request *, PyObject *who);
+    /* The kernel in which `take` would succeed here and now; borrowed. NULL: it might have to wait, or be refused, or
+     * nobody knows. A NULL in the table: it is never asked. */
+    Kernel *(*at_hand)(const Request *);
+} RequestVT;
+
+struct Request {
+    PyObject_HEAD
+    const RequestVT *vt; /* NULL: written in Python */
+    bool awaited;        /* it was given out by `await`, and not by a generator that yields it */
+};
+
+extern PyType_Spec request_spec, operation_spec, resume_spec;
+
+/* Perform any request. New reference, SUSPENDED once the poll is over, or NULL with an exception set. */
+PyObject *request_perform(Kernel *k, Task *task, Request *request);
+/* `who` no longer waits for the operation. 0, or -1 with an exception set. */
+int operation_delist(Kernel *k, PyObject *operation, PyObject *who);
+
 /* What a coroutine is resumed with. One per driver: the value is taken out before anything else can happen. */
 typedef struct Resume {
     PyObject_HEAD

@@ -7,6 +7,9 @@
  */
 
 #include "python/ops/sync.h"
+#include "python/law/task.h"
+#include "python/law/waitlist.h"
+#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 

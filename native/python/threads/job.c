@@ -7,6 +7,9 @@
 
 #include "python/threads/job.h"
 #include "python/cpython/context.h"
+#include "python/law/deferred_error.h"
+#include "python/law/task.h"
+#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 

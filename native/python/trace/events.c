@@ -5,8 +5,15 @@
  */
 
 #include "python/trace/events.h"
+#include "python/law/deferred_error.h"
+#include "python/law/nursery.h"
+#include "python/law/observer.h"
+#include "python/law/scope.h"
+#include "python/law/task.h"
+#include "python/law/wait.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
+#include "python/trace/writer.h"
 
 static uint64_t
 id_of(const Task *task)

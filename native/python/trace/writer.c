@@ -8,6 +8,8 @@
  */
 
 #include "python/trace/writer.h"
+#include "python/law/deferred_error.h"
+#include "python/law/observer.h"
 #include "python/module/seam.h"
 
 #include <string.h>

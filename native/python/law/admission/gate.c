@@ -8,6 +8,10 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch.h"
+#include "python/law/observer.h"
+#include "python/law/task.h"
 #include "python/trace/events.h"
 
 /* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */

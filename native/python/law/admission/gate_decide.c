@@ -10,6 +10,7 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/memory/accounts.h"
 
 enum { ROWS_MAX = 32 }; /* classes that are put in order here */
 

@@ -5,6 +5,7 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/law/deferred_error.h"
 
 #include <structmember.h>
 

@@ -5,6 +5,7 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/law/deferred_error.h"
 
 /* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */
 static int

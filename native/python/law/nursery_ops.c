@@ -1,0 +1,175 @@
+/* What is done with nurseries: opening, closing, ending. After law/kernel.py.
+ *
+ * A nursery ends in the await of its block and nowhere else, when every child has ended. Rare cases (explicit capabilities)
+ * are left to the Python methods.
+ */
+
+#include "python/law/nursery_ops.h"
+#include "python/cpython/context.h"
+#include "python/law/cancel.h"
+#include "python/law/cleanup.h"
+#include "python/law/deferred_error.h"
+#include "python/law/nursery.h"
+#include "python/law/pool.h"
+#include "python/law/scope.h"
+#include "python/law/spawn.h"
+#include "python/law/task.h"
+#include "python/module/seam.h"
+#include "python/trace/events.h"
+#include "python/trace/writer.h"
+
+/* Whether the permit of the owner is the one that was found good for spawning last. */
+static inline bool
+is_known_to_spawn(const Kernel *k, const Task *owner)
+{
+    return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+/* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
+ * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
+static PyObject *
+nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
+{
+    PyObject *own = owner->terms->capabilities;
+    if (stated == NULL && own == k->heritage) {
+        return Py_NewRef(own);
+    }
+    if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
+        Py_XSETREF(k->heritage, Py_NewRef(own));
+        return Py_NewRef(own);
+    }
+    PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
+    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* CONTEXT-3 */
+}
+
+Nursery *
+k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
+{
+    if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
+        task_more(owner) == NULL) {
+        return NULL;
+    }
+    PyObject *held = nursery_capabilities(k, owner, capabilities), *pools = NULL, *title = NULL;
+    PyObject *granted = Py_NewRef(budget);
+    Nursery *nursery = NULL;
+    if (held != NULL && name != NULL) {
+        title = PyUnicode_FromFormat("nursery %R", name);
+    }
+    if (held == NULL || (name != NULL && title == NULL) ||
+        (pools = pools_for(k, owner->terms->pools, &granted)) == NULL) {
+        goto done;
+    }
+    nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
+    if (nursery != NULL && (nursery->scope = block_new(k->st, owner)) == NULL) {
+        Py_CLEAR(nursery);
+    }
+    if (nursery == NULL) {
+        return_pools(pools, owner->terms->pools);
+        goto done;
+    }
+    k->next_id += 1;
+    nursery->explicit_caps = capabilities != NULL;
+    if (nursery->explicit_caps) {
+        aside_show_one((PyObject *)nursery); /* ASIDE-1 */
+    }
+    aside_keep(&k->aside, (PyObject *)nursery->scope);
+    nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
+    law_queue_append(&owner->more->owned, &nursery->own);
+    Py_INCREF(nursery);
+    if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
+        Py_CLEAR(nursery);
+    }
+done:
+    Py_XDECREF(held);
+    Py_XDECREF(pools);
+    Py_XDECREF(granted);
+    Py_XDECREF(title);
+    return nursery;
+}
+
+int
+k_close_nursery(Kernel *k, Nursery *nursery)
+{
+    Block *scope = nursery->scope;
+    bool open = nursery->state == LAW_NURSERY_OPEN;
+    if (!open && (scope == NULL || scope->exiting)) {
+        return 0;
+    }
+    if ((open && nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) ||
+        NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
+        return -1;
+    }
+    if (scope != NULL && nursery->owner != NULL) {
+        scope->exiting = true;
+        if (nursery->state == LAW_NURSERY_CANCELLING && cancel_pause_cleanup(k, nursery->owner) < 0) {
+            return -1;
+        }
+        cancel_look(k->st, nursery->owner);
+    }
+    return 0;
+}
+
+/* Whether a nursery that ended holds nothing but its kernel, its owner and what these hold. */
+static bool
+is_plain(const Nursery *nursery)
+{
+    const Block *scope = nursery->scope;
+    return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL &&
+           nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
+           nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
+           scope->timer == NULL;
+}
+
+/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
+static inline bool
+is_untouched(const Task *owner, const Block *scope)
+{
+    const TaskMore *more = owner->more;
+    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE &&
+           scope->timer == NULL;
+}
+
+/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
+ * told by itself. */
+static inline void
+leave_untouched(Task *owner, Block *scope)
+{
+    scope->phase = LAW_PHASE_FINALIZED;
+    owner->cancel_pending = 0;
+    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
+    Py_DECREF(scope); /* its nursery holds it as well */
+}
+
+int
+k_end_nursery(Kernel *k, Nursery *nursery)
+{
+    Task *owner = nursery->owner;
+    if (nursery->scope != NULL && cancel_require_innermost(k, nursery->scope) < 0) {
+        return -1;
+    }
+    bool cancelled = nursery->state == LAW_NURSERY_CANCELLING;
+    if (nursery_move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED) < 0) {
+        return -1;
+    }
+    k->draining_regions -= cancelled;
+    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSED, nursery)) < 0) {
+        return -1;
+    }
+    if (owner == NULL) {
+        return 0;
+    }
+    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
+    law_queue_remove(&owner->more->owned, &nursery->own);
+    return_pools(nursery->pools, nursery->purse_of);
+    if (LIKELY(is_untouched(owner, nursery->scope))) {
+        leave_untouched(owner, nursery->scope);
+    } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
+        k_doom(k); /* it is over all the same */
+    }
+    Py_CLEAR(nursery->scope->body_of); /* the two held each other */
+    if (!is_plain(nursery)) {
+        aside_show(&k->aside, (PyObject *)k); /* ASIDE-2 */
+    }
+    Py_DECREF(nursery); /* the one that `owned` had */
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* The observer: one callable that evidence gives to the kernel, and the counters of rare events.
+ *
+ * The observer hears of a change in the middle of that change and must not stop it there. So what it raises is a deferred
+ * error (deferred_error.c).
+ */
+
+#include "python/law/observer.h"
+#include "python/law/deferred_error.h"
+
+int
+k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
+{
+    PyObject *name = detail == NULL ? NULL : PyUnicode_InternFromString(what);
+    if (name == NULL) {
+        Py_XDECREF(detail);
+        return k_doom(k);
+    }
+    PyObject *observer =
+        Py_XNewRef(k->observer); /* RECORD-3: it may take itself off, or was when the detail was made */
+    PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
+    PyObject *result = observer == NULL ? NOTHING : PyObject_Vectorcall(observer, args, 3, NULL);
+    Py_XDECREF(observer);
+    Py_DECREF(name);
+    Py_DECREF(detail);
+    Py_XDECREF(result);
+    return result == NULL ? k_doom(k) : 0;
+}
+
+int
+k_count(Kernel *k, const char *counter)
+{
+    PyObject *name = PyUnicode_InternFromString(counter), *old = NULL, *one = NULL, *sum = NULL;
+    int failed = -1;
+    if (name != NULL && (old = PyObject_GetItem(k->counters, name)) != NULL && (one = PyLong_FromLong(1)) != NULL &&
+        (sum = PyNumber_Add(old, one)) != NULL) {
+        failed = PyObject_SetItem(k->counters, name, sum);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(old);
+    Py_XDECREF(one);
+    Py_XDECREF(sum);
+    return failed < 0 ? k_doom(k) : 0;
+}
