@@ -4,6 +4,7 @@
 
 #include "python/drive/driver.h"
 #include "python/cpython/context.h"
+#include "python/drive/poll.h"
 #include "python/drive/resume.h"
 #include "python/law/task.h"
 #include "python/ops/request.h"

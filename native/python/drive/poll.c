@@ -8,8 +8,10 @@
  * and the bill (ledger_fast.h). `poll` and `run` know all the others.
  */
 
+#include "python/drive/poll.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/drive/request_answer.h"
 #include "python/drive/resume.h"
 #include "python/law/cancel.h"
 #include "python/law/dispatch.h"

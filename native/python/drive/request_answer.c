@@ -5,8 +5,10 @@
  * billed and performed by their methods.
  */
 
+#include "python/drive/request_answer.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/drive/poll.h"
 #include "python/law/cancel.h"
 #include "python/law/cleanup.h"
 #include "python/law/ledger.h"

@@ -7,6 +7,7 @@
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
 #include "python/law/task.h"
+#include "python/memory/stretch.h"
 
 /* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
 static PySendResult

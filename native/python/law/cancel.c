@@ -19,7 +19,6 @@
 #include "python/law/timers.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 /* ---- scopes */
 

@@ -27,7 +27,6 @@
 #include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 /* The children of one nursery, as they were when it was stopped, and what they hear. */
 typedef struct Family {

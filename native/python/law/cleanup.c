@@ -18,7 +18,6 @@
 #include "python/law/task.h"
 #include "python/law/timers.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 /* ---- the promise */
 

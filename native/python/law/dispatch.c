@@ -11,7 +11,6 @@
 #include "python/law/task.h"
 #include "python/law/worker.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 /* ---- lanes */
 

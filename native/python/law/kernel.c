@@ -25,7 +25,6 @@
 #include "python/law/wake.h"
 #include "python/law/worker.h"
 #include "python/module/seam.h"
-#include "python/ops/handle.h"
 #include "python/trace/events.h"
 #include "python/trace/writer.h"
 

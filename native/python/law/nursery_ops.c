@@ -16,7 +16,6 @@
 #include "python/law/task.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 /* Whether the permit of the owner is the one that was found good for spawning last. */
 static inline bool

@@ -6,7 +6,7 @@
 
 #include "python/law/task.h"
 #include "python/cpython/context.h"
-#include "python/law/admission/gate.h"
+#include "python/law/admission/ticket.h"
 #include "python/law/cleanup.h"
 #include "python/law/spawn_terms.h"
 #include "python/law/task_arguments.h"

@@ -7,6 +7,7 @@
 #include "python/law/task_end.h"
 #include "python/cpython/context.h"
 #include "python/law/admission/gate.h"
+#include "python/law/admission/ticket.h"
 #include "python/law/cancel.h"
 #include "python/law/cancel_request.h"
 #include "python/law/deferred_error.h"

@@ -14,7 +14,6 @@
 #include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 static int
 stale_timer(Kernel *k, Task *task, uint64_t id, uint64_t generation)

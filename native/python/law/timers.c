@@ -14,7 +14,6 @@
 
 #include "python/law/timers.h"
 #include "python/trace/events.h"
-#include "python/trace/writer.h"
 
 enum {
     CHILDREN = 4, /* half as deep as with two */

@@ -6,6 +6,7 @@
  * `MemoryMeter`'s, in Python.
  */
 
+#include "python/memory/stretch.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
 #include "python/law/deferred_error.h"
@@ -14,6 +15,7 @@
 #include "python/law/pool.h"
 #include "python/law/task.h"
 #include "python/memory/meter.h"
+#include "python/memory/types.h"
 
 /* The limit of a task that is about to run. */
 static int64_t

@@ -9,6 +9,7 @@
  */
 
 #define PY_SSIZE_T_CLEAN
+#include "python/memory/types.h"
 #include "python/law/records.h"
 #include "python/memory/meter.h"
 #include "python/memory/owners.h"

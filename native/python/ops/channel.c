@@ -16,6 +16,7 @@
 #include "python/law/waitlist.h"
 #include "python/law/wake.h"
 #include "python/ops/channel_buffer.h"
+#include "python/ops/channel_send.h"
 
 #define PLACES_MAX (INT64_MAX / 4) /* a sum of a few of these still fits a word; no memory holds so many values */
 

@@ -1,7 +1,7 @@
-/* Channels in C: the state that both ends share (channel.c), an end (channel_end.c), and what the two kinds of ends do at every
- * message (channel_send.c, channel_receive.c).
+/* Channels: the state that both ends share (channel.c). After ops/channel.py.
  *
- * Whoever calls a function of a RequestVT holds the request while it runs, and the request holds its end and channel.
+ * The caller of a function of a RequestVT holds the request while it runs; the request holds its end, and the end its
+ * channel. So channels need no references of their own.
  */
 
 #pragma once
@@ -24,30 +24,7 @@ typedef struct Channel {
     long long receive_ends;
 } Channel;
 
-/* `EndCore`, and with nothing added `SendCore` and `ReceiveCore`. */
-typedef struct End {
-    PyObject_HEAD
-    Channel *channel;
-    char open;    /* bool, for T_BOOL */
-    char waiting; /* whether a task has ever waited on this very end */
-} End;
-
-/* The request behind `SendEnd.send`. */
-typedef struct Send {
-    Request request;
-    End *end;
-    PyObject *value; /* NULL only once it is garbage */
-} Send;
-
-/* The request behind `ReceiveEnd.receive`. */
-typedef struct Receive {
-    Request request;
-    End *end;
-} Receive;
-
-/* In the order in which module.c makes the types: st->Channel, st->End, then on top of st->End st->SendEnd and
- * st->ReceiveEnd, and on top of st->Operation st->Send and st->Receive. */
-extern PyType_Spec channel_spec, end_spec, send_end_spec, receive_end_spec, send_spec, receive_spec, next_spec;
+extern PyType_Spec channel_spec; /* st->Channel */
 
 /* How many more values could be accepted now (CHANNEL-1). */
 static inline int64_t
@@ -65,10 +42,6 @@ int channel_settle(Channel *channel);
 
 /* The kernel of a channel that somebody waits on; borrowed. NULL with an exception set: it has none. */
 Kernel *channel_live(Channel *channel);
-
-/* Shared by the types of ends. */
-int end_traverse(End *self, visitproc visit, void *arg);
-void end_dealloc(End *self);
 
 /* Raise the error that a method of the Python side makes. Always NULL. */
 PyObject *channel_refuse(Channel *channel, const char *method, const char *argument);

@@ -1,5 +1,6 @@
 /* What both ends of a channel have in common: after `EndCore` in src/bursar/channel.py. */
 
+#include "python/ops/channel_end.h"
 #include "python/ops/channel.h"
 
 /* EndCore(channel), for either side. */

@@ -2,6 +2,7 @@
  * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
  */
 
+#include "python/ops/channel_receive.h"
 #include "python/law/deferred_error.h"
 #include "python/law/wait.h"
 #include "python/law/waitlist.h"
@@ -9,6 +10,8 @@
 #include "python/module/seam.h"
 #include "python/ops/channel.h"
 #include "python/ops/channel_buffer.h"
+#include "python/ops/channel_end.h"
+#include "python/ops/channel_send.h"
 #include "python/ops/request.h"
 
 static const RequestVT receive_vt;

@@ -5,8 +5,10 @@
  * anybody. Sends are made and dropped at every message, so they come from a list of free ones.
  */
 
+#include "python/ops/channel_send.h"
 #include "python/law/waitlist.h"
 #include "python/ops/channel.h"
+#include "python/ops/channel_end.h"
 #include "python/ops/request.h"
 
 static const RequestVT send_vt;

@@ -5,7 +5,10 @@
  * is spawned nothing is changed here.
  */
 
+#include "python/ops/gate_spawn.h"
 #include "python/law/admission/gate.h"
+#include "python/law/admission/gate_record.h"
+#include "python/law/admission/ticket.h"
 #include "python/law/deferred_error.h"
 #include "python/law/spawn.h"
 #include "python/law/task.h"

@@ -6,10 +6,10 @@
  */
 
 #include "python/ops/handle.h"
-#include "python/law/admission/gate.h"
 #include "python/law/observer.h"
 #include "python/law/spawn_fast.h"
 #include "python/module/seam.h"
+#include "python/ops/gate_spawn.h"
 
 static int
 handle_traverse(Handle *self, visitproc visit, void *arg)

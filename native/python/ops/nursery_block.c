@@ -10,6 +10,7 @@
 #include "python/law/nursery_ops.h"
 #include "python/module/seam.h"
 #include "python/ops/handle.h"
+#include "python/ops/nursery_exit.h"
 #include "python/ops/request.h"
 
 /* ---- entering */

@@ -1,4 +1,4 @@
-/* What nursery_block.c and nursery_exit.c have in common. */
+/* `async with nursery()`: the block (nursery_block.c). After ops/nursery.py. The end of the block is nursery_exit.h. */
 
 #pragma once
 
@@ -24,16 +24,3 @@ typedef struct NurseryBlock {
 extern PyType_Spec nursery_block_spec;
 /* nursery(): without keywords the block is made here, else by the function in nursery.py. */
 PyObject *nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names);
-
-/* ---- nursery_exit.c: the end of the block, as it is awaited */
-extern const RequestVT leaving_vt;
-static inline bool
-block_is_left(const NurseryBlock *self)
-{
-    return self->request.vt == &leaving_vt;
-}
-/* From now on an `await` of the block is that. It ended well or, if it is not NULL, in the cancellation `error`. */
-void leaving_begin(NurseryBlock *self, PyObject *error);
-PySendResult leaving_send(NurseryBlock *self, PyObject *sent, PyObject **result);
-PyObject *leaving_throw(NurseryBlock *self, PyObject *thrown); /* which is given away; as an iteration */
-PyObject *leaving_close(NurseryBlock *self);

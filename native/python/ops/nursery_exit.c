@@ -6,6 +6,7 @@
  * account of the rare ways, and it is that.
  */
 
+#include "python/ops/nursery_exit.h"
 #include "python/law/cancel.h"
 #include "python/law/nursery.h"
 #include "python/law/nursery_ops.h"

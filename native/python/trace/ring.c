@@ -10,6 +10,7 @@
  *   RING-2  kept <= kept_max and blob_bytes <= blob_bytes_max, but while a record is put there
  */
 
+#include "python/trace/ring.h"
 #include "python/trace/writer.h"
 
 #include <string.h>

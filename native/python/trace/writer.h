@@ -37,7 +37,7 @@ struct Pen {
     Py_ssize_t page_max;      /* when it is longer, the observer is asked to `flush` */
 };
 
-extern PyType_Spec pen_spec, shelf_spec;
+extern PyType_Spec pen_spec;
 
 /* The layouts, from a dict: name -> (code, format of `struct`). 0, or -1 with an exception set. */
 int pen_learn(Pen *pen, PyObject *layouts);

@@ -8,6 +8,11 @@
  */
 
 #include "python/law/admission/gate.h"
+#include "python/law/admission/gate_decide.h"
+#include "python/law/admission/gate_record.h"
+#include "python/law/admission/queues.h"
+#include "python/law/admission/resources.h"
+#include "python/law/admission/ticket.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
 #include "python/law/observer.h"

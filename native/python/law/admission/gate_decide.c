@@ -9,7 +9,12 @@
  *       method, and the collector, which a note of what somebody is short of could set off, is held off
  */
 
+#include "python/law/admission/gate_decide.h"
 #include "python/law/admission/gate.h"
+#include "python/law/admission/gate_record.h"
+#include "python/law/admission/queues.h"
+#include "python/law/admission/resources.h"
+#include "python/law/admission/ticket.h"
 #include "python/memory/accounts.h"
 
 enum { ROWS_MAX = 32 }; /* classes that are put in order here */

@@ -2,7 +2,8 @@
  * nothing that decides.
  */
 
-#include "python/law/admission/gate.h"
+#include "python/law/admission/gate_record.h"
+#include "python/law/admission/queues.h"
 
 /* ---- Flow */
 

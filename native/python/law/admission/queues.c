@@ -4,7 +4,8 @@
  * its permits, and each knows its row. `Rows.classes` owns the rows; one that becomes empty is taken out.
  */
 
-#include "python/law/admission/gate.h"
+#include "python/law/admission/queues.h"
+#include "python/law/admission/ticket.h"
 #include "python/law/deferred_error.h"
 
 #include <structmember.h>

@@ -4,7 +4,8 @@
  * what is taken never exceeds a limit by more than one of them: so it can be added to two more.
  */
 
-#include "python/law/admission/gate.h"
+#include "python/law/admission/resources.h"
+#include "python/law/admission/gate_record.h"
 #include "python/law/deferred_error.h"
 
 /* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */

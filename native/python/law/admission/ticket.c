@@ -13,7 +13,8 @@
  * Rejected: lists of those who follow. Each is two objects more that the collector goes through; an array is none.
  */
 
-#include "python/law/admission/gate.h"
+#include "python/law/admission/ticket.h"
+#include "python/law/admission/gate_record.h"
 #include "python/module/seam.h"
 
 /* ---- life */

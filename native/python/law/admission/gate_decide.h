@@ -1,0 +1,12 @@
+/* The choice of who is let in next (gate_decide.c). After law/admission/gate.py. gate.c calls it.
+ *
+ * All functions return 0, or -1 with an exception set.
+ */
+
+#pragma once
+
+#include "python/law/admission/gate_record.h"
+
+int gate_settle(Kernel *k, Turnstile *gate);
+int gate_take(Turnstile *gate, Permit *permit);                                /* it takes what it asked for, */
+int gate_admit(Kernel *k, Turnstile *gate, Permit *permit, int64_t effective); /* and is let in */

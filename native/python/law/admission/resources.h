@@ -1,0 +1,12 @@
+/* What there is, what is taken, and what fits (resources.c). After law/admission/resources.py. The gate asks.
+ *
+ * All functions return 1 for yes, 0 for no, or -1 with an exception set.
+ */
+
+#pragma once
+
+#include "python/law/admission/gate_record.h"
+
+int books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand); /* if so much were taken: Resources.fits */
+int books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved);
+int books_take(Turnstile *gate, PyObject *demand, int64_t sign); /* take it (1), or give it back (-1) */

@@ -1,0 +1,7 @@
+/* The newest records of a run, in memory (ring.c). After trace/ring.py. Only module.c needs the type. */
+
+#pragma once
+
+#include "python/trace/writer.h"
+
+extern PyType_Spec shelf_spec; /* st->Shelf, derived from st->Pen */
