@@ -50,6 +50,7 @@ from bursar.trace import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "native" / "law" / "generated"
+PACKAGE = ROOT / "src" / "bursar"
 
 
 class CEnum(NamedTuple):
@@ -123,6 +124,23 @@ LIMITS = [
     CLimit(authority, "PRIORITY_MAX", "LAW_PRIORITY_MAX"),
     CLimit(texts, "TEXT_MAX", "LAW_TEXT_MAX"),
     CLimit(timers, "SECONDS_MAX", "LAW_SECONDS_MAX", "{:.0f}.0"),
+]
+
+# What a user asks for by name and C makes: its help is that of the twin in Python.
+DOCSTRINGS = [
+    ("ops/nursery.py", "nursery"),
+    ("ops/nursery.py", "Nursery"),
+    ("ops/nursery.py", "Nursery.spawn"),
+    ("ops/task.py", "Task"),
+    ("ops/task.py", "Task.result"),
+    ("ops/task.py", "checkpoint"),
+    ("ops/clock.py", "sleep"),
+    ("ops/channel.py", "SendCore.send"),
+    ("ops/channel.py", "ReceiveCore.receive"),
+    ("ops/sync.py", "Event"),
+    ("ops/sync.py", "Event.wait"),
+    ("ops/sync.py", "Event.set"),
+    ("ops/sync.py", "Event.is_set"),
 ]
 
 # The kinds of the catalogue that C writes by itself; it leaves all others to Python.
@@ -323,7 +341,22 @@ def trace_records() -> Iterable[str]:
 
 def shown(module: ModuleType) -> str:
     """A module as a path below src/bursar."""
-    return Path(inspect.getfile(module)).resolve().relative_to(ROOT / "src" / "bursar").as_posix()
+    return Path(inspect.getfile(module)).resolve().relative_to(PACKAGE).as_posix()
+
+
+def docstrings() -> Iterable[str]:
+    """From the text of the sources: at run time the twin in C stands in the place of the one in Python."""
+    for path, name in DOCSTRINGS:
+        node: ast.Module | ast.ClassDef | ast.FunctionDef = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+        for part in name.split("."):
+            defined = [n for n in node.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == part]
+            node = defined[-1]  # after its overloads
+        lines = (ast.get_docstring(node) or "").split("\n")
+        quoted = ['"' + line.replace("\\", r"\\").replace('"', r"\"") + r'\n"' for line in lines]
+        quoted[-1] = quoted[-1].removesuffix(r'\n"') + '"'
+        yield from ["", f"/* `{name}` of {path}. */"]
+        yield f"#define DOC_{name.replace('.', '_')} \\"
+        yield " \\\n".join(f"    {line}" for line in quoted)
 
 
 HEADERS: dict[str, tuple[str, list[str], Any]] = {
@@ -336,6 +369,7 @@ HEADERS: dict[str, tuple[str, list[str], Any]] = {
         [],
         trace_records,
     ),
+    "docstrings.h": ("The docstrings of what a user asks for by name and C makes.", [], docstrings),
 }
 
 

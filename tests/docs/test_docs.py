@@ -20,8 +20,11 @@ import functools
 import gc
 import inspect
 import io
+import json
+import os
 import pkgutil
 import re
+import subprocess
 import sys
 import sysconfig
 import types
@@ -361,6 +364,40 @@ def test_what_is_not_explained_is_found():
         untold = 2
 
     assert undocumented(Bare, ["method", "told", "untold"]) == ["method", "untold"]
+
+
+HELP = """
+import inspect, json, sys, bursar
+
+def of(thing):
+    return inspect.getdoc(thing) or ""
+
+found = {name: of(getattr(bursar, name)) for name in bursar.__all__}
+for name, attributes in json.load(sys.stdin).items():
+    for attribute in attributes:
+        found[f"{name}.{attribute}"] = of(inspect.getattr_static(getattr(bursar, name), attribute))
+json.dump(found, sys.stdout)
+"""
+
+
+def help_of(kernel: str) -> dict[str, str]:
+    """Every public docstring, as a process with that kernel has it."""
+    methods = {name: sorted(public_attributes(name, getattr(bursar, name))) for name in PUBLIC_CLASSES}
+    done = subprocess.run(
+        [sys.executable, "-c", HELP],
+        env=os.environ | {"BURSAR_KERNEL": kernel},
+        input=json.dumps(methods),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_help_is_the_same_on_both_kernels():
+    native_extension()
+    native, python = help_of("native"), help_of("python")
+    assert {name: text for name, text in native.items() if text != python[name]} == {}
 
 
 def test_the_profiles_are_all_there():

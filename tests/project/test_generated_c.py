@@ -54,6 +54,7 @@ def test_the_headers_are_what_the_law_says():
         ("costs.h", "LAW_SPAWN_COSTS_OPS = 1", "LAW_SPAWN_COSTS_OPS = 2"),
         ("limits.h", "UINT32_C(16)", "UINT32_C(17)"),
         ("trace_records.h", "FIELD_STEP_END_STATE = 1", "FIELD_STEP_END_STATE = 0"),
+        ("docstrings.h", "Happens once", "Happens twice"),
     ],
 )
 def test_a_stale_header_is_found(tmp_path: Path, name: str, old: str, new: str):

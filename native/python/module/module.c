@@ -38,6 +38,7 @@
 #include "python/threads/portal_calls.h"
 #include "python/trace/ring.h"
 #include "python/trace/writer.h"
+#include "law/generated/docstrings.h"
 
 #include <string.h>
 
@@ -98,22 +99,14 @@ build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
                          "c_standard", C_STANDARD, "python", PY_VERSION);
 }
 
-PyDoc_STRVAR(checkpoint_doc,
-             "checkpoint()\n--\n\nPay one op and let the others run: the place where a long loop can be stopped.");
+PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\n" DOC_checkpoint);
 
-PyDoc_STRVAR(sleep_doc,
-             "sleep(seconds)\n--\n\nWait for at least `seconds`. `sleep(0)` gives way once, like `checkpoint()`.");
+PyDoc_STRVAR(sleep_doc, "sleep(seconds)\n--\n\n" DOC_sleep);
 
 PyDoc_STRVAR(
-    nursery_doc, /* that of nursery.py */
+    nursery_doc,
     "nursery($module, /, *, budget=None, name='', capabilities=None, on_exhausted='end', cancel_on_failure=True, "
-    "admission=None)\n--\n\n"
-    "`async with nursery() as n:` — a block that ends when all its tasks have.\n\n"
-    "    budget           its purse, taken out of the budget of the task that opens it\n"
-    "    capabilities     what its tasks get; default: what the opening task holds\n"
-    "    on_exhausted     \"end\": a task that cannot pay ends with BudgetExceeded; \"hold\": it waits for a recharge\n"
-    "    cancel_on_failure  whether the failure of one task cancels the others\n"
-    "    admission        who decides when its tasks may start; default: the runtime's, or nobody");
+    "admission=None)\n--\n\n" DOC_nursery);
 
 /* By METH_FASTCALL, for which the interpreter has a way that is shorter than the one for METH_NOARGS. */
 static PyObject *

@@ -13,6 +13,7 @@
 #include "python/ops/channel_end.h"
 #include "python/ops/channel_send.h"
 #include "python/ops/request.h"
+#include "law/generated/docstrings.h"
 
 static const RequestVT receive_vt;
 
@@ -277,7 +278,7 @@ PyType_Spec next_spec = {
 /* ---- the end that makes them */
 
 static PyMethodDef receive_end_methods[] = {
-    {"receive", (PyCFunction)receive_make, METH_NOARGS, "receive($self, /)\n--\n\nAwaited: the next value."},
+    {"receive", (PyCFunction)receive_make, METH_NOARGS, "receive($self, /)\n--\n\n" DOC_ReceiveCore_receive},
     {NULL, NULL, 0, NULL},
 };
 

@@ -10,6 +10,7 @@
 #include "python/ops/channel.h"
 #include "python/ops/channel_end.h"
 #include "python/ops/request.h"
+#include "law/generated/docstrings.h"
 
 static const RequestVT send_vt;
 
@@ -192,7 +193,7 @@ send_end_send(End *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 
 static PyMethodDef send_end_methods[] = {
     {"send", (PyCFunction)(void (*)(void))send_end_send, METH_FASTCALL | METH_KEYWORDS,
-     "send($self, value)\n--\n\nAwaited: put a value in; waits for room, or without a buffer for a receiver."},
+     "send($self, value)\n--\n\n" DOC_SendCore_send},
     {NULL, NULL, 0, NULL},
 };
 

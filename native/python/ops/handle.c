@@ -10,6 +10,7 @@
 #include "python/law/spawn_fast.h"
 #include "python/module/seam.h"
 #include "python/ops/gate_spawn.h"
+#include "law/generated/docstrings.h"
 
 static int
 handle_traverse(Handle *self, visitproc visit, void *arg)
@@ -120,8 +121,7 @@ task_handle_result(Handle *self, void *Py_UNUSED(closure))
 }
 
 static PyGetSetDef task_handle_getset[] = {
-    {"result", (getter)task_handle_result, NULL,
-     "Its value, or whatever it failed with. Before its end: `ResultNotReady`.", NULL},
+    {"result", (getter)task_handle_result, NULL, DOC_Task_result, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -228,8 +228,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
 /* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
 PyDoc_STRVAR(spawn_doc,
              "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.Priority.NORMAL, "
-             "after=(), needs=None, retry=None)\n--\n\n"
-             "Start `fn(*args)` as a task of this nursery. A refused spawn leaves nothing behind.");
+             "after=(), needs=None, retry=None)\n--\n\n" DOC_Nursery_spawn);
 
 static PyMethodDef nursery_handle_methods[] = {
     {"spawn", (PyCFunction)(void (*)(void))nursery_handle_spawn, METH_FASTCALL | METH_KEYWORDS, spawn_doc},
@@ -247,8 +246,7 @@ static PyMethodDef task_handle_methods[] = {
 };
 
 static PyType_Slot task_handle_slots[] = {
-    {Py_tp_doc, "Task(kernel, record)\n--\n\nA handle on a spawned task. `await task` gives its value or raises what "
-                "it failed with."},
+    {Py_tp_doc, "Task(kernel, record)\n--\n\n" DOC_Task},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, task_handle_init},
     {Py_tp_traverse, handle_traverse},
@@ -268,9 +266,7 @@ PyType_Spec task_handle_spec = {
 };
 
 static PyType_Slot nursery_handle_slots[] = {
-    {Py_tp_doc,
-     "Nursery(kernel, record)\n--\n\nA handle on an open nursery. Who holds it, and holds `CapSpawn`, may spawn "
-     "into it."},
+    {Py_tp_doc, "Nursery(kernel, record)\n--\n\n" DOC_Nursery},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, nursery_handle_init},
     {Py_tp_traverse, handle_traverse},

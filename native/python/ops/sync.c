@@ -12,6 +12,7 @@
 #include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
+#include "law/generated/docstrings.h"
 
 typedef struct EventWait EventWait;
 
@@ -185,10 +186,9 @@ event_wait(Event *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyMethodDef event_methods[] = {
-    {"is_set", (PyCFunction)event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\nWhether it has happened."},
-    {"set", (PyCFunction)event_set, METH_NOARGS, "set($self, /)\n--\n\nLet it happen. Idempotent."},
-    {"wait", (PyCFunction)event_wait, METH_NOARGS,
-     "wait($self, /)\n--\n\nAwaited: returns once the event has happened."},
+    {"is_set", (PyCFunction)event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\n" DOC_Event_is_set},
+    {"set", (PyCFunction)event_set, METH_NOARGS, "set($self, /)\n--\n\n" DOC_Event_set},
+    {"wait", (PyCFunction)event_wait, METH_NOARGS, "wait($self, /)\n--\n\n" DOC_Event_wait},
     {"bind", (PyCFunction)(void (*)(void))event_py_bind, METH_FASTCALL, "The first task that waits binds it."},
     {"answer_oldest", (PyCFunction)event_py_answer, METH_O, "Let the one that has waited longest go on."},
     {NULL, NULL, 0, NULL},
@@ -201,14 +201,10 @@ static PyMemberDef event_members[] = {
 };
 
 static PyType_Slot event_slots[] = {
-    {Py_tp_doc, "Event()\n--\n\nHappens once. Everyone who waits, before or after, goes on."},
-    {Py_tp_new, event_new},
-    {Py_tp_traverse, event_traverse},
-    {Py_tp_clear, event_clear},
-    {Py_tp_dealloc, event_dealloc},
-    {Py_tp_methods, event_methods},
-    {Py_tp_members, event_members},
-    {0, NULL},
+    {Py_tp_doc, "Event()\n--\n\n" DOC_Event}, {Py_tp_new, event_new},
+    {Py_tp_traverse, event_traverse},         {Py_tp_clear, event_clear},
+    {Py_tp_dealloc, event_dealloc},           {Py_tp_methods, event_methods},
+    {Py_tp_members, event_members},           {0, NULL},
 };
 
 PyType_Spec event_spec = {
