@@ -77,7 +77,7 @@ context_copied(Kernel *k, Task *task)
     task->context = copy;
     if (k->st->contexts_comparable) {
         task->borrows = 1;
-        Py_XSETREF(k->snapshot, Py_NewRef(copy));
+        Py_XSETREF(k->caches.snapshot, Py_NewRef(copy));
     }
     return 0;
 }
@@ -86,13 +86,13 @@ int
 context_of_its_own(Task *task)
 {
     Kernel *k = task_kernel(task);
-    PyObject *own = k->on_stage == task ? Py_NewRef(k->stage) : PyContext_Copy(task->context);
+    PyObject *own = k->caches.on_stage == task ? Py_NewRef(k->caches.stage) : PyContext_Copy(task->context);
     if (own == NULL) {
         return -1;
     }
-    if (k->on_stage == task) {
-        Py_CLEAR(k->stage);
-        k->on_stage = NULL;
+    if (k->caches.on_stage == task) {
+        Py_CLEAR(k->caches.stage);
+        k->caches.on_stage = NULL;
     }
     Py_SETREF(task->context, own);
     task->borrows = 0;
@@ -104,14 +104,14 @@ context_of_its_own(Task *task)
 COLD static int
 set_stage(Kernel *k, Task *task)
 {
-    if (task->context != k->snapshot) {
+    if (task->context != k->caches.snapshot) {
         return context_of_its_own(task);
     }
     PyObject *stage = PyContext_Copy(task->context);
     if (stage == NULL) {
         return -1;
     }
-    Py_XSETREF(k->stage, stage);
+    Py_XSETREF(k->caches.stage, stage);
     return 0;
 }
 
@@ -122,16 +122,16 @@ context_set(Kernel *k, Task *task)
     if (context_leave(k) < 0) {
         return NULL;
     }
-    if (task->borrows && (k->stage == NULL || variables_of(k->stage) != variables_of(task->context)) &&
+    if (task->borrows && (k->caches.stage == NULL || variables_of(k->caches.stage) != variables_of(task->context)) &&
         set_stage(k, task) < 0) {
         return NULL;
     }
-    PyObject *context = Py_NewRef(task->borrows ? k->stage : task->context);
+    PyObject *context = Py_NewRef(task->borrows ? k->caches.stage : task->context);
     if (PyContext_Enter(context) < 0) {
         Py_DECREF(context);
         return NULL;
     }
-    k->on_stage = task->borrows ? task : NULL;
+    k->caches.on_stage = task->borrows ? task : NULL;
     return context;
 }
 
@@ -139,15 +139,15 @@ int
 context_exit(Kernel *k, Task *task, PyObject *context)
 {
     int failed = PyContext_Exit(context);
-    if (k->on_stage == task) {
+    if (k->caches.on_stage == task) {
         bool same = task->borrows && variables_of(context) == variables_of(task->context); /* CONTEXT-1 */
         bool ours = Py_REFCNT(context) == 2; /* CONTEXT-2: the kernel and the caller hold it */
         if (task->borrows && !(same && ours && failed == 0)) {
             context_of_its_own(task); /* it takes this one, which cannot fail */
         } else if (!same) {
-            Py_CLEAR(k->stage); /* it was given another meanwhile */
+            Py_CLEAR(k->caches.stage); /* it was given another meanwhile */
         }
-        k->on_stage = NULL;
+        k->caches.on_stage = NULL;
     }
     Py_DECREF(context);
     return failed;
@@ -156,6 +156,6 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 int
 context_quit(Kernel *k)
 {
-    k->on_stage = NULL;
-    return PyContext_Exit(k->stage);
+    k->caches.on_stage = NULL;
+    return PyContext_Exit(k->caches.stage);
 }

@@ -27,11 +27,11 @@ static inline int
 context_at_spawn(Kernel *k, Task *task)
 {
     PyObject *current = PyThreadState_Get()->context;
-    if (!LIKELY(k->snapshot != NULL && current != NULL && k->st->contexts_comparable &&
-                variables_of(current) == variables_of(k->snapshot))) {
+    if (!LIKELY(k->caches.snapshot != NULL && current != NULL && k->st->contexts_comparable &&
+                variables_of(current) == variables_of(k->caches.snapshot))) {
         return context_copied(k, task);
     }
-    task->context = Py_NewRef(k->snapshot);
+    task->context = Py_NewRef(k->caches.snapshot);
     task->borrows = 1;
     return 0;
 }
@@ -46,13 +46,13 @@ int context_quit(Kernel *k);
 static inline Task *
 context_stayer(const Kernel *k)
 {
-    return (Task *)(uintptr_t)&k->on_stage;
+    return (Task *)(uintptr_t)&k->caches.on_stage;
 }
 
 static inline bool
 context_stays(const Kernel *k)
 {
-    return k->on_stage == context_stayer(k);
+    return k->caches.on_stage == context_stayer(k);
 }
 static inline int
 context_leave(Kernel *k)
@@ -64,9 +64,9 @@ static inline PyObject *
 context_enter(Kernel *k, Task *task)
 {
     /* CONTEXT-1 */
-    if (LIKELY(context_stays(k) && task->borrows && variables_of(k->stage) == variables_of(task->context))) {
-        k->on_stage = task;
-        return Py_NewRef(k->stage);
+    if (LIKELY(context_stays(k) && task->borrows && variables_of(k->caches.stage) == variables_of(task->context))) {
+        k->caches.on_stage = task;
+        return Py_NewRef(k->caches.stage);
     }
     return context_set(k, task);
 }
@@ -76,7 +76,7 @@ static inline bool
 context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 {
     enum { HOLDERS = 3 }; /* CONTEXT-2: the kernel, the thread, and the caller */
-    return k->on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
+    return k->caches.on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
            variables_of(context) == variables_of(task->context);
 }
 
@@ -84,7 +84,7 @@ context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 static inline void
 context_pause_plainly(Kernel *k, PyObject *context)
 {
-    k->on_stage = context_stayer(k);
+    k->caches.on_stage = context_stayer(k);
     Py_DECREF(context);
 }
 

@@ -193,10 +193,10 @@ is_plain(PyTypeObject *type)
 static inline PyObject *
 spare_for(Kernel *k, PyObject *reason)
 {
-    PyObject *spare = k->cancel_spare;
-    bool fits = spare != NULL && PyTuple_GET_ITEM(k->cancel_args, 0) == reason && is_plain(Py_TYPE(spare));
+    PyObject *spare = k->caches.cancel_spare;
+    bool fits = spare != NULL && PyTuple_GET_ITEM(k->caches.cancel_args, 0) == reason && is_plain(Py_TYPE(spare));
     if (fits) {
-        k->cancel_spare = NULL;
+        k->caches.cancel_spare = NULL;
     }
     return fits ? spare : NULL;
 }
@@ -211,15 +211,15 @@ cancelled_new(Kernel *k, PyObject *reason)
     if (spare != NULL || !is_plain(type)) {
         return spare != NULL ? spare : PyObject_CallOneArg((PyObject *)type, reason);
     }
-    if (k->cancel_args == NULL || PyTuple_GET_ITEM(k->cancel_args, 0) != reason) {
+    if (k->caches.cancel_args == NULL || PyTuple_GET_ITEM(k->caches.cancel_args, 0) != reason) {
         PyObject *args = PyTuple_Pack(1, reason);
         if (args == NULL) {
             return NULL;
         }
-        Py_XSETREF(k->cancel_args, args);
-        Py_CLEAR(k->cancel_spare);
+        Py_XSETREF(k->caches.cancel_args, args);
+        Py_CLEAR(k->caches.cancel_spare);
     }
-    return type->tp_new(type, k->cancel_args, NULL); /* and its __init__ would only put the tuple there again */
+    return type->tp_new(type, k->caches.cancel_args, NULL); /* and its __init__ would only put the tuple there again */
 }
 
 /* Whether nobody could tell the error from a new one, but for its traceback. */
@@ -228,8 +228,8 @@ is_as_new(const Kernel *k, PyObject *error)
 {
     const PyBaseExceptionObject *fields = (PyBaseExceptionObject *)error;
     return Py_REFCNT(error) == 1 && (PyObject *)Py_TYPE(error) == k->st->Cancelled && is_plain(Py_TYPE(error)) &&
-           fields->args == k->cancel_args && fields->dict == NULL && fields->notes == NULL && fields->context == NULL &&
-           fields->cause == NULL && !fields->suppress_context;
+           fields->args == k->caches.cancel_args && fields->dict == NULL && fields->notes == NULL &&
+           fields->context == NULL && fields->cause == NULL && !fields->suppress_context;
 }
 
 void
@@ -238,8 +238,8 @@ cancel_spent(Kernel *k, PyObject *error)
     if (is_as_new(k, error)) {
         Py_CLEAR(
             ((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (RECORD-3) */
-        if (k->cancel_spare == NULL && is_as_new(k, error)) {
-            k->cancel_spare = error;
+        if (k->caches.cancel_spare == NULL && is_as_new(k, error)) {
+            k->caches.cancel_spare = error;
             return;
         }
     }

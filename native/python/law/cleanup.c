@@ -27,25 +27,26 @@ cleanup_promise(Kernel *k, Task *task)
     if (cleanup_kept(k) < 0) { /* CLEANUP-1 */
         return -1;
     }
-    k->promised = (Task *)Py_NewRef((PyObject *)task);
-    k->promised_ns = k_deadline(k, k->cleanup_ns);
-    k->promised_id = k->timers->next_id++;
+    k->postponed.promised = (Task *)Py_NewRef((PyObject *)task);
+    k->postponed.promised_ns = k_deadline(k, k->cleanup_ns);
+    k->postponed.promised_id = k->timers->next_id++;
     return 0;
 }
 
 int
 cleanup_keep(Kernel *k)
 {
-    TaskMore *more = task_more(k->promised);
+    TaskMore *more = task_more(k->postponed.promised);
     if (more == NULL) {
         return -1;
     }
-    Timer *timer = timers_arm_as(k->st, k->timers, k->promised_id, k->promised_ns, LAW_TIMER_CLEANUP, k->promised);
+    Timer *timer = timers_arm_as(k->st, k->timers, k->postponed.promised_id, k->postponed.promised_ns,
+                                 LAW_TIMER_CLEANUP, k->postponed.promised);
     if (timer == NULL) {
         return -1;
     }
     Py_XSETREF(more->cleanup_timer, timer);
-    Py_CLEAR(k->promised);
+    Py_CLEAR(k->postponed.promised);
     return 0;
 }
 

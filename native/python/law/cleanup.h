@@ -18,5 +18,5 @@ COLD int cleanup_keep(Kernel *k);           /* arm the timer that is promised */
 static inline int
 cleanup_kept(Kernel *k)
 {
-    return LIKELY(k->promised == NULL) ? 0 : cleanup_keep(k);
+    return LIKELY(k->postponed.promised == NULL) ? 0 : cleanup_keep(k);
 }

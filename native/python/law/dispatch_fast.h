@@ -157,7 +157,7 @@ static inline bool
 is_plain_yield(const Kernel *k, const Task *task)
 {
     return !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) && k->current == task &&
-           k->doom == NULL && k->promised == NULL && task->answer == NULL;
+           k->doom == NULL && k->postponed.promised == NULL && task->answer == NULL;
 }
 
 /* Then it is READY again, at the end of the lane of the worker that polled it. */

@@ -11,6 +11,7 @@
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
 #include "python/law/dispatch_fast.h"
+#include "python/law/kernel_caches.h"
 #include "python/law/ledger.h"
 #include "python/law/nursery.h"
 #include "python/law/nursery_ops.h"
@@ -128,23 +129,10 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->root);
     Py_VISIT(k->driver);
     Py_VISIT(k->gate);
-    Py_VISIT(k->spawn_permit);
-    Py_VISIT(k->snapshot);
-    Py_VISIT(k->stage);
-    Py_VISIT(k->cancel_args);
-    Py_VISIT(k->cancel_spare);
-    Py_VISIT(k->promised);
-    Py_VISIT(k->spawn_terms);
-    Py_VISIT(k->threads);
-    Py_VISIT(k->thread_terms);
-    Py_VISIT(k->thread_code);
-    Py_VISIT(k->thread_notes);
-    Py_VISIT(k->last_terms);
-    Py_VISIT(k->heritage);
-    Py_VISIT(k->timer_permit);
+    Py_VISIT(k->postponed.promised);
     Py_VISIT(k->revoked);
     Py_VISIT(k->doom);
-    return 0;
+    return caches_visit(&k->caches, visit, arg);
 }
 
 /* The lanes let their tasks go first: whatever follows may free them. */
@@ -179,20 +167,8 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->counters);
     Py_CLEAR(k->driver);
     Py_CLEAR(k->gate);
-    Py_CLEAR(k->spawn_permit);
-    Py_CLEAR(k->snapshot);
-    Py_CLEAR(k->stage);
-    Py_CLEAR(k->promised);
-    Py_CLEAR(k->cancel_spare);
-    Py_CLEAR(k->cancel_args);
-    Py_CLEAR(k->spawn_terms);
-    Py_CLEAR(k->threads);
-    Py_CLEAR(k->thread_terms);
-    Py_CLEAR(k->thread_code);
-    Py_CLEAR(k->thread_notes);
-    Py_CLEAR(k->last_terms);
-    Py_CLEAR(k->heritage);
-    Py_CLEAR(k->timer_permit);
+    caches_clear(&k->caches);
+    Py_CLEAR(k->postponed.promised);
     Py_CLEAR(k->revoked);
     Py_CLEAR(k->doom);
     return 0;

@@ -21,7 +21,7 @@
 static inline bool
 is_known_to_spawn(const Kernel *k, const Task *owner)
 {
-    return owner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+    return owner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
 }
 
 /* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
@@ -30,11 +30,11 @@ static PyObject *
 nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
 {
     PyObject *own = owner->terms->capabilities;
-    if (stated == NULL && own == k->heritage) {
+    if (stated == NULL && own == k->caches.heritage) {
         return Py_NewRef(own);
     }
     if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
-        Py_XSETREF(k->heritage, Py_NewRef(own));
+        Py_XSETREF(k->caches.heritage, Py_NewRef(own));
         return Py_NewRef(own);
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};

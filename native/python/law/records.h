@@ -35,6 +35,7 @@
 #include "python/cpython/compat.h"
 #include "python/cpython/freelist.h"
 #include "python/cpython/gc_aside.h"
+#include "python/law/kernel_caches.h"
 #include "python/module/module_state.h"
 #include "law/budget.h"
 #include "law/cancel.h"
@@ -292,25 +293,10 @@ struct Kernel {
     PyObject *counters; /* Counter */
     Nursery *root;
     PyObject *driver;
-    PyObject *gate;         /* who admits those whose nursery has no gate, and who have to ask; or NULL */
-    PyObject *spawn_permit; /* the CapSpawn that was found good last */
-    Terms *spawn_terms;     /* the terms under which it was found; owned */
-    Terms *last_terms;      /* those of the child that was spawned last; owned */
-    PyObject *heritage;     /* the capabilities that a nursery without its own took over whole, last; or NULL */
-    int64_t uses;           /* spawns less ends under it that the registry does not know of yet */
-    PyObject *snapshot;     /* the context that the last spawned task began with; or NULL */
-    PyObject *stage;        /* the context that tasks which share one run in; or NULL: see context.c */
-    PyObject *cancel_args;  /* the tuple with the reason of the last Cancelled that was made; or NULL */
-    PyObject *cancel_spare; /* a Cancelled with these arguments that nobody holds any more; or NULL */
-    Task *promised;         /* whose cleanup timer is promised: see cleanup.c; owned; or NULL: nobody's */
-    uint64_t promised_id;
-    int64_t promised_ns; /* the number and the deadline of that timer */
-    Task *on_stage;      /* borrowed: the one that does so now, which lives; NULL: nobody; else see `context_stays` */
-    PyObject *timer_permit;               /* the CapTimer that was found good last */
-    PyObject *threads;                    /* the pool that the last plain function was handed to; or NULL */
-    Terms *thread_terms;                  /* the terms under which that was allowed; owned */
-    PyObject *thread_code, *thread_notes; /* and of what code and with what annotations it was, if it was a function */
-    PyObject *doom;                       /* what ends the run at the next step: see `k_doom`; NULL: nothing */
+    PyObject *gate;           /* who admits those whose nursery has no gate, and who have to ask; or NULL */
+    KernelCaches caches;      /* what is remembered: see kernel_caches.h */
+    Postponed postponed;      /* what is decided and not carried out yet: see kernel_caches.h */
+    PyObject *doom;           /* what ends the run at the next step: see `k_doom`; NULL: nothing */
     Aside aside;              /* what of its records the collector does not look at; open while somebody drives it */
     PyObject *revoked;        /* the registry's set of revoked serials */
     PyObject *default_spawns; /* int or None */

@@ -34,18 +34,18 @@ in_python(Kernel *k, const char *method, PyObject *a, PyObject *b)
 int
 k_settle_uses(Kernel *k)
 {
-    if (k->uses == 0) {
+    if (k->postponed.uses == 0) {
         return 0;
     }
-    int64_t uses = k->uses;
-    PyObject *args[] = {k->registry, k->spawn_permit, PyLong_FromLongLong(uses)};
+    int64_t uses = k->postponed.uses;
+    PyObject *args[] = {k->registry, k->caches.spawn_permit, PyLong_FromLongLong(uses)};
     PyObject *done = args[2] == NULL ? NULL : law_call(k->st, "count_uses", args, 3);
     Py_XDECREF(args[2]);
     if (done == NULL) {
         return -1;
     }
     Py_DECREF(done);
-    k->uses = 0;
+    k->postponed.uses = 0;
     return 0;
 }
 
@@ -55,7 +55,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     PyObject *held = task->terms->capabilities;
     if (PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
         PyObject *found = PyDict_GetItemWithError(held, kind);
-        if (found != NULL && (found == k->spawn_permit || found == k->timer_permit)) {
+        if (found != NULL && (found == k->caches.spawn_permit || found == k->caches.timer_permit)) {
             return found;
         }
         if (found == NULL && PyErr_Occurred()) {
@@ -67,7 +67,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
     Py_XDECREF(what);
     if (found != NULL && kind == k->st->CapTimer) {
-        Py_XSETREF(k->timer_permit, Py_NewRef(found));
+        Py_XSETREF(k->caches.timer_permit, Py_NewRef(found));
     }
     Py_XDECREF(found); /* the task holds it */
     return found;
@@ -77,15 +77,15 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
 static PyObject *
 spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
-    if (spawner->terms == k->spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
+    if (spawner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
         *counted = true;
-        return k->spawn_permit;
+        return k->caches.spawn_permit;
     }
     PyObject *held = spawner->terms->capabilities;
     PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
-    *counted = found != NULL && found == k->spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
+    *counted = found != NULL && found == k->caches.spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
     if (*counted) {
-        Py_XSETREF(k->spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
+        Py_XSETREF(k->caches.spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
         return found;
     }
     if (PyErr_Occurred()) {
@@ -102,8 +102,8 @@ spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
             Py_DECREF(permit);
             return NULL;
         }
-        Py_XSETREF(k->spawn_permit, Py_NewRef(found));
-        Py_CLEAR(k->spawn_terms);
+        Py_XSETREF(k->caches.spawn_permit, Py_NewRef(found));
+        Py_CLEAR(k->caches.spawn_terms);
         *counted = true;
     }
     Py_DECREF(permit); /* the spawner holds it */
@@ -170,11 +170,12 @@ terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject
     if (are_terms(nursery->terms, pools, held, permit)) {
         return (Terms *)Py_NewRef((PyObject *)nursery->terms);
     }
-    Terms *terms = are_terms(k->last_terms, pools, held, permit) ? (Terms *)Py_NewRef((PyObject *)k->last_terms)
-                                                                 : terms_new(k->st, pools, held, permit);
+    Terms *terms = are_terms(k->caches.last_terms, pools, held, permit)
+                       ? (Terms *)Py_NewRef((PyObject *)k->caches.last_terms)
+                       : terms_new(k->st, pools, held, permit);
     if (terms != NULL) {
         Py_XSETREF(nursery->terms, (Terms *)Py_NewRef((PyObject *)terms));
-        Py_XSETREF(k->last_terms, (Terms *)Py_NewRef((PyObject *)terms));
+        Py_XSETREF(k->caches.last_terms, (Terms *)Py_NewRef((PyObject *)terms));
     }
     return terms;
 }
@@ -284,7 +285,7 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
         }
         goto done;
     }
-    k->uses += counted;
+    k->postponed.uses += counted;
     task->pinned = pinned;
     task->worker = pinned ? 0 : -1;
     if (enter(k, nursery, task, granted) < 0) {

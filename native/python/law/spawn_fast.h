@@ -46,12 +46,12 @@ static inline bool
 is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
 {
     const Terms *own = spawner->terms, *terms = nursery->terms;
-    return k->observer == NULL && k->at != NULL && nursery->state == LAW_NURSERY_OPEN && own == k->spawn_terms &&
+    return k->observer == NULL && k->at != NULL && nursery->state == LAW_NURSERY_OPEN && own == k->caches.spawn_terms &&
            PySet_GET_SIZE(k->revoked) == 0                             /* see `spawn_permit` */
            && k->inherit && own->capabilities == nursery->capabilities /* `capabilities_for` */
            && k->default_spawns == Py_None                             /* `budget_for` */
            && terms != NULL && terms->pools == nursery->pools          /* `terms_for` */
-           && terms->capabilities == own->capabilities && terms->spawn_cap == k->spawn_permit;
+           && terms->capabilities == own->capabilities && terms->spawn_cap == k->caches.spawn_permit;
 }
 
 /* Charge a spawn to a nursery's purse, and book it on the running task. False: it cannot be paid as a matter of course, or a
@@ -97,7 +97,7 @@ k_spawn_plainly(Kernel *k, Nursery *nursery, PyObject *name)
         return NULL;
     }
     k->next_id += 1;
-    k->uses += 1;
+    k->postponed.uses += 1;
     nursery_adopt(k, nursery, task);
     k_ready_plainly(k, task); /* from PENDING: the table allows it */
     return task;

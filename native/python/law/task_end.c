@@ -200,8 +200,8 @@ release_permit(Kernel *k, Task *task)
     if (permit == NULL) {
         return 0;
     }
-    if (permit == k->spawn_permit) {
-        k->uses -= 1;
+    if (permit == k->caches.spawn_permit) {
+        k->postponed.uses -= 1;
         return 0;
     }
     PyObject *none =
@@ -279,9 +279,10 @@ ends_plainly(const Kernel *k, const Task *task)
 {
     const Nursery *nursery = task->nursery;
     return task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
-           k->current == task && k->observer == NULL && k->promised == NULL && task->terms->pools == nursery->pools &&
-           task->terms->spawn_cap == k->spawn_permit && k->spawn_permit != NULL && nursery->exhausted == NULL &&
-           nursery->ends == NULL && nursery->ends_waiter == NULL;
+           k->current == task && k->observer == NULL && k->postponed.promised == NULL &&
+           task->terms->pools == nursery->pools && task->terms->spawn_cap == k->caches.spawn_permit &&
+           k->caches.spawn_permit != NULL && nursery->exhausted == NULL && nursery->ends == NULL &&
+           nursery->ends_waiter == NULL;
 }
 
 int
@@ -295,7 +296,7 @@ k_returned(Kernel *k, Task *task, PyObject *value)
     PyObject *work = task->work;
     Nursery *nursery = task->nursery;
     k->current = NULL;
-    k->uses -= 1;
+    k->postponed.uses -= 1;
     k->live -= 1;
     k->done[LAW_OUTCOME_OK] += 1;
     task->state = LAW_STATE_DONE; /* from RUNNING, by what was asked: the table allows it */
@@ -328,8 +329,8 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         Py_XDECREF(none);
         return -1;
     }
-    if (k->promised == task) {
-        Py_CLEAR(k->promised); /* armed and disarmed, and nobody has seen it (CLEANUP-1 in cleanup.c) */
+    if (k->postponed.promised == task) {
+        Py_CLEAR(k->postponed.promised); /* armed and disarmed, and nobody has seen it (CLEANUP-1 in cleanup.c) */
     }
     if (polled && k_poll_over(k, task) < 0) {
         return -1;

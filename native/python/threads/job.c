@@ -182,11 +182,11 @@ hand_over(Kernel *k, Task *task, OnThread *request)
     PyObject *answer = PyObject_VectorcallMethod(k->st->str_hand_over, args, 3, NULL);
     PyObject *wait = answer == NULL ? NULL : task->pending;
     if (wait != NULL && Py_TYPE(wait) == k->st->Job && ((Job *)wait)->pool != NULL) {
-        Py_XSETREF(k->threads, Py_NewRef(((Job *)wait)->pool));
-        Py_XSETREF(k->thread_terms, (Terms *)Py_NewRef((PyObject *)task->terms));
+        Py_XSETREF(k->caches.threads, Py_NewRef(((Job *)wait)->pool));
+        Py_XSETREF(k->caches.thread_terms, (Terms *)Py_NewRef((PyObject *)task->terms));
         PyFunctionObject *fn = PyFunction_Check(request->fn) ? (PyFunctionObject *)request->fn : NULL;
-        Py_XSETREF(k->thread_code, fn == NULL ? NULL : Py_NewRef(fn->func_code));
-        Py_XSETREF(k->thread_notes, fn == NULL ? NULL : Py_XNewRef(fn->func_annotations));
+        Py_XSETREF(k->caches.thread_code, fn == NULL ? NULL : Py_NewRef(fn->func_code));
+        Py_XSETREF(k->caches.thread_notes, fn == NULL ? NULL : Py_XNewRef(fn->func_annotations));
     }
     return answer;
 }
@@ -201,18 +201,19 @@ has_no_place(const Kernel *k, PyObject *thing)
     PyFunctionObject *fn = (PyFunctionObject *)thing;
     PyObject *notes = fn->func_annotations; /* NULL: none, or not worked out yet */
     return notes != NULL && ((PyDict_CheckExact(notes) && PyDict_GET_SIZE(notes) == 0) ||
-                             (notes == k->thread_notes && fn->func_code == k->thread_code));
+                             (notes == k->caches.thread_notes && fn->func_code == k->caches.thread_code));
 }
 
 static PyObject *
 on_thread_perform(Kernel *k, Task *task, Request *request)
 {
     OnThread *self = (OnThread *)request;
-    bool known = k->thread_terms != NULL && task->terms == k->thread_terms && PySet_GET_SIZE(k->revoked) == 0;
+    bool known =
+        k->caches.thread_terms != NULL && task->terms == k->caches.thread_terms && PySet_GET_SIZE(k->revoked) == 0;
     if (!known || !has_no_place(k, self->fn)) {
         return hand_over(k, task, self);
     }
-    PyObject *pool = Py_NewRef(k->threads); /* RECORD-3 */
+    PyObject *pool = Py_NewRef(k->caches.threads); /* RECORD-3 */
     Job *job = (Job *)k->st->Job->tp_alloc(k->st->Job, 0);
     bool whole = job != NULL && set_up(job, pool, task, self->fn, self->args) == 0;
     PyObject *started = whole ? PyObject_CallMethodOneArg(pool, k->st->str_start, (PyObject *)job) : NULL;
