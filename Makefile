@@ -79,7 +79,7 @@ test-python-kernel: $(INSTALLED)
 	@! $(BIN)/python -c 'import sys, bursar.backend; sys.exit(not bursar.backend.NATIVE)' || \
 	    (set -x; BURSAR_KERNEL=python $(BIN)/python -m pytest $(AT_ONCE) $(ON_PYTHON))
 
-test-all: test $(PARTS)
+test-all: test docs $(PARTS)
 
 test-slow: $(INSTALLED)
 	$(SLOW) $(addprefix --ignore=,$(MODEL) $(FAULTS) $(LIFETIMES) $(KILL) $(INSTALL))
