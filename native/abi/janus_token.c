@@ -167,7 +167,7 @@ make(Runtime *runtime, Token *parent, Nursery *nursery)
     token->destroyed = token->stands_for_nursery = false;
     token->nursery = nursery;
     token->nursery_generation = nursery != NULL ? load_u32(&nursery->head.generation, RELAXED) : 0;
-    token->alarm.waiter.timer = (LawTimer){0};
+    token->alarm.waiter.timer = 0;
     if (parent != NULL) {
         int reason = reason_of(parent);
         law_queue_append(&parent->children, &token->sibling);

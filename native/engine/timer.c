@@ -34,7 +34,7 @@ timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
     timers->memory = memory;
     timers->scheduler = scheduler;
     timers->has_thread = timers->stop = false;
-    law_timers_init(&timers->heap, reallocate, timers);
+    timers->heap = (LawHeap){0};
     return parker_init(&timers->parker);
 }
 
@@ -52,8 +52,9 @@ ring(Timers *timers, const Alarm *alarm)
 static void
 fire(Timers *timers, Worker *worker, int64_t now_ns)
 {
-    LawTimer *timer;
-    while ((timer = law_timers_pop_due(&timers->heap, now_ns)) != NULL) {
+    LawHeapEntry *timer;
+    while ((timer = law_heap_due(&timers->heap, now_ns)) != NULL) {
+        law_heap_remove(&timers->heap, timer);
         Waiter *waiter = LAW_RECORD(timer, Waiter, timer);
         if (waiter->task == NULL && waiter->parker == NULL) {
             ring(timers, LAW_RECORD(waiter, Alarm, waiter));
@@ -70,7 +71,7 @@ timers_thread(void *arg)
     for (;;) {
         lock_take(&timers->lock);
         fire(timers, NULL, park_clock_ns());
-        LawTimer *next = law_timers_next(&timers->heap);
+        const LawHeapSlot *next = law_heap_first(&timers->heap);
         int64_t deadline_ns = next == NULL ? PARK_FOREVER : next->deadline_ns;
         bool stop = timers->stop;
         lock_give(&timers->lock);
@@ -92,7 +93,7 @@ timers_destroy(Timers *timers)
         pthread_join(timers->thread, NULL);
         timers->has_thread = false;
     }
-    law_timers_free(&timers->heap);
+    law_heap_free(&timers->heap, reallocate, timers);
     parker_destroy(&timers->parker);
 }
 
@@ -126,12 +127,16 @@ timers_ready(Timers *timers, Task *self)
 }
 
 int
-timers_arm(Timers *timers, LawTimer *timer, int64_t deadline_ns)
+timers_arm(Timers *timers, LawHeapEntry *timer, int64_t deadline_ns)
 {
     lock_take(&timers->lock);
     bool ready = timers->has_thread || timers->scheduler->options.deterministic;
-    bool armed = ready && law_timers_arm(&timers->heap, timer, deadline_ns, ++timers->next_id);
-    bool first = armed && law_timers_next(&timers->heap) == timer;
+    bool armed = ready && law_heap_reserve(&timers->heap, reallocate, timers);
+    if (armed) {
+        LAW_RULE(*timer == 0, "HEAP-2");
+        law_heap_push(&timers->heap, timer, deadline_ns, ++timers->next_id);
+    }
+    bool first = armed && *timer == 1;
     lock_give(&timers->lock);
     if (first && !timers->scheduler->options.deterministic) {
         parker_wake(&timers->parker, 1);
@@ -158,10 +163,12 @@ timers_clear_alarm(Timers *timers, Alarm *alarm)
 }
 
 void
-timers_disarm(Timers *timers, LawTimer *timer)
+timers_disarm(Timers *timers, LawHeapEntry *timer)
 {
     lock_take(&timers->lock);
-    law_timers_disarm(&timers->heap, timer);
+    if (*timer != 0) { /* one that fired, or was disarmed before, stays as it is */
+        law_heap_remove(&timers->heap, timer);
+    }
     lock_give(&timers->lock);
 }
 
@@ -169,11 +176,12 @@ bool
 timers_jump(Timers *timers, Worker *worker, int64_t *now_ns)
 {
     lock_take(&timers->lock);
-    LawTimer *next = law_timers_next(&timers->heap);
-    if (next != NULL) {
+    const LawHeapSlot *next = law_heap_first(&timers->heap);
+    bool armed = next != NULL;
+    if (armed) {
         *now_ns = next->deadline_ns > *now_ns ? next->deadline_ns : *now_ns;
         fire(timers, worker, *now_ns);
     }
     lock_give(&timers->lock);
-    return next != NULL;
+    return armed;
 }

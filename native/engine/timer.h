@@ -21,7 +21,7 @@
 #include "engine/lock.h"
 #include "engine/memory.h"
 #include "engine/park.h"
-#include "law/timers.h"
+#include "law/heap.h"
 
 struct Scheduler;
 struct Task;
@@ -29,7 +29,7 @@ struct Worker;
 
 typedef struct {
     Lock lock;
-    LawTimers heap;
+    LawHeap heap;
     uint64_t next_id;
     size_t heap_bytes; /* of the block that the heap has */
     const EngineMemory *memory;
@@ -54,8 +54,8 @@ bool timers_ready(Timers *timers, struct Task *self);
 bool timers_make_thread(Timers *timers);
 
 /* Arm a timer that belongs to a Waiter (wait.h). ENGINE_OK, or ENGINE_MEMORY if there is no memory or no thread. */
-int timers_arm(Timers *timers, LawTimer *timer, int64_t deadline_ns);
-void timers_disarm(Timers *timers, LawTimer *timer);
+int timers_arm(Timers *timers, LawHeapEntry *timer, int64_t deadline_ns);
+void timers_disarm(Timers *timers, LawHeapEntry *timer);
 
 /* Call `ring(context, what)` once, at that time. Arming one that is armed moves it. Answers as timers_arm; disarmed as any
  * timer is, though it may be ringing at that moment. */

@@ -19,8 +19,8 @@
 #include "engine/park.h"
 #include "engine/task.h"
 #include "engine/timer.h"
+#include "law/heap.h"
 #include "law/lanes.h"
-#include "law/timers.h"
 
 enum { WAIT_PENDING = 0, WAIT_TAKEN = 1, WAIT_DONE = 2, WAIT_WITHDRAWN = 3 };
 
@@ -31,8 +31,8 @@ typedef struct {
     Task *task; /* NULL: a thread outside */
     Parker *parker;
     struct Scheduler *scheduler;
-    LawTimer timer;
-    LawLink outside; /* in the scheduler's list, while a thread outside sleeps: stopping must find it */
+    LawHeapEntry timer; /* in the heap of timers */
+    LawLink outside;    /* in the scheduler's list, while a thread outside sleeps: stopping must find it */
 } Waiter;
 
 /* A call at a time: a wait that nobody waits in. See timer.h. */
@@ -54,7 +54,7 @@ waiter_init(Waiter *waiter, struct Scheduler *scheduler, Task *task, Parker *par
     waiter->task = task;
     waiter->parker = parker;
     waiter->scheduler = scheduler;
-    waiter->timer = (LawTimer){0};
+    waiter->timer = 0;
     waiter->outside = (LawLink){0};
 }
 

@@ -1,7 +1,7 @@
 /* The lanes of one worker: their queues, and which ready task is next. Mirrors src/bursar/law/lanes.py.
  *
  *     cancel   tasks that are asked to stop, and those that clean up          oldest first
- *     timed    tasks whose timer has fired                                    (deadline, task id): law/timers.h
+ *     timed    tasks whose timer has fired                                    (deadline, task id): law/heap.h
  *     ready    pinned tasks and stealable tasks, together                     oldest first
  *     injector tasks that came from outside any worker                        oldest first
  *

@@ -221,7 +221,7 @@ take_ready(Kernel *k, Worker *worker)
 NOINLINE static int
 dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found)
 {
-    Task *due = worker->n_timed == 0 ? NULL : worker_earliest(worker, k->now_ns), *task = NULL;
+    Task *due = worker->timed.count == 0 ? NULL : worker_earliest(worker, k->now_ns), *task = NULL;
     bool asked = !law_queue_empty(&worker->cancel);
     bool ready =
         !law_queue_empty(&worker->pinned) || !law_queue_empty(&worker->stealable) || !law_queue_empty(&k->injector);

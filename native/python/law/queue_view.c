@@ -64,7 +64,7 @@ view_dealloc(View *self)
 static Py_ssize_t
 view_length(View *self)
 {
-    return self->queue == NULL ? ((Worker *)self->owner)->n_timed : (Py_ssize_t)self->queue->length;
+    return self->queue == NULL ? (Py_ssize_t)((Worker *)self->owner)->timed.count : (Py_ssize_t)self->queue->length;
 }
 
 /* The tasks, oldest first, as a new list; NULL with MemoryError set. The list is made before the walk: making one may

@@ -41,6 +41,7 @@
 #include "law/cancel.h"
 #include "law/chain.h"
 #include "law/decide.h"
+#include "law/heap.h"
 #include "law/lanes.h"
 #include "law/nursery.h"
 #include "law/state.h"
@@ -118,7 +119,7 @@ struct Task {
         int32_t turn_left; /* RUNNING: ops until its turn is over */
         int32_t home;      /* READY: the worker whose lane it is in */
     };
-    uint32_t stamp;              /* when it joined its queue; in the timed lane: its place in the heap */
+    uint32_t stamp;              /* when it joined its queue; in the timed lane: its entry in the heap */
     int16_t worker;              /* where it ran last, or is pinned to; -1 = nowhere yet */
     uint8_t state;               /* LawState */
     uint8_t wake;                /* LawWake */
@@ -218,37 +219,27 @@ struct Timer {
     uint64_t id;
     int64_t deadline_ns;
     uint64_t generation;
-    Task *task;       /* owned */
-    PyObject *scope;  /* a Block, or NULL */
-    Py_ssize_t place; /* in the heap; -1 = not armed */
-    uint8_t kind;
+    Task *task;         /* owned */
+    PyObject *scope;    /* a Block, or NULL */
+    LawHeapEntry entry; /* in the heap of timers; 0: not armed */
+    uint8_t kind;       /* a LawTimerKind */
 };
 
 typedef struct Timers {
     PyObject_HEAD
     Kernel *kernel; /* borrowed: the kernel owns its timers */
-    Timer **heap;   /* owned references */
-    Py_ssize_t length;
-    Py_ssize_t room;
+    LawHeap heap;   /* its timers are owned */
     uint64_t next_id;
     PyObject *observer; /* that of the kernel */
 } Timers;
 
 /* ---- dispatch (lanes.py, dispatch.py) */
 
-typedef struct TimedEntry {
-    int64_t deadline_ns;
-    uint64_t id;
-    uint64_t generation;
-    Task *task;
-} TimedEntry;
-
 typedef struct Worker {
     PyObject_HEAD
     int id;
     LawQueue cancel, pinned, stealable;
-    TimedEntry *timed;
-    Py_ssize_t n_timed, room_timed;
+    LawHeap timed;
     uint32_t cancel_streak;
     uint32_t timed_streak;
     uint32_t stamp;

@@ -1,115 +1,14 @@
-/* Timers: one heap, ordered by (deadline, timer id). After src/bursar/law/timers.py; law/timers.h says why so.
+/* Timers: one heap, ordered by (deadline, timer id). After src/bursar/law/timers.py, on the heap of law/heap.h.
  *
- * A timer knows its place in the heap: disarming takes it out at once. (In Python it is cheaper to leave a dead entry
- * behind; what comes out, and when, is the same.) The heap owns the timers in it, a timer owns its task, and records
- * of timers are used again: most are armed and disarmed without anybody having looked at them.
- *
- * HEAP-1, HEAP-2 and HEAP-3 of law/timers.h hold here too, with CHILDREN children per slot. The place of a timer that is
- * not armed is −1.
+ * The heap owns the timers in it, a timer owns its task, and records of timers are used again: most timers are armed and
+ * disarmed without any code having looked at them.
  *
  * Rejected: a table of timers by id, for `find`. A host asks for the timer that it was told to wake us for, which is
- * as good as always the first one; the look through the others that an alarm too late costs is cheaper than an entry
- * for every timer.
+ * nearly always the first one. After a late alarm a search through the others is cheaper than an entry for every timer.
  */
 
 #include "python/law/timers.h"
 #include "python/trace/events.h"
-
-enum {
-    CHILDREN = 4, /* half as deep as with two */
-    ROOM_MIN = 16,
-};
-
-/* ---- the heap */
-
-/* The order of HEAP-1. */
-static bool
-earlier(const Timer *a, const Timer *b)
-{
-    return a->deadline_ns < b->deadline_ns || (a->deadline_ns == b->deadline_ns && a->id < b->id);
-}
-
-/* Put a timer at a place, and tell it (HEAP-2). */
-static void
-settle(Timers *timers, Py_ssize_t place, Timer *timer)
-{
-    timers->heap[place] = timer;
-    timer->place = place;
-}
-
-/* Let a timer that belongs at `place` or above rise to where HEAP-1 holds. */
-static void
-rise(Timers *timers, Py_ssize_t place, Timer *timer)
-{
-    while (place > 0) {
-        Py_ssize_t parent = (place - 1) / CHILDREN;
-        if (!earlier(timer, timers->heap[parent])) {
-            break;
-        }
-        settle(timers, place, timers->heap[parent]);
-        place = parent;
-    }
-    settle(timers, place, timer);
-}
-
-/* Let a timer that belongs at `place` or below sink to where HEAP-1 holds. */
-static void
-sink(Timers *timers, Py_ssize_t place, Timer *timer)
-{
-    for (;;) {
-        Py_ssize_t first = place * CHILDREN + 1;
-        if (first >= timers->length) {
-            break;
-        }
-        Py_ssize_t end = timers->length - first < CHILDREN ? timers->length : first + CHILDREN, least = first;
-        for (Py_ssize_t child = first + 1; child < end; child++) {
-            if (earlier(timers->heap[child], timers->heap[least])) {
-                least = child;
-            }
-        }
-        if (!earlier(timers->heap[least], timer)) {
-            break;
-        }
-        settle(timers, place, timers->heap[least]);
-        place = least;
-    }
-    settle(timers, place, timer);
-}
-
-/* Take a timer out; the last one fills the gap. The reference of the heap becomes the caller's. */
-static void
-take_out(Timers *timers, Timer *timer)
-{
-    Py_ssize_t place = timer->place;
-    timer->place = -1;
-    timers->length -= 1;
-    if (place < timers->length) {
-        Timer *last = timers->heap[timers->length];
-        if (place > 0 && earlier(last, timers->heap[(place - 1) / CHILDREN])) {
-            rise(timers, place, last);
-        } else {
-            sink(timers, place, last);
-        }
-    }
-}
-
-/* Room for one more. 0, or -1 with MemoryError set. */
-static int
-reserve(Timers *timers)
-{
-    if (timers->length < timers->room) {
-        return 0;
-    }
-    Py_ssize_t room = timers->room < ROOM_MIN ? ROOM_MIN : 2 * timers->room;
-    Timer **heap = PyMem_Realloc(timers->heap, (size_t)room * sizeof *heap);
-    if (heap == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    timers->heap = heap;
-    timers->room = room;
-    return 0;
-}
 
 /* ---- what the kernel calls */
 
@@ -157,10 +56,11 @@ timer_new(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, 
     timer->generation = task->generation;
     timer->task = (Task *)Py_NewRef(task);
     timer->scope = Py_XNewRef(scope);
-    timer->place = -1;
+    timer->entry = 0;
     timer->kind = (uint8_t)kind;
     PyObject_GC_Track((PyObject *)timer);
-    if (reserve(timers) < 0) {
+    if (!law_heap_reserve(&timers->heap, heap_memory, NULL)) {
+        PyErr_NoMemory();
         Py_CLEAR(timer);
     }
     return timer;
@@ -171,8 +71,8 @@ static Timer *
 put_in(Timers *timers, Timer *timer, uint64_t id)
 {
     timer->id = id;
-    timers->length += 1;
-    rise(timers, timers->length - 1, (Timer *)Py_NewRef(timer));
+    Py_INCREF(timer); /* for the heap */
+    law_heap_push(&timers->heap, &timer->entry, timer->deadline_ns, id);
     if (note(timers, NOTE_TIMER_ARMED, timer->task, timer) < 0) {
         Py_CLEAR(timer);
     }
@@ -201,15 +101,15 @@ timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns, int k
 int
 timers_disarm(Timers *timers, Timer *timer)
 {
-    if (timer->place < 0) {
+    if (timer->entry == 0) {
         return 0;
     }
-    if (timer->place >= timers->length || timers->heap[timer->place] != timer) {
+    if (!law_heap_has(&timers->heap, &timer->entry)) {
         PyErr_Format(PyExc_ValueError, "timer %llu is armed in another runtime; disarm it there",
                      (unsigned long long)timer->id);
         return -1;
     }
-    take_out(timers, timer);
+    law_heap_remove(&timers->heap, &timer->entry);
     Task *task = (Task *)Py_XNewRef(timer->task); /* NULL only in what the collector takes apart */
     int told = note(timers, NOTE_TIMER_DISARMED, task, timer);
     Py_XDECREF(task);
@@ -221,7 +121,8 @@ timers_disarm(Timers *timers, Timer *timer)
 Timer *
 timers_first(const Timers *timers)
 {
-    return timers->length == 0 ? NULL : timers->heap[0];
+    const LawHeapSlot *first = law_heap_first(&timers->heap);
+    return first == NULL ? NULL : LAW_RECORD(first->entry, Timer, entry);
 }
 
 /* The next timer whose deadline has come, disarmed and without a note: a new reference; NULL, with no exception set,
@@ -229,12 +130,12 @@ timers_first(const Timers *timers)
 Timer *
 timers_pop_due(Timers *timers, int64_t now_ns)
 {
-    Timer *first = timers_first(timers);
-    if (first == NULL || first->deadline_ns > now_ns) {
+    LawHeapEntry *due = law_heap_due(&timers->heap, now_ns);
+    if (due == NULL) {
         return NULL;
     }
-    take_out(timers, first);
-    return first;
+    law_heap_remove(&timers->heap, due);
+    return LAW_RECORD(due, Timer, entry);
 }
 
 /* ---- Timer, for Python */
@@ -279,7 +180,7 @@ timer_kind(Timer *self, void *Py_UNUSED(closure))
 static PyObject *
 timer_armed(Timer *self, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(self->place >= 0);
+    return PyBool_FromLong(self->entry != 0);
 }
 
 static PyMemberDef timer_members[] = {

@@ -1,4 +1,4 @@
-/* Timers (timers.c): what is armed, ordered by (deadline, id, generation). After law/timers.py.
+/* Timers (timers.c): what is armed, ordered by (deadline, id). After law/timers.py.
  *
  * Operations, timeouts and cleanup arm timers; timer_fire.c takes due timers out.
  */
@@ -14,6 +14,13 @@ static inline int64_t
 k_deadline(const Kernel *k, int64_t for_ns)
 {
     return for_ns > LAW_TIME_END_NS - k->now_ns ? LAW_TIME_END_NS : k->now_ns + for_ns;
+}
+
+/* The memory of a heap (law/heap.h): a LawRealloc. */
+static inline void *
+heap_memory(void *Py_UNUSED(context), void *block, size_t bytes)
+{
+    return PyMem_Realloc(block, bytes);
 }
 
 /* The timers of one kernel. New reference, or NULL with MemoryError set. */

@@ -20,13 +20,20 @@ timers_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)timers_new(st, NULL);
 }
 
+/* The timer in one slot of a heap. */
+static Timer *
+timer_at(const LawHeap *heap, uint32_t place)
+{
+    return LAW_RECORD(heap->slots[place].entry, Timer, entry);
+}
+
 static int
 timers_traverse(Timers *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->observer);
-    for (Py_ssize_t i = 0; i < self->length; i++) {
-        Py_VISIT(self->heap[i]);
+    for (uint32_t i = 0; i < self->heap.count; i++) {
+        Py_VISIT(timer_at(&self->heap, i));
     }
     return 0;
 }
@@ -35,17 +42,15 @@ timers_traverse(Timers *self, visitproc visit, void *arg)
 static int
 timers_clear(Timers *self)
 {
-    Timer **heap = self->heap;
-    Py_ssize_t length = self->length;
-    self->heap = NULL;
-    self->length = self->room = 0;
-    for (Py_ssize_t i = 0; i < length; i++) {
-        heap[i]->place = -1;
+    LawHeap heap = self->heap;
+    self->heap = (LawHeap){0};
+    for (uint32_t i = 0; i < heap.count; i++) {
+        *heap.slots[i].entry = 0;
     }
-    for (Py_ssize_t i = 0; i < length; i++) {
-        Py_DECREF(heap[i]); /* may call out: nothing refers to the old heap any more */
+    for (uint32_t i = 0; i < heap.count; i++) {
+        Py_DECREF(timer_at(&heap, i)); /* may call out: nothing refers to the old heap any more */
     }
-    PyMem_Free(heap);
+    PyMem_Free(heap.slots);
     Py_CLEAR(self->observer);
     return 0;
 }
@@ -70,7 +75,7 @@ kept(Timers *self)
 static Py_ssize_t
 timers_length(Timers *self)
 {
-    return kept(self) < 0 ? -1 : self->length;
+    return kept(self) < 0 ? -1 : (Py_ssize_t)self->heap.count;
 }
 
 /* A new reference to a borrowed timer, or to None. */
@@ -153,9 +158,10 @@ py_find(Timers *self, PyObject *const *args, Py_ssize_t n)
     if (known < 0 || polled < 0 || kept(self) < 0) {
         return NULL;
     }
-    for (Py_ssize_t i = 0; known && polled && i < self->length; i++) {
-        if (self->heap[i]->id == id) {
-            return or_none(self->heap[i]->generation == generation ? self->heap[i] : NULL);
+    for (uint32_t i = 0; known && polled && i < self->heap.count; i++) {
+        if (self->heap.slots[i].id == id) {
+            Timer *timer = timer_at(&self->heap, i);
+            return or_none(timer->generation == generation ? timer : NULL);
         }
     }
     Py_RETURN_NONE;

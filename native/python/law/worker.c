@@ -1,95 +1,27 @@
 /* One logical worker: its lanes, its streaks, its random stream. After `Worker` and `TimedLane` of law/lanes.py.
  *
- * The queues are rings through their tasks (law/lanes.h), and dispatch.c puts tasks in and takes them out. The timed
- * lane is here: a heap of entries, ordered by (deadline, task id, generation). While a task is in it, `task->stamp`
- * is its place in the heap, so that leaving from the middle costs no search. As with the queues, whoever calls keeps
- * `task->lane`.
- *
- * HEAP-1 and HEAP-2 of law/timers.h hold for the timed lane, with two children per slot and `task->stamp` as the place.
+ * The queues are rings through their tasks (law/lanes.h), and dispatch.c puts tasks in and takes them out. The timed lane is
+ * a heap (law/heap.h), ordered by (deadline, task id). A task is in one lane at a time, so its `stamp` serves both: in a
+ * queue it says when the task came, in the timed lane it is the entry of the heap. The caller keeps `task->lane`.
  *
  * A lane borrows its tasks (RECORD-1 of records.h). Python sees the lanes through views, which cannot change them.
  */
 
 #include "python/law/worker.h"
 #include "python/law/queue_view.h"
+#include "python/law/timers.h"
 #include "python/module/seam.h"
 
-enum { ROOM_MIN = 16 };
-
 /* ---- the timed lane */
-
-/* The order of HEAP-1. */
-static bool
-earlier(const TimedEntry *a, const TimedEntry *b)
-{
-    if (a->deadline_ns != b->deadline_ns) {
-        return a->deadline_ns < b->deadline_ns;
-    }
-    return a->id != b->id ? a->id < b->id : a->generation < b->generation;
-}
-
-/* Put an entry at a place, and tell its task (HEAP-2). */
-static void
-settle(Worker *worker, Py_ssize_t place, TimedEntry entry)
-{
-    worker->timed[place] = entry;
-    entry.task->stamp = (uint32_t)place;
-}
-
-/* Let an entry that belongs at `place` or above rise to where HEAP-1 holds. */
-static void
-rise(Worker *worker, Py_ssize_t place, TimedEntry entry)
-{
-    while (place > 0) {
-        Py_ssize_t parent = (place - 1) / 2;
-        if (!earlier(&entry, &worker->timed[parent])) {
-            break;
-        }
-        settle(worker, place, worker->timed[parent]);
-        place = parent;
-    }
-    settle(worker, place, entry);
-}
-
-/* Let an entry that belongs at `place` or below sink to where HEAP-1 holds. */
-static void
-sink(Worker *worker, Py_ssize_t place, TimedEntry entry)
-{
-    for (;;) {
-        Py_ssize_t child = 2 * place + 1;
-        if (child >= worker->n_timed) {
-            break;
-        }
-        if (child + 1 < worker->n_timed && earlier(&worker->timed[child + 1], &worker->timed[child])) {
-            child += 1;
-        }
-        if (!earlier(&worker->timed[child], &entry)) {
-            break;
-        }
-        settle(worker, place, worker->timed[child]);
-        place = child;
-    }
-    settle(worker, place, entry);
-}
 
 /* Make room for one more entry in the timed lane. 0, or -1 with MemoryError set. */
 int
 worker_reserve_timed(Worker *worker)
 {
-    if (worker->n_timed < worker->room_timed) {
-        return 0;
-    }
-    Py_ssize_t room = worker->room_timed < ROOM_MIN ? ROOM_MIN : 2 * worker->room_timed;
-    TimedEntry *timed = NULL;
-    if ((uint64_t)room <= UINT32_MAX) { /* a place must fit a stamp */
-        timed = PyMem_Realloc(worker->timed, (size_t)room * sizeof *timed);
-    }
-    if (timed == NULL) {
+    if (!law_heap_reserve(&worker->timed, heap_memory, NULL)) {
         PyErr_NoMemory();
         return -1;
     }
-    worker->timed = timed;
-    worker->room_timed = room;
     return 0;
 }
 
@@ -97,47 +29,36 @@ worker_reserve_timed(Worker *worker)
 void
 worker_push_timed(Worker *worker, Task *task, int64_t deadline_ns)
 {
-    LAW_RULE(worker->n_timed < worker->room_timed, "HEAP-2");
-    worker->n_timed += 1;
-    rise(worker, worker->n_timed - 1, (TimedEntry){deadline_ns, task->id, task->generation, task});
+    law_heap_push(&worker->timed, &task->stamp, deadline_ns, task->id);
 }
 
 /* Whether a task is in the timed lane of this worker. */
 bool
 worker_in_timed(const Worker *worker, const Task *task)
 {
-    return (Py_ssize_t)task->stamp < worker->n_timed && worker->timed[task->stamp].task == task;
+    return law_heap_has(&worker->timed, &task->stamp);
 }
 
-/* Take a task out of the timed lane, where it must be; the last entry fills the gap. Cannot fail. */
+/* Take a task out of the timed lane, where it must be. Cannot fail. */
 void
 worker_remove_timed(Worker *worker, Task *task)
 {
-    LAW_RULE(worker_in_timed(worker, task), "HEAP-2");
-    Py_ssize_t place = (Py_ssize_t)task->stamp;
-    worker->n_timed -= 1;
-    if (place < worker->n_timed) {
-        TimedEntry last = worker->timed[worker->n_timed];
-        if (place > 0 && earlier(&last, &worker->timed[(place - 1) / 2])) {
-            rise(worker, place, last);
-        } else {
-            sink(worker, place, last);
-        }
-    }
+    law_heap_remove(&worker->timed, &task->stamp);
 }
 
 /* The earliest task of the timed lane, borrowed and left where it is, if it may run; else NULL. */
 Task *
 worker_earliest(const Worker *worker, int64_t now_ns)
 {
-    return worker->n_timed > 0 && worker->timed[0].deadline_ns <= now_ns ? worker->timed[0].task : NULL;
+    LawHeapEntry *due = law_heap_due(&worker->timed, now_ns);
+    return due == NULL ? NULL : LAW_RECORD(due, Task, stamp);
 }
 
 /* For qsort. No two entries of a lane are equal. */
 static int
 by_order(const void *a, const void *b)
 {
-    return earlier(a, b) ? -1 : 1;
+    return law_heap_earlier(a, b) ? -1 : 1;
 }
 
 /* The tasks of the timed lane in the order in which they will be taken, as a new list; NULL with MemoryError set. */
@@ -145,22 +66,22 @@ PyObject *
 worker_timed_list(const Worker *worker)
 {
     PyObject *list = PyList_New(0); /* first: making a list may run the collector, and with it anything */
-    size_t n = (size_t)worker->n_timed;
-    TimedEntry *entries = list == NULL ? NULL : PyMem_New(TimedEntry, n);
-    if (entries == NULL) {
+    size_t n = worker->timed.count;
+    LawHeapSlot *slots = list == NULL ? NULL : PyMem_New(LawHeapSlot, n);
+    if (slots == NULL) {
         Py_XDECREF(list);
         return PyErr_NoMemory();
     }
     if (n > 0) {
-        memcpy(entries, worker->timed, n * sizeof(TimedEntry));
-        qsort(entries, n, sizeof(TimedEntry), by_order);
+        memcpy(slots, worker->timed.slots, n * sizeof(LawHeapSlot));
+        qsort(slots, n, sizeof(LawHeapSlot), by_order);
     }
     for (size_t i = 0; list != NULL && i < n; i++) {
-        if (PyList_Append(list, (PyObject *)entries[i].task) < 0) {
+        if (PyList_Append(list, (PyObject *)LAW_RECORD(slots[i].entry, Task, stamp)) < 0) {
             Py_CLEAR(list);
         }
     }
-    PyMem_Free(entries);
+    PyMem_Free(slots);
     return list;
 }
 
@@ -195,10 +116,10 @@ worker_empty(Worker *worker)
             LAW_RECORD(link, Task, link)->lane = LAW_LANE_IDLE;
         }
     }
-    while (worker->n_timed > 0) {
-        worker->n_timed -= 1;
-        worker->timed[worker->n_timed].task->lane = LAW_LANE_IDLE;
+    for (uint32_t i = 0; i < worker->timed.count; i++) {
+        LAW_RECORD(worker->timed.slots[i].entry, Task, stamp)->lane = LAW_LANE_IDLE;
     }
+    worker->timed.count = 0;
 }
 
 /* The lanes borrow: there is nothing else to visit. */
@@ -214,7 +135,7 @@ worker_dealloc(Worker *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    PyMem_Free(self->timed);
+    PyMem_Free(self->timed.slots);
     type->tp_free(self);
     Py_DECREF(type);
 }

@@ -11,11 +11,11 @@
 #include "law/cancel.h"
 #include "law/chain.h"
 #include "law/decide.h"
+#include "law/heap.h"
 #include "law/lanes.h"
 #include "law/nursery.h"
 #include "law/state.h"
 #include "law/steal.h"
-#include "law/timers.h"
 #include "law/wake.h"
 
 #if defined(__GNUC__)
@@ -327,8 +327,8 @@ parity_within(const LawBudget *a, const LawBudget *b)
 /* ---- timers: an entry is a number */
 
 typedef struct {
-    LawTimers heap;
-    LawTimer entries[];
+    LawHeap heap;
+    LawHeapEntry entries[];
 } Clock;
 
 static void *
@@ -345,30 +345,32 @@ reallocate(void *context, void *block, size_t bytes)
 EXPORT Clock *
 parity_clock_new(size_t entries)
 {
-    Clock *clock = calloc(1, sizeof(Clock) + entries * sizeof(LawTimer));
-    if (clock != NULL) {
-        law_timers_init(&clock->heap, reallocate, NULL);
-    }
-    return clock;
+    return calloc(1, sizeof(Clock) + entries * sizeof(LawHeapEntry));
 }
 
 EXPORT void
 parity_clock_free(Clock *clock)
 {
-    law_timers_free(&clock->heap);
+    law_heap_free(&clock->heap, reallocate, NULL);
     free(clock);
 }
 
 EXPORT bool
 parity_arm(Clock *clock, size_t entry, int64_t deadline_ns, uint64_t id)
 {
-    return law_timers_arm(&clock->heap, &clock->entries[entry], deadline_ns, id);
+    if (!law_heap_reserve(&clock->heap, reallocate, NULL)) {
+        return false;
+    }
+    law_heap_push(&clock->heap, &clock->entries[entry], deadline_ns, id);
+    return true;
 }
 
 EXPORT void
 parity_disarm(Clock *clock, size_t entry)
 {
-    law_timers_disarm(&clock->heap, &clock->entries[entry]);
+    if (law_heap_has(&clock->heap, &clock->entries[entry])) {
+        law_heap_remove(&clock->heap, &clock->entries[entry]);
+    }
 }
 
 EXPORT size_t
@@ -381,14 +383,18 @@ parity_armed(const Clock *clock)
 EXPORT int64_t
 parity_pop_due(Clock *clock, int64_t now_ns)
 {
-    LawTimer *timer = law_timers_pop_due(&clock->heap, now_ns);
-    return timer == NULL ? -1 : (int64_t)(timer - clock->entries);
+    LawHeapEntry *due = law_heap_due(&clock->heap, now_ns);
+    if (due == NULL) {
+        return -1;
+    }
+    law_heap_remove(&clock->heap, due);
+    return due - clock->entries;
 }
 
 /* The entry that is due first, or -1. */
 EXPORT int64_t
 parity_next(const Clock *clock)
 {
-    const LawTimer *timer = law_timers_next(&clock->heap);
-    return timer == NULL ? -1 : (int64_t)(timer - clock->entries);
+    const LawHeapSlot *first = law_heap_first(&clock->heap);
+    return first == NULL ? -1 : first->entry - clock->entries;
 }
