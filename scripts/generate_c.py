@@ -107,20 +107,20 @@ TABLES = [
 COSTS = ["FREE", "OP", "SPAWN", "CHANNEL", "SYSCALL"]  # of law/budget.py
 NAMED_BUDGETS = ["none", "service", "cluster", "child"]  # class methods of `Budget`
 
-I64, U32, U64 = "INT64_C({})", "UINT32_C({})", "UINT64_C(0x{:X})"
+INT64, UINT32, UINT64 = "INT64_C({})", "UINT32_C({})", "UINT64_C(0x{:X})"
 LIMITS = [
-    CLimit(budget, "UNITS_MAX", "LAW_UNITS_MAX", I64),
+    CLimit(budget, "UNITS_MAX", "LAW_UNITS_MAX", INT64),
     CLimit(budget, "PAID", "LAW_PAID", "({})"),
-    CLimit(chain, "GOLDEN", "LAW_GOLDEN", U64),
-    CLimit(decide, "CANCEL_STREAK_MAX", "LAW_CANCEL_STREAK_MAX", U32),
-    CLimit(decide, "TIMED_STREAK_MAX", "LAW_TIMED_STREAK_MAX", U32),
+    CLimit(chain, "GOLDEN", "LAW_GOLDEN", UINT64),
+    CLimit(decide, "CANCEL_STREAK_MAX", "LAW_CANCEL_STREAK_MAX", UINT32),
+    CLimit(decide, "TIMED_STREAK_MAX", "LAW_TIMED_STREAK_MAX", UINT32),
     CLimit(lanes, "INJECTOR_INTERVAL", "LAW_INJECTOR_INTERVAL"),
     CLimit(steal, "STEAL_ATTEMPTS_MAX", "LAW_STEAL_ATTEMPTS_MAX"),
     CLimit(permission, "ADMIT", "LAW_LINK_ADMIT"),
-    CLimit(timers, "TIME_END_NS", "LAW_TIME_END_NS", I64),
-    CLimit(kernel, "YIELD_INTERVAL", "LAW_YIELD_INTERVAL", I64),
-    CLimit(kernel, "CLEANUP_OPS", "LAW_CLEANUP_OPS", U32),
-    CLimit(memory, "CLEANUP_BYTES", "LAW_CLEANUP_BYTES", I64),
+    CLimit(timers, "TIME_END_NS", "LAW_TIME_END_NS", INT64),
+    CLimit(kernel, "YIELD_INTERVAL", "LAW_YIELD_INTERVAL", INT64),
+    CLimit(kernel, "CLEANUP_OPS", "LAW_CLEANUP_OPS", UINT32),
+    CLimit(memory, "CLEANUP_BYTES", "LAW_CLEANUP_BYTES", INT64),
     CLimit(authority, "PRIORITY_MAX", "LAW_PRIORITY_MAX"),
     CLimit(texts, "TEXT_MAX", "LAW_TEXT_MAX"),
     CLimit(timers, "SECONDS_MAX", "LAW_SECONDS_MAX", "{:.0f}.0"),
@@ -307,7 +307,7 @@ def limits() -> Iterable[str]:
     yield from ["", "/* `Priority` of a task that states none. */"]
     yield f"#define LAW_PRIORITY_NORMAL {authority.Priority.NORMAL:d}"
     yield from ["", '/* The `yield_interval` of the profile "cluster". */']
-    yield f"#define LAW_YIELD_INTERVAL_CLUSTER {I64.format(profile.PROFILES['cluster'].yield_interval)}"
+    yield f"#define LAW_YIELD_INTERVAL_CLUSTER {INT64.format(profile.PROFILES['cluster'].yield_interval)}"
 
 
 def record_name(kind: str) -> str:

@@ -17,7 +17,13 @@ KERNEL: Final[bool]
 
 def build_info() -> BuildInfo: ...
 def adopt(law: dict[str, Any], /) -> None:
-    """Take over what the Python side calls things; for `bursar.backend`."""
+    """Take over every class and function of the law that C uses, by their names."""
+
+def expose(things: dict[str, Any], /) -> None:
+    """Take over objects that C uses, by their names."""
+
+def unexposed() -> list[str]:
+    """The names that C uses and that no module has exposed yet."""
 
 @final
 class MemoryBook:

@@ -228,9 +228,6 @@ def _native_kernel(base: Any) -> Any:
     return Kernel
 
 
-_TOLD: Final[dict[str, Any]] = {}
-
-
 def _count_uses(registry: capability.Registry, permit: Capability, n: int) -> None:
     registry.count(permit, n)
 
@@ -332,15 +329,13 @@ def _adopt() -> None:
         "refuse_nursery_move": _refuse_nursery_move,
         "refuse_await": _refuse_await,
     }
-    _TOLD.update(told)
-    _native.adopt(_TOLD)
+    _native.adopt(told)
 
 
 def tell(**things: Any) -> None:
-    """For the face: what C is to call by these names."""
-    _TOLD.update(things)
+    """Expose objects to C by these names, which native/python/module/seam_names.h lists."""
     if _HAVE_NATIVE and _native is not None:
-        _native.adopt(_TOLD)
+        _native.expose(things)
 
 
 if _HAVE_NATIVE:

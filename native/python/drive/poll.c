@@ -70,7 +70,7 @@ as_request(Driver *self, PyObject *thing)
     if (is_request(thing) || PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
         return (Request *)thing;
     }
-    PyObject *args[] = {thing}, *foreign = law_call(st, "as_request", args, 1);
+    PyObject *args[] = {thing}, *foreign = py_call(st, PY_as_request, args, 1);
     Py_DECREF(thing);
     return (Request *)foreign;
 }

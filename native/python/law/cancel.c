@@ -102,7 +102,7 @@ misused(State *st, Task *task)
                              "blocks must end in the reverse order of their beginning, in the task that began them",
                              name);
     Py_DECREF(name);
-    PyObject *error = text != NULL ? law_call(st, "ScopeMisuse", &text, 1) : NULL;
+    PyObject *error = text != NULL ? py_call(st, PY_ScopeMisuse, &text, 1) : NULL;
     Py_XDECREF(text);
     if (error != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);

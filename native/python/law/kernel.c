@@ -330,7 +330,7 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (budget != k->st->UNSTATED) {
-        PyObject *plain[] = {budget}, *checked = law_call(k->st, "require_plain", plain, 1);
+        PyObject *plain[] = {budget}, *checked = py_call(k->st, PY_require_plain, plain, 1);
         if (checked == NULL) {
             return NULL;
         }
@@ -340,7 +340,7 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
     if (name != NULL && PyUnicode_GET_LENGTH(name) > 0) {
         PyObject *words[] = {name};
         bool is_brief = PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) <= LAW_TEXT_MAX;
-        title = is_brief ? Py_NewRef(name) : law_call(k->st, "brief", words, 1);
+        title = is_brief ? Py_NewRef(name) : py_call(k->st, PY_brief, words, 1);
         if (title == NULL) {
             return NULL;
         }
@@ -401,11 +401,11 @@ kernel_open_nursery(Kernel *k, PyObject *args, PyObject *kwargs)
                                      &capabilities)) {
         return NULL;
     }
-    PyObject *plain[] = {budget}, *checked = law_call(k->st, "require_plain", plain, 1);
+    PyObject *plain[] = {budget}, *checked = py_call(k->st, PY_require_plain, plain, 1);
     PyObject *title = NULL;
     if (checked != NULL && name != NULL && PyUnicode_GET_LENGTH(name) > 0) {
         PyObject *words[] = {name};
-        title = law_call(k->st, "brief", words, 1);
+        title = py_call(k->st, PY_brief, words, 1);
     }
     Py_XDECREF(checked);
     Nursery *nursery = PyErr_Occurred() ? NULL : k_open_nursery(k, (Task *)owner, title, budget, given(capabilities));

@@ -57,13 +57,16 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
         return BILL_ERROR;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)task, made};
-    PyObject *bill = law_call(k->st, "bill", args, 3);
+    PyObject *bill = py_call(k->st, PY_bill, args, 3);
     Py_DECREF(made);
     if (bill == NULL) {
         return BILL_ERROR;
     }
-    if (bill == k->st->bill_paid || bill == k->st->bill_suspended || bill == k->st->bill_cut) {
-        BillResult result = bill == k->st->bill_paid ? BILL_PAID : bill == k->st->bill_cut ? BILL_CUT : BILL_SUSPENDED;
+    if (bill == k->st->bills[LAW_BILL_PAID] || bill == k->st->bills[LAW_BILL_SUSPENDED] ||
+        bill == k->st->bills[LAW_BILL_CUT]) {
+        BillResult result = bill == k->st->bills[LAW_BILL_PAID]  ? BILL_PAID
+                            : bill == k->st->bills[LAW_BILL_CUT] ? BILL_CUT
+                                                                 : BILL_SUSPENDED;
         Py_DECREF(bill);
         return result;
     }
@@ -134,11 +137,11 @@ ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
     }
     switch (k_bill(k, (Task *)args[0], &cost, args[1], &refusal)) {
     case BILL_PAID:
-        return Py_NewRef(k->st->bill_paid);
+        return Py_NewRef(k->st->bills[LAW_BILL_PAID]);
     case BILL_SUSPENDED:
-        return Py_NewRef(k->st->bill_suspended);
+        return Py_NewRef(k->st->bills[LAW_BILL_SUSPENDED]);
     case BILL_CUT:
-        return Py_NewRef(k->st->bill_cut);
+        return Py_NewRef(k->st->bills[LAW_BILL_CUT]);
     case BILL_REFUSED:
         return refusal;
     case BILL_ERROR:

@@ -128,7 +128,7 @@ nursery_move(Nursery *self, LawNurseryState to)
     if (!law_nursery_may_move(self->state, to)) {
         State *st = ST(self);
         PyObject *args[] = {(PyObject *)self, st->nursery_states[to]};
-        PyObject *none = law_call(st, "refuse_nursery_move", args, 2); /* raises IllegalTransition */
+        PyObject *none = py_call(st, PY_refuse_nursery_move, args, 2); /* raises IllegalTransition */
         Py_XDECREF(none);
         return -1;
     }

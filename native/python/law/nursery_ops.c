@@ -38,7 +38,7 @@ nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
         return Py_NewRef(own);
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
-    return context_leave(k) < 0 ? NULL : law_call(k->st, "nursery_capabilities", args, 3); /* CONTEXT-3 */
+    return context_leave(k) < 0 ? NULL : py_call(k->st, PY_nursery_capabilities, args, 3); /* CONTEXT-3 */
 }
 
 Nursery *

@@ -425,7 +425,7 @@ pools_for(Kernel *k, PyObject *parents, PyObject **budget)
     if (*budget == k->st->UNSTATED) {
         return Py_NewRef(parents);
     }
-    PyObject *args[] = {parents, *budget}, *granted = law_call(k->st, "affordable", args, 2);
+    PyObject *args[] = {parents, *budget}, *granted = py_call(k->st, PY_affordable, args, 2);
     if (granted == NULL) {
         return NULL;
     }

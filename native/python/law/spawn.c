@@ -19,10 +19,10 @@
 
 /* Call a method of the Python side on the kernel, for its effect. */
 static int
-in_python(Kernel *k, const char *method, PyObject *a, PyObject *b)
+in_python(Kernel *k, PyName method, PyObject *a, PyObject *b)
 {
     PyObject *args[] = {(PyObject *)k, a, b};
-    PyObject *done = law_call(k->st, method, args, b != NULL ? 3 : 2);
+    PyObject *done = py_call(k->st, method, args, b != NULL ? 3 : 2);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -39,7 +39,7 @@ k_settle_uses(Kernel *k)
     }
     int64_t uses = k->postponed.uses;
     PyObject *args[] = {k->registry, k->caches.spawn_permit, PyLong_FromLongLong(uses)};
-    PyObject *done = args[2] == NULL ? NULL : law_call(k->st, "count_uses", args, 3);
+    PyObject *done = args[2] == NULL ? NULL : py_call(k->st, PY_count_uses, args, 3);
     Py_XDECREF(args[2]);
     if (done == NULL) {
         return -1;
@@ -64,7 +64,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     }
     PyObject *what = context_leave(k) < 0 ? NULL : PyUnicode_FromString(operation); /* CONTEXT-3 */
     PyObject *args[] = {(PyObject *)task, held, kind, what};
-    PyObject *found = what == NULL ? NULL : law_call(k->st, "require", args, 4);
+    PyObject *found = what == NULL ? NULL : py_call(k->st, PY_require, args, 4);
     Py_XDECREF(what);
     if (found != NULL && kind == k->st->CapTimer) {
         Py_XSETREF(k->caches.timer_permit, Py_NewRef(found));
@@ -92,7 +92,7 @@ spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
         return NULL;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner};
-    PyObject *permit = law_call(k->st, "spawn_permit", args, 3); /* (the permit, whether nothing limits it) */
+    PyObject *permit = py_call(k->st, PY_spawn_permit, args, 3); /* (the permit, whether nothing limits it) */
     if (permit == NULL) {
         return NULL;
     }
@@ -126,7 +126,7 @@ capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, b
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, spawner ? (PyObject *)spawner : Py_None,
                         passed ? passed : Py_None};
-    return law_call(k->st, "capabilities_for", args, 4);
+    return py_call(k->st, PY_capabilities_for, args, 4);
 }
 
 /* ---- spawning */
@@ -141,7 +141,7 @@ budget_for(Kernel *k, PyObject *budget, PyObject *permit, bool counted, Task *sp
         return Py_NewRef(budget);
     }
     PyObject *args[] = {(PyObject *)k, budget, permit ? permit : Py_None, by_default ? Py_True : Py_False};
-    return law_call(k->st, "spawn_budget", args, 4);
+    return py_call(k->st, PY_spawn_budget, args, 4);
 }
 
 /* Raise unless the purse pays for the spawn and leaves something of the operations asked for. */
@@ -153,7 +153,7 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
     if ((ops == LAW_OPEN || ops >= 2) && (spawns == LAW_OPEN || spawns >= 1)) {
         return 0;
     }
-    return in_python(k, "check_purse", (PyObject *)nursery, budget);
+    return in_python(k, PY_check_purse, (PyObject *)nursery, budget);
 }
 
 static bool
@@ -256,7 +256,7 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
     bool acting = (how & SPAWN_ACTING) != 0, pinned = (how & SPAWN_PINNED) != 0;
     spawner = spawner != NULL ? spawner : k->current;
     if (nursery->state != LAW_NURSERY_OPEN &&
-        in_python(k, "require_open", (PyObject *)nursery, how & SPAWN_AGAIN ? Py_True : Py_False) < 0) {
+        in_python(k, PY_require_open, (PyObject *)nursery, how & SPAWN_AGAIN ? Py_True : Py_False) < 0) {
         return NULL;
     }
     bool counted = false;
@@ -272,7 +272,7 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
     }
     if (permit != NULL && !counted) {
         PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, permit};
-        PyObject *acquired = law_call(k->st, "acquire_spawn", args, 4);
+        PyObject *acquired = py_call(k->st, PY_acquire_spawn, args, 4);
         if (acquired == NULL) {
             goto done;
         }

@@ -181,7 +181,7 @@ task_raise_later(State *st)
         PyErr_SetRaisedException(error);
         return NULL;
     }
-    PyObject *work = law_call(st, "raise_later", &error, 1);
+    PyObject *work = py_call(st, PY_raise_later, &error, 1);
     Py_DECREF(error);
     return work;
 }
@@ -232,7 +232,7 @@ task_move(Task *self, LawState to)
     if (!law_may_move(self->state, to)) {
         State *st = PyType_GetModuleState(Py_TYPE(self));
         PyObject *args[] = {(PyObject *)self, st->states[to]};
-        PyObject *none = law_call(st, "refuse_move", args, 2); /* raises IllegalTransition */
+        PyObject *none = py_call(st, PY_refuse_move, args, 2); /* raises IllegalTransition */
         Py_XDECREF(none);
         return -1;
     }

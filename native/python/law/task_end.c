@@ -34,7 +34,7 @@ settle_estate(Kernel *k, Task *task)
         return 0;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)task};
-    PyObject *done = law_call(k->st, "settle_estate", args, 2);
+    PyObject *done = py_call(k->st, PY_settle_estate, args, 2);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -105,7 +105,7 @@ note_end(Kernel *k, Nursery *nursery, Task *task)
         return -1;
     }
     PyObject *args[] = {(PyObject *)nursery, error};
-    PyObject *none = law_call(k->st, "add_failure", args, 2);
+    PyObject *none = py_call(k->st, PY_add_failure, args, 2);
     Py_DECREF(error);
     Py_XDECREF(none);
     return none == NULL ? -1 : nursery->cancel_on_failure;
@@ -216,7 +216,7 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
 {
     PyObject *whole = outcome_of(k, kind, content, outcome);
     PyObject *args[] = {(PyObject *)k, (PyObject *)task, whole};
-    PyObject *done = whole == NULL ? NULL : law_call(k->st, "drain_owned", args, 3);
+    PyObject *done = whole == NULL ? NULL : py_call(k->st, PY_drain_owned, args, 3);
     Py_XDECREF(whole);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
@@ -325,7 +325,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     }
     if (!law_may_end(task->state, kind)) {
         PyObject *args[] = {(PyObject *)task, k->st->kinds[kind]};
-        PyObject *none = law_call(k->st, "refuse_end", args, 2); /* raises IllegalTransition */
+        PyObject *none = py_call(k->st, PY_refuse_end, args, 2); /* raises IllegalTransition */
         Py_XDECREF(none);
         return -1;
     }

@@ -105,7 +105,7 @@ fire(Kernel *k, Timer *timer)
         return expire_permit(k, task, timer);
     default: {
         PyObject *args[] = {(PyObject *)k, (PyObject *)task};
-        PyObject *done = law_call(k->st, "cleanup_too_long", args, 2);
+        PyObject *done = py_call(k->st, PY_cleanup_too_long, args, 2);
         Py_XDECREF(done);
         return done == NULL ? -1 : 0;
     }

@@ -169,7 +169,7 @@ put(PyObject *object, const char *name, PyObject *value)
 static PyObject *
 get_stats(Worker *self, void *Py_UNUSED(closure))
 {
-    PyObject *stats = law_call(state_of(Py_TYPE(self)), "WorkerStats", NULL, 0);
+    PyObject *stats = py_call(state_of(Py_TYPE(self)), PY_WorkerStats, NULL, 0);
     if (stats == NULL) {
         return NULL;
     }

@@ -270,14 +270,16 @@ static const struct {
     size_t n;
 } HELD[] = {
 #define MEMBERS(field) {offsetof(State, field), sizeof(((State *)0)->field) / sizeof(PyObject *)}
-    MEMBERS(states),       MEMBERS(kinds),         MEMBERS(wakes),           MEMBERS(notices),
-    MEMBERS(lanes),        MEMBERS(phases),        MEMBERS(nursery_states),  MEMBERS(timer_kinds),
-    MEMBERS(cancel_kinds), MEMBERS(permit_states), MEMBERS(bill_paid),       MEMBERS(bill_suspended),
-    MEMBERS(bill_cut),     MEMBERS(law),           MEMBERS(Outcome),         MEMBERS(CancelReason),
-    MEMBERS(Cancelled),    MEMBERS(CapSpawn),      MEMBERS(CapTimer),        MEMBERS(CapBudget),
-    MEMBERS(Drain),        MEMBERS(UNSTATED),      MEMBERS(SUSPENDED),       MEMBERS(CapabilityDenied),
-    MEMBERS(Short),        MEMBERS(own_modules),   MEMBERS(str_throw),       MEMBERS(str_hand_over),
-    MEMBERS(str_start),    MEMBERS(str_post),      MEMBERS(coroutine_throw), MEMBERS(checkpoint),
+#define X(kind, members, n) MEMBERS(members),
+    SEAM_ENUMS(X)
+#undef X
+        MEMBERS(py),
+    MEMBERS(str_throw),
+    MEMBERS(str_hand_over),
+    MEMBERS(str_start),
+    MEMBERS(str_post),
+    MEMBERS(coroutine_throw),
+    MEMBERS(checkpoint),
 };
 
 static PyObject **
@@ -329,6 +331,8 @@ module_free(void *module)
 static PyMethodDef module_methods[] = {
     {"build_info", build_info, METH_NOARGS, build_info_doc},
     {"adopt", adopt, METH_O, adopt_doc},
+    {"expose", expose, METH_O, expose_doc},
+    {"unexposed", unexposed, METH_NOARGS, unexposed_doc},
     {"checkpoint", (PyCFunction)(void (*)(void))checkpoint, METH_FASTCALL, checkpoint_doc},
     {"nursery", (PyCFunction)(void (*)(void))nursery_opened, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
     {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},

@@ -11,6 +11,7 @@
 #include <Python.h>
 
 #include "python/cpython/freelist.h"
+#include "python/module/seam_names.h"
 
 #include "law/generated/enums.h"
 
@@ -23,16 +24,20 @@ typedef struct State {
         *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
         *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd,
         *ReceiveEnd, *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
-    /* members of the law's enumerations, by their numbers */
-    PyObject *states[LAW_STATES], *kinds[LAW_OUTCOMES], *wakes[LAW_WAKES], *notices[LAW_NOTICES], *lanes[LAW_LANES];
-    PyObject *phases[LAW_PHASES], *nursery_states[LAW_NURSERY_STATES], *timer_kinds[LAW_TIMER_KINDS];
-    PyObject *cancel_kinds[LAW_CANCEL_KINDS], *permit_states[LAW_PERMITS];
-    PyObject *bill_paid, *bill_suspended, *bill_cut;
-    /* classes and functions of the Python side */
-    PyObject *law; /* the namespace that `adopt` was given: everything that C calls by name */
-    PyObject *Outcome, *CancelReason, *Cancelled, *CapSpawn, *CapTimer, *CapBudget, *Drain, *UNSTATED;
-    PyObject *SUSPENDED, *CapabilityDenied, *Short, *str_throw, *str_hand_over, *str_post, *str_start;
-    PyObject *own_modules;     /* whose functions belong into the loop: execution/own.py */
+    /* the members of the law's enumerations, by their numbers */
+#define X(kind, members, n) PyObject *members[n];
+    SEAM_ENUMS(X)
+#undef X
+    /* what Python exposed, by name and by number: see seam_names.h */
+    union {
+        PyObject *py[PY_OBJECTS];
+        struct {
+#define X(name) PyObject *name;
+            SEAM_OBJECTS(X)
+#undef X
+        };
+    };
+    PyObject *str_throw, *str_hand_over, *str_post, *str_start;
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;       /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,

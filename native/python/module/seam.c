@@ -1,41 +1,52 @@
 /* The seam between C and Python: what C knows of the law in Python, and how C calls it.
  *
- * C imports nothing. src/bursar/kernel.py hands a dict of its classes and functions to `adopt`, which checks that both
- * sides agree on enumerations and dataclasses and keeps what C uses often in the module's state. All else is looked up
- * in the dict by name when it is called (`law_call`).
+ * C imports nothing. Python hands its classes and functions over by name: the law at once (`adopt`), what is built on
+ * the kernel when it is imported (`expose`). seam_names.h is the list of names; the module's state has a place for each.
+ *
+ * Rejected: a dict that C looks names up in when it calls. A misspelt name was found only when that call happened, and
+ * each call paid for a look-up.
+ *
+ *   SEAM-1  every name that Python hands over is in a list, and after `adopt` no name of the law is without an object
  */
 
 #include "python/module/seam.h"
+#include "python/law/admission/gate.h"
+#include "python/law/records.h"
 
-#include <structmember.h>
+#include <string.h>
 
-#include "law/admission/ticket.h"
+static const char *const NAMES[PY_OBJECTS] = {
+#define X(name) #name,
+    SEAM_OBJECTS(X)
+#undef X
+};
+
+/* The enumerations: what each is called, where its members go, and how many there are. */
+static const struct {
+    const char *name;
+    size_t members;
+    Py_ssize_t n;
+} ENUMS[] = {
+#define X(kind, members, n) {#kind, offsetof(State, members), n},
+    SEAM_ENUMS(X)
+#undef X
+};
 
 /* ---- calling the Python side */
 
 PyObject *
-law_find(PyObject *told, const char *name)
+py_require(const State *st, PyName name)
 {
-    PyObject *key = PyUnicode_InternFromString(name);
-    PyObject *found = key == NULL ? NULL : PyDict_GetItemWithError(told, key);
-    Py_XDECREF(key);
-    return found;
-}
-
-PyObject *
-law_told(PyObject *law, const char *name)
-{
-    PyObject *found = law_find(law, name);
-    if (found == NULL && !PyErr_Occurred()) {
-        PyErr_Format(PyExc_SystemError, "bursar._native was not told of %s", name);
+    if (st->py[name] == NULL) {
+        PyErr_Format(PyExc_SystemError, "bursar._native needs %s, which no module has exposed", NAMES[name]);
     }
-    return found;
+    return st->py[name];
 }
 
 PyObject *
-law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n)
+py_call(const State *st, PyName name, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *function = law_told(st->law, name);
+    PyObject *function = py_require(st, name);
     return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, NULL);
 }
 
@@ -66,8 +77,6 @@ frozen_field(PyObject *thing, Py_ssize_t slot)
     }
     return Py_XNewRef(value);
 }
-
-/* ---- adopting the law */
 
 /* Where a class with slots keeps one of them; -1 with an exception set if it does not. */
 static Py_ssize_t
@@ -106,91 +115,126 @@ adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
     return 0;
 }
 
-/* The members of an enumeration of the Python side, in the order of their definition. */
+/* ---- taking names */
+
+/* The members of an enumeration, in the order of their definition. 0, or -1 with an exception set. */
 static int
-adopt_members(PyObject *law, const char *name, PyObject **into, Py_ssize_t n)
+take_members(State *st, size_t which, PyObject *kind)
 {
-    PyObject *kind = law_told(law, name);
-    PyObject *all = kind == NULL ? NULL : PySequence_List(kind);
+    PyObject **into = (PyObject **)(void *)((char *)st + ENUMS[which].members), *all = PySequence_List(kind);
     if (all == NULL) {
         return -1;
     }
-    if (PyList_GET_SIZE(all) != n) {
-        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %s", name);
+    if (PyList_GET_SIZE(all) != ENUMS[which].n) {
+        PyErr_Format(PyExc_SystemError, "bursar._native and the law do not agree on %s", ENUMS[which].name);
         Py_DECREF(all);
         return -1;
     }
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; i < ENUMS[which].n; i++) {
         Py_XSETREF(into[i], Py_NewRef(PyList_GET_ITEM(all, i)));
     }
     Py_DECREF(all);
     return 0;
 }
 
+/* What C makes of an object besides keeping it. 0, or -1 with an exception set. */
 static int
-adopt_one(PyObject *law, const char *name, PyObject **into)
+taken(State *st, size_t which, PyObject *thing)
 {
-    PyObject *found = law_told(law, name);
-    if (found == NULL) {
+    switch (which) {
+    case PY_CancelReason:
+        return adopt_fields(thing, st->reason_slots, Py_ARRAY_LENGTH(st->reason_slots));
+    case PY_Outcome:
+        return adopt_fields(thing, st->outcome_slots, Py_ARRAY_LENGTH(st->outcome_slots));
+    case PY_OP:
+        return PyObject_SetAttrString((PyObject *)st->Request, "cost", thing);
+    default:
+        return 0;
+    }
+}
+
+/* One object under its name (SEAM-1). 0, or -1 with an exception set. */
+static int
+take(State *st, const char *name, PyObject *thing)
+{
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(ENUMS); i++) {
+        if (strcmp(ENUMS[i].name, name) == 0) {
+            return take_members(st, i, thing);
+        }
+    }
+    for (size_t i = 0; i < PY_OBJECTS; i++) {
+        if (strcmp(NAMES[i], name) == 0) {
+            Py_XSETREF(st->py[i], Py_NewRef(thing));
+            return taken(st, i, thing);
+        }
+    }
+    PyErr_Format(PyExc_SystemError, "bursar._native has no use for %s: see native/python/module/seam_names.h", name);
+    return -1;
+}
+
+/* Every object of a dict. 0, or -1 with an exception set. */
+static int
+take_all(State *st, PyObject *things)
+{
+    Py_ssize_t at = 0;
+    PyObject *key, *thing;
+    if (!PyDict_Check(things)) {
+        PyErr_SetString(PyExc_TypeError, "a dict of names and objects is needed");
         return -1;
     }
-    Py_XSETREF(*into, Py_NewRef(found));
+    while (PyDict_Next(things, &at, &key, &thing)) {
+        const char *name = PyUnicode_AsUTF8(key);
+        if (name == NULL || take(st, name, thing) < 0) {
+            return -1;
+        }
+    }
     return 0;
 }
 
+const char expose_doc[] = PyDoc_STR("expose(things, /)\n--\n\nTake over objects that C uses, by their names.");
+
+PyObject *
+expose(PyObject *module, PyObject *things)
+{
+    return take_all(PyModule_GetState(module), things) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 const char adopt_doc[] =
-    PyDoc_STR("adopt(law)\n--\n\nTake over what the Python side calls things: a dict of its classes and functions.");
+    PyDoc_STR("adopt(law, /)\n--\n\nTake over every class and function of the law that C uses, by their names.");
 
 PyObject *
 adopt(PyObject *module, PyObject *law)
 {
     State *st = PyModule_GetState(module);
-    PyObject *bills[LAW_BILLS] = {NULL};
-    if (!PyDict_Check(law)) {
-        PyErr_SetString(PyExc_TypeError, "adopt() takes a dict");
+    if (take_all(st, law) < 0 || PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
         return NULL;
     }
-    Py_XSETREF(st->law, Py_NewRef(law));
-    if (adopt_members(law, "State", st->states, LAW_STATES) < 0 ||
-        adopt_members(law, "OutcomeKind", st->kinds, LAW_OUTCOMES) < 0 ||
-        adopt_members(law, "WakeState", st->wakes, LAW_WAKES) < 0 ||
-        adopt_members(law, "Notice", st->notices, LAW_NOTICES) < 0 ||
-        adopt_members(law, "Lane", st->lanes, LAW_LANES) < 0 ||
-        adopt_members(law, "CancelPhase", st->phases, LAW_PHASES) < 0 ||
-        adopt_members(law, "NurseryState", st->nursery_states, LAW_NURSERY_STATES) < 0 ||
-        adopt_members(law, "TimerKind", st->timer_kinds, LAW_TIMER_KINDS) < 0 ||
-        adopt_members(law, "CancelKind", st->cancel_kinds, LAW_CANCEL_KINDS) < 0 ||
-        adopt_members(law, "Bill", bills, LAW_BILLS) < 0 || adopt_one(law, "Outcome", &st->Outcome) < 0 ||
-        adopt_one(law, "CancelReason", &st->CancelReason) < 0 || adopt_one(law, "Cancelled", &st->Cancelled) < 0 ||
-        adopt_one(law, "CapSpawn", &st->CapSpawn) < 0 || adopt_one(law, "CapTimer", &st->CapTimer) < 0 ||
-        adopt_one(law, "CapBudget", &st->CapBudget) < 0 ||
-        adopt_one(law, "CapabilityDenied", &st->CapabilityDenied) < 0 || adopt_one(law, "Drain", &st->Drain) < 0 ||
-        adopt_one(law, "UNSTATED", &st->UNSTATED) < 0 || adopt_one(law, "SUSPENDED", &st->SUSPENDED) < 0) {
-        return NULL;
+#define X(name)                              \
+    if (py_require(st, PY_##name) == NULL) { \
+        return NULL;                         \
     }
-    if (adopt_fields(st->CancelReason, st->reason_slots, 3) < 0 ||
-        adopt_fields(st->Outcome, st->outcome_slots, 4) < 0) {
-        return NULL;
-    }
-    Py_XSETREF(st->bill_paid, bills[LAW_BILL_PAID]);
-    Py_XSETREF(st->bill_suspended, bills[LAW_BILL_SUSPENDED]);
-    Py_XSETREF(st->bill_cut, bills[LAW_BILL_CUT]);
-    PyObject *op = law_told(law, "OP");
-    if (op == NULL || PyObject_SetAttrString((PyObject *)st->Request, "cost", op) < 0 ||
-        PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
-        return NULL;
-    }
-    /* told later, by a module that is built on the kernel */
-    bool permits = law_find(law, "PermitState") != NULL;
-    if ((permits && (adopt_members(law, "PermitState", st->permit_states, LAW_PERMITS) < 0 ||
-                     adopt_one(law, "Short", &st->Short) < 0)) ||
-        PyErr_Occurred()) {
-        return NULL;
-    }
-    bool modules = law_find(law, "own_modules") != NULL;
-    if ((modules && adopt_one(law, "own_modules", &st->own_modules) < 0) || PyErr_Occurred()) {
-        return NULL;
-    }
+    SEAM_LAW(X)
+#undef X
     st->adopted = true;
     Py_RETURN_NONE;
+}
+
+const char unexposed_doc[] = PyDoc_STR("unexposed()\n--\n\nThe names that C uses and that no module has exposed yet.");
+
+PyObject *
+unexposed(PyObject *module, PyObject *Py_UNUSED(none))
+{
+    State *st = PyModule_GetState(module);
+    PyObject *names = PyList_New(0);
+    for (size_t i = 0; names != NULL && i < PY_OBJECTS + Py_ARRAY_LENGTH(ENUMS); i++) {
+        bool object = i < PY_OBJECTS;
+        const char *called = object ? NAMES[i] : ENUMS[i - PY_OBJECTS].name;
+        size_t place = object ? offsetof(State, py) + i * sizeof(PyObject *) : ENUMS[i - PY_OBJECTS].members;
+        PyObject *name = *(PyObject **)(void *)((char *)st + place) != NULL ? NULL : PyUnicode_FromString(called);
+        if ((name != NULL && PyList_Append(names, name) < 0) || PyErr_Occurred()) {
+            Py_CLEAR(names);
+        }
+        Py_XDECREF(name);
+    }
+    return names;
 }

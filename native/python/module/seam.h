@@ -4,18 +4,18 @@
 
 #include "python/module/module_state.h"
 
-/* The method `adopt` of the module: take over the dict of classes and functions that C calls by name. Returns None, or
- * NULL with an exception set: a name is missing, or the two sides do not agree on it. */
-PyObject *adopt(PyObject *module, PyObject *law);
-extern const char adopt_doc[];
+/* Methods of the module, for src/bursar/seam.py and backend.py. Each returns None or a list, or NULL with an exception
+ * set: a name is missing or unknown, or the two sides do not agree on an enumeration or a dataclass. */
+PyObject *adopt(PyObject *module, PyObject *law);      /* everything of the law at once */
+PyObject *expose(PyObject *module, PyObject *things);  /* some of what is built on the kernel */
+PyObject *unexposed(PyObject *module, PyObject *none); /* the names that have no object yet */
+extern const char adopt_doc[], expose_doc[], unexposed_doc[];
 
-/* What the Python side has told by this name; borrowed. NULL: nothing, and no exception, or the search has failed. */
-PyObject *law_find(PyObject *told, const char *name);
-/* The same of what must be there: NULL always with an exception set. Borrowed. */
-PyObject *law_told(PyObject *law, const char *name);
-/* Call a function of the Python side by its name, with n positional arguments. New reference, or NULL with an exception
- * set. Every record may have changed afterwards (RECORD-3 in law/records.h). */
-PyObject *law_call(State *st, const char *name, PyObject *const *args, Py_ssize_t n);
+/* What Python exposed by this name; borrowed. NULL with SystemError set: nothing yet. */
+PyObject *py_require(const State *st, PyName name);
+/* Call a function of the Python side with n positional arguments. New reference, or NULL with an exception set. Every
+ * record may have changed afterwards (RECORD-3 in law/records.h). */
+PyObject *py_call(const State *st, PyName name, PyObject *const *args, Py_ssize_t n);
 
 /* An object of a frozen dataclass with slots, as its constructor would make it, without running the constructor. `slots`
  * are those that `adopt` found (`reason_slots`, `outcome_slots`). New reference, or NULL with MemoryError set. */

@@ -169,7 +169,7 @@ sleep_why(Sleep *self, PyObject *Py_UNUSED(unused))
 {
     State *st = state_of(Py_TYPE(self));
     PyObject *args[] = {PyLong_FromLongLong(self->ns), self->absolute ? Py_True : Py_False};
-    PyObject *why = args[0] == NULL ? NULL : law_call(st, "why_sleep", args, 2);
+    PyObject *why = args[0] == NULL ? NULL : py_call(st, PY_why_sleep, args, 2);
     Py_XDECREF(args[0]);
     return why;
 }
@@ -211,7 +211,7 @@ nanoseconds(State *st, PyObject *seconds)
         }
     }
     PyObject *what = PyUnicode_FromString("sleep"), *args[] = {seconds, what};
-    PyObject *told = what == NULL ? NULL : law_call(st, "to_ns", args, 2);
+    PyObject *told = what == NULL ? NULL : py_call(st, PY_to_ns, args, 2);
     int64_t ns = told == NULL ? -1 : PyLong_AsLongLong(told);
     Py_XDECREF(what);
     Py_XDECREF(told);
@@ -288,10 +288,10 @@ about_make(PyTypeObject *type, const RequestVT *vt, PyTypeObject *of, PyObject *
 
 /* A sentence that the Python side writes about the record. */
 static PyObject *
-about_why(About *self, const char *sentence)
+about_why(About *self, PyName sentence)
 {
     PyObject *args[] = {self->record};
-    return law_call(state_of(Py_TYPE(self)), sentence, args, 1);
+    return py_call(state_of(Py_TYPE(self)), sentence, args, 1);
 }
 
 /* ---- Join: until no child lives; free, because what cannot be paid must not keep a block from ending. A block that is left
@@ -336,7 +336,7 @@ join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 static PyObject *
 join_why(About *self, PyObject *Py_UNUSED(unused))
 {
-    return about_why(self, "why_join");
+    return about_why(self, PY_why_join);
 }
 
 static PyObject *
@@ -375,7 +375,7 @@ ended_ready(Kernel *k, Task *task, Request *self)
     bool here = record->nursery != NULL && task_kernel(record) == k; /* no nursery: its run was dropped in the middle */
     if (task == record || (!over && !here)) {
         PyObject *args[] = {(PyObject *)record, (PyObject *)task};
-        PyObject *none = law_call(k->st, "refuse_await", args, 2); /* raises ScopeMisuse */
+        PyObject *none = py_call(k->st, PY_refuse_await, args, 2); /* raises ScopeMisuse */
         Py_XDECREF(none);
         return -1;
     }
@@ -430,7 +430,7 @@ ended_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 static PyObject *
 ended_why(About *self, PyObject *Py_UNUSED(unused))
 {
-    return about_why(self, "why_ended");
+    return about_why(self, PY_why_ended);
 }
 
 static PyObject *

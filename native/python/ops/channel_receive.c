@@ -240,7 +240,7 @@ PyType_Spec receive_spec = {
 static PyObject *
 next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
 {
-    PyObject *closed = law_told(self->end->channel->st->law, "ChannelClosed");
+    PyObject *closed = py_require(self->end->channel->st, PY_ChannelClosed);
     PyObject *thrown = closed == NULL ? NULL : thrown_of(args, n);
     if (thrown == NULL) {
         return NULL;

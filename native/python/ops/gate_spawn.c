@@ -173,10 +173,9 @@ spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *cons
 
 /* The same by a coroutine function of ours that calls the given one: on a thread, or with values in place of tasks. */
 static PyObject *
-spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n,
-         const char *by)
+spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n, PyName by)
 {
-    PyObject *work[] = {law_told(k->st->law, by), args[0], PyTuple_New(n - 1)};
+    PyObject *work[] = {py_require(k->st, by), args[0], PyTuple_New(n - 1)};
     if (work[0] == NULL || work[2] == NULL) {
         Py_XDECREF(work[2]);
         return NULL;
@@ -205,10 +204,10 @@ ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Asked 
     asked->name = asked->name != NULL ? asked->name : ((PyFunctionObject *)args[0])->func_qualname;
     asked->demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);
     asked->needs = coroutine ? NULL : PyTuple_GET_ITEM(gate->thread, 1);
-    const char *by_values = coroutine ? "with_values" : "on_thread_with_values";
+    PyName by_values = coroutine ? PY_with_values : PY_on_thread_with_values;
     PyObject *handle = coroutine && !asked->values
                            ? spawn(k, nursery, gate, asked, args, n)
-                           : spawn_by(k, nursery, gate, asked, args, n, asked->values ? by_values : "on_thread");
+                           : spawn_by(k, nursery, gate, asked, args, n, asked->values ? by_values : PY_on_thread);
     for (Py_ssize_t i = 0; i < asked->n; i++) {
         Py_DECREF((PyObject *)asked->permits[i]);
     }

@@ -117,7 +117,7 @@ task_handle_result(Handle *self, void *Py_UNUSED(closure))
         return Py_NewRef(task->work ? task->work : Py_None);
     }
     PyObject *args[] = {(PyObject *)self};
-    return law_call(self->kernel->st, "result_of", args, 1);
+    return py_call(self->kernel->st, PY_result_of, args, 1);
 }
 
 static PyGetSetDef task_handle_getset[] = {

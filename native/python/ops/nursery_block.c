@@ -65,7 +65,7 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
     }
     State *st = state_of(type);
     PyObject *plain[] = {budget}, *checked = NULL;
-    if (st == NULL || (budget != st->UNSTATED && (checked = law_call(st, "require_plain", plain, 1)) == NULL)) {
+    if (st == NULL || (budget != st->UNSTATED && (checked = py_call(st, PY_require_plain, plain, 1)) == NULL)) {
         return NULL;
     }
     Py_XDECREF(checked);
@@ -91,7 +91,7 @@ nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *
     if (n == 0 && names == NULL && st->adopted) {
         return (PyObject *)block_new_plain(st);
     }
-    PyObject *function = law_told(st->law, "nursery");
+    PyObject *function = py_require(st, PY_nursery);
     return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, names);
 }
 
@@ -100,7 +100,7 @@ block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 {
     if (self->record != NULL) {
         PyObject *args[] = {(PyObject *)self};
-        return law_call(self->kernel->st, "entered_twice", args, 1); /* raises ScopeMisuse */
+        return py_call(self->kernel->st, PY_entered_twice, args, 1); /* raises ScopeMisuse */
     }
     return Py_NewRef((PyObject *)self);
 }
@@ -158,7 +158,7 @@ block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
         return not_entered(self);
     }
     PyObject *args[] = {(PyObject *)self->record};
-    return law_call(self->kernel->st, "why_join", args, 1);
+    return py_call(self->kernel->st, PY_why_join, args, 1);
 }
 
 static PyObject *

@@ -74,7 +74,7 @@ end_now(NurseryBlock *self)
         return k_end_nursery(self->kernel, record);
     }
     PyObject *args[] = {(PyObject *)self->kernel, (PyObject *)record};
-    PyObject *none = law_call(self->kernel->st, "end_failed", args, 2); /* raises the group */
+    PyObject *none = py_call(self->kernel->st, PY_end_failed, args, 2); /* raises the group */
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }

@@ -97,7 +97,7 @@ event_bind(Event *self, Kernel *k, Task *task)
     PyObject *text = kind == NULL
                          ? NULL
                          : PyUnicode_FromFormat("task %R used a %U that belongs to another runtime", task->name, kind);
-    PyObject *error = text == NULL ? NULL : law_call(self->st, "ScopeMisuse", &text, 1);
+    PyObject *error = text == NULL ? NULL : py_call(self->st, PY_ScopeMisuse, &text, 1);
     if (error != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     }

@@ -238,7 +238,7 @@ returned(Job *self, PyObject *value)
     State *st = state_of(Py_TYPE(self));
     if (PyCoro_CheckExact(value) || PyObject_TypeCheck(value, st->Request)) {
         PyObject *told[] = {(PyObject *)self->wait.task, value};
-        Py_XDECREF(law_call(st, "refuse_awaitable", told, 2)); /* raises TypeError */
+        Py_XDECREF(py_call(st, PY_refuse_awaitable, told, 2)); /* raises TypeError */
         Py_CLEAR(value);
     }
     return value;

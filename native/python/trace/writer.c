@@ -64,7 +64,9 @@ int
 pen_learn(Pen *pen, PyObject *layouts)
 {
     for (int note = 0; note < NOTES; note++) {
-        PyObject *told = law_find(layouts, KNOWN[note].name);
+        PyObject *name = PyUnicode_FromString(KNOWN[note].name);
+        PyObject *told = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
+        Py_XDECREF(name);
         const char *format;
         Layout *layout = &pen->layouts[note];
         if (told == NULL && PyErr_Occurred()) {

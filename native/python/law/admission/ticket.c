@@ -277,7 +277,7 @@ static PyObject *
 get_needs(Permit *self, void *Py_UNUSED(closure))
 {
     State *st = state_of(Py_TYPE(self));
-    return st == NULL ? NULL : Py_XNewRef(self->needs != NULL ? self->needs : law_told(st->law, "NOTHING"));
+    return st == NULL ? NULL : Py_XNewRef(self->needs != NULL ? self->needs : py_require(st, PY_NOTHING));
 }
 
 static int

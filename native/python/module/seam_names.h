@@ -1,0 +1,91 @@
+/* What C uses of Python: the one list of names. Each has a place in the module's state, filled once.
+ *
+ * `st->brief` is the object that Python exposed as "brief", and PY_brief is its number, for `py_call`. A name that is
+ * not in a list does not compile. A name that Python exposes and no list has, or that the law should have exposed and
+ * did not, is a SystemError at import that says which (SEAM-1 in seam.c).
+ *
+ * The three lists differ in when they are filled, and in what C makes of the object.
+ */
+#pragma once
+
+/* Enumerations: the class in Python, the array of its members in the state, and how many members there are. */
+#define SEAM_ENUMS(X)                                   \
+    X(State, states, LAW_STATES)                        \
+    X(OutcomeKind, kinds, LAW_OUTCOMES)                 \
+    X(WakeState, wakes, LAW_WAKES)                      \
+    X(Notice, notices, LAW_NOTICES)                     \
+    X(Lane, lanes, LAW_LANES)                           \
+    X(NurseryState, nursery_states, LAW_NURSERY_STATES) \
+    X(TimerKind, timer_kinds, LAW_TIMER_KINDS)          \
+    X(CancelPhase, phases, LAW_PHASES)                  \
+    X(CancelKind, cancel_kinds, LAW_CANCEL_KINDS)       \
+    X(Bill, bills, LAW_BILLS)                           \
+    X(PermitState, permit_states, LAW_PERMITS)
+
+/* The law: classes, constants and functions. src/bursar/backend.py exposes all of them at once, by `adopt`. */
+#define SEAM_LAW(X)         \
+    X(Outcome)              \
+    X(CancelReason)         \
+    X(Cancelled)            \
+    X(CapabilityDenied)     \
+    X(CapSpawn)             \
+    X(CapTimer)             \
+    X(CapBudget)            \
+    X(ChannelClosed)        \
+    X(Drain)                \
+    X(ScopeMisuse)          \
+    X(WorkerStats)          \
+    X(UNSTATED)             \
+    X(OP)                   \
+    X(SUSPENDED)            \
+    X(brief)                \
+    X(require)              \
+    X(require_plain)        \
+    X(require_open)         \
+    X(check_purse)          \
+    X(capabilities_for)     \
+    X(bill)                 \
+    X(drain_owned)          \
+    X(add_failure)          \
+    X(count_uses)           \
+    X(spawn_permit)         \
+    X(spawn_budget)         \
+    X(acquire_spawn)        \
+    X(affordable)           \
+    X(nursery_capabilities) \
+    X(settle_estate)        \
+    X(cleanup_too_long)     \
+    X(refuse_move)          \
+    X(refuse_end)           \
+    X(refuse_nursery_move)  \
+    X(refuse_await)
+
+/* What is built on the kernel: the module that defines the object exposes it when it is imported. */
+#define SEAM_LATER(X)        \
+    X(why_sleep)             \
+    X(to_ns)                 \
+    X(why_ended)             \
+    X(result_of)             \
+    X(why_join)              \
+    X(on_thread)             \
+    X(with_values)           \
+    X(on_thread_with_values) \
+    X(end_failed)            \
+    X(entered_twice)         \
+    X(nursery)               \
+    X(as_request)            \
+    X(raise_later)           \
+    X(own_modules)           \
+    X(refuse_awaitable)      \
+    X(NOTHING)               \
+    X(Short)
+
+#define SEAM_OBJECTS(X) SEAM_LAW(X) SEAM_LATER(X)
+
+/* The number of each object, in the order of the lists. */
+typedef enum {
+#define X(name) PY_##name,
+    SEAM_OBJECTS(X)
+#undef X
+        PY_OBJECTS,
+} PyName;
