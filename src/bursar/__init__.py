@@ -71,6 +71,7 @@ from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.budget import capabilities, charge, entropy, host_entropy, recharge, revoke
 from bursar.ops.channel import Permit, ReceiveEnd, SendEnd, channel
+from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.clock import now, sleep, sleep_until
 from bursar.ops.introspection import Explanation, Snapshot
 from bursar.ops.nursery import Nursery, nursery
@@ -82,7 +83,6 @@ from bursar.ops.task import Task, checkpoint, current_task
 from bursar.runtime import Cleanup, Runtime, run
 from bursar.supervision.actor import Actor, Call, Mailbox, actor
 from bursar.supervision.supervisor import Child, Supervisor, supervisor
-from bursar.threads.checkpoint import Checkpoint
 from bursar.threads.portal import Portal, portal
 
 __version__ = "0.1.0"

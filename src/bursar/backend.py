@@ -22,6 +22,8 @@ from bursar import errors
 from bursar.errors import BursarError, IllegalTransition, ScopeMisuse
 from bursar.law import budget, cancel, capability, chain, dispatch, lanes, ledger, nursery, state, steal, timers, wake
 from bursar.law import kernel as law
+from bursar.law.admission import gate, queues, ticket
+from bursar.law.admission.resources import NOTHING
 from bursar.text import brief
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ def grafted(name: str) -> Callable[[type[T]], type[T]]:
 
 
 if TYPE_CHECKING or not NATIVE:
+    from bursar.law.admission.gate import Gate as Gate
+    from bursar.law.admission.gate import Totals as Totals
+    from bursar.law.admission.queues import Queues as Queues
+    from bursar.law.admission.ticket import Permit as Permit
     from bursar.law.cancel import Block as Block
     from bursar.law.kernel import Kernel as Kernel
     from bursar.law.nursery import Nursery as Nursery
@@ -94,6 +100,20 @@ else:
     from bursar._native import Task as Task
     from bursar._native import Wait as Wait
     from bursar._native import WaitList as WaitList
+
+    class Queues(queues.QueueOrder, _native.Rows):
+        """See `law.admission.queues.Queues`."""
+
+    class Totals(gate.TotalCounts, _native.Flow):
+        """See `law.admission.gate.Totals`."""
+
+    class Gate(gate.GateRules, _native.Turnstile):
+        """See `law.admission.gate.Gate`."""
+
+        queues_class = Queues
+        totals_class = Totals
+
+    Permit = grafted("Permit")(ticket.Permit)
 
 
 # ---- the kernel in C: what it has of Python
@@ -308,6 +328,9 @@ def _adopt() -> None:
         "OP": budget.OP,
         "SUSPENDED": wake.SUSPENDED,
         "brief": brief,
+        "PermitState": ticket.PermitState,
+        "NOTHING": NOTHING,
+        "Short": ticket.Short,
         "require": capability.require,
         "require_plain": budget.require_plain,
         "require_open": law.Kernel.require_open,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from bursar.backend import Kernel, Task, Wait, native
 from bursar.errors import ScopeMisuse
@@ -77,6 +77,16 @@ class Request(Generic[T_co]):
     def perform(self, kernel: Kernel, task: Task) -> Any:
         """Do it. Returns the result, or SUSPENDED once the kernel knows how the poll ended."""
         raise NotImplementedError
+
+
+# The modules whose functions and methods belong into the loop. A module registers itself; what is in C has the module
+# of `Request`. `bursar.run`, a workflow and a portal may be used on a thread: their modules are not here.
+LOOP_MODULES: Final[set[str]] = {Request.__module__}
+
+
+def loop_module(name: str) -> None:
+    """Registers a module whose functions make requests: `loop_module(__name__)`."""
+    LOOP_MODULES.add(name)
 
 
 @native

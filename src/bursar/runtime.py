@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import settings
-from bursar.backend import Kernel, Task, kernel_in_use
+from bursar.backend import Gate, Kernel, Task, kernel_in_use
 from bursar.drive.asyncgen import AsyncGenerators
 from bursar.drive.coroutine import Coroutines
 from bursar.drive.host import Host
@@ -32,7 +32,6 @@ from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.law import cancel
 from bursar.law import profile as profiles
 from bursar.law.admission.authority import Aging, Authority
-from bursar.law.admission.gate import Gate
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
@@ -43,12 +42,13 @@ from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.timers import to_ns
 from bursar.ops import introspection as snapshot
-from bursar.ops.nursery import require_coroutine_function
+from bursar.ops.classify import require_coroutine_function
 from bursar.ops.start import start
 from bursar.ops.statistics import Statistics, count
 from bursar.ops.task import Task as TaskHandle
 from bursar.ops.task import unwrap
 from bursar.text import brief, counted, type_name
+from bursar.threads import job as job  # registers how plain functions run
 from bursar.trace.file_format import SCHEMA
 from bursar.trace.ring import Memory
 from bursar.trace.writer import Recorder, versions

@@ -18,6 +18,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.backend import NATIVE, Kernel, Task, native, tell
+from bursar.drive.program_calls import calls_program
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
@@ -131,6 +132,7 @@ class Driver:
         task.started = True
         self.resume(task, value, error, None if error is not None else request)
 
+    @calls_program
     def resume(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
         """The program's code runs in here, until it waits, gives way, runs out or ends."""
         kernel, coroutine = self.kernel, task.work
@@ -257,6 +259,7 @@ class Coroutines(Driver):
         else:
             kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
 
+    @calls_program
     def close(self, task: Task) -> None:
         """Make the program's code leave, without hearing what it awaits."""
         if task.work is None:

@@ -20,20 +20,12 @@ from typing import Any, Final, Protocol
 
 from bursar.drive.coroutine import Coroutines
 from bursar.drive.host import Host
-from bursar.drive.memory import MemoryMeter
-from bursar.drive.pump import Pump
+from bursar.drive.program_calls import CALLS_PROGRAM
 from bursar.errors import HostMisuse
 from bursar.ops.introspection import Snapshot
 
 _OURS: Final = "bursar."
-_LOOPS: Final = "bursar.hosts.selector", "bursar.hosts.virtual"
-_DRIVERS: Final = {  # what calls the program's code; the driver in C has no frame, and the pump calls that
-    Coroutines.close.__code__,
-    MemoryMeter.run.__code__,
-    MemoryMeter.close_work.__code__,
-    Pump._run_batch.__code__,  # pyright: ignore[reportPrivateUsage]
-    *(function.__code__ for function in [getattr(Coroutines, "resume", None)] if function is not None),
-}
+LOOP_MARK: Final = "__bursar_loop__"  # a module of a host's own loop has it: that code may be interrupted
 
 
 class Program(Protocol):
@@ -111,9 +103,9 @@ def may_be_struck(frame: FrameType | None) -> bool:
     struck = frame
     while frame is not None:
         name: str = frame.f_globals.get("__name__", "")
-        if name in _LOOPS:
+        if frame.f_globals.get(LOOP_MARK):
             return True
-        if frame.f_code in _DRIVERS:
+        if frame.f_code in CALLS_PROGRAM:
             return frame is not struck
         if name.startswith(_OURS):
             return False

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bursar.drive.program_calls import calls_program
 from bursar.errors import BudgetExceeded, BursarError
 from bursar.law.budget import MEMORY, Pool, refund
 
@@ -111,6 +112,7 @@ class MemoryMeter:
             self._holdings[task.id] = _Holding(account, task.pools[MEMORY], None)
         return self.shortage(task, account.refused) if type(error) is MemoryError and account.refused else None
 
+    @calls_program
     def run(self, task: Task, resume: Callable[[Any], Any], value: Any) -> Any:
         """All of that around one step of the task's coroutine: returns what it yields, raises how it ends."""
         account = self.enter(task)
@@ -125,6 +127,7 @@ class MemoryMeter:
         error = self.leave(task, account)
         return request if error is None else self.run(task, task.work.throw, error)  # what it asks for is not done
 
+    @calls_program
     def close_work(self, task: Task) -> None:
         """And around closing it."""
         account = self.enter(task)

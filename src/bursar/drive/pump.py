@@ -41,6 +41,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from bursar.backend import Kernel, Task
 from bursar.drive.coroutine import Driver
 from bursar.drive.host import Host
+from bursar.drive.program_calls import calls_program
 from bursar.errors import HostMisuse
 
 # Fired timers per batch; decisions and messages from outside, each, per turn of the host. So many polls of no length
@@ -298,6 +299,7 @@ class Pump:
 
     # ---- one batch
 
+    @calls_program
     def _run_batch(self) -> bool:
         """Time, then what came from outside, then steps. True: a limit was reached."""
         if self._struck is not None:

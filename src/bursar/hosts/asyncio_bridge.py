@@ -18,11 +18,13 @@ from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer, TimerKind
-from bursar.request import SUSPENDED, Request
+from bursar.request import SUSPENDED, Request, loop_module
 from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.hosts.asyncio import AsyncioHost
+
+loop_module(__name__)
 
 T = TypeVar("T")
 

@@ -33,8 +33,10 @@ from bursar.drive.pump import Pump, PumpState
 from bursar.errors import CapabilityDenied, HostMisuse, PromiseRejected
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.request import Entry, Operation
+from bursar.request import Entry, Operation, loop_module
 from bursar.text import brief
+
+loop_module(__name__)
 
 DELAY_MS_MAX: Final = 2**31 - 1  # what setTimeout takes; more than that and it rings at once
 SLICE_MS_MAX: Final = 8.0  # of one call: half a frame, so that what follows it still makes the frame

@@ -31,6 +31,8 @@ from bursar.drive.loop_ownership import Turn
 from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
 
+__bursar_loop__ = True  # between two batches an asynchronous exception may be raised here (`drive.interrupt`)
+
 WAIT_S_MAX: Final = 3600.0  # selectors take no arbitrary floats; the pump looks at the clock again anyway
 _MASKS: Final = (selectors.EVENT_READ, selectors.EVENT_WRITE)
 

@@ -18,6 +18,8 @@ from bursar.drive.host import Host
 from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
 
+__bursar_loop__ = True  # between two batches an asynchronous exception may be raised here (`drive.interrupt`)
+
 
 class VirtualHost:
     """A clock that jumps, and the plainest loop there is."""

@@ -25,7 +25,9 @@ from bursar.drive.pump import Pump
 from bursar.errors import CapabilityDenied, HostMisuse
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.request import Entry, Operation
+from bursar.request import Entry, Operation, loop_module
+
+loop_module(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -18,14 +18,17 @@ from bursar.io.sockets import Address, Box, require_context, unix_address
 from bursar.io.streams import AskKernel, Call, Endpoint, SocketOperation, Stream
 from bursar.law.budget import Budget
 from bursar.law.state import Outcome
+from bursar.ops.classify import require_coroutine_function, title_of
 from bursar.ops.clock import sleep
-from bursar.ops.nursery import Nursery, require_coroutine_function, title_of
+from bursar.ops.nursery import Nursery
 from bursar.ops.task import at_end
-from bursar.request import Entry, Operation, running
+from bursar.request import Entry, Operation, loop_module, running
 from bursar.text import brief, counted, type_name
 
 if TYPE_CHECKING:
     import ssl
+
+loop_module(__name__)
 
 BACKLOG: Final = 1_024  # connections that the system keeps while nobody accepts them
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # no fault of the listener's

@@ -17,7 +17,9 @@ from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.request import Entry, Operation
+from bursar.request import Entry, Operation, loop_module
+
+loop_module(__name__)
 
 UNCATCHABLE = {signal.Signals[name] for name in ("SIGKILL", "SIGSTOP") if name in signal.Signals.__members__}
 

@@ -31,10 +31,12 @@ from bursar.io.files import FileOperation, Watches, require_files
 from bursar.io.sockets import WANT_WRITE, Box
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
-from bursar.request import Entry, Operation, Request
+from bursar.request import Entry, Operation, Request, loop_module
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+loop_module(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -10,7 +10,9 @@ from bursar.backend import Task as Record
 from bursar.law.budget import COMPONENTS, SYSCALL, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.ops.task import Task
-from bursar.request import Request
+from bursar.request import Request, loop_module
+
+loop_module(__name__)
 
 HOST_ENTROPY_MAX: Final = 1 << 16  # bytes at once: a key needs 32, and every one of them goes on record
 

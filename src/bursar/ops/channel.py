@@ -26,7 +26,9 @@ from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMis
 from bursar.law.budget import CHANNEL, Cost
 from bursar.law.capability import CapChannel, require
 from bursar.law.obligation import Settled
-from bursar.request import Entry, Operation, Request, running, where
+from bursar.request import Entry, Operation, Request, loop_module, running, where
+
+loop_module(__name__)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -11,7 +11,9 @@ from typing import ClassVar
 from bursar.backend import Kernel, Task, native, tell
 from bursar.law.capability import CapClock, CapTimer, require
 from bursar.law.timers import NS, TIME_END_NS, TimerKind, to_ns
-from bursar.request import SUSPENDED, Entry, Operation, Request
+from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
+
+loop_module(__name__)
 
 
 def why_sleep(ns: int, absolute: bool) -> str:

@@ -11,43 +11,22 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, cast
 
-from bursar.backend import Kernel, Nursery
+from bursar.backend import Gate, Kernel, Nursery, Permit
 from bursar.backend import Task as Record
-from bursar.errors import BadDependency, BursarError, ScopeMisuse
+from bursar.errors import BadDependency, BursarError
 from bursar.law.admission import graph
 from bursar.law.admission.authority import require_priority
-from bursar.law.admission.gate import Gate
 from bursar.law.admission.resources import Needs
 from bursar.law.admission.retry import Retry
-from bursar.law.admission.ticket import Permit, PermitState
 from bursar.law.budget import Budget
 from bursar.law.capability import Capability
 from bursar.law.nursery import NurseryState
-from bursar.law.state import State
-from bursar.law.timers import to_ns
-from bursar.ops import pause as standing
-from bursar.ops.pause import Pausing
+from bursar.ops.pause import permit_of
 from bursar.ops.start import start
 from bursar.ops.task import Task
 from bursar.text import brief
 
 Function = Callable[..., Coroutine[Any, Any, Any]]
-
-
-def permit_of(kernel: Kernel, record: Record) -> Permit:
-    """The permit of a task; one that never had to ask gets one now that says so."""
-    permit = cast("Permit | None", record.permit)
-    if permit is None:
-        permit = Permit(kernel.gate, 0, (), state=PermitState.HELD)
-        if record.outcome is not None:
-            permit.task = record
-            _, permit.cause = graph.settle(permit, record.outcome)
-            permit.over()
-            return permit
-        permit.task = record
-        record.permit = permit
-        kernel.gate.held[permit] = None
-    return permit
 
 
 def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[Any]) -> list[Record]:
@@ -135,29 +114,3 @@ def _try_again(
     graph.try_again(permit, again)
     gate.totals.retried += 1
     gate.enter(kernel, again, (), retry.delay_ns(permit.attempt))
-
-
-# ---- what a handle does
-
-
-def pause(kernel: Kernel, record: Record, timeout: float | None) -> Pausing:
-    permit = permit_of(kernel, record)
-    if permit.state is not PermitState.OVER:
-        standing.pause(kernel, permit, None if timeout is None else to_ns(timeout, "pause(timeout)"))
-    return Pausing(permit, record)
-
-
-def resume(kernel: Kernel, record: Record) -> None:
-    if record.permit is not None:
-        standing.resume(kernel, permit_of(kernel, record))
-
-
-def drop(kernel: Kernel, record: Record, detail: str) -> None:
-    permit = permit_of(kernel, record)
-    if permit.state not in (PermitState.WAITS, PermitState.QUEUED) or record.state not in (State.PENDING, State.PAUSED):
-        raise ScopeMisuse(
-            f"task {record.name!r} is {record.state.name} and does not wait for permission: only what has "
-            "not started is dropped; cancel it"
-        )
-    by = kernel.current
-    permit.gate.drop(kernel, permit, "explicit", detail or "by hand", by.id if by is not None else None)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bursar.backend import Kernel, Nursery, Task
+from bursar.backend import Kernel, Nursery, Permit, Task
 from bursar.law.admission import explain as admission
 from bursar.law.admission.explain import Admission
-from bursar.law.admission.ticket import Permit
 from bursar.law.budget import COMPONENTS, OPS, Budget
 from bursar.law.cancel import CancelPhase, outward
 from bursar.law.state import State

@@ -7,20 +7,17 @@ that was cancelled by its handle ends silently; one that was cancelled from outs
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from types import FunctionType, TracebackType
+from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVarTuple, Unpack, cast, overload
 
-from bursar.backend import Kernel, grafted, native, tell
+from bursar.backend import Gate, Kernel, grafted, native, tell
 from bursar.backend import Nursery as Record
 from bursar.backend import Task as TaskRecord
-from bursar.errors import Cancelled, CapabilityDenied, NotBuilt, ScopeMisuse
+from bursar.errors import Cancelled, CapabilityDenied, ScopeMisuse
 from bursar.law import budget as money
 from bursar.law.admission import graph
 from bursar.law.admission.authority import Authority, Priority
-from bursar.law.admission.gate import Gate
 from bursar.law.admission.resources import Needs
 from bursar.law.admission.retry import Retry
 from bursar.law.budget import FREE, UNSTATED, Budget, Cost
@@ -28,15 +25,16 @@ from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
 from bursar.law.nursery import NurseryState, result_kind
 from bursar.law.state import OutcomeKind
+from bursar.ops.checkpoint import Checkpoint
+from bursar.ops.classify import is_own, is_plain_function, title_of
 from bursar.ops.gate_spawn import ask, records_of
 from bursar.ops.pause import give_way, take_back
-from bursar.ops.start import OURS, start
+from bursar.ops.start import PLAIN, start
 from bursar.ops.task import Task
-from bursar.request import Entry, Operation, Request, running
-from bursar.text import TEXT_MAX, brief, counted
-from bursar.threads.checkpoint import Checkpoint
-from bursar.threads.classify import is_own
-from bursar.threads.job import on_thread
+from bursar.request import Entry, Operation, Request, loop_module, running
+from bursar.text import brief, counted
+
+loop_module(__name__)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -278,7 +276,7 @@ class Nursery:
                 return Task(kernel, record)
             asked: Gate = gate or kernel.gate
             if plain:
-                run, given = (on_thread_with_values if tasks else on_thread), (fn, args)
+                run, given = PLAIN[bool(tasks)], (fn, args)
                 needs = asked.resources.thread_needs if needs is None else needs
             record = ask(
                 kernel,
@@ -350,60 +348,7 @@ async def asked_for(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return made
 
 
-async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
-    """The same for a plain function, whose arguments may also be lists of tasks and the like: it cannot await them."""
-    return await on_thread(fn, graph.with_values(args, Task, True))
-
-
-tell(on_thread=on_thread, with_values=with_values, on_thread_with_values=on_thread_with_values)
-OURS.append(on_thread_with_values.__code__)
-
-
-def title_of(fn: object) -> str:
-    """What a task is called that nobody named."""
-    if type(fn) is FunctionType and len(fn.__qualname__) <= TEXT_MAX:
-        return fn.__qualname__  # the usual case, for a fraction
-    return brief(fn, lambda thing: getattr(thing, "__qualname__", None) or repr(thing))
-
-
-def is_plain_function(fn: Any) -> bool:
-    """Whether it runs on a thread. Refuses what is no function, before anything is made of it."""
-    if type(fn) is FunctionType:
-        if fn.__code__.co_flags & inspect.CO_COROUTINE:
-            return False
-        return not fn.__dict__ or not is_coroutine_function(fn)  # what wraps another says so there
-    if callable(fn):
-        return not is_coroutine_function(fn)
-    require_coroutine_function(fn)
-    return False
-
-
-def is_coroutine_function(fn: Any) -> bool:
-    """Whether calling it makes a coroutine, as far as can be told without doing so."""
-    unwrapped = inspect.unwrap(fn) if callable(fn) else fn
-    while isinstance(unwrapped, functools.partial):
-        unwrapped = unwrapped.func
-    call = getattr(unwrapped, "__call__", None)  # noqa: B004 (an object with an async __call__ is fine)
-    return inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(call)
-
-
-def require_coroutine_function(fn: Any) -> None:
-    """Refuse what cannot be run as a coroutine task, before anything is made of it."""
-    if isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE:
-        return  # the usual case, for a fraction of what asking `inspect` costs
-    if is_coroutine_function(fn):
-        return
-    if inspect.iscoroutine(fn):
-        fn.close()
-        raise TypeError(
-            f"spawn({fn!r}): pass the function and its arguments, not the coroutine: spawn(fn, x), not spawn(fn(x))"
-        )
-    if callable(fn):
-        raise NotBuilt(
-            f"spawn({fn!r}): a plain function runs on a thread, as a task of a nursery: n.spawn(fn, ...); "
-            "here use `async def`"
-        )
-    raise TypeError(f"spawn({fn!r}): not a function")
+tell(with_values=with_values)
 
 
 @grafted("NurseryBlock")

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from bursar.backend import Wait
+from bursar.backend import Permit, Wait
 from bursar.errors import ScopeMisuse
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission import graph
+from bursar.law.admission.ticket import PermitState
 from bursar.law.budget import FREE, Cost
 from bursar.law.state import State
 from bursar.law.timers import TimerKind, to_ns
@@ -206,3 +207,45 @@ class _Regaining(Wait):
     @property
     def reason(self) -> str:
         return "has its children behind it and waits for its place at the gate"
+
+
+# ---- what a handle does
+
+
+def permit_of(kernel: Kernel, record: Task) -> Permit:
+    """The permit of a task; one that never had to ask gets one now that says so."""
+    permit = cast("Permit | None", record.permit)
+    if permit is None:
+        permit = Permit(kernel.gate, 0, (), state=PermitState.HELD)
+        if record.outcome is not None:
+            permit.task = record
+            _, permit.cause = graph.settle(permit, record.outcome)
+            permit.over()
+            return permit
+        permit.task = record
+        record.permit = permit
+        kernel.gate.held[permit] = None
+    return permit
+
+
+def pause_task(kernel: Kernel, record: Task, timeout: float | None) -> Pausing:
+    permit = permit_of(kernel, record)
+    if permit.state is not PermitState.OVER:
+        pause(kernel, permit, None if timeout is None else to_ns(timeout, "pause(timeout)"))
+    return Pausing(permit, record)
+
+
+def resume_task(kernel: Kernel, record: Task) -> None:
+    if record.permit is not None:
+        resume(kernel, permit_of(kernel, record))
+
+
+def drop_task(kernel: Kernel, record: Task, detail: str) -> None:
+    permit = permit_of(kernel, record)
+    if permit.state not in (PermitState.WAITS, PermitState.QUEUED) or record.state not in (State.PENDING, State.PAUSED):
+        raise ScopeMisuse(
+            f"task {record.name!r} is {record.state.name} and does not wait for permission: only what has "
+            "not started is dropped; cancel it"
+        )
+    by = kernel.current
+    permit.gate.drop(kernel, permit, "explicit", detail or "by hand", by.id if by is not None else None)

@@ -13,7 +13,9 @@ from bursar.errors import Cancelled, ScopeMisuse
 from bursar.law.cancel import CancelPhase
 from bursar.law.capability import CapTimer, require
 from bursar.law.timers import TimerKind, to_ns
-from bursar.request import Request
+from bursar.request import Request, loop_module
+
+loop_module(__name__)
 
 
 class _Enter(Request[tuple[Kernel, Block]]):

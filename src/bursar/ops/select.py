@@ -15,7 +15,9 @@ from bursar.backend import Kernel, Task, Wait
 from bursar.law.budget import Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer
-from bursar.request import SUSPENDED, Entry, Operation, Request
+from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
+
+loop_module(__name__)
 
 
 @dataclass(frozen=True, slots=True)

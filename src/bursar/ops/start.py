@@ -15,6 +15,10 @@ from bursar.backend import NATIVE, Task, tell
 from bursar.text import brief
 
 OURS: Final[list[CodeType]] = []  # the code of such coroutines
+Function = Callable[..., Coroutine[Any, Any, Any]]
+# How a plain function runs: the coroutine of its task, by whether its arguments contain tasks. `threads.job` registers
+# both coroutines.
+PLAIN: Final[dict[bool, Function]] = {}
 
 
 def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[Any, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from bursar.law.admission.gate import Totals
+from bursar.backend import Totals
 from bursar.law.admission.ticket import PermitState
 from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane

@@ -13,7 +13,9 @@ from typing import Self, TypeVar
 from bursar.backend import Kernel, Task, WaitList, native
 from bursar.errors import BursarError, ScopeMisuse
 from bursar.law.obligation import Settled
-from bursar.request import Entry, Operation, where
+from bursar.request import Entry, Operation, loop_module, where
+
+loop_module(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -16,20 +16,16 @@ from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.introspection import Explanation, explain
-from bursar.request import SUSPENDED, Entry, Operation, Request
+from bursar.ops.pause import drop_task, pause_task, resume_task
+from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
 from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.law.admission.ticket import Past
 
+loop_module(__name__)
+
 T_co = TypeVar("T_co", covariant=True)
-
-
-def _admission() -> Any:
-    """What a handle does at a gate. It is built on handles, so it cannot be imported before them."""
-    from bursar.ops import gate_spawn as ask
-
-    return ask
 
 
 def unwrap(name: str, outcome: Outcome) -> Any:
@@ -192,15 +188,15 @@ class Task(Generic[T_co]):
         Awaited: True when the task is paused, False if it ended first. If it reaches no checkpoint within `timeout`
         seconds it is cancelled, and the await raises `PauseTimeout`. A task cannot pause itself.
         """
-        return _admission().pause(self._kernel, self._record, timeout)
+        return pause_task(self._kernel, self._record, timeout)
 
     def resume(self) -> None:
         """Let a paused task continue. It waits for the slot and the CPU that it gave back."""
-        _admission().resume(self._kernel, self._record)
+        resume_task(self._kernel, self._record)
 
     def drop(self, detail: str = "") -> None:
         """Drop a task that waits for permission: it will not start. Its handle raises `TaskDropped`."""
-        _admission().drop(self._kernel, self._record, brief(detail))
+        drop_task(self._kernel, self._record, brief(detail))
 
     @property
     def priority(self) -> int:

@@ -23,10 +23,13 @@ from bursar.law.budget import Budget
 from bursar.law.dispatch import Dispatch
 from bursar.law.state import Outcome
 from bursar.ops.channel import ReceiveEnd, SendEnd, live_channel
-from bursar.ops.nursery import Nursery, require_coroutine_function
+from bursar.ops.classify import require_coroutine_function
+from bursar.ops.nursery import Nursery
 from bursar.ops.task import Task
-from bursar.request import running
+from bursar.request import loop_module, running
 from bursar.supervision.supervisor import Supervisor, check_profile
+
+loop_module(__name__)
 
 M = TypeVar("M")
 Ts = TypeVarTuple("Ts")

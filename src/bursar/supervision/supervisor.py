@@ -29,13 +29,16 @@ from bursar.law.capability import Capabilities, Capability, CapSpawn
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.timers import NS, to_ns
 from bursar.ops.budget import recharge as recharge_by_capability
-from bursar.ops.nursery import Nursery, nursery, require_coroutine_function, title_of
+from bursar.ops.classify import require_coroutine_function, title_of
+from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.select import select
 from bursar.ops.start import start
 from bursar.ops.sync import Event
 from bursar.ops.task import Task
-from bursar.request import Entry, Operation, Request, running
+from bursar.request import Entry, Operation, Request, loop_module, running
 from bursar.text import brief, counted
+
+loop_module(__name__)
 
 Ts = TypeVarTuple("Ts")
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]

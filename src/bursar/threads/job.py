@@ -12,6 +12,9 @@ THREAD-3  a function is not called once its task was asked to stop; one that ret
 THREAD-4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
     deadlock; one that stands paused does not count
 
+A function that returns a coroutine or a request has done nothing yet, and no task awaits what it returned. Its task
+fails, and the error says what to pass instead. Rejected: to await that in the task. It would keep its slot meanwhile.
+
 Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
 
 What every function goes through is `Job`, and C in the native kernel (`native/python/threads/job.c`). What few need, a
@@ -23,29 +26,34 @@ message says; and its callback runs in the thread, where it may not touch the la
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from types import FunctionType
-from typing import Any, ClassVar, Final, TypeVar, TypeVarTuple
+from types import CoroutineType, FunctionType
+from typing import Any, ClassVar, Final, NoReturn, TypeVar, TypeVarTuple
 
-from bursar.backend import Kernel, Task, Wait, grafted
+from bursar.backend import Kernel, Task, Wait, grafted, tell
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.law import cancel
+from bursar.law.admission import graph
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.cancel import CancelReason
 from bursar.law.capability import CapExecutor, require
 from bursar.law.dispatch import Dispatch
-from bursar.ops.start import OURS
+from bursar.ops.checkpoint import Checkpoint
+from bursar.ops.pause import reached
+from bursar.ops.start import OURS, PLAIN
+from bursar.ops.task import Task as Handle
 from bursar.request import SUSPENDED, Request
-from bursar.threads.checkpoint import Checkpoint, Line
-from bursar.threads.classify import TO_AWAIT, refuse_awaitable
+from bursar.text import brief
+from bursar.threads.checkpoint import Line
 from bursar.threads.pool import Pool
 from bursar.threads.signature import Place, arguments, place_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+TO_AWAIT: Final = (CoroutineType, Request)
 BACKEND: Final = "thread"  # what a `CapExecutor` must allow
 
 
@@ -54,7 +62,29 @@ async def on_thread(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
     return await OnThread(fn, args)
 
 
-OURS.append(on_thread.__code__)
+async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """The same for a function whose arguments contain tasks, also in lists and the like: all have succeeded by now."""
+    return await on_thread(fn, graph.with_values(args, Handle, True))
+
+
+OURS.extend((on_thread.__code__, on_thread_with_values.__code__))
+PLAIN.update({False: on_thread, True: on_thread_with_values})
+tell(on_thread=on_thread, on_thread_with_values=on_thread_with_values)
+
+
+def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
+    """In its thread: a function returned something that was to be awaited."""
+    told = f"task {brief(task.name)!r}: the function ran on a thread and returned "
+    if inspect.iscoroutine(returned):
+        told += f"the coroutine {brief(returned.__qualname__)!r}, which nobody awaits; pass the async function itself: "
+        if inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
+            returned.close()  # or Python would say the same, later and elsewhere
+        raise TypeError(f"{told}spawn(fn, x), not spawn(lambda: fn(x))")
+    what = brief(returned, lambda request: type(request).__qualname__.lstrip("_"))
+    raise TypeError(f"{told}a request, {what}, which nobody awaits; spawn an `async def` that awaits it")
+
+
+tell(refuse_awaitable=refuse_awaitable)
 
 
 @grafted("OnThread")
@@ -283,4 +313,4 @@ class TiedJob(Job):
     def _stands(self) -> None:
         """The thread stands at its checkpoint."""
         self.count(False)
-        import_module("bursar.ops.pause").reached(self.pool.pump.kernel, self.task)  # which is built on all of this
+        reached(self.pool.pump.kernel, self.task)

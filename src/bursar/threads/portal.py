@@ -31,7 +31,8 @@ from bursar.law.budget import UNSTATED, Budget
 from bursar.law.capability import CapSpawn, require
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome
-from bursar.ops.nursery import Nursery, require_coroutine_function, title_of
+from bursar.ops.classify import require_coroutine_function, title_of
+from bursar.ops.nursery import Nursery
 from bursar.request import running
 from bursar.text import brief, type_name
 from bursar.threads.portal_future import Submission

@@ -17,7 +17,7 @@ import weakref
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, NamedTuple
 
-from bursar.threads.checkpoint import Checkpoint
+from bursar.ops.checkpoint import Checkpoint
 
 _WORD: Final = re.compile(rf"\b{Checkpoint.__name__}\b")
 

@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar import Authority
-from bursar.law.admission.gate import Gate
-from bursar.law.admission.queues import Queues
-from bursar.law.admission.ticket import Permit
+from bursar.backend import Gate, Permit, Queues
 
 INTERVAL = 10
 GATE = Gate(1, Authority())

@@ -5,9 +5,9 @@ from itertools import product
 import pytest
 
 from bursar import Authority
+from bursar.backend import Gate, Permit
 from bursar.errors import IllegalTransition
-from bursar.law.admission.gate import Gate
-from bursar.law.admission.ticket import HISTORY_MAX, TRANSITIONS, Permit, PermitState, move
+from bursar.law.admission.ticket import HISTORY_MAX, TRANSITIONS, PermitState, move
 
 
 def permit(state=PermitState.WAITS) -> Permit:

@@ -21,10 +21,8 @@ import pytest
 from support.metered import require_meter
 
 import bursar
-from bursar.backend import NATIVE
+from bursar.backend import NATIVE, Gate, Permit
 from bursar.errors import Cancelled
-from bursar.law.admission.gate import Gate
-from bursar.law.admission.ticket import Permit
 from bursar.law.budget import UNSTATED
 from bursar.law.state import OutcomeKind
 from bursar.ops.start import start

@@ -6,8 +6,8 @@ import weakref
 import pytest
 
 import bursar
-from bursar.backend import NATIVE
-from bursar.law.admission.ticket import Permit, PermitState, Short
+from bursar.backend import NATIVE, Permit
+from bursar.law.admission.ticket import PermitState, Short
 from bursar.ops.start import start
 
 if not NATIVE:

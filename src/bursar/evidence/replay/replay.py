@@ -27,12 +27,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, TypeVarTuple, cast
 
+from bursar.backend import Gate
 from bursar.drive.host import Host
 from bursar.drive.pump import Outside, Pump
 from bursar.errors import HostLost, HostMisuse, TraceCut, TraceError
 from bursar.evidence.replay.cursor import Tape
 from bursar.law.admission.authority import Authority
-from bursar.law.admission.gate import Gate
 from bursar.law.budget import COMPONENTS, Budget
 from bursar.law.capability import Capability
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX

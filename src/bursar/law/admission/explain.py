@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from bursar.law.admission.resources import in_words
 from bursar.law.admission.ticket import Permit, PermitState
@@ -133,8 +133,8 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
 def remedies(tasks: Iterable[Task]) -> Iterator[str]:
     """When nobody can go on: who keeps what those need that it waits for, and what can be done about it."""
     for task in tasks:
-        permit = task.permit
-        if isinstance(permit, Permit) and permit.state in (PermitState.QUEUED, PermitState.RETURNS):
+        permit = cast("Permit | None", task.permit)
+        if permit is not None and permit.state in (PermitState.QUEUED, PermitState.RETURNS):
             for blocker in _short(permit.gate, permit):
                 yield from _kept_from(permit, blocker)
 
@@ -178,5 +178,5 @@ def _awaited(task: Task) -> Iterable[Task]:
 
 
 def _precedes(task: Task, permit: Permit) -> bool:
-    other = task.permit
-    return isinstance(other, Permit) and (other.next is permit or permit in (other.successors or ()))
+    other = cast("Permit | None", task.permit)
+    return other is not None and (other.next is permit or permit in (other.successors or ()))

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from bursar.backend import native
 from bursar.errors import PauseTimeout
 from bursar.law.admission import graph
 from bursar.law.admission.queues import Queues
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 _WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
 
 
-@native
 class Flow:
     """How many asked, how many were let in, and how long that took."""
 
@@ -67,8 +65,8 @@ class Flow:
         self.starved_max_ns = 0
 
 
-class Totals(Flow):
-    """What all gates of a runtime have done."""
+class TotalCounts(Flow if TYPE_CHECKING else object):
+    """What all gates of a runtime have done, beside the `Flow` that is C in the native kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +75,10 @@ class Totals(Flow):
         self.paused = 0
 
 
-@native
+class Totals(TotalCounts, Flow):
+    """What all gates of a runtime have done."""
+
+
 class Turnstile:
     """What every task changes that asks, is let in and ends: all that C must know of a gate to do the same."""
 
@@ -104,7 +105,7 @@ class Turnstile:
         self.resources = resources
         self.held: dict[Permit, None] = {}  # who takes something, oldest first
         self.returning: dict[Permit, None] = {}  # who was admitted, gave back, and asks again
-        self.waiting = 0  # in state WAITS or STOPS
+        self.waiting: int = 0  # in state WAITS or STOPS
         self.reserved: Permit | None = None  # who holds the reservation, when it was looked last
         self.reserve_after_ns = reserve_after_ns
         self.drops = drops  # whoever cannot be let in may be dropped for it
@@ -113,14 +114,17 @@ class Turnstile:
         self.settled_ns = 0  # when it was settled last
 
 
-class Gate(Turnstile):
-    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""
+class GateRules(Turnstile if TYPE_CHECKING else object):
+    """How a gate decides. `backend` puts these rules on top of the `Turnstile` in C."""
+
+    queues_class: ClassVar[type[Queues]] = Queues
+    totals_class: ClassVar[type[Totals]] = Totals
 
     def __init__(self, number: int, authority: Authority, totals: Totals | None = None) -> None:
         resources = Resources(authority.max_concurrent, authority.limits)
-        queues = Queues(authority.interval_ns, authority.boost)
+        queues = self.queues_class(authority.interval_ns, authority.boost)
         drops = authority.max_queue is not None or authority.max_wait is not None
-        super().__init__(totals or Totals(), queues, resources, authority.reserve_after_ns, drops)
+        super().__init__(totals or self.totals_class(), queues, resources, authority.reserve_after_ns, drops)
         self.number = number
         self.authority = authority
         self._max_queue = authority.max_queue
@@ -487,3 +491,7 @@ class Gate(Turnstile):
         if doom is not None:
             told["doom"] = doom.by
         return json.dumps(told, separators=(",", ":")).encode()
+
+
+class Gate(GateRules, Turnstile):
+    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""

@@ -21,14 +21,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bursar.backend import native
-
 if TYPE_CHECKING:
     from bursar.law.admission.resources import Demand
     from bursar.law.admission.ticket import Permit
 
 
-@native
 class Row:
     """Those of one class who wait, first come first served; never empty."""
 
@@ -54,7 +51,6 @@ class Row:
         return next(reversed(self.members))
 
 
-@native
 class Rows:
     """All who have everything but permission, by their classes."""
 
@@ -113,8 +109,8 @@ def _strict_rank(permit: Permit) -> tuple[int, int]:
     return -permit.priority, permit.place
 
 
-class Queues(Rows):
-    """Those who wait, in their order."""
+class QueueOrder(Rows if TYPE_CHECKING else object):
+    """The order of those who wait. `backend` puts it on top of the `Rows` in C."""
 
     def __iter__(self) -> Iterator[Permit]:
         for row in self.classes.values():
@@ -153,3 +149,7 @@ class Queues(Rows):
         mine = self.rank(permit, now_ns)
         ranked = [(self.rank(other, now_ns), other) for other in self]
         return [other for rank, other in sorted(ranked, key=lambda pair: pair[0]) if rank < mine]
+
+
+class Queues(QueueOrder, Rows):
+    """Those who wait, in their order."""

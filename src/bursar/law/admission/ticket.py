@@ -18,7 +18,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bursar.backend import grafted, tell
 from bursar.errors import IllegalTransition, PauseTimeout
 from bursar.law.admission.resources import NOTHING
 
@@ -98,10 +97,6 @@ class Short(NamedTuple):
         return Past(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")
 
 
-tell(PermitState=PermitState, NOTHING=NOTHING, Short=Short)
-
-
-@grafted("Permit")
 class Permit:
     """See the module's first paragraph. What few permits need has its default in the class and costs others nothing.
 

@@ -1,0 +1,65 @@
+"""`Checkpoint`: what a plain function on a thread can ask for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class CheckpointLine(Protocol):
+    """What a checkpoint speaks through: the line from the thread to the loop (`threads.checkpoint`)."""
+
+    number: int
+    label: str
+
+    def point(self, progress: float | None, message: str | None) -> None: ...
+
+    def charge(self, ops: int) -> None: ...
+
+
+class Checkpoint:
+    """What a plain function gets for a parameter with this annotation: `checkpoint(progress=0.5, message="half
+    done")`.
+
+    A call costs one op. It reports progress (cut to 0 … 1) and a message, waits while the task is paused, and raises
+    `Cancelled` if the task was asked to stop, at every call. It belongs to the thread of the function; another thread
+    gets `ScopeMisuse`. It raises `BudgetExceeded` if the task cannot pay.
+
+    ```python
+    import bursar
+
+
+    def work(rounds, checkpoint: bursar.Checkpoint):
+        for done in range(rounds):
+            checkpoint(progress=done / rounds)
+        return rounds
+
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(work, 10)
+        print(task.result, "rounds for", task.spent.ops, "ops")
+
+
+    bursar.run(main)
+    ```
+
+    ```text
+    10 rounds for 11 ops
+    ```
+    """
+
+    __slots__ = ("_line",)
+
+    def __init__(self, line: CheckpointLine) -> None:
+        self._line = line
+
+    def __call__(self, progress: float | None = None, message: str | None = None) -> None:
+        """Say how far it is (0 to 1), stand while paused, raise `Cancelled` when asked to stop, and pay one op."""
+        self._line.point(progress, message)
+
+    def charge(self, ops: int) -> None:
+        """Pay for `ops` more operations, or raise `BudgetExceeded`."""
+        self._line.charge(ops)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self._line.number} of task {self._line.label.partition(' ')[0]}>"
