@@ -1,7 +1,7 @@
 """What `mkdocs.yml` cannot say, as hooks of MkDocs:
 
-- The navigation is the index in docs/README.md: a heading is a tab, and the links below it are its pages. A page that
-  is added to the index is in the navigation, and a test finds a page that is missing in the index.
+- The navigation is the index in docs/README.md: a heading is a tab, a heading below it a group, and the links are
+  its pages. So a page in the index is in the navigation, and a test finds a page that the index lacks.
 - The documents at the root of the checkout and the examples are pages too. MkDocs reads only docs/, so these are
   handed to it as generated files, and links to them are changed to lead to the generated page.
 - A link to any other file of the checkout becomes plain text: the site does not hold that file.
@@ -55,14 +55,23 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def navigation(index: str) -> list[dict[str, Any]]:
-    """The tabs: a heading with one link is that page, any other is a section. A link out of docs/ leads to its page."""
+    """The tabs: a heading with one link is that page, any other is a section with groups."""
     tabs: list[dict[str, Any]] = [{"Home": [{"Bursar": "index.md"}, {"Contents": "contents.md"}]}]
     for section in re.split(r"^## ", index, flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
-        links = re.findall(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", body, re.MULTILINE)
-        entries = [{title: page_of(posixpath.join("docs", target))} for title, target in links]
+        first, *groups = re.split(r"^### ", body, flags=re.MULTILINE)
+        entries = links(first)
+        for group in groups:
+            title, _, rest = group.partition("\n")
+            entries.append({title: links(rest)})
         tabs.append({heading: entries[0].popitem()[1] if len(entries) == 1 else entries})
     return tabs
+
+
+def links(text: str) -> list[dict[str, Any]]:
+    """The pages of a list: the first link of each item."""
+    found = re.findall(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", text, re.MULTILINE)
+    return [{title: page_of(posixpath.join("docs", target))} for title, target in found]
 
 
 def page_of(target: str) -> str | None:
