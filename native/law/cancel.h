@@ -24,19 +24,26 @@ law_cancel_name(unsigned kind)
     return kind < LAW_CANCEL_KINDS ? names[kind] : NULL;
 }
 
+/* Change the phase of a scope, forward only (CANCEL-1), where the counts are kept otherwise or not needed. */
+static inline void
+law_phase_advance(uint8_t *phase, LawCancelPhase to)
+{
+    LAW_RULE(*phase < to, "CANCEL-1");
+    *phase = (uint8_t)to;
+}
+
 /* Change the phase of a scope, forward only, and keep count of what its task has open: `requested` scopes that were
  * asked to stop and not told yet, `draining` ones that were told and are being unwound. Repeating a phase changes
  * nothing (CANCEL-1). The counts are what makes leaving a block O(1), however many are open around it. */
 static inline void
 law_phase_move(uint8_t *phase, LawCancelPhase to, int32_t *requested, int32_t *draining)
 {
-    if (*phase >= to) {
-        LAW_RULE(*phase == to, "CANCEL-1");
+    if (*phase == to) {
         return;
     }
     *requested += (to == LAW_PHASE_REQUESTED) - (*phase == LAW_PHASE_REQUESTED);
     *draining += (to == LAW_PHASE_DRAINING) - (*phase == LAW_PHASE_DRAINING);
-    *phase = (uint8_t)to;
+    law_phase_advance(phase, to);
 }
 
 /* Whether a scope has a request that could be delivered. One whose block only waits for its children has nothing left

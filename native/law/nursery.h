@@ -29,6 +29,14 @@ law_nursery_may_move(unsigned from, unsigned to)
     return from < LAW_NURSERY_STATES && to < LAW_NURSERY_STATES && (LAW_NURSERY_MOVES[from] >> to & 1u) != 0;
 }
 
+/* Change the state of a nursery, which the drawing must allow. */
+static inline void
+law_nursery_move(uint8_t *state, LawNurseryState to)
+{
+    LAW_RULE(law_nursery_may_move(*state, to), "NURSERY-3");
+    *state = (uint8_t)to;
+}
+
 /* Whether an outcome is a failure that a nursery reports. */
 static inline bool
 law_is_failure(LawOutcome outcome)

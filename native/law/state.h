@@ -8,8 +8,10 @@
  *        ▼          ▼          ▼
  *       DONE       DONE       DONE        and from BLOCKED, EXHAUSTED, PAUSED when cancelled or cut off
  *
- * The functions say whether a move is legal; whoever owns the record makes it, in one place, after asking. The
- * engine asks before a compare-and-swap, the coroutine kernel before a store.
+ * The coroutine kernel changes a state by `law_state_move`, in its fast paths too. The engine keeps the state in an atomic
+ * word: it asks `law_may_move` before a compare-and-swap (TASK-1 of engine/task.h).
+ *
+ * STATE-1  a state changes only from the state that the caller names, by a move that the table allows
  */
 #pragma once
 
@@ -17,12 +19,21 @@
 #include <stdint.h>
 
 #include "law/generated/transitions.h"
+#include "law/rule.h"
 
 /* Whether a task may go from one state to the other. False for numbers that are no states. */
 static inline bool
 law_may_move(unsigned from, unsigned to)
 {
     return from < LAW_STATES && to < LAW_STATES && (LAW_STATE_MOVES[from] >> to & 1u) != 0;
+}
+
+/* Change a state. Where both states are constants, the table is looked up by the compiler, and one comparison is left. */
+static inline void
+law_state_move(uint8_t *state, LawState from, LawState to)
+{
+    LAW_RULE(*state == from && law_may_move(from, to), "STATE-1");
+    *state = (uint8_t)to;
 }
 
 /* Whether a task in this state may end in this outcome. False for numbers that are none. */

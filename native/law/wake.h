@@ -8,6 +8,8 @@
  * A generation is the number of a task's poll. Whoever wants to wake a task holds (task, generation): the wake counts
  * for the wait that this poll ends in and for no other.
  *
+ * WAKE-1  DONE is final: no wake state follows it
+ *
  * The wake state is a byte of the caller's. The coroutine kernel hands in the one in its record. The engine hands in a
  * copy, and puts it back by compare-and-swap: these functions read and write nothing else, so they may be repeated.
  */
@@ -17,6 +19,7 @@
 #include <stdint.h>
 
 #include "law/generated/enums.h"
+#include "law/rule.h"
 
 /* Take one wake, meant for poll `generation` of a task that is in `task_generation`; `waits` says that it has a wait
  * which a wake could end. Only ENQUEUE asks the caller to do anything. */
@@ -39,6 +42,21 @@ law_notify(uint8_t *wake, uint64_t task_generation, uint64_t generation, bool wa
     default:
         return LAW_NOTICE_MERGED;
     }
+}
+
+/* The task becomes READY and is queued, by a wake or by anything else that ends its wait. */
+static inline void
+law_wake_queued(uint8_t *wake)
+{
+    LAW_RULE(*wake != LAW_WAKE_DONE, "WAKE-1");
+    *wake = LAW_WAKE_QUEUED;
+}
+
+/* The task has ended: every later wake is stale. */
+static inline void
+law_wake_done(uint8_t *wake)
+{
+    *wake = LAW_WAKE_DONE;
 }
 
 /* The one entry was taken: a new generation starts. */

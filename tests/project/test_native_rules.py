@@ -149,6 +149,33 @@ def test_a_raw_hint_is_found(planted):
     assert raw_hints(planted)
 
 
+# The fields of records that a table of the law guards. The functions of native/law change them, after asking the table.
+# Exceptions: setters for Python, whose `move` has asked the table, constructors, and the state of a random stream.
+GUARDED = ("state", "wake", "phase")
+SETTERS = {"set_state", "set_wake", "set_phase", "permit_init", "ticket_init"}
+
+
+def direct_writes(text: str) -> list[str]:
+    """The functions of a C text that change a guarded field without asking a table."""
+    found = []
+    for name, body in re.findall(r"^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
+        if name not in SETTERS and re.search(rf"(?<!stream)(?:->|\.)(?:{'|'.join(GUARDED)}) *[-+|&^]?=(?!=)", body):
+            found.append(name)
+    return found
+
+
+def test_states_change_only_through_the_functions_that_ask_the_tables():
+    for path in sources("python", "law", "engine", "abi"):
+        assert not direct_writes(bare(path)), path.name
+
+
+@pytest.mark.parametrize("field", GUARDED)
+def test_a_direct_write_is_found(field):
+    write = f"static void\nk_shortcut(Kernel *k, Task *task)\n{{\n    task->{field} = LAW_STATE_DONE;\n}}\n"
+    assert direct_writes(write) == ["k_shortcut"]
+    assert not direct_writes(write.replace(" = ", " == "))
+
+
 # ---- what is used of CPython
 
 

@@ -52,7 +52,7 @@ cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
         return 0;
     }
     if (task->more == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
-        *phase = (uint8_t)to; /* and the counts say the same (CANCEL-5) */
+        law_phase_advance(phase, to); /* and the counts say the same (CANCEL-5) */
         return 0;
     }
     TaskMore *more = task_more(task);
@@ -284,7 +284,7 @@ is_bare(const Kernel *k, const Task *task)
 static inline int
 drain_bare(Kernel *k, Task *task)
 {
-    task->phase = LAW_PHASE_DRAINING;
+    law_phase_advance(&task->phase, LAW_PHASE_DRAINING);
     task->cancel_pending = 0;
     return cleanup_promise(k, task);
 }

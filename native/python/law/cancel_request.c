@@ -292,7 +292,7 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
         return 0; /* CANCEL-1 */
     }
     if (is_task(scope) && task->more == NULL && reason == task->nursery->why) {
-        task->phase = LAW_PHASE_REQUESTED; /* CANCEL-5 */
+        law_phase_advance(&task->phase, LAW_PHASE_REQUESTED); /* CANCEL-5 */
     } else {
         if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {
             return -1;

@@ -103,7 +103,7 @@ k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
     if ((timed && k_reserve_timed(k, task) < 0) || task_move(task, LAW_STATE_READY) < 0) {
         return -1;
     }
-    task->wake = LAW_WAKE_QUEUED;
+    law_wake_queued(&task->wake);
     task->since_ns = k->now_ns;
     return k_enqueue(k, task, timed, deadline_ns);
 }

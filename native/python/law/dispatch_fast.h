@@ -54,8 +54,7 @@ k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t li
     worker->dispatched[lane] += 1;
     k->decisions += 1;
     law_begin_poll(&task->wake, &task->generation);
-    LAW_RULE(task->state == LAW_STATE_READY, "LANES-1"); /* and from there it may run: see the table */
-    task->state = LAW_STATE_RUNNING;
+    law_state_move(&task->state, LAW_STATE_READY, LAW_STATE_RUNNING); /* LANES-1 */
     task->worker = (int16_t)worker->id;
     task->turn_left = k->turn;
     k->current = task;
@@ -131,13 +130,13 @@ is_plain_ready(const Kernel *k, const Task *task)
            !task_cleans_up(task);
 }
 
-/* That: READY, and queued (DISPATCH-1). Its state may be left for this one, by the table. It was in such a queue last. */
+/* That: READY, and queued (DISPATCH-1). The task was in such a queue last. */
 static inline void
-k_ready_again(Kernel *k, Task *task)
+k_ready_again(Kernel *k, Task *task, LawState from)
 {
     Worker *home = k->at;
-    task->state = LAW_STATE_READY;
-    task->wake = LAW_WAKE_QUEUED;
+    law_state_move(&task->state, from, LAW_STATE_READY);
+    law_wake_queued(&task->wake);
     task->since_ns = k->now_ns;
     lane_put_again(home, &home->stealable, task, LAW_LANE_READY);
     k->runnable += 1;
@@ -145,10 +144,10 @@ k_ready_again(Kernel *k, Task *task)
 
 /* The same for one that was in any other, or in none. */
 static inline void
-k_ready_plainly(Kernel *k, Task *task)
+k_ready_plainly(Kernel *k, Task *task, LawState from)
 {
     task->queue = LAW_TAKE_STEALABLE;
-    k_ready_again(k, task);
+    k_ready_again(k, task, from);
 }
 
 /* Whether the poll of a task that gives way can be over with no more than that: nothing came for it meanwhile, no timer is
@@ -165,7 +164,7 @@ static inline void
 k_yield_plainly(Kernel *k, Task *task)
 {
     k->current = NULL;
-    k_ready_again(k, task); /* from RUNNING, by DISPATCH-2 */
+    k_ready_again(k, task, LAW_STATE_RUNNING); /* DISPATCH-2 */
 }
 
 /* A task that was PENDING or BLOCKED so far may run, and stands in no queue. */
@@ -175,6 +174,6 @@ k_ready_new(Kernel *k, Task *task)
     if (!LIKELY(is_plain_ready(k, task))) {
         return k_ready(k, task, false, 0);
     }
-    k_ready_plainly(k, task);
+    k_ready_plainly(k, task, task->state);
     return 0;
 }

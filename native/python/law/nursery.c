@@ -135,7 +135,7 @@ nursery_move(Nursery *self, LawNurseryState to)
     if (rule(!law_nursery_terminal(to) || law_queue_empty(&self->children), "NURSERY-3") < 0) {
         return -1;
     }
-    self->state = (uint8_t)to;
+    law_nursery_move(&self->state, to);
     return 0;
 }
 

@@ -133,7 +133,7 @@ is_untouched(const Task *owner, const Block *scope)
 static inline void
 leave_untouched(Task *owner, Block *scope)
 {
-    scope->phase = LAW_PHASE_FINALIZED;
+    law_phase_advance(&scope->phase, LAW_PHASE_FINALIZED);
     owner->cancel_pending = 0;
     owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
     Py_DECREF(scope); /* its nursery holds it as well */

@@ -99,6 +99,6 @@ k_spawn_plainly(Kernel *k, Nursery *nursery, PyObject *name)
     k->next_id += 1;
     k->postponed.uses += 1;
     nursery_adopt(k, nursery, task);
-    k_ready_plainly(k, task); /* from PENDING: the table allows it */
+    k_ready_plainly(k, task, LAW_STATE_PENDING);
     return task;
 }

@@ -236,7 +236,7 @@ task_move(Task *self, LawState to)
         Py_XDECREF(none);
         return -1;
     }
-    self->state = (uint8_t)to;
+    law_state_move(&self->state, self->state, to);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* The record of a task (task.c). After law/task.py.
  *
- * Any C file may read a task. `state` changes by `task_move` and in the fast paths, which state the arrow that they take;
+ * Any C file may read a task. `state` changes by `task_move`, or by `law_state_move` in the fast paths, which name the arrow;
  * dispatch.c and wake.c own lane, wake state and answer; ledger.c owns the money; cancel*.c and cleanup.c own the rest of
  * `TaskMore` that is about cancellation.
  */

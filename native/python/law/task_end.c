@@ -299,8 +299,8 @@ k_returned(Kernel *k, Task *task, PyObject *value)
     k->postponed.uses -= 1;
     k->live -= 1;
     k->done[LAW_OUTCOME_OK] += 1;
-    task->state = LAW_STATE_DONE; /* from RUNNING, by what was asked: the table allows it */
-    task->wake = LAW_WAKE_DONE;
+    law_state_move(&task->state, LAW_STATE_RUNNING, LAW_STATE_DONE);
+    law_wake_done(&task->wake);
     task->kind = LAW_OUTCOME_OK;
     task->whole = task->cancel_pending = task->raises = task->effect = 0;
     task->work = value;
@@ -336,7 +336,9 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         return -1;
     }
     if (task->more == NULL) {
-        task->phase = task->phase == LAW_PHASE_IDLE ? LAW_PHASE_IDLE : LAW_PHASE_FINALIZED;
+        if (task->phase != LAW_PHASE_IDLE) {
+            law_phase_advance(&task->phase, LAW_PHASE_FINALIZED);
+        }
         task->cancel_pending = 0;
     } else if (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0) {
         return -1;
@@ -348,9 +350,11 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (release_permit(k, task) < 0) {
         return -1;
     }
+    if (task_move(task, LAW_STATE_DONE) < 0) {
+        return -1;
+    }
     PyObject *work = task->work; /* let go at the very end: what it frees may run code (RECORD-3) */
-    task->state = LAW_STATE_DONE;
-    task->wake = LAW_WAKE_DONE;
+    law_wake_done(&task->wake);
     task->kind = (uint16_t)kind & 7u;
     task->whole = outcome != NULL;
     task->work = Py_XNewRef(outcome != NULL ? outcome : content);

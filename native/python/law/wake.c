@@ -47,8 +47,8 @@ k_yielded(Kernel *k, Task *task)
     if (task->answer != NULL || task->effect) {
         k_discard_answer(task);
     }
-    task->state = LAW_STATE_READY; /* RUNNING, by DISPATCH-2: the table allows it */
-    task->wake = LAW_WAKE_QUEUED;
+    law_state_move(&task->state, LAW_STATE_RUNNING, LAW_STATE_READY);
+    law_wake_queued(&task->wake);
     task->since_ns = k->now_ns;
     return k_enqueue(k, task, false, 0);
 }

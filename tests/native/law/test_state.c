@@ -40,6 +40,16 @@ test_endings(void)
 }
 
 static void
+test_a_state_changes_by_the_table_alone(void)
+{
+    uint8_t state = LAW_STATE_PENDING;
+    law_state_move(&state, LAW_STATE_PENDING, LAW_STATE_READY);
+    CHECK_EQUAL(state, LAW_STATE_READY);
+    CHECK_BREAKS("STATE-1", law_state_move(&state, LAW_STATE_READY, LAW_STATE_BLOCKED)); /* not in the table */
+    CHECK_BREAKS("STATE-1", law_state_move(&state, LAW_STATE_PENDING, LAW_STATE_READY)); /* it is not PENDING */
+}
+
+static void
 test_numbers_that_are_no_states(void)
 {
     CHECK(!law_may_move(LAW_STATES, LAW_STATE_READY));
@@ -55,6 +65,7 @@ main(void)
     test_a_life();
     test_the_end_is_the_end();
     test_endings();
+    test_a_state_changes_by_the_table_alone();
     test_numbers_that_are_no_states();
     CHECK_EQUAL(law_severer(LAW_OUTCOME_FAILED, LAW_OUTCOME_CANCELLED), LAW_OUTCOME_CANCELLED);
     CHECK_EQUAL(law_severer(LAW_OUTCOME_PANICKED, LAW_OUTCOME_OK), LAW_OUTCOME_PANICKED);

@@ -45,6 +45,7 @@ test_the_dead_do_not_wake(void)
     uint8_t wake = LAW_WAKE_DONE;
     CHECK_EQUAL(law_notify(&wake, 1, 1, true), LAW_NOTICE_STALE);
     CHECK_EQUAL(wake, LAW_WAKE_DONE);
+    CHECK_BREAKS("WAKE-1", law_wake_queued(&wake));
 }
 
 int
