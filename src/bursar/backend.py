@@ -5,8 +5,8 @@ where it was built. `BURSAR_KERNEL=python|native` chooses, once, before the impo
 what is built on them imports them from here and does not care.
 
 The kernel in C derives from the one in Python. What happens at every poll is C; what rarely happens (holds, recharges,
-obligations, what a cut-off task leaves behind) is the Python method itself, on records that are C. `@native` marks
-a class or function of the face that exists twice as well: the Python one is the specification.
+obligations, what a cut-off task leaves behind) is the Python method itself, on records that are C. `bursar.seam` has
+the table of everything that exists in both languages.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
-from types import MemberDescriptorType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, Final
 
 from bursar import errors
 from bursar.errors import BursarError, IllegalTransition, ScopeMisuse
-from bursar.law import budget, cancel, capability, chain, dispatch, lanes, ledger, nursery, state, steal, timers, wake
+from bursar.law import (
+    budget,
+    cancel,
+    capability,
+    chain,
+    dispatch,
+    lanes,
+    ledger,
+    nursery,
+    state,
+    steal,
+    task,
+    timers,
+    wake,
+)
 from bursar.law import kernel as law
 from bursar.law.admission import gate, queues, ticket
 from bursar.law.admission.resources import NOTHING
+from bursar.seam import HAVE_NATIVE, KERNEL_VARIABLE, NATIVE, accelerated, derived_from_c, expose_law, methods_on
 from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.law.capability import Capability, CapSpawn
-
-T = TypeVar("T")
-
-_OF_THE_CLASS: Final = {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__init__", "__orig_bases__"}
-
-KERNEL_VARIABLE: Final = "BURSAR_KERNEL"
-
-try:
-    from bursar import _native
-except ImportError:
-    _native = None
-
-_HAVE_NATIVE: Final = bool(getattr(_native, "KERNEL", False))
-NATIVE: Final = _HAVE_NATIVE and os.environ.get(KERNEL_VARIABLE, "") in ("", "native")
 
 
 def kernel_in_use() -> str:
@@ -50,37 +50,16 @@ def kernel_in_use() -> str:
     asked = os.environ.get(KERNEL_VARIABLE) or used
     if asked not in ("python", "native"):
         raise BursarError(f"{KERNEL_VARIABLE}={asked}: no such kernel; the kernels are 'python' and 'native'")
-    if asked == "native" and not _HAVE_NATIVE:
+    if asked == "native" and not HAVE_NATIVE:
         raise BursarError(
             f"{KERNEL_VARIABLE}=native: the native kernel was not built when Bursar was installed; "
-            f"install it where a C compiler is at hand, or unset {KERNEL_VARIABLE}"
+            f"install it where a C compiler is available, or unset {KERNEL_VARIABLE}"
         )
     if asked != used:
         raise BursarError(
             f"{KERNEL_VARIABLE}={asked}: this process has the {used} kernel already; set it before the import"
         )
     return used
-
-
-def native(thing: T) -> T:
-    """Marks what exists twice: gives the one in C where that is in use."""
-    name: str = getattr(thing, "__name__")  # noqa: B009 (T has no __name__ for a type checker)
-    return getattr(_native, name) if NATIVE else thing
-
-
-def grafted(name: str) -> Callable[[type[T]], type[T]]:
-    """Marks a class whose objects are made in C, by the type of that name, and whose methods are those in Python."""
-
-    def graft(kind: type[T]) -> type[T]:
-        if not NATIVE:
-            return kind
-        made: type[T] = getattr(_native, name)
-        for key, value in vars(kind).items():
-            if key not in _OF_THE_CLASS and key not in vars(made) and not isinstance(value, MemberDescriptorType):
-                setattr(made, key, value)
-        return made
-
-    return graft
 
 
 if TYPE_CHECKING or not NATIVE:
@@ -95,25 +74,44 @@ if TYPE_CHECKING or not NATIVE:
     from bursar.law.wake import Wait as Wait
     from bursar.law.wake import WaitList as WaitList
 else:
-    from bursar._native import Block as Block
-    from bursar._native import Nursery as Nursery
-    from bursar._native import Task as Task
-    from bursar._native import Wait as Wait
-    from bursar._native import WaitList as WaitList
+    Block = accelerated(cancel.Block)
+    Nursery = accelerated(adds={"kernel"})(nursery.Nursery)
+    Task = accelerated(omits={"queue"})(task.Task)
+    Wait = accelerated(wake.Wait)
+    WaitList = accelerated(wake.WaitList)
+    # Only C makes these, for itself and for the methods of the law that read them.
+    accelerated(budget.Pool)
+    accelerated(timers.Timer)
+    accelerated(timers.Timers)
+    accelerated(omits={"stream"})(lanes.Worker)
+    accelerated(omits={"members"})(queues.Row)
 
-    class Queues(queues.QueueOrder, _native.Rows):
+    class Queues(queues.QueueOrder, accelerated(queues.Rows)):
         """See `law.admission.queues.Queues`."""
 
-    class Totals(gate.TotalCounts, _native.Flow):
+    class Totals(gate.TotalCounts, accelerated(gate.Flow)):
         """See `law.admission.gate.Totals`."""
 
-    class Gate(gate.GateRules, _native.Turnstile):
+    class Gate(gate.GateRules, accelerated(gate.Turnstile)):
         """See `law.admission.gate.Gate`."""
 
         queues_class = Queues
         totals_class = Totals
 
-    Permit = grafted("Permit")(ticket.Permit)
+    Permit = methods_on(
+        "Permit",
+        replaces={
+            "followed",
+            "place",
+            "precede",
+            "ready_ns",
+            "reasons",
+            "starved_ns",
+            "successors",
+            "unmet",
+            "waited_ns",
+        },
+    )(ticket.Permit)
 
 
 # ---- the kernel in C: what it has of Python
@@ -194,8 +192,18 @@ class _Tasks(Mapping[int, Any]):
         return {task.id: task for task in sorted(found, key=lambda task: task.id)}
 
 
-def _native_kernel(base: Any) -> Any:
+# The methods of the law's kernel that C replaces. All others work on the records in C as they are.
+_KERNEL_IN_C: Final = frozenset(
+    {"_book", "_discard_answer", "_end_wait", "_fire", "_poll_over", "_ready", "_unbook", "_unpause", "_unqueue"}
+    | {"admit", "advance", "bill", "blocked", "cancel_nursery", "cancel_request", "close_nursery", "deliver_cancel"}
+    | {"end_nursery", "finish", "interrupt", "leave_scope", "live", "new_id", "note", "observe", "open_nursery"}
+    | {"spawn", "step", "step_over", "wake", "yielded"}
+)
+
+
+def _native_kernel() -> Any:
     """The class of native kernels."""
+    base = derived_from_c("Kernel", law.Kernel, replaces=_KERNEL_IN_C)
     policies = list(steal.StealPolicy)
 
     class Kernel(base, law.Kernel):
@@ -299,10 +307,8 @@ def _refuse_await(record: Any, task: Any) -> None:
     raise ScopeMisuse(f"task {record.name!r} belongs to another runtime than {task.name!r}")
 
 
-def _adopt() -> None:
-    """Tell C what the Python side calls things."""
-    assert _native is not None, "only where there is one"
-    told = {
+expose_law(
+    {
         "State": state.State,
         "OutcomeKind": state.OutcomeKind,
         "Outcome": state.Outcome,
@@ -352,17 +358,9 @@ def _adopt() -> None:
         "refuse_nursery_move": _refuse_nursery_move,
         "refuse_await": _refuse_await,
     }
-    _native.adopt(told)
+)
 
 
-def tell(**things: Any) -> None:
-    """Expose objects to C by these names, which native/python/module/seam_names.h lists."""
-    if _HAVE_NATIVE and _native is not None:
-        _native.expose(things)
-
-
-if _HAVE_NATIVE:
-    _adopt()
-NativeKernel: Any = _native_kernel(getattr(_native, "Kernel")) if _HAVE_NATIVE else None  # noqa: B009
+NativeKernel: Any = _native_kernel() if HAVE_NATIVE else None
 if NATIVE and not TYPE_CHECKING:
     Kernel = NativeKernel

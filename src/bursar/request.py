@@ -19,11 +19,12 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
-from bursar.backend import Kernel, Task, Wait, native
+from bursar.backend import Kernel, Task, Wait
 from bursar.errors import ScopeMisuse
 from bursar.law.budget import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.wake import SUSPENDED as SUSPENDED
+from bursar.seam import accelerated
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -58,7 +59,7 @@ def where(task: Task) -> str:
     return place
 
 
-@native
+@accelerated(adds={"__iter__", "__next__", "send"})  # in C a request is its own iterator
 class Request(Generic[T_co]):
     """Something that a task asks of the kernel that drives it."""
 
@@ -89,7 +90,7 @@ def loop_module(name: str) -> None:
     LOOP_MODULES.add(name)
 
 
-@native
+@accelerated
 class Operation(Request[T_co]):
     """A request that may have to wait."""
 
@@ -130,7 +131,7 @@ class Operation(Request[T_co]):
         return SUSPENDED
 
 
-@native
+@accelerated
 class Entry(Wait):
     """One task in the queue of one operation."""
 

@@ -19,6 +19,7 @@ LAYERS = (
     "text",
     "settings",
     "law",
+    "seam",
     "backend",
     "request",
     "ops",

@@ -32,13 +32,21 @@ static const struct {
 #undef X
 };
 
+static const char NOT_EXPOSED[] = "bursar._native needs %s, which no module has exposed";
+
+static PyObject **
+members_at(State *st, size_t which)
+{
+    return (PyObject **)(void *)((char *)st + ENUMS[which].members);
+}
+
 /* ---- calling the Python side */
 
 PyObject *
 py_require(const State *st, PyName name)
 {
     if (st->py[name] == NULL) {
-        PyErr_Format(PyExc_SystemError, "bursar._native needs %s, which no module has exposed", NAMES[name]);
+        PyErr_Format(PyExc_SystemError, NOT_EXPOSED, NAMES[name]);
     }
     return st->py[name];
 }
@@ -121,7 +129,7 @@ adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
 static int
 take_members(State *st, size_t which, PyObject *kind)
 {
-    PyObject **into = (PyObject **)(void *)((char *)st + ENUMS[which].members), *all = PySequence_List(kind);
+    PyObject **into = members_at(st, which), *all = PySequence_List(kind);
     if (all == NULL) {
         return -1;
     }
@@ -215,6 +223,12 @@ adopt(PyObject *module, PyObject *law)
     }
     SEAM_LAW(X)
 #undef X
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(ENUMS); i++) {
+        if (*members_at(st, i) == NULL) {
+            PyErr_Format(PyExc_SystemError, NOT_EXPOSED, ENUMS[i].name);
+            return NULL;
+        }
+    }
     st->adopted = true;
     Py_RETURN_NONE;
 }
@@ -227,10 +241,8 @@ unexposed(PyObject *module, PyObject *Py_UNUSED(none))
     State *st = PyModule_GetState(module);
     PyObject *names = PyList_New(0);
     for (size_t i = 0; names != NULL && i < PY_OBJECTS + Py_ARRAY_LENGTH(ENUMS); i++) {
-        bool object = i < PY_OBJECTS;
-        const char *called = object ? NAMES[i] : ENUMS[i - PY_OBJECTS].name;
-        size_t place = object ? offsetof(State, py) + i * sizeof(PyObject *) : ENUMS[i - PY_OBJECTS].members;
-        PyObject *name = *(PyObject **)(void *)((char *)st + place) != NULL ? NULL : PyUnicode_FromString(called);
+        bool object = i < PY_OBJECTS, there = (object ? st->py[i] : *members_at(st, i - PY_OBJECTS)) != NULL;
+        PyObject *name = there ? NULL : PyUnicode_FromString(object ? NAMES[i] : ENUMS[i - PY_OBJECTS].name);
         if ((name != NULL && PyList_Append(names, name) < 0) || PyErr_Occurred()) {
             Py_CLEAR(names);
         }

@@ -58,7 +58,9 @@
     X(refuse_move)          \
     X(refuse_end)           \
     X(refuse_nursery_move)  \
-    X(refuse_await)
+    X(refuse_await)         \
+    X(NOTHING)              \
+    X(Short)
 
 /* What is built on the kernel: the module that defines the object exposes it when it is imported. */
 #define SEAM_LATER(X)        \
@@ -76,9 +78,7 @@
     X(as_request)            \
     X(raise_later)           \
     X(own_modules)           \
-    X(refuse_awaitable)      \
-    X(NOTHING)               \
-    X(Short)
+    X(refuse_awaitable)
 
 #define SEAM_OBJECTS(X) SEAM_LAW(X) SEAM_LATER(X)
 

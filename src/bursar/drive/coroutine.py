@@ -17,7 +17,7 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.backend import NATIVE, Kernel, Task, native, tell
+from bursar.backend import Kernel, Task
 from bursar.drive.program_calls import calls_program
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait
 from bursar.law import cancel
@@ -27,6 +27,7 @@ from bursar.law.ledger import Bill
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.ops.start import OURS
 from bursar.request import SUSPENDED, Request
+from bursar.seam import NATIVE, accelerated, expose_to_c
 from bursar.text import brief
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def _as_request(thing: object) -> Request[Any]:
     return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
 
 
-tell(as_request=_as_request)
+expose_to_c(as_request=_as_request)
 
 
-@native
+@accelerated(omits={"resume", "see_to_collected"})
 class Driver:
     """What happens at every poll."""
 

@@ -21,12 +21,13 @@ from collections import deque
 from collections.abc import Generator
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-from bursar.backend import Kernel, Task, WaitList, native
+from bursar.backend import Kernel, Task, WaitList
 from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMisuse, WouldBlock
 from bursar.law.budget import CHANNEL, Cost
 from bursar.law.capability import CapChannel, require
 from bursar.law.obligation import Settled
 from bursar.request import Entry, Operation, Request, loop_module, running, where
+from bursar.seam import accelerated
 
 loop_module(__name__)
 
@@ -34,7 +35,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@native
+@accelerated(omits={"buffer"})
 class ChannelCore(Generic[T]):
     """The state that both ends share, and what happens to it at every message."""
 
@@ -162,7 +163,7 @@ class _Channel(ChannelCore[T]):
             wait.refuse(self.kernel, self.closed_here())
 
 
-@native
+@accelerated
 class EndCore(Generic[T]):
     """What an end knows."""
 
@@ -204,7 +205,7 @@ class _End(EndCore[T]):
         kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
 
 
-@native
+@accelerated
 class SendCore(EndCore[T]):
     """What the sending end does at every message."""
 
@@ -258,7 +259,7 @@ class SendEnd(SendCore[T], _End[T]):
             raise self._channel.closed_to("nobody receives any more")
 
 
-@native
+@accelerated
 class ReceiveCore(EndCore[T]):
     """What the receiving end does at every message."""
 
@@ -349,7 +350,7 @@ class _SendSide(Operation[T_co], Generic[T_co, T]):
         self._channel.senders.leave(entry)
 
 
-@native
+@accelerated
 class Send(_SendSide[None, T]):
     """The request behind `SendEnd.send`."""
 
@@ -426,7 +427,7 @@ class Permit(Generic[T]):
         self.abort()
 
 
-@native
+@accelerated
 class Receive(Operation[T]):
     """The request behind `ReceiveEnd.receive`."""
 

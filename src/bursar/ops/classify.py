@@ -16,9 +16,9 @@ import inspect
 from types import FunctionType
 from typing import Any, cast
 
-from bursar.backend import tell
 from bursar.errors import NotBuilt
 from bursar.request import LOOP_MODULES, Request
+from bursar.seam import expose_to_c
 from bursar.text import TEXT_MAX, brief
 
 
@@ -38,7 +38,7 @@ def _is_ours(module: object) -> bool:
     return type(module) is str and module in LOOP_MODULES
 
 
-tell(own_modules=LOOP_MODULES)
+expose_to_c(own_modules=LOOP_MODULES)
 
 
 def title_of(fn: object) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from bursar.backend import Kernel, Task, native, tell
+from bursar.backend import Kernel, Task
 from bursar.law.capability import CapClock, CapTimer, require
 from bursar.law.timers import NS, TIME_END_NS, TimerKind, to_ns
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
+from bursar.seam import accelerated, expose_to_c
 
 loop_module(__name__)
 
@@ -20,10 +21,10 @@ def why_sleep(ns: int, absolute: bool) -> str:
     return f"sleeps until {ns / NS:g} s" if absolute else f"sleeps for {ns / NS:g} s"
 
 
-tell(why_sleep=why_sleep, to_ns=to_ns)
+expose_to_c(why_sleep=why_sleep, to_ns=to_ns)
 
 
-@native
+@accelerated
 class _Sleep(Operation[None]):
     __slots__ = ("_absolute", "_ns")
     timed: ClassVar[bool] = True
@@ -58,7 +59,7 @@ class _Sleep(Operation[None]):
         return super().perform(kernel, task)
 
 
-@native
+@accelerated
 def sleep(seconds: float) -> Operation[None]:
     """Awaited: wait for at least `seconds`. `sleep(0)` yields once, like `checkpoint()`. Needs `CapTimer`."""
     return _Sleep(to_ns(seconds, "sleep"), False)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVarTuple, Unpack, cast, overload
 
-from bursar.backend import Gate, Kernel, grafted, native, tell
+from bursar.backend import Gate, Kernel
 from bursar.backend import Nursery as Record
 from bursar.backend import Task as TaskRecord
 from bursar.errors import Cancelled, CapabilityDenied, ScopeMisuse
@@ -32,6 +32,7 @@ from bursar.ops.pause import give_way, take_back
 from bursar.ops.start import PLAIN, start
 from bursar.ops.task import Task
 from bursar.request import Entry, Operation, Request, loop_module, running
+from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief, counted
 
 loop_module(__name__)
@@ -57,10 +58,10 @@ def why_join(record: Record) -> str:
     return f"waits for {counted(len(record.children), 'task')} of {record.name}"
 
 
-tell(why_join=why_join)
+expose_to_c(why_join=why_join)
 
 
-@native
+@accelerated
 class _Join(Operation[None]):
     """Wait until no child lives. Free: what cannot be paid must not keep a block from ending."""
 
@@ -132,7 +133,7 @@ class _HandleEntry(Entry):
         self.entry.answer(kernel, Task(self._kernel, value))
 
 
-@grafted("NurseryHandle")
+@methods_on("NurseryHandle", replaces={"spawn"})
 class Nursery:
     """The handle inside a nursery's block. A task that holds it, and holds `CapSpawn`, may spawn into it.
 
@@ -348,10 +349,12 @@ async def asked_for(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return made
 
 
-tell(with_values=with_values)
+expose_to_c(with_values=with_values)
 
 
-@grafted("NurseryBlock")
+@methods_on(
+    "NurseryBlock", replaces={"__aenter__", "__aexit__"}, adds={"__next__", "blockers", "close", "send", "throw", "why"}
+)
 class NurseryBlock(Request["Nursery"]):
     """The `async with` part of a nursery: the request that opens it, and the way out."""
 
@@ -473,16 +476,16 @@ def entered_twice(block: NurseryBlock) -> NoReturn:
     raise ScopeMisuse(f"{block.entered().name} was entered already; make a new one for each block")
 
 
-tell(end_failed=end_failed, entered_twice=entered_twice)
+expose_to_c(end_failed=end_failed, entered_twice=entered_twice)
 
 
 def _exposed(function: T) -> T:
     """Tell C of the function before its twin in C takes its place."""
-    tell(nursery=function)
+    expose_to_c(nursery=function)
     return function
 
 
-@native  # plain blocks are made in C, all others by this function
+@accelerated  # plain blocks are made in C, all others by this function
 @_exposed
 def nursery(
     *,

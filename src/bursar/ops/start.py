@@ -11,7 +11,8 @@ from inspect import CO_COROUTINE
 from types import CodeType, CoroutineType, FunctionType
 from typing import Any, Final, cast
 
-from bursar.backend import NATIVE, Task, tell
+from bursar.backend import Task
+from bursar.seam import NATIVE, expose_to_c
 from bursar.text import brief
 
 OURS: Final[list[CodeType]] = []  # the code of such coroutines
@@ -47,4 +48,4 @@ async def _raise(error: Exception) -> None:
     raise error
 
 
-tell(raise_later=_raise)
+expose_to_c(raise_later=_raise)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, TypeVar
 
-from bursar.backend import Kernel, Task, WaitList, native
+from bursar.backend import Kernel, Task, WaitList
 from bursar.errors import BursarError, ScopeMisuse
 from bursar.law.obligation import Settled
 from bursar.request import Entry, Operation, loop_module, where
+from bursar.seam import accelerated
 
 loop_module(__name__)
 
@@ -55,7 +56,7 @@ class _Queued(Operation[T_co]):
         self._shared.waiters.leave(entry)
 
 
-@native
+@accelerated
 class Event(_Shared):
     """Happens once. All tasks that wait for it, before or after, continue."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from bursar.backend import Kernel, Wait, WaitList, grafted, native, tell
+from bursar.backend import Kernel, Wait, WaitList
 from bursar.backend import Task as Record
 from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
 from bursar.law.budget import Budget
@@ -18,6 +18,7 @@ from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.introspection import Explanation, explain
 from bursar.ops.pause import drop_task, pause_task, resume_task
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
+from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def why_ended(record: Record) -> str:
     return f"waits for task {record.name!r}"
 
 
-tell(why_ended=why_ended)
+expose_to_c(why_ended=why_ended)
 
 
-@native
+@accelerated
 class _Ended(Operation[Outcome]):
     """Wait for the end of a task."""
 
@@ -106,7 +107,7 @@ def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
     record.waiters.join(wait)
 
 
-@grafted("TaskHandle")
+@methods_on("TaskHandle", replaces={"result"})
 class Task(Generic[T_co]):
     """The handle that `spawn` returns. Handles of the same task are equal.
 
@@ -262,7 +263,7 @@ def result_of(task: Task[Any]) -> Any:
     return unwrap(task.name, task.outcome)
 
 
-tell(result_of=result_of)
+expose_to_c(result_of=result_of)
 
 
 class _Checkpoint(Request[None]):
@@ -276,7 +277,7 @@ class _Checkpoint(Request[None]):
 _CHECKPOINT = _Checkpoint()
 
 
-@native
+@accelerated
 def checkpoint() -> Request[None]:
     """Pay one op and let the other tasks run: the place where a long loop can be stopped."""
     return _CHECKPOINT

@@ -32,7 +32,7 @@ from functools import partial
 from types import CoroutineType, FunctionType
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, TypeVarTuple
 
-from bursar.backend import Kernel, Task, Wait, grafted, tell
+from bursar.backend import Kernel, Task, Wait
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.law import cancel
 from bursar.law.admission import graph
@@ -45,6 +45,7 @@ from bursar.ops.pause import reached
 from bursar.ops.start import OURS, PLAIN
 from bursar.ops.task import Task as Handle
 from bursar.request import SUSPENDED, Request
+from bursar.seam import expose_to_c, methods_on
 from bursar.text import brief
 from bursar.threads.checkpoint import Line
 from bursar.threads.pool import Pool
@@ -69,7 +70,7 @@ async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> 
 
 OURS.extend((on_thread.__code__, on_thread_with_values.__code__))
 PLAIN.update({False: on_thread, True: on_thread_with_values})
-tell(on_thread=on_thread, on_thread_with_values=on_thread_with_values)
+expose_to_c(on_thread=on_thread, on_thread_with_values=on_thread_with_values)
 
 
 def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
@@ -84,10 +85,10 @@ def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
     raise TypeError(f"{told}a request, {what}, which nobody awaits; spawn an `async def` that awaits it")
 
 
-tell(refuse_awaitable=refuse_awaitable)
+expose_to_c(refuse_awaitable=refuse_awaitable)
 
 
-@grafted("OnThread")
+@methods_on("OnThread", replaces=())
 class OnThread(Request[T]):
     """Have a function run by the pool."""
 
@@ -127,7 +128,7 @@ def _require_threads(task: Task) -> CapExecutor:
     return permit
 
 
-@grafted("Job")
+@methods_on("Job", replaces={"call", "smoothly", "work"})
 class Job(Wait):
     """One function that runs, and the wait of its task for it."""
 

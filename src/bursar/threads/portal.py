@@ -23,7 +23,6 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, TypeVarTuple
 
-from bursar.backend import native
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, NurseryClosed, ScopeMisuse, WouldBlock
 from bursar.law import budget as money
@@ -34,6 +33,7 @@ from bursar.law.state import Outcome
 from bursar.ops.classify import require_coroutine_function, title_of
 from bursar.ops.nursery import Nursery
 from bursar.request import running
+from bursar.seam import accelerated
 from bursar.text import brief, type_name
 from bursar.threads.portal_future import Submission
 
@@ -43,7 +43,7 @@ Ts = TypeVarTuple("Ts")
 PENDING_MAX: Final = 10_000  # tasks, and calls, that were not looked at yet: more would be a thread that never waits
 
 
-@native
+@accelerated
 class Calls:
     """A queue of calls. Any thread hands them in, the thread of the runtime makes them."""
 
