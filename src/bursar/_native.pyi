@@ -11,6 +11,7 @@ class BuildInfo(TypedDict):
     compiler_version: str
     c_standard: str
     python: str
+    fast_paths: bool
 
 KERNEL: Final[bool]
 """Whether this build holds the native kernel."""

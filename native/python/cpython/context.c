@@ -23,6 +23,7 @@
  */
 
 #include "python/cpython/context.h"
+#include "python/fast_paths.h"
 #include "python/law/task.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ context_try(bool *comparable)
     PyObject *one = PyContext_New(), *two = one == NULL ? NULL : PyContext_Copy(one);
     int failed = two == NULL ? -1 : 0;
     *comparable = false;
-    if (failed == 0 && has_mapping(one) && has_mapping(two) && variables_of(one) == variables_of(two)) {
+    if (FAST_PATHS && failed == 0 && has_mapping(one) && has_mapping(two) && variables_of(one) == variables_of(two)) {
         PyObject *before = variables_of(two);
         failed = set_inside(two);
         *comparable = failed == 0 && variables_of(one) == before && variables_of(two) != before && has_mapping(two);

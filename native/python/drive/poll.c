@@ -11,6 +11,7 @@
 #include "python/drive/poll.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/drive/poll_fast.h"
 #include "python/drive/request_answer.h"
 #include "python/drive/resume.h"
 #include "python/law/cancel.h"
@@ -81,24 +82,6 @@ go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **res
     return go_straight_on(self, task, value, error, result);
 }
 
-/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
-static inline bool
-gives_way(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
-{
-    const Request *checkpoint = k->st->checkpoint;
-    return status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited && !task->by_hand &&
-           is_plain_yield(k, task);
-}
-
-/* Then, and if it was paid, the poll is over. */
-static inline void
-give_way(Kernel *k, Task *task, PyObject *checkpoint)
-{
-    k_yield_plainly(k, task);
-    ((Request *)checkpoint)->awaited = false;
-    Py_DECREF(checkpoint);
-}
-
 /* From what the coroutine came to, which is given away, to whatever the poll ends in. */
 NOINLINE static int
 run(Driver *self, Task *task, PySendResult status, PyObject *thing)
@@ -130,34 +113,6 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
         }
         status = go_on(self, task, value, error, &thing);
     }
-}
-
-/* Whether the task stands at a request that it awaits, which was answered, and has nothing to hear but that. */
-static inline bool
-is_answered(const Task *task)
-{
-    return task->started && !task->raises && !task->cancel_pending && !task->cut && !task->by_hand &&
-           task->pending == NULL && (task->more == NULL || task->more->ending == NULL);
-}
-
-/* Then what it goes on with: new reference, or NULL for None. */
-static inline PyObject *
-take_answer(Task *task)
-{
-    PyObject *value = task->answer;
-    if (value != NULL || task->effect) {
-        task->answer = NULL;
-        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
-    }
-    return value;
-}
-
-/* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
-static inline bool
-is_fresh(const Task *task)
-{
-    return !task->started && !task->raises && !task->cancel_pending && !task->cut && task->pending == NULL &&
-           task->more == NULL && task_unborn(task) && task->context != NULL;
 }
 
 /* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
@@ -260,12 +215,6 @@ driver_poll(Driver *self, Task *task)
 
 /* ---- the step */
 
-static inline bool
-has_collected(const Driver *self)
-{
-    return self->collected != NULL && Py_SIZE(self->collected) > 0;
-}
-
 /* The poll of a step is over: what must be seen to afterwards. */
 static Step
 over(Driver *self, Task *task, Step went)
@@ -305,36 +254,17 @@ turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status,
     return over(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
 }
 
-/* Whether the thread stays where it is after a poll, and nothing must be seen to. */
-static inline bool
-is_at_rest(const Driver *self, const Task *task, PyObject *context)
-{
-    return context_is_plain(self->kernel, task, context) && self->odd == 0 && !has_collected(self);
-}
-
 /* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
  * the way and with nothing to be seen to afterwards. TURNED: that is what it was. */
 static ALWAYS_INLINE Step
 turn(Driver *self, Task *task)
 {
-    Kernel *k = self->kernel;
-    PyObject *context = context_enter(k, task);
-    if (!LIKELY(context != NULL)) {
-        return turn_otherwise(self, task, NULL, PYGEN_ERROR, NULL);
+    PyObject *context = NULL, *thing = NULL;
+    PySendResult status = PYGEN_ERROR;
+    if (LIKELY(turn_fast(self, task, &context, &status, &thing))) {
+        return STEP_TURNED;
     }
-    PyObject *thing = NULL, *value = take_answer(task), *work = Py_NewRef(task->work);
-    k->answers = true;
-    PySendResult status = send_boxed(self, work, value, &thing);
-    k->answers = false;
-    Py_DECREF(work);
-    if (!LIKELY(gives_way(k, task, status, thing) && is_at_rest(self, task, context) &&
-                k_paid_at_once(k, task, &LAW_OP))) {
-        return turn_otherwise(self, task, context, status, thing);
-    }
-    context_pause_plainly(k, context);
-    give_way(k, task, thing);
-    k->at = NULL;
-    return STEP_TURNED;
+    return turn_otherwise(self, task, context, status, thing);
 }
 
 /* A step is a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE: nothing

@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "python/cpython/context.h"
+#include "python/cpython/context_fast.h"
 #include "python/drive/driver.h"
 #include "python/law/task.h"
 #include "python/memory/stretch.h"

@@ -13,6 +13,7 @@
  */
 
 #include "python/law/cancel.h"
+#include "python/law/cancel_fast.h"
 #include "python/law/cleanup.h"
 #include "python/law/scope.h"
 #include "python/law/task.h"
@@ -180,27 +181,6 @@ cancel_leave_all(Kernel *k, Task *task)
 
 /* ---- delivering */
 
-/* Whether making and unmaking a Cancelled is what it is for any exception: nobody has changed the class. */
-static inline bool
-is_plain(PyTypeObject *type)
-{
-    const PyTypeObject *base = (PyTypeObject *)PyExc_BaseException;
-    return type->tp_new == base->tp_new && type->tp_init == base->tp_init && type->tp_finalize == NULL &&
-           type->tp_del == NULL && type->tp_weaklistoffset == 0;
-}
-
-/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL: there is none. */
-static inline PyObject *
-spare_for(Kernel *k, PyObject *reason)
-{
-    PyObject *spare = k->caches.cancel_spare;
-    bool fits = spare != NULL && PyTuple_GET_ITEM(k->caches.cancel_args, 0) == reason && is_plain(Py_TYPE(spare));
-    if (fits) {
-        k->caches.cancel_spare = NULL;
-    }
-    return fits ? spare : NULL;
-}
-
 /* A Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same reason,
  * so the tuple that it is in is kept for the next one, and so is the error itself, if it comes back. */
 static PyObject *
@@ -208,7 +188,7 @@ cancelled_new(Kernel *k, PyObject *reason)
 {
     PyTypeObject *type = (PyTypeObject *)k->st->Cancelled;
     PyObject *spare = spare_for(k, reason);
-    if (spare != NULL || !is_plain(type)) {
+    if (spare != NULL || !is_plain_class(type)) {
         return spare != NULL ? spare : PyObject_CallOneArg((PyObject *)type, reason);
     }
     if (k->caches.cancel_args == NULL || PyTuple_GET_ITEM(k->caches.cancel_args, 0) != reason) {
@@ -220,16 +200,6 @@ cancelled_new(Kernel *k, PyObject *reason)
         Py_CLEAR(k->caches.cancel_spare);
     }
     return type->tp_new(type, k->caches.cancel_args, NULL); /* and its __init__ would only put the tuple there again */
-}
-
-/* Whether nobody could tell the error from a new one, but for its traceback. */
-static bool
-is_as_new(const Kernel *k, PyObject *error)
-{
-    const PyBaseExceptionObject *fields = (PyBaseExceptionObject *)error;
-    return Py_REFCNT(error) == 1 && (PyObject *)Py_TYPE(error) == k->st->Cancelled && is_plain(Py_TYPE(error)) &&
-           fields->args == k->caches.cancel_args && fields->dict == NULL && fields->notes == NULL &&
-           fields->context == NULL && fields->cause == NULL && !fields->suppress_context;
 }
 
 void
@@ -271,22 +241,6 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
         }
     }
     return 0;
-}
-
-/* Whether all that follows from a delivery can go without saying (CANCEL-5): the task has no scope but itself, and is
- * the one that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
-static inline bool
-is_bare(const Kernel *k, const Task *task)
-{
-    return task->more == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL && k->current == task;
-}
-
-static inline int
-drain_bare(Kernel *k, Task *task)
-{
-    law_phase_advance(&task->phase, LAW_PHASE_DRAINING);
-    task->cancel_pending = 0;
-    return cleanup_promise(k, task);
 }
 
 /* What follows when the request of `scope` is thrown into the task (CANCEL-1). */

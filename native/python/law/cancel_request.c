@@ -17,6 +17,7 @@
  */
 
 #include "python/law/cancel_request.h"
+#include "python/fast_paths.h"
 #include "python/law/cancel.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
@@ -291,7 +292,7 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
     if (scope_phase(scope) != LAW_PHASE_IDLE || task->state == LAW_STATE_DONE) {
         return 0; /* CANCEL-1 */
     }
-    if (is_task(scope) && task->more == NULL && reason == task->nursery->why) {
+    if (FAST_PATHS && is_task(scope) && task->more == NULL && reason == task->nursery->why) {
         law_phase_advance(&task->phase, LAW_PHASE_REQUESTED); /* CANCEL-5 */
     } else {
         if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {

@@ -1,13 +1,13 @@
-/* What every poll does to the lanes, to be compiled into the loop that does it; dispatch.c and wake.c have the rest.
+/* Dispatch, the fast path: what every poll does to the lanes. The slow twins are in dispatch.c and wake.c.
  *
- * A yield and the decision after it are some hundred instructions of the machine, of which calls between files were a
- * third, and asking again what was known already another. So the usual case of each is here, in two parts: `is_plain_...`
- * says whether it is one (nobody listens, nothing is doomed or drains, nobody is to stop), and `..._plainly` presumes that
- * and asks nothing. Whoever asks leaves all other cases to the function without that ending, which decides any of them.
+ * A yield and the decision after it are some hundred machine instructions. Calls between files were a third of them, and
+ * asking again what was known already another third. So the usual case is inlined into the loop that polls: no observer, no
+ * deferred error, nothing drains, no task is to stop, one worker.
  */
 
 #pragma once
 
+#include "python/fast_paths.h"
 #include "python/law/dispatch.h"
 #include "python/law/task.h"
 #include "python/trace/events.h"
@@ -75,7 +75,7 @@ static inline bool
 is_plain_again(const Kernel *k)
 {
     const Worker *only = k->only;
-    return only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_regions == 0 &&
+    return FAST_PATHS && only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_regions == 0 &&
            PyDict_GET_SIZE(k->draining_holders) == 0;
 }
 
@@ -84,7 +84,8 @@ is_plain_again(const Kernel *k)
 static inline bool
 is_plain_step(const Kernel *k)
 {
-    return k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 && is_plain_again(k);
+    return FAST_PATHS && k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 &&
+           is_plain_again(k);
 }
 
 /* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the
@@ -113,7 +114,7 @@ k_step_plainly(Kernel *k)
 static inline int
 k_step_over(Kernel *k, Task *task)
 {
-    if (!LIKELY(k->doom == NULL && k->current == NULL && k->observer == NULL)) {
+    if (!LIKELY(FAST_PATHS && k->doom == NULL && k->current == NULL && k->observer == NULL)) {
         return k_step_over_otherwise(k, task);
     }
     k->at = NULL;
@@ -126,7 +127,7 @@ k_step_over(Kernel *k, Task *task)
 static inline bool
 is_plain_ready(const Kernel *k, const Task *task)
 {
-    return !task->pinned && !task->cancel_pending && !task->cut && k->at != NULL && k->observer == NULL &&
+    return FAST_PATHS && !task->pinned && !task->cancel_pending && !task->cut && k->at != NULL && k->observer == NULL &&
            !task_cleans_up(task);
 }
 
@@ -155,8 +156,8 @@ k_ready_plainly(Kernel *k, Task *task, LawState from)
 static inline bool
 is_plain_yield(const Kernel *k, const Task *task)
 {
-    return !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) && k->current == task &&
-           k->doom == NULL && k->postponed.promised == NULL && task->answer == NULL;
+    return FAST_PATHS && !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) &&
+           k->current == task && k->doom == NULL && k->postponed.promised == NULL && task->answer == NULL;
 }
 
 /* Then it is READY again, at the end of the lane of the worker that polled it. */

@@ -5,7 +5,7 @@
  */
 
 #include "python/law/kernel.h"
-#include "python/cpython/context.h"
+#include "python/cpython/context_fast.h"
 #include "python/law/admission/gate.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"

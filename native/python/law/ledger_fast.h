@@ -1,7 +1,8 @@
-/* What is paid at every poll and every spawn, to be compiled into whatever pays; ledger.c has the rare bills. */
+/* The ledger, the fast path: the usual bill of a request, inlined where it is paid. The slow twin is `k_bill` in ledger.c. */
 
 #pragma once
 
+#include "python/fast_paths.h"
 #include "python/law/ledger.h"
 #include "python/law/pool.h"
 #include "python/law/task.h"
@@ -40,7 +41,7 @@ pay(LawPool *pool, int64_t *spent, int64_t amount)
 static inline bool
 k_paid_at_once(const Kernel *k, Task *task, const LawCost *cost)
 {
-    if (task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
+    if (!FAST_PATHS || task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
         return false;
     }
     LawPool *ops = &pool_of(task->terms->pools, LAW_OPS)->account;

@@ -6,10 +6,12 @@
 
 #include "python/law/nursery_ops.h"
 #include "python/cpython/context.h"
+#include "python/fast_paths.h"
 #include "python/law/cancel.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
 #include "python/law/nursery.h"
+#include "python/law/nursery_ops_fast.h"
 #include "python/law/pool.h"
 #include "python/law/scope.h"
 #include "python/law/spawn.h"
@@ -17,20 +19,13 @@
 #include "python/module/seam.h"
 #include "python/trace/events.h"
 
-/* Whether the permit of the owner is the one that was found good for spawning last. */
-static inline bool
-is_known_to_spawn(const Kernel *k, const Task *owner)
-{
-    return owner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
-}
-
 /* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
  * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
 static PyObject *
 nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
 {
     PyObject *own = owner->terms->capabilities;
-    if (stated == NULL && own == k->caches.heritage) {
+    if (FAST_PATHS && stated == NULL && own == k->caches.heritage) {
         return Py_NewRef(own);
     }
     if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
@@ -117,26 +112,6 @@ is_plain(const Nursery *nursery)
            nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
            nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
            scope->timer == NULL;
-}
-
-/* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
-static inline bool
-is_untouched(const Task *owner, const Block *scope)
-{
-    const TaskMore *more = owner->more;
-    return more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 && scope->phase == LAW_PHASE_IDLE &&
-           scope->timer == NULL;
-}
-
-/* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
- * told by itself. */
-static inline void
-leave_untouched(Task *owner, Block *scope)
-{
-    law_phase_advance(&scope->phase, LAW_PHASE_FINALIZED);
-    owner->cancel_pending = 0;
-    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
-    Py_DECREF(scope); /* its nursery holds it as well */
 }
 
 int

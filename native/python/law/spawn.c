@@ -6,6 +6,7 @@
 
 #include "python/law/spawn.h"
 #include "python/cpython/context.h"
+#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch_fast.h"
 #include "python/law/ledger.h"
@@ -53,7 +54,7 @@ PyObject *
 k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
 {
     PyObject *held = task->terms->capabilities;
-    if (PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
+    if (FAST_PATHS && PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
         PyObject *found = PyDict_GetItemWithError(held, kind);
         if (found != NULL && (found == k->caches.spawn_permit || found == k->caches.timer_permit)) {
             return found;
@@ -77,13 +78,13 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
 static PyObject *
 spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
-    if (spawner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
+    if (FAST_PATHS && spawner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
         *counted = true;
         return k->caches.spawn_permit;
     }
     PyObject *held = spawner->terms->capabilities;
     PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
-    *counted = found != NULL && found == k->caches.spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
+    *counted = FAST_PATHS && found != NULL && found == k->caches.spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
     if (*counted) {
         Py_XSETREF(k->caches.spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
         return found;
@@ -97,7 +98,7 @@ spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
         return NULL;
     }
     found = PyTuple_GET_ITEM(permit, 0);
-    if (PyTuple_GET_ITEM(permit, 1) == Py_True) {
+    if (FAST_PATHS && PyTuple_GET_ITEM(permit, 1) == Py_True) {
         if (k_settle_uses(k) < 0) {
             Py_DECREF(permit);
             return NULL;
@@ -159,7 +160,8 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
 static bool
 are_terms(const Terms *terms, PyObject *pools, PyObject *held, PyObject *permit)
 {
-    return terms != NULL && terms->pools == pools && terms->capabilities == held && terms->spawn_cap == permit;
+    return FAST_PATHS && terms != NULL && terms->pools == pools && terms->capabilities == held &&
+           terms->spawn_cap == permit;
 }
 
 /* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New

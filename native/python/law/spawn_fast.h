@@ -1,9 +1,9 @@
-/* The usual spawn, to be compiled into whoever spawns; `k_spawn` in spawn.c knows all the others.
+/* Spawning, the fast path: a default spawn, inlined into the spawner. The slow twin is `k_spawn` in spawn.c.
  *
- * Nearly every task is spawned as the one before it was: by somebody who holds what the nursery hands on, under a permit
- * that limits nothing and was found good a moment ago, asking for nothing of its own. Its terms are then those of the last
- * child. Nothing is remembered for that: what `k_spawn` would find out step by step is compared in place, with the fields
- * that it would read, so that there is nothing to forget when a capability is revoked or replaced.
+ * Nearly every task is spawned like the one before it: the spawner holds what the nursery hands on, its permit has no limits
+ * and was checked a moment ago, and the task asks for nothing of its own. Then it gets the terms of the last child.
+ * The condition compares the very fields that `k_spawn` would read. So there is nothing to invalidate when a capability is
+ * revoked or replaced.
  */
 
 #pragma once
@@ -41,16 +41,16 @@ nursery_adopt(Kernel *k, Nursery *nursery, Task *task)
     k->spawned += 1;
 }
 
-/* Whether a child that asks for nothing would be given the terms of the last one, and nobody is told. */
+/* True if a default spawn reuses the previous child's terms and no observer is attached. */
 static inline bool
 is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
 {
     const Terms *own = spawner->terms, *terms = nursery->terms;
-    return k->observer == NULL && k->at != NULL && nursery->state == LAW_NURSERY_OPEN && own == k->caches.spawn_terms &&
-           PySet_GET_SIZE(k->revoked) == 0                             /* see `spawn_permit` */
-           && k->inherit && own->capabilities == nursery->capabilities /* `capabilities_for` */
-           && k->default_spawns == Py_None                             /* `budget_for` */
-           && terms != NULL && terms->pools == nursery->pools          /* `terms_for` */
+    return FAST_PATHS && k->observer == NULL && k->at != NULL && nursery->state == LAW_NURSERY_OPEN &&
+           own == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0 /* see `spawn_permit` */
+           && k->inherit && own->capabilities == nursery->capabilities     /* `capabilities_for` */
+           && k->default_spawns == Py_None                                 /* `budget_for` */
+           && terms != NULL && terms->pools == nursery->pools              /* `terms_for` */
            && terms->capabilities == own->capabilities && terms->spawn_cap == k->caches.spawn_permit;
 }
 

@@ -13,6 +13,7 @@
 #include "python/law/deferred_error.h"
 #include "python/law/pool.h"
 #include "python/law/task.h"
+#include "python/law/task_end_fast.h"
 #include "python/law/waitlist.h"
 #include "python/law/wake.h"
 #include "python/module/seam.h"
@@ -272,19 +273,6 @@ let_go(Kernel *k, Task *task, PyObject *work)
     Py_DECREF(task);
 }
 
-/* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
- * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
-static inline bool
-ends_plainly(const Kernel *k, const Task *task)
-{
-    const Nursery *nursery = task->nursery;
-    return task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
-           k->current == task && k->observer == NULL && k->postponed.promised == NULL &&
-           task->terms->pools == nursery->pools && task->terms->spawn_cap == k->caches.spawn_permit &&
-           k->caches.spawn_permit != NULL && nursery->exhausted == NULL && nursery->ends == NULL &&
-           nursery->ends_waiter == NULL;
-}
-
 int
 k_returned(Kernel *k, Task *task, PyObject *value)
 {
@@ -293,18 +281,8 @@ k_returned(Kernel *k, Task *task, PyObject *value)
         Py_DECREF(value);
         return failed < 0 ? -1 : 0;
     }
-    PyObject *work = task->work;
     Nursery *nursery = task->nursery;
-    k->current = NULL;
-    k->postponed.uses -= 1;
-    k->live -= 1;
-    k->done[LAW_OUTCOME_OK] += 1;
-    law_state_move(&task->state, LAW_STATE_RUNNING, LAW_STATE_DONE);
-    law_wake_done(&task->wake);
-    task->kind = LAW_OUTCOME_OK;
-    task->whole = task->cancel_pending = task->raises = task->effect = 0;
-    task->work = value;
-    law_queue_remove(&nursery->children, &task->sibling);
+    PyObject *work = k_end_fast(k, task, value);
     if (law_queue_empty(&nursery->children) && tell_joining(k, nursery) < 0) {
         k_doom(k);
     }

@@ -12,9 +12,9 @@
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
-#include "python/law/dispatch_fast.h"
 #include "python/law/observer.h"
 #include "python/law/task.h"
+#include "python/law/wake_fast.h"
 #include "python/ops/request.h"
 #include "python/trace/events.h"
 
@@ -145,30 +145,6 @@ k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *er
     default:
         return k_count(k, "stale_wake");
     }
-}
-
-/* Whether a task waits by itself and has left the list that it stood in: an answer is all that its wait wants. One that
- * sleeps has a timer instead, and a paused one is queued by nobody. */
-static inline bool
-is_plain_wait(const Kernel *k, const Task *task)
-{
-    return k->observer == NULL && task->bare && !task->timed && !law_linked(&task->link) &&
-           task->state == LAW_STATE_BLOCKED && task->wake == LAW_WAKE_IDLE;
-}
-
-/* What `k_wake` comes to there: ENQUEUE, and there is no queue to leave. */
-static inline int
-answer_plainly(Kernel *k, Task *task, PyObject *value)
-{
-    PyObject *operation = task->pending;
-    task->effect = 1;
-    task->raises = 0;
-    task->bare = 0;
-    task->pending = NULL;
-    Py_XSETREF(task->answer, Py_XNewRef(value == Py_None ? NULL : value));
-    int failed = k_ready_new(k, task);
-    Py_DECREF(operation); /* last, as in `k_end_wait` */
-    return failed;
 }
 
 int

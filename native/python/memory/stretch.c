@@ -9,6 +9,7 @@
 #include "python/memory/stretch.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/ledger.h"
 #include "python/law/ledger_fast.h"
@@ -35,7 +36,7 @@ metered_enter(Driver *self, Task *task)
     if (more == NULL) {
         return -1;
     }
-    if (more->memory != NULL && meter_face_quiet(more->memory)) {
+    if (FAST_PATHS && more->memory != NULL && meter_face_quiet(more->memory)) {
         return meter_face_enter(more->memory, left_bytes(task));
     }
     if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */

@@ -6,6 +6,7 @@
 
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
+#include "python/fast_paths.h"
 #include "python/law/admission/gate_record.h"
 #include "python/law/admission/queues.h"
 #include "python/law/admission/ticket.h"
@@ -25,6 +26,7 @@
 #include "python/law/worker.h"
 #include "python/memory/types.h"
 #include "python/module/seam.h"
+#include "python/module/seam_names.h"
 #include "python/ops/builtin_requests.h"
 #include "python/ops/channel.h"
 #include "python/ops/channel_end.h"
@@ -88,15 +90,16 @@ state_left(PyTypeObject *type)
     return module == NULL ? NULL : PyModule_GetState(module);
 }
 
-PyDoc_STRVAR(build_info_doc, "build_info()\n--\n\n"
-                             "What this extension was built with: compiler, compiler_version, c_standard, python.");
+PyDoc_STRVAR(build_info_doc,
+             "build_info()\n--\n\n"
+             "What this extension was built with: compiler, compiler_version, c_standard, python, fast_paths.");
 
-/* Returns a new dict of strings, or NULL with MemoryError set. */
+/* Returns a new dict, or NULL with MemoryError set. */
 static PyObject *
 build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
-    return Py_BuildValue("{s:s, s:s, s:s, s:s}", "compiler", COMPILER_NAME, "compiler_version", COMPILER_VERSION,
-                         "c_standard", C_STANDARD, "python", PY_VERSION);
+    return Py_BuildValue("{s:s, s:s, s:s, s:s, s:O}", "compiler", COMPILER_NAME, "compiler_version", COMPILER_VERSION,
+                         "c_standard", C_STANDARD, "python", PY_VERSION, "fast_paths", FAST_PATHS ? Py_True : Py_False);
 }
 
 PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\n" DOC_checkpoint);

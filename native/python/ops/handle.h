@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "python/cpython/context.h"
+#include "python/cpython/context_fast.h"
 #include "python/law/task_arguments.h"
 
 /* What a user holds in the hand. */

@@ -6,6 +6,7 @@
  */
 
 #include "python/ops/nursery_block.h"
+#include "python/fast_paths.h"
 #include "python/law/nursery.h"
 #include "python/law/nursery_ops.h"
 #include "python/module/seam.h"
@@ -134,7 +135,7 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     Kernel *k = self->kernel;
     Task *owner = self->record->owner;
     PyObject *error = args[1] == Py_None ? NULL : args[1];
-    bool usual = error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled;
+    bool usual = FAST_PATHS && (error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled);
     if (!usual || k->current != owner || owner->cut || has_permit(owner) || block_is_left(self)) {
         return leave_in_python(self, args[1]);
     }

@@ -17,6 +17,7 @@
 #include "python/law/task.h"
 #include "python/law/wait.h"
 #include "python/law/wake.h"
+#include "python/ops/request_fast.h"
 
 /* ---- Resume */
 
@@ -74,17 +75,6 @@ resume_new(State *st)
 }
 
 /* ---- being awaited */
-
-/* The task for which a request can be answered without suspending anybody: the one that its own kernel polls, in this
- * thread, in no poll of another kernel, unobserved and unmetered, with nothing else to tell it first. Else NULL. */
-static Task *
-on_the_spot(const Kernel *k)
-{
-    Task *task = k != NULL && k->answers ? k->current : NULL;
-    bool may = task != NULL && k->st->polls == 1 && !task->cancel_pending && !task->cut &&
-               k->thread == PyThread_get_thread_ident();
-    return may ? task : NULL;
-}
 
 /* The first send into a request that might be answered here and now. */
 NOINLINE static PySendResult

@@ -7,6 +7,7 @@
 
 #include "python/threads/job.h"
 #include "python/cpython/context.h"
+#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/task.h"
 #include "python/law/wake.h"
@@ -208,8 +209,8 @@ static PyObject *
 on_thread_perform(Kernel *k, Task *task, Request *request)
 {
     OnThread *self = (OnThread *)request;
-    bool known =
-        k->caches.thread_terms != NULL && task->terms == k->caches.thread_terms && PySet_GET_SIZE(k->revoked) == 0;
+    bool known = FAST_PATHS && k->caches.thread_terms != NULL && task->terms == k->caches.thread_terms &&
+                 PySet_GET_SIZE(k->revoked) == 0;
     if (!known || !has_no_place(k, self->fn)) {
         return hand_over(k, task, self);
     }

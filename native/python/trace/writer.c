@@ -8,6 +8,7 @@
  */
 
 #include "python/trace/writer.h"
+#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/observer.h"
 #include "python/module/seam.h"
@@ -93,7 +94,7 @@ pen_of(State *st, PyObject *observer, Pen **pen)
         PyErr_Clear();
         return 0;
     }
-    if (PyObject_TypeCheck(found, st->Pen) && ((Pen *)found)->take != NULL) {
+    if (FAST_PATHS && PyObject_TypeCheck(found, st->Pen) && ((Pen *)found)->take != NULL) {
         *pen = (Pen *)found;
         return 0;
     }

@@ -10,6 +10,7 @@
  */
 
 #include "python/law/admission/gate_decide.h"
+#include "python/fast_paths.h"
 #include "python/law/admission/gate.h"
 #include "python/law/admission/gate_record.h"
 #include "python/law/admission/queues.h"
@@ -80,7 +81,8 @@ was_short(State *st, const Permit *permit)
 static bool
 is_usual(State *st, const Turnstile *gate, const Permit *one)
 {
-    bool plain = one->gate == gate && one->rare == NULL && one->task != NULL && Py_TYPE(one->task) == st->Task;
+    bool plain =
+        FAST_PATHS && one->gate == gate && one->rare == NULL && one->task != NULL && Py_TYPE(one->task) == st->Task;
     return plain && (one->reasons == NULL || was_short(st, one));
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "python/fast_paths.h"
 #include "python/law/records.h"
 
 #include "law/admission/ticket.h"
@@ -68,6 +69,6 @@ static inline Permit *
 plain_permit(State *st, const Task *task)
 {
     PyObject *permit = task->more != NULL ? task->more->permit : NULL;
-    bool plain = permit != NULL && Py_TYPE(permit) == st->Permit && ((Permit *)permit)->rare == NULL;
+    bool plain = FAST_PATHS && permit != NULL && Py_TYPE(permit) == st->Permit && ((Permit *)permit)->rare == NULL;
     return plain ? (Permit *)permit : NULL;
 }

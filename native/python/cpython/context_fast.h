@@ -1,0 +1,62 @@
+/* Context variables, the fast paths: tasks that set no variable share one context. The slow twins are in context.c: every task
+ * has a copy of its own, which is entered before and left after each poll.
+ */
+
+#pragma once
+
+#include "python/cpython/context.h"
+#include "python/fast_paths.h"
+
+/* What a new task begins with: a copy of the spawner's variables, together with others (`borrows`) while they are the
+ * same. */
+static inline int
+context_at_spawn(Kernel *k, Task *task)
+{
+    PyObject *current = PyThreadState_Get()->context;
+    if (!LIKELY(FAST_PATHS && k->caches.snapshot != NULL && current != NULL && k->st->contexts_comparable &&
+                variables_of(current) == variables_of(k->caches.snapshot))) {
+        return context_copied(k, task);
+    }
+    task->context = Py_NewRef(k->caches.snapshot);
+    task->borrows = 1;
+    return 0;
+}
+
+static inline PyObject *
+context_enter(Kernel *k, Task *task)
+{
+    /* CONTEXT-1 */
+    if (LIKELY(FAST_PATHS && context_stays(k) && task->borrows &&
+               variables_of(k->caches.stage) == variables_of(task->context))) {
+        k->caches.on_stage = task;
+        return Py_NewRef(k->caches.stage);
+    }
+    return context_set(k, task);
+}
+
+/* Whether the task leaves the stage as it was, and nobody else holds it, so that the thread may stay. */
+static inline bool
+context_is_plain(const Kernel *k, const Task *task, PyObject *context)
+{
+    enum { HOLDERS = 3 }; /* CONTEXT-2: the kernel, the thread, and the caller */
+    return FAST_PATHS && k->caches.on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
+           variables_of(context) == variables_of(task->context);
+}
+
+/* The thread stays, where that is so. */
+static inline void
+context_pause_plainly(Kernel *k, PyObject *context)
+{
+    k->caches.on_stage = context_stayer(k);
+    Py_DECREF(context);
+}
+
+static inline int
+context_pause(Kernel *k, Task *task, PyObject *context)
+{
+    if (!LIKELY(context_is_plain(k, task, context))) {
+        return context_exit(k, task, context);
+    }
+    context_pause_plainly(k, context);
+    return 0;
+}

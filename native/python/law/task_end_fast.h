@@ -1,0 +1,37 @@
+/* The end of a task, the fast path: it returned, and had nothing special. The slow twin is `k_finish` in task_end.c. */
+
+#pragma once
+
+#include "python/fast_paths.h"
+#include "python/law/task_end.h"
+
+/* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
+ * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
+static inline bool
+ends_plainly(const Kernel *k, const Task *task)
+{
+    const Nursery *nursery = task->nursery;
+    return FAST_PATHS && task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
+           k->current == task && k->observer == NULL && k->postponed.promised == NULL &&
+           task->terms->pools == nursery->pools && task->terms->spawn_cap == k->caches.spawn_permit &&
+           k->caches.spawn_permit != NULL && nursery->exhausted == NULL && nursery->ends == NULL &&
+           nursery->ends_waiter == NULL;
+}
+
+/* Make it DONE with `value`, which is given away, and take it off its nursery. What it ran, for the caller to let go of. */
+static inline PyObject *
+k_end_fast(Kernel *k, Task *task, PyObject *value)
+{
+    PyObject *work = task->work;
+    k->current = NULL;
+    k->postponed.uses -= 1;
+    k->live -= 1;
+    k->done[LAW_OUTCOME_OK] += 1;
+    law_state_move(&task->state, LAW_STATE_RUNNING, LAW_STATE_DONE);
+    law_wake_done(&task->wake);
+    task->kind = LAW_OUTCOME_OK;
+    task->whole = task->cancel_pending = task->raises = task->effect = 0;
+    task->work = value;
+    law_queue_remove(&task->nursery->children, &task->sibling);
+    return work;
+}
