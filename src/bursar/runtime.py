@@ -6,6 +6,8 @@ may exist at once, in one thread one inside the other or in several threads; non
 The pump (`drive.pump`) drives it, from whatever loop the host is. A run that can never go on (every task waits, no
 timer, nobody outside) is reported as a deadlock, with the wait graph, after its tasks have had their chance to clean
 up.
+
+What a run needs only sometimes (traces, snapshots, statistics) is imported where it is used: most programs never do.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import settings
 from bursar.backend import Gate, Kernel, Task, kernel_in_use
@@ -41,17 +43,18 @@ from bursar.law.dispatch import Report
 from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.timers import to_ns
-from bursar.ops import introspection as snapshot
 from bursar.ops.classify import require_coroutine_function
 from bursar.ops.start import start
-from bursar.ops.statistics import Statistics, count
 from bursar.ops.task import Task as TaskHandle
 from bursar.ops.task import unwrap
 from bursar.text import brief, counted, type_name
 from bursar.threads import job as job  # registers how plain functions run
-from bursar.trace.file_format import SCHEMA
-from bursar.trace.ring import Memory
-from bursar.trace.writer import Recorder, versions
+
+if TYPE_CHECKING:
+    from bursar.ops.introspection import Snapshot
+    from bursar.ops.statistics import Statistics
+    from bursar.trace.ring import Memory
+    from bursar.trace.writer import Recorder
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Capability)
@@ -305,7 +308,9 @@ class Runtime:
 
     def stuck(self) -> None:
         if self._deadlock is None:
-            graph = snapshot.wait_graph(self.kernel)
+            from bursar.ops.introspection import wait_graph
+
+            graph = wait_graph(self.kernel)
             message = "every task waits, no timer is armed and nothing outside can wake one:"
             self._deadlock = Deadlock(message, graph)
             self._stop(CancelReason(CancelKind.SHUTDOWN, "deadlock"))
@@ -408,14 +413,16 @@ class Runtime:
     # ---- evidence
 
     def _begin_evidence(self) -> None:
-        match self._record:
-            case None:
-                pass
-            case Memory():
-                self._record.attach(self.kernel)
-            case path:
-                self._recorder = Recorder(self.kernel, path, self.header())
-                self.kernel.observe(self._recorder)
+        if self._record is None:
+            return
+        from bursar.trace.ring import Memory
+        from bursar.trace.writer import Recorder
+
+        if isinstance(self._record, Memory):
+            self._record.attach(self.kernel)
+        else:
+            self._recorder = Recorder(self.kernel, self._record, self.header())
+            self.kernel.observe(self._recorder)
 
     def _end_evidence(self) -> None:
         if self._recorder is None:
@@ -427,6 +434,9 @@ class Runtime:
 
     def header(self) -> dict[str, Any]:
         """Everything that the run depends on, for the header of its trace."""
+        from bursar.trace.file_format import SCHEMA
+        from bursar.trace.writer import versions
+
         kernel = self.kernel
         return {
             "schema": SCHEMA,
@@ -463,12 +473,16 @@ class Runtime:
         newest thousand are kept."""
         return list(self.kernel.reports)
 
-    def snapshot(self) -> snapshot.Snapshot:
+    def snapshot(self) -> Snapshot:
         """The task tree as it is now, with each task's state, reason and spending."""
-        return snapshot.take(self.kernel)
+        from bursar.ops.introspection import take
+
+        return take(self.kernel)
 
     def statistics(self) -> Statistics:
         """Counts of the run so far."""
+        from bursar.ops.statistics import count
+
         return count(self.kernel)
 
 

@@ -16,13 +16,15 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bursar.drive.coroutine import Coroutines
 from bursar.drive.host import Host
 from bursar.drive.program_calls import CALLS_PROGRAM
 from bursar.errors import HostMisuse
-from bursar.ops.introspection import Snapshot
+
+if TYPE_CHECKING:
+    from bursar.ops.introspection import Snapshot
 
 _OURS: Final = "bursar."
 LOOP_MARK: Final = "__bursar_loop__"  # a module of a host's own loop has it: that code may be interrupted

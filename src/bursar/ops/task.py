@@ -15,7 +15,6 @@ from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDroppe
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.ops.introspection import Explanation, explain
 from bursar.ops.pause import drop_task, pause_task, resume_task
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
 from bursar.seam import accelerated, expose_to_c, methods_on
@@ -23,6 +22,7 @@ from bursar.text import brief
 
 if TYPE_CHECKING:
     from bursar.law.admission.ticket import Past
+    from bursar.ops.introspection import Explanation
 
 loop_module(__name__)
 
@@ -181,6 +181,8 @@ class Task(Generic[T_co]):
     def explain(self) -> Explanation:
         """Why the task does not run: its state, the reason, which tasks it waits for, since when, and what it has
         spent."""
+        from bursar.ops.introspection import explain  # loaded on first use
+
         return explain(self._kernel, self._record)
 
     def pause(self, timeout: float | None = None) -> Operation[bool]:

@@ -1,0 +1,44 @@
+"""The public names: what `import bursar` loads, and what it loads on first use."""
+
+import subprocess
+import sys
+
+import pytest
+from support.patience import WAIT_S
+
+import bursar
+
+LATER = ("fibers", "io", "supervision", "evidence", "trace", "asyncio", "browser", "workflow", "cli")
+LATER += ("ops.introspection", "ops.statistics", "threads.portal")
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules of Bursar that a new process has after the program."""
+    program += "\nimport sys\nprint(*(name for name in sys.modules if name.startswith('bursar')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT_S, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_import_loads_no_optional_package():
+    found = loaded_by("import bursar")
+    assert "bursar.runtime" in found
+    assert [name for name in LATER if f"bursar.{name}" in found] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("serve", "io.serve"), ("supervisor", "supervision.supervisor"), ("native", "fibers.function")],
+)
+def test_a_name_is_loaded_on_first_use(name, module):
+    assert f"bursar.{module}" in loaded_by(f"import bursar\nbursar.{name}")
+    assert f"bursar.{module}" in loaded_by(f"from bursar import {name}")
+
+
+def test_all_names_are_listed_and_lead_somewhere():
+    assert set(bursar.__all__) <= set(dir(bursar))
+    assert all(getattr(bursar, name) is not None for name in bursar.__all__)
+
+
+def test_an_unknown_name_is_refused_like_any_other():
+    with pytest.raises(AttributeError, match="module 'bursar' has no attribute 'nosuch'"):
+        _ = bursar.nosuch
