@@ -24,9 +24,9 @@ async def careful(send):
 
 
 async def keen(send):
-    permit = await send.reserve()
+    reservation = await send.reserve()
     print("keen: has a place, and uses it")
-    permit.send("from keen")
+    reservation.send("from keen")
 
 
 async def forgetful(send):

@@ -94,14 +94,14 @@ ENUMS = [
     CEnum(cancel.CancelKind, "LawCancelKind", "LAW_CANCEL_", "LAW_CANCEL_KINDS", words=True),
     CEnum(timers.TimerKind, "LawTimerKind", "LAW_TIMER_", "LAW_TIMER_KINDS"),
     CEnum(ledger.Bill, "LawBill", "LAW_BILL_", "LAW_BILLS"),
-    CEnum(ticket.PermitState, "LawPermit", "LAW_PERMIT_", "LAW_PERMITS"),
+    CEnum(ticket.TicketState, "LawTicket", "LAW_TICKET_", "LAW_TICKETS"),
 ]
 
 TABLES = [
     CTable(state, "TRANSITIONS", "LAW_STATE_MOVES", state.State, state.State),
     CTable(state, "ENDINGS", "LAW_STATE_ENDINGS", state.State, state.OutcomeKind),
     CTable(nursery, "TRANSITIONS", "LAW_NURSERY_MOVES", nursery.NurseryState, nursery.NurseryState),
-    CTable(ticket, "TRANSITIONS", "LAW_PERMIT_MOVES", ticket.PermitState, ticket.PermitState),
+    CTable(ticket, "TRANSITIONS", "LAW_TICKET_MOVES", ticket.TicketState, ticket.TicketState),
 ]
 
 COSTS = ["FREE", "OP", "SPAWN", "CHANNEL", "SYSCALL"]  # of law/budget.py

@@ -10,8 +10,8 @@
 #include "engine/pause.h"
 
 struct Mailbox {
-    Lock lock;     /* the last one to be taken: nothing else is, under it */
-    LawQueue news; /* guests there are letters about */
+    Lock lock;               /* the last one to be taken: nothing else is, under it */
+    LawQueue pending_guests; /* guests there are letters about */
     uint64_t guests;
     int fd;
     bool rung; /* GUEST-2 */
@@ -24,7 +24,7 @@ struct Guest {
     Slab *tasks;
     uint64_t child; /* index | generation << 32 of its task */
     /* under the mailbox's lock */
-    LawLink link; /* in `news` */
+    LawLink link; /* in `pending_guests` */
     bool ended;
     bool lacking; /* there is a letter to write about `lacks`, */
     bool stands;  /* and one about this */
@@ -44,7 +44,7 @@ bursar_mailbox_open(int fd)
     if (mailbox != NULL) {
         *mailbox = (Mailbox){.fd = fd};
         lock_init(&mailbox->lock);
-        law_queue_init(&mailbox->news);
+        law_queue_init(&mailbox->pending_guests);
     }
     return mailbox;
 }
@@ -55,7 +55,7 @@ post(Mailbox *mailbox, Guest *guest)
 {
     const uint64_t one = 1;
     if (!law_linked(&guest->link)) {
-        law_queue_append(&mailbox->news, &guest->link);
+        law_queue_append(&mailbox->pending_guests, &guest->link);
     }
     if (!mailbox->rung) {
         mailbox->rung = true;
@@ -66,48 +66,48 @@ post(Mailbox *mailbox, Guest *guest)
 
 /* One letter about a guest that lives; if there is more to say, it stays in the list. Under the lock. */
 static void
-tell_news(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
+write_message(Mailbox *mailbox, Guest *guest, BursarMessage *message)
 {
     if (guest->stands) {
         guest->stands = false;
-        *letter = (BursarLetter){.key = guest->key, .kind = GUEST_STANDS, .code = guest->stood};
+        *message = (BursarMessage){.key = guest->key, .kind = GUEST_PAUSED, .code = guest->stood};
         if (guest->lacking) {
-            law_queue_append(&mailbox->news, &guest->link);
+            law_queue_append(&mailbox->pending_guests, &guest->link);
         }
         return;
     }
-    *letter = (BursarLetter){.key = guest->key, .kind = GUEST_SHORT, .code = guest->holds};
-    memcpy(letter->amounts, guest->lacks, sizeof letter->amounts);
+    *message = (BursarMessage){.key = guest->key, .kind = GUEST_SHORT, .code = guest->holds};
+    memcpy(message->amounts, guest->lacks, sizeof message->amounts);
     memset(guest->lacks, 0, sizeof guest->lacks);
     guest->lacking = guest->holds = false;
 }
 
 /* One letter about a guest, who is freed if it is the last one (GUEST-1). Under the lock. */
 static void
-tell(Mailbox *mailbox, Guest *guest, BursarLetter *letter)
+tell(Mailbox *mailbox, Guest *guest, BursarMessage *message)
 {
     if (!guest->ended) {
-        tell_news(mailbox, guest, letter);
+        write_message(mailbox, guest, message);
         return;
     }
-    *letter = (BursarLetter){.key = guest->key};
-    letter->kind = (int32_t)guest->ending.kind;
-    letter->panic = guest->panic;
-    letter->code = guest->ending.code;
-    memcpy(letter->amounts, guest->lender.spent, sizeof letter->amounts);
+    *message = (BursarMessage){.key = guest->key};
+    message->kind = (int32_t)guest->ending.kind;
+    message->panic = guest->panic;
+    message->code = guest->ending.code;
+    memcpy(message->amounts, guest->lender.spent, sizeof message->amounts);
     mailbox->guests -= 1;
     free(guest);
 }
 
 size_t
-bursar_mailbox_take(Mailbox *mailbox, BursarLetter *letters, size_t n)
+bursar_mailbox_take(Mailbox *mailbox, BursarMessage *messages, size_t n)
 {
     size_t taken = 0;
     lock_take(&mailbox->lock);
-    for (LawLink *link; taken < n && (link = law_queue_take_oldest(&mailbox->news)) != NULL; taken++) {
-        tell(mailbox, LAW_RECORD(link, Guest, link), &letters[taken]);
+    for (LawLink *link; taken < n && (link = law_queue_take_oldest(&mailbox->pending_guests)) != NULL; taken++) {
+        tell(mailbox, LAW_RECORD(link, Guest, link), &messages[taken]);
     }
-    mailbox->rung = law_queue_oldest(&mailbox->news) != NULL;
+    mailbox->rung = law_queue_oldest(&mailbox->pending_guests) != NULL;
     lock_give(&mailbox->lock);
     return taken;
 }

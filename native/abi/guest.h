@@ -24,24 +24,24 @@
 typedef struct Mailbox Mailbox;
 typedef struct Guest Guest;
 
-enum { GUEST_SHORT = 16, GUEST_STANDS = 20 }; /* beside the values of janus_kind */
+enum { GUEST_SHORT = 16, GUEST_PAUSED = 20 }; /* beside the values of janus_kind */
 
 typedef struct {
     uint64_t key;  /* the guest's, as it was spawned with */
     int32_t kind;  /* a janus_kind: it has ended. GUEST_SHORT: it, or a task of its own, holds for want of money.
-                           GUEST_STANDS: it stands still, as it was asked to */
+                           GUEST_PAUSED: it stands still, as it was asked to */
     int32_t panic; /* if it panicked: 1 it said so, 2 out of stack, 3 ran over its stack */
     int64_t
-        code; /* its value, or what it panicked with; GUEST_SHORT: 1 if it holds itself; GUEST_STANDS: which pause */
+        code; /* its value, or what it panicked with; GUEST_SHORT: 1 if it holds itself; GUEST_PAUSED: which pause */
     int64_t amounts[5]; /* what it has spent; or what it lacks, 0 where it does not */
-} BursarLetter;
+} BursarMessage;
 
 /* A mailbox that writes eight bytes, a 1 as a counter, into `fd`, which is kept by the caller and does not block. NULL
  * without memory. */
 JANUS_API Mailbox *bursar_mailbox_open(int fd);
 
 /* Take up to `n` letters, oldest first. How many there were. */
-JANUS_API size_t bursar_mailbox_take(Mailbox *mailbox, BursarLetter *letters, size_t n);
+JANUS_API size_t bursar_mailbox_take(Mailbox *mailbox, BursarMessage *messages, size_t n);
 
 /* JANUS_OK, or JANUS_AGAIN while it has guests. After this the file may be closed. */
 JANUS_API int bursar_mailbox_close(Mailbox *mailbox);

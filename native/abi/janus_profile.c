@@ -1,8 +1,8 @@
 /* The C interface: profiles, and the budgets that are named after them.
  *
- * A profile says what is granted to whom nothing is said about. In native code a right is a number in a purse: whoever has no
- * spawns cannot spawn, whoever has no `recharge` cannot make money, and nobody hands down more than it has. So a profile is
- * a choice of numbers, and nothing else looks at it.
+ * A profile says what is granted to whom nothing is said about. In native code a right is a number in a purse: whoever
+ * has no spawns cannot spawn, whoever has no `recharge` cannot make money, and nobody hands down more than it has. So a
+ * profile is a choice of numbers, and nothing else looks at it.
  *
  *     service    what is not stated is shared with whoever opened the nursery, spawns too; the root is open, or what the
  *                options say

@@ -312,7 +312,7 @@ janus_nursery_spawn(janus_task_fn fn, void *arg)
     __asm__ __volatile__(""); /* ABI-1 */
     Worker *worker = worker_of(thread_state.runner);
     Task *self = worker != NULL ? worker->current : NULL;
-    if (self != NULL && self->opened != NULL && spawn_usual(self->opened, worker, self, fn, arg)) {
+    if (self != NULL && self->opened != NULL && spawn_fast(self->opened, worker, self, fn, arg)) {
         return 0;
     }
     return spawn_current(fn, arg, NULL);

@@ -125,7 +125,7 @@ janus_budget_get_current(void)
     Visit visit = visit_begin();
     janus_budget out = {0};
     if (visit.runtime != NULL) {
-        Purse *purse = visit.task != NULL ? visit.task->purse : &visit.runtime->scheduler.books.root;
+        Purse *purse = visit.task != NULL ? visit.task->purse : &visit.runtime->scheduler.purse_set.root;
         LawBudget left = purse_left(purse);
         const Task *self = visit.task;
         if (self != NULL) { /* what is drawn and not used is its own, too */

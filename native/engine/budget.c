@@ -13,21 +13,21 @@ pool_init(Pool *pool, int64_t left, Pool *parent)
 }
 
 void
-books_init(Books *books, const LawBudget *budget, const EngineMemory *memory)
+purse_set_init(PurseSet *purse_set, const LawBudget *budget, const EngineMemory *memory)
 {
-    lock_init(&books->lock);
-    slab_init(&books->purses, (sizeof(Purse) + 15) / 16 * 16, NULL, memory);
+    lock_init(&purse_set->lock);
+    slab_init(&purse_set->purses, (sizeof(Purse) + 15) / 16 * 16, NULL, memory);
     for (int c = 0; c < LAW_COMPONENTS; c++) {
-        pool_init(&books->root.own[c], budget->limit[c], NULL);
-        books->root.of[c] = &books->root.own[c];
-        books->root.mint_left.limit[c] = 0;
+        pool_init(&purse_set->root.own[c], budget->limit[c], NULL);
+        purse_set->root.of[c] = &purse_set->root.own[c];
+        purse_set->root.mint_left.limit[c] = 0;
     }
 }
 
 void
-books_destroy(Books *books)
+purse_set_destroy(PurseSet *purse_set)
 {
-    slab_destroy(&books->purses);
+    slab_destroy(&purse_set->purses);
 }
 
 /* One attempt, that others may disturb (PURSE-2). */
@@ -48,14 +48,14 @@ try_take(Pool *pool, int64_t amount)
 }
 
 bool
-pool_take(Books *books, Pool *pool, int64_t amount)
+pool_take(PurseSet *purse_set, Pool *pool, int64_t amount)
 {
     if (try_take(pool, amount)) {
         return true;
     }
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     bool taken = try_take(pool, amount);
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     return taken;
 }
 
@@ -69,14 +69,14 @@ pool_return(Pool *pool, int64_t amount)
 }
 
 int64_t
-pool_draw(Books *books, Pool *pool, int64_t least, int64_t most)
+pool_draw(PurseSet *purse_set, Pool *pool, int64_t least, int64_t most)
 {
     int64_t left = load_i64(&pool->left, RELAXED);
     int64_t wanted = left == LAW_OPEN || left >= most ? most : left > least ? left : least;
-    if (pool_take(books, pool, wanted)) {
+    if (pool_take(purse_set, pool, wanted)) {
         return wanted;
     }
-    return wanted != least && pool_take(books, pool, least) ? least : 0;
+    return wanted != least && pool_take(purse_set, pool, least) ? least : 0;
 }
 
 void
@@ -103,7 +103,7 @@ pay_all(Purse *purse, const LawCost *cost)
 }
 
 int
-purse_pay(Books *books, Purse *purse, const LawCost *cost)
+purse_pay(PurseSet *purse_set, Purse *purse, const LawCost *cost)
 {
     unsigned limited = 0, which = 0;
     for (unsigned i = 0; i < cost->n; i++) {
@@ -117,11 +117,11 @@ purse_pay(Books *books, Purse *purse, const LawCost *cost)
     }
     if (limited == 1) {
         unsigned component = cost->component[which];
-        return pool_take(books, purse->of[component], cost->amount[which]) ? LAW_PAID : (int)component;
+        return pool_take(purse_set, purse->of[component], cost->amount[which]) ? LAW_PAID : (int)component;
     }
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     int short_of = pay_all(purse, cost);
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     return short_of;
 }
 
@@ -139,14 +139,14 @@ lend(Pool *from, Pool *own, int64_t wish)
 }
 
 Purse *
-purse_lend(Books *books, Purse *from, const LawBudget *budget, bool *memory_short)
+purse_lend(PurseSet *purse_set, Purse *from, const LawBudget *budget, bool *memory_short)
 {
-    Purse *purse = slab_take(&books->purses);
+    Purse *purse = slab_take(&purse_set->purses);
     *memory_short = purse == NULL;
     if (purse == NULL) {
         return NULL;
     }
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     bool starved = false;
     for (int c = 0; c < LAW_COMPONENTS; c++) {
         purse->mint_left.limit[c] = 0;
@@ -157,18 +157,18 @@ purse_lend(Books *books, Purse *from, const LawBudget *budget, bool *memory_shor
             starved |= c == LAW_OPS && amount == 0 && budget->limit[c] > 0;
         }
     }
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     if (starved) {
-        purse_close(books, purse);
+        purse_close(purse_set, purse);
         return NULL;
     }
     return purse;
 }
 
 void
-purse_close(Books *books, Purse *purse)
+purse_close(PurseSet *purse_set, Purse *purse)
 {
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     for (int c = 0; c < LAW_COMPONENTS; c++) {
         Pool *own = &purse->own[c], *parent = own->parent;
         if (purse->of[c] != own) {
@@ -185,8 +185,8 @@ purse_close(Books *books, Purse *purse)
             add_i64(&parent->left, left, RELAXED);
         }
     }
-    lock_give(&books->lock);
-    slab_give(&books->purses, purse);
+    lock_give(&purse_set->lock);
+    slab_give(&purse_set->purses, purse);
 }
 
 /* Whether the purse has a pool of its own for the component, and the sum can be counted. Under the lock. */
@@ -197,10 +197,10 @@ can_grow(const Purse *purse, int c, int64_t amount)
 }
 
 int
-purse_fill(Books *books, Purse *purse, const LawBudget *amount)
+purse_fill(PurseSet *purse_set, Purse *purse, const LawBudget *amount)
 {
     int short_of = LAW_PAID;
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     int c = 0;
     for (; c < LAW_COMPONENTS; c++) {
         if (amount->limit[c] <= 0) {
@@ -227,15 +227,15 @@ purse_fill(Books *books, Purse *purse, const LawBudget *amount)
         own->granted += amount->limit[d];
         add_i64(&own->left, amount->limit[d], RELAXED);
     }
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     return short_of;
 }
 
 int
-purse_mint(Books *books, Purse *purse, const LawBudget *amount)
+purse_mint(PurseSet *purse_set, Purse *purse, const LawBudget *amount)
 {
     int short_of = LAW_PAID;
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     for (int c = 0; c < LAW_COMPONENTS && short_of == LAW_PAID; c++) {
         bool allowed = can_grow(purse, c, amount->limit[c]) && law_can_pay(purse->mint_left.limit[c], amount->limit[c]);
         short_of = amount->limit[c] > 0 && !allowed ? c : LAW_PAID;
@@ -251,7 +251,7 @@ purse_mint(Books *books, Purse *purse, const LawBudget *amount)
         purse->own[c].minted += amount->limit[c];
         add_i64(&purse->own[c].left, amount->limit[c], RELAXED);
     }
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     return short_of;
 }
 
@@ -266,10 +266,10 @@ purse_left(const Purse *purse)
 }
 
 bool
-purse_sound(Books *books, const Purse *purse)
+purse_sound(PurseSet *purse_set, const Purse *purse)
 {
     bool sound = true;
-    lock_take(&books->lock);
+    lock_take(&purse_set->lock);
     for (int c = 0; c < LAW_COMPONENTS; c++) {
         const Pool *own = &purse->own[c];
         if (purse->of[c] == own && !pool_open(own)) {
@@ -277,6 +277,6 @@ purse_sound(Books *books, const Purse *purse)
             sound &= left >= 0 && own->granted == left + load_i64(&own->spent, RELAXED) + own->lent;
         }
     }
-    lock_give(&books->lock);
+    lock_give(&purse_set->lock);
     return sound;
 }

@@ -45,44 +45,44 @@ typedef struct {
     Lock lock;
     Slab purses;
     Purse root;
-} Books;
+} PurseSet;
 
 /* Open the books with a root purse of `budget`. Cannot fail. */
-void books_init(Books *books, const LawBudget *budget, const EngineMemory *memory);
-void books_destroy(Books *books);
+void purse_set_init(PurseSet *purse_set, const LawBudget *budget, const EngineMemory *memory);
+void purse_set_destroy(PurseSet *purse_set);
 
 /* Take `amount` from one pool, or nothing: false (BUDGET-3, PURSE-2). */
-bool pool_take(Books *books, Pool *pool, int64_t amount);
+bool pool_take(PurseSet *purse_set, Pool *pool, int64_t amount);
 
 /* Put back what pool_take took. */
 void pool_return(Pool *pool, int64_t amount);
 
 /* Take as much as is there, between `least` and `most`. Answers how much; 0: not even `least`. An open pool gives `most`. */
-int64_t pool_draw(Books *books, Pool *pool, int64_t least, int64_t most);
+int64_t pool_draw(PurseSet *purse_set, Pool *pool, int64_t least, int64_t most);
 
 /* Charge a cost to a purse. LAW_PAID, or the component that falls short; then nothing was charged. */
-int purse_pay(Books *books, Purse *purse, const LawCost *cost);
+int purse_pay(PurseSet *purse_set, Purse *purse, const LawCost *cost);
 void purse_refund(Purse *purse, const LawCost *cost);
 
 /* A purse of its own where `budget` states a number, lent by `from`, clamped to what is there. NULL if there is no memory,
  * or if ops were asked for and there is not one: `*memory_short` tells which. */
-Purse *purse_lend(Books *books, Purse *from, const LawBudget *budget, bool *memory_short);
+Purse *purse_lend(PurseSet *purse_set, Purse *from, const LawBudget *budget, bool *memory_short);
 
 /* Give everything back and free it (BUDGET-4). What was lent from it must have been closed. */
-void purse_close(Books *books, Purse *purse);
+void purse_close(PurseSet *purse_set, Purse *purse);
 
 /* Move `amount` down into `purse` from the pools that lent it, whole or not at all. LAW_PAID, or the first component that
  * they cannot give, or that `purse` has no pool of its own for. */
-int purse_fill(Books *books, Purse *purse, const LawBudget *amount);
+int purse_fill(PurseSet *purse_set, Purse *purse, const LawBudget *amount);
 
 /* Add `amount` from nowhere, within mint_left. The same answers. */
-int purse_mint(Books *books, Purse *purse, const LawBudget *amount);
+int purse_mint(PurseSet *purse_set, Purse *purse, const LawBudget *amount);
 
 /* What is left, as a statement. */
 LawBudget purse_left(const Purse *purse);
 
 /* BUDGET-1 for every pool of the purse's own. For tests, while nobody pays. */
-bool purse_sound(Books *books, const Purse *purse);
+bool purse_sound(PurseSet *purse_set, const Purse *purse);
 
 static inline bool
 pool_open(const Pool *pool)

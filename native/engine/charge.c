@@ -28,7 +28,7 @@ task_refuse(Task *self, int code)
 }
 
 int
-task_check_closely(Task *self)
+task_check_slow(Task *self)
 {
     if (UNLIKELY(task_paused(self))) {
         task_stand_still(self);
@@ -40,16 +40,16 @@ task_check_closely(Task *self)
 }
 
 void
-task_settle(Task *self)
+task_return_drawn(Task *self)
 {
     pool_return(self->purse->of[LAW_OPS], self->ticks_left);
     self->ticks_left = 0;
     self->has_drawn = false;
-    credit_settle(task_worker(self));
+    credit_return(task_worker(self));
 }
 
 void
-credit_settle(Worker *worker)
+credit_return(Worker *worker)
 {
     Credit *credit = &worker->credit;
     if ((credit->spawns | credit->messages) != 0) {
@@ -64,7 +64,7 @@ Credit *
 credit_for(Worker *worker, Purse *purse)
 {
     if (worker->credit.purse != purse) {
-        credit_settle(worker);
+        credit_return(worker);
         worker->credit.purse = purse;
     }
     return &worker->credit;
@@ -80,7 +80,7 @@ draw(Worker *worker, Pool *pool, int64_t lacking, int64_t most)
     if (left != LAW_OPEN && left / scheduler->worker_count < most) {
         most = left / scheduler->worker_count;
     }
-    return pool_draw(&scheduler->books, pool, lacking, lacking > most ? lacking : most);
+    return pool_draw(&scheduler->purse_set, pool, lacking, lacking > most ? lacking : most);
 }
 
 /* Pay `ops` out of the turn; at its end let others run and begin a new one. LAW_PAID, or LAW_OPS: there is not enough. */
@@ -98,7 +98,7 @@ pay_ops(Task *self, int64_t ops)
     int64_t lacking = ops - self->ticks_left;
     int64_t got = draw(worker, self->purse->of[LAW_OPS], lacking, worker->scheduler->options.yield_interval);
     if (got == 0) { /* what the worker holds may be what is missing */
-        credit_settle(worker);
+        credit_return(worker);
         got = draw(worker, self->purse->of[LAW_OPS], lacking, lacking);
     }
     if (got == 0) {
@@ -149,7 +149,7 @@ pay(Task *self, const LawCost *cost)
     }
     short_of = messages == 0 ? LAW_PAID : pay_messages(self, messages);
     if (short_of == LAW_PAID && others.n != 0) {
-        short_of = purse_pay(&task_worker(self)->scheduler->books, self->purse, &others);
+        short_of = purse_pay(&task_worker(self)->scheduler->purse_set, self->purse, &others);
         credit_for(task_worker(self), self->purse)->messages += short_of == LAW_PAID ? 0 : (int32_t)messages;
     }
     self->ticks_left += short_of == LAW_PAID ? 0 : ops;
@@ -213,7 +213,7 @@ int
 task_recharge(Worker *worker, Task *child, const LawBudget *amount)
 {
     Scheduler *scheduler = child->nursery->scheduler;
-    if (!child->marks.own_purse || purse_fill(&scheduler->books, child->purse, amount) != LAW_PAID) {
+    if (!child->marks.own_purse || purse_fill(&scheduler->purse_set, child->purse, amount) != LAW_PAID) {
         return ENGINE_BUDGET;
     }
     worker_wake(scheduler, worker, child, TO_READY, true);
@@ -224,7 +224,7 @@ int
 task_recharge_self(Task *self, const LawBudget *amount)
 {
     Scheduler *scheduler = task_worker(self)->scheduler;
-    if (!self->marks.own_purse || purse_mint(&scheduler->books, self->purse, amount) != LAW_PAID) {
+    if (!self->marks.own_purse || purse_mint(&scheduler->purse_set, self->purse, amount) != LAW_PAID) {
         return ENGINE_BUDGET;
     }
     self->marks.exceeded = false;

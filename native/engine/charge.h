@@ -26,13 +26,13 @@ int task_charge(Task *self, const LawCost *cost);
 int task_tick(Task *self, int64_t ops);
 
 /* The slow half of task_check (scheduler.h): stands still, or is told to stop. */
-int task_check_closely(Task *self);
+int task_check_slow(Task *self);
 
 /* The running task stops: what it has drawn and not used goes back. */
-void task_settle(Task *self);
+void task_return_drawn(Task *self);
 
 /* The same for what the worker holds. */
-void credit_settle(struct Worker *worker);
+void credit_return(struct Worker *worker);
 
 /* What the worker holds of a purse; what it holds of another goes back. */
 struct Credit *credit_for(struct Worker *worker, struct Purse *purse);
@@ -43,7 +43,7 @@ static inline void
 task_pass_ticks(Task *self, Task *next)
 {
     if (UNLIKELY(self->purse != next->purse)) {
-        task_settle(self);
+        task_return_drawn(self);
         return;
     }
     next->ticks_left = self->ticks_left;

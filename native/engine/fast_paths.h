@@ -37,7 +37,7 @@ task_renew(Task *task, Nursery *nursery)
  * it in advance, and there is a record for it. In a sovereign scheduler, where a plain child is something else, nothing
  * is paid in advance. */
 static ALWAYS_INLINE bool
-spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
+spawn_fast(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(void *arg), void *arg)
 {
     SlabCache *records = &worker->host->tasks;
     bool asked = load_u32(&worker->scheduler->requests, RELAXED) != caller->requests_seen;
@@ -57,7 +57,7 @@ spawn_usual(Nursery *nursery, Worker *worker, Task *caller, int64_t (*entry)(voi
 
 /* The end of a task that has returned, holds nothing, and of whom there is nothing to say, and nobody to say it to. */
 static ALWAYS_INLINE bool
-end_usual(Worker *worker, Task *task, enum fiber_state state)
+end_fast(Worker *worker, Task *task, enum fiber_state state)
 {
     uint64_t holds = (uint64_t)(uintptr_t)task->opened | (uint64_t)task->ticks_left;
     if (UNLIKELY((holds | task->marks.all) != 0 || state != FIBER_DONE || task->fiber.result < 0)) {

@@ -86,7 +86,7 @@ detach(Scheduler *scheduler, Task *task)
         if (lender != NULL) {
             lender_close(lender); /* LENDER-3 */
         }
-        purse_close(&scheduler->books, task->purse);
+        purse_close(&scheduler->purse_set, task->purse);
     }
 }
 
@@ -122,14 +122,14 @@ end_one(Worker *worker, Task *task)
         pool_return(task->purse->of[LAW_OPS], task->ticks_left);
     }
     if (task->opened != NULL) {
-        credit_settle(worker); /* it may be of a purse that is closed now, here and below */
+        credit_return(worker); /* it may be of a purse that is closed now, here and below */
         if (!drain_opened(worker, task)) {
             return false;
         }
     }
     if (task->marks.all != 0) { /* it waited, failed, or somebody wants to know */
         if (task->marks.own_purse) {
-            credit_settle(worker);
+            credit_return(worker);
         }
         if (task->marks.linked || task->marks.own_purse) {
             detach(worker->scheduler, task);
@@ -144,8 +144,8 @@ void
 task_end(Worker *worker, Task *task, enum fiber_state state)
 {
     Nursery *nursery = task->nursery;
-    credit_settle(worker);
-    bool ended = end_usual(worker, task, state) || task_end_above(worker, task, state);
+    credit_return(worker);
+    bool ended = end_fast(worker, task, state) || task_end_above(worker, task, state);
     worker->current = NULL;
     while (ended && (task = nursery_left(worker, nursery)) != NULL) { /* another one whose end goes on */
         nursery = task->nursery;

@@ -49,7 +49,7 @@ static ALWAYS_INLINE void
 ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 {
     Worker *worker = task_worker(self);
-    nursery->ended += end_usual(worker, child, state) || task_end_above(worker, child, state);
+    nursery->ended += end_fast(worker, child, state) || task_end_above(worker, child, state);
     if (UNLIKELY(load_u32(&self->covered, RELAXED) != 0)) {
         task_uncover(self);
         worker = task_worker(self);

@@ -81,7 +81,7 @@ lender_fill(Lender *lender, Scheduler *scheduler, const LawBudget *amount)
     int error = ENGINE_INVALID;
     lock_take(&lender->lock);
     if (lender->purse != NULL) {
-        error = purse_fill(&scheduler->books, lender->purse, amount) == LAW_PAID ? ENGINE_OK : ENGINE_BUDGET;
+        error = purse_fill(&scheduler->purse_set, lender->purse, amount) == LAW_PAID ? ENGINE_OK : ENGINE_BUDGET;
     }
     for (unsigned c = 0; c < LAW_COMPONENTS && error == ENGINE_OK; c++) {
         lender->asked &= amount->limit[c] > 0 ? ~(1u << c) : ~0u;

@@ -222,7 +222,7 @@ static ALWAYS_INLINE void
 leave(Worker *worker, Task *self, Task *next, runner_after after)
 {
     if (UNLIKELY(next == NULL) || UNLIKELY(!task_is(next, FIBER_SUSPENDED))) {
-        task_settle(self);
+        task_return_drawn(self);
         worker->host->pending = next;
         runner_park(&self->fiber, after, self);
         return;
@@ -230,7 +230,7 @@ leave(Worker *worker, Task *self, Task *next, runner_after after)
     task_begin(worker, next);
     task_pass_ticks(self, next);
     if (worker->credit.purse != next->purse && worker->credit.purse != NULL) {
-        credit_settle(worker);
+        credit_return(worker);
     }
     runner_switch(&self->fiber, &next->fiber, after, self); /* task_need_stack */
 }

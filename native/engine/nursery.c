@@ -27,7 +27,7 @@ static int
 open_purse(Nursery *nursery, Purse *from, const LawBudget *budget)
 {
     bool memory_short;
-    nursery->purse = purse_lend(&nursery->scheduler->books, from, budget, &memory_short);
+    nursery->purse = purse_lend(&nursery->scheduler->purse_set, from, budget, &memory_short);
     return nursery->purse != NULL ? ENGINE_OK : memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
 }
 
@@ -54,11 +54,11 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
     }
     nursery->scheduler = scheduler;
     nursery->owner = owner;
-    Purse *from = owner != NULL ? owner->purse : &scheduler->books.root;
+    Purse *from = owner != NULL ? owner->purse : &scheduler->purse_set.root;
     nursery->own_purse = options != NULL && law_budget_stated(&options->budget) != 0;
     nursery->purse = from;
     if (owner != NULL && nursery->own_purse) {
-        task_settle(owner); /* what it has drawn for its turn may be all that there is to lend */
+        task_return_drawn(owner); /* what it has drawn for its turn may be all that there is to lend */
     }
     *error = nursery->own_purse ? open_purse(nursery, from, &options->budget) : ENGINE_OK;
     if (*error != ENGINE_OK) {
@@ -129,7 +129,7 @@ nursery_reason(Nursery *nursery)
 }
 
 bool
-nursery_cancel_quietly(Nursery *nursery, LawCancelKind kind)
+nursery_cancel_silent(Nursery *nursery, LawCancelKind kind)
 {
     if (nursery_cancelled(nursery)) {
         return false;
@@ -144,7 +144,7 @@ bool
 nursery_cancel(Nursery *nursery, LawCancelKind kind)
 {
     uint32_t generation = load_u32(&nursery->head.generation, RELAXED);
-    bool first = nursery_cancel_quietly(nursery, kind);
+    bool first = nursery_cancel_silent(nursery, kind);
     if (first) {
         nursery_tell(nursery, generation, kind);
     }
@@ -262,7 +262,7 @@ disown(Nursery *nursery)
         lock_give(&scheduler->roots_lock);
     }
     if (nursery->own_purse) {
-        purse_close(&scheduler->books, nursery->purse);
+        purse_close(&scheduler->purse_set, nursery->purse);
         nursery->own_purse = false;
     }
 }
@@ -387,7 +387,7 @@ await_inside(Nursery *nursery, Task *caller, bool and_free, Ending *ending)
 {
     Task *next = nursery_help(nursery, caller);
     if (UNLIKELY(nursery->own_purse)) {
-        credit_settle(task_worker(caller)); /* it is closed soon */
+        credit_return(task_worker(caller)); /* it is closed soon */
     }
     if (next != NULL || !close_at_once(nursery, task_worker(caller), and_free, ending)) {
         wait_inside(nursery, caller, next);

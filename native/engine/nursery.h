@@ -99,7 +99,8 @@ Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOpt
  * generation of the record that it means. ENGINE_OK; ENGINE_CLOSED if it takes no
  * children; ENGINE_CANCELLED if the caller is to stop; ENGINE_BUDGET; ENGINE_MEMORY; ENGINE_INVALID for a stack that is too
  * large; ENGINE_INVALID if the record is another's by now. A refused spawn leaves nothing behind. `child`, unless NULL,
- * becomes index | generation << 32: what a handle is made of. fast_paths.h has the short way for a plain task by the owner. */
+ * becomes index | generation << 32: what a handle is made of. fast_paths.h has the short way for a plain task by the
+ * owner. */
 int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
 
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
@@ -110,7 +111,7 @@ bool nursery_cancel(Nursery *nursery, LawCancelKind kind);
 LawCancelKind nursery_reason(Nursery *nursery);
 
 /* Cancel under the lock of the roots: whoever watches is told later, by nursery_tell. */
-bool nursery_cancel_quietly(Nursery *nursery, LawCancelKind kind);
+bool nursery_cancel_silent(Nursery *nursery, LawCancelKind kind);
 void nursery_tell(Nursery *nursery, uint32_t generation, LawCancelKind kind);
 
 /* The same for anybody who holds a generation: ENGINE_OK, or ENGINE_INVALID if the record is another's by now. */

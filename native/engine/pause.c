@@ -45,7 +45,7 @@ task_resume(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generatio
 
 /* Say so each time: between two rests it may have been resumed and paused again. */
 static void
-say_that_it_stands(Task *self)
+report_paused(Task *self)
 {
     Lender *lender = lender_of(self);
     if (lender != NULL) {
@@ -58,7 +58,7 @@ task_stand_still(Task *self)
 {
     task_need_stack(self);
     while (task_paused(self) && !task_must_stop(self)) {
-        say_that_it_stands(self);
+        report_paused(self);
         task_rest(self, REST_PAUSED);
     }
 }
@@ -68,7 +68,7 @@ task_stands_waiting(Task *self)
 {
     bool stands = task_paused(self);
     if (stands) {
-        say_that_it_stands(self);
+        report_paused(self);
     }
     return stands;
 }

@@ -1,8 +1,8 @@
-/* Which task a worker runs next, as long as only its own queues have any: the usual case, and inline wherever a task gives way
- * to another one. When the lanes that all share have something too, the law chooses (worker.c).
+/* Which task a worker runs next, as long as only its own queues have any: the usual case, and inline wherever a task
+ * gives way to another one. When the lanes that all share have something too, the law chooses (worker.c).
  *
- * Looking at the shared lanes is three loads of lines that nobody writes meanwhile. Rejected: one word that says "some lane has
- * something", which every push and every take would write.
+ * Looking at the shared lanes is three loads of lines that nobody writes meanwhile. Rejected: one word that says "some
+ * lane has something", which every push and every take would write.
  */
 #pragma once
 

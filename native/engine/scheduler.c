@@ -80,8 +80,8 @@ worker_init(Scheduler *scheduler, uint32_t id)
         .id = id,
         .host = scheduler->options.deterministic ? &scheduler->workers[0] : worker,
         .next_victim = id,
-        .victims = law_stream_init(scheduler->options.seed, (int64_t)id),
-        .choices = law_stream_init(scheduler->options.seed, -2 - (int64_t)id),
+        .victims = law_random_init(scheduler->options.seed, (int64_t)id),
+        .choices = law_random_init(scheduler->options.seed, -2 - (int64_t)id),
     };
     if (!deque_init(&worker->fresh, DEQUE_FIRST, scheduler->memory)) {
         return false;
@@ -224,7 +224,7 @@ prepare(Scheduler *scheduler)
     slab_init(&scheduler->tasks, TASK_BYTES, NULL, memory); /* TASK-5 */
     slab_init(&scheduler->nurseries, (sizeof(Nursery) + 15) / 16 * 16, nursery_prepare, memory);
     slab_init(&scheduler->channels, (sizeof(Channel) + 15) / 16 * 16, channel_prepare, memory);
-    books_init(&scheduler->books, &scheduler->options.budget, memory);
+    purse_set_init(&scheduler->purse_set, &scheduler->options.budget, memory);
     init_u32(&scheduler->phase, SCHEDULER_RUNNING);
     init_u32(&scheduler->starting, 0);
     init_u32(&scheduler->requests, 0);
@@ -238,7 +238,7 @@ prepare(Scheduler *scheduler)
     law_queue_init(&scheduler->outside);
     scheduler->logical = (Logical){
         .chain = law_seed_chain(scheduler->options.seed, scheduler->worker_count),
-        .turns = law_stream_init(scheduler->options.seed, -1),
+        .turns = law_random_init(scheduler->options.seed, -1),
     };
     lock_init(&scheduler->logical.driving);
     if (!parker_init(&scheduler->quiet)) {
@@ -269,7 +269,7 @@ scheduler_unprepare(Scheduler *scheduler)
     int left = stack_pool_close(&scheduler->stacks);
     LAW_RULE(left == 0, "SCHEDULER-2");
     parker_destroy(&scheduler->quiet);
-    books_destroy(&scheduler->books);
+    purse_set_destroy(&scheduler->purse_set);
     slab_destroy(&scheduler->tasks);
     slab_destroy(&scheduler->nurseries);
     slab_destroy(&scheduler->channels);
@@ -277,7 +277,7 @@ scheduler_unprepare(Scheduler *scheduler)
 
 /* Fill in what the caller left out. False if something is out of range. */
 static bool
-settle_options(Scheduler *scheduler, const SchedulerOptions *options)
+resolve_options(Scheduler *scheduler, const SchedulerOptions *options)
 {
     SchedulerOptions *ours = &scheduler->options;
     *ours = *options;
@@ -302,7 +302,7 @@ settle_options(Scheduler *scheduler, const SchedulerOptions *options)
 int
 scheduler_start(Scheduler *scheduler, const SchedulerOptions *options)
 {
-    if (!settle_options(scheduler, options)) {
+    if (!resolve_options(scheduler, options)) {
         return ENGINE_INVALID;
     }
     size_t workers_bytes = scheduler->worker_count * sizeof(Worker);

@@ -72,7 +72,7 @@ typedef struct {
     uint64_t chain;
     uint64_t decisions;
     int64_t now_ns;
-    LawStream turns;         /* which worker goes next */
+    LawRandomStream turns;   /* which worker goes next */
     const atomic_u32 *until; /* the driver leaves when this is set */
     uint32_t until_value;
     bool stuck; /* it left because nothing could run */
@@ -90,7 +90,7 @@ typedef struct Scheduler {
     SchedulerOptions options;
     Slab tasks, nurseries, channels;
     struct stack_pool stacks;
-    Books books;
+    PurseSet purse_set;
     Timers timers;
     Lock roots_lock;  /* before a nursery's */
     LawQueue roots;   /* nurseries that were opened outside */
@@ -168,7 +168,7 @@ task_undisturbed(const Scheduler *scheduler, const Task *self)
 static inline int
 task_check(Task *self)
 {
-    return LIKELY(task_undisturbed(task_worker(self)->scheduler, self)) ? ENGINE_OK : task_check_closely(self);
+    return LIKELY(task_undisturbed(task_worker(self)->scheduler, self)) ? ENGINE_OK : task_check_slow(self);
 }
 
 /* There is a new task in a queue that anybody may take (WORKER-3). A deterministic scheduler has no sleepers, and none

@@ -49,7 +49,7 @@ seems_ready(const ChannelPlace *place)
 
 /* Do one of the cases that are ready, drawn by `stream`. ENGINE_AGAIN: none is. Under all locks. */
 static int
-do_one(ChannelPlace *places, uint32_t count, Worker *worker, LawStream *stream, int32_t *which)
+do_one(ChannelPlace *places, uint32_t count, Worker *worker, LawRandomStream *stream, int32_t *which)
 {
     uint32_t left = 0, ready[SELECT_CASES_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -58,7 +58,7 @@ do_one(ChannelPlace *places, uint32_t count, Worker *worker, LawStream *stream, 
         }
     }
     while (left != 0) {
-        uint32_t drawn = (uint32_t)law_stream_below(stream, left);
+        uint32_t drawn = (uint32_t)law_random_below(stream, left);
         ChannelPlace *place = &places[ready[drawn]];
         int done = channel_do_now(place, worker);
         if (done != ENGINE_AGAIN) {
@@ -135,7 +135,7 @@ channel_select(Scheduler *scheduler, Task *caller, ChannelPlace *places, const u
     }
     sort(order, places, count);
     Worker *worker = caller != NULL ? task_worker(caller) : NULL;
-    LawStream outside = law_stream_init(scheduler->options.seed, park_clock_ns());
+    LawRandomStream outside = law_random_init(scheduler->options.seed, park_clock_ns());
     lock_all(order, count);
     int done = ENGINE_INVALID;
     if (all_still(places, generations, count)) {

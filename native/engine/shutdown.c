@@ -58,7 +58,7 @@ cancel_everything(Scheduler *scheduler)
     lock_take(&scheduler->roots_lock);
     LawLink *link = law_queue_oldest(&scheduler->roots);
     for (; link != NULL; link = law_queue_newer(&scheduler->roots, link)) {
-        nursery_cancel_quietly(LAW_RECORD(link, Nursery, root_link), LAW_CANCEL_SHUTDOWN);
+        nursery_cancel_silent(LAW_RECORD(link, Nursery, root_link), LAW_CANCEL_SHUTDOWN);
     }
     link = law_queue_oldest(&scheduler->outside);
     for (; link != NULL; link = law_queue_newer(&scheduler->outside, link)) {

@@ -39,18 +39,18 @@ static NOINLINE bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
     static const LawCost many = {{PREPAID_SPAWNS, PREPAID_SPAWNS}, {LAW_OPS, LAW_SPAWNS}, 2};
-    Books *books = &nursery->scheduler->books;
+    PurseSet *purse_set = &nursery->scheduler->purse_set;
     if (caller != NULL) {
         bool may_keep = (mine || caller->purse == nursery->purse) && !nursery->scheduler->options.sovereign;
-        if (may_keep && is_plenty(nursery) && purse_pay(books, nursery->purse, &many) == LAW_PAID) {
+        if (may_keep && is_plenty(nursery) && purse_pay(purse_set, nursery->purse, &many) == LAW_PAID) {
             credit_for(task_worker(caller), nursery->purse)->spawns += PREPAID_SPAWNS - 1;
             return true;
         }
-        task_settle(caller); /* what it has drawn may be all that there is */
+        task_return_drawn(caller); /* what it has drawn may be all that there is */
     }
-    int short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
+    int short_of = purse_pay(purse_set, nursery->purse, &LAW_SPAWN);
     while (short_of == LAW_OPS && mine && may_borrow(nursery, caller)) { /* others hold the lock, and cannot wait */
-        short_of = purse_pay(books, nursery->purse, &LAW_SPAWN);
+        short_of = purse_pay(purse_set, nursery->purse, &LAW_SPAWN);
     }
     return short_of == LAW_PAID;
 }
@@ -75,15 +75,15 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
     static const LawBudget childless = {{LAW_OPEN, LAW_OPEN, 0, LAW_OPEN, LAW_OPEN}};
     const LawBudget *unsaid = nursery->scheduler->options.sovereign ? &childless : &nothing;
     budget = budget != NULL ? budget : unsaid;
-    Books *books = &nursery->scheduler->books;
+    PurseSet *purse_set = &nursery->scheduler->purse_set;
     if (law_budget_stated(budget) == 0) {
         return recharge == NULL ? ENGINE_OK : ENGINE_INVALID;
     }
     if (caller != NULL) {
-        task_settle(caller);
+        task_return_drawn(caller);
     }
     bool memory_short;
-    Purse *purse = purse_lend(books, nursery->purse, budget, &memory_short);
+    Purse *purse = purse_lend(purse_set, nursery->purse, budget, &memory_short);
     if (purse == NULL) {
         return memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
     }
@@ -95,7 +95,7 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
         bool allowed =
             caller == NULL || (caller->marks.own_purse && law_budget_within(recharge, &caller->purse->mint_left));
         if (!allowed) {
-            purse_close(books, purse);
+            purse_close(purse_set, purse);
             return ENGINE_BUDGET;
         }
         for (int c = 0; caller != NULL && c < LAW_COMPONENTS; c++) {

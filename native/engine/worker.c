@@ -189,7 +189,7 @@ worker_steal(Worker *worker)
 
 /* One decision of one logical worker, with a link of the chain. */
 static Task *
-decide_logically(Worker *worker)
+decide_logical(Worker *worker)
 {
     Scheduler *scheduler = worker->scheduler;
     bool cancel = inject_length(&scheduler->cancel_lane) != 0, due = inject_length(&scheduler->timed_lane) != 0;
@@ -226,10 +226,10 @@ worker_next_logical(struct runner *runner)
         if (load_u32(logical->until, ACQUIRE) == logical->until_value) {
             return NULL;
         }
-        uint64_t first = law_stream_below(&logical->turns, scheduler->worker_count);
+        uint64_t first = law_random_below(&logical->turns, scheduler->worker_count);
         for (uint32_t i = 0; i < scheduler->worker_count; i++) {
             Worker *turn = &scheduler->workers[(first + i) % scheduler->worker_count];
-            Task *task = decide_logically(turn);
+            Task *task = decide_logical(turn);
             if (task != NULL) {
                 runner->worker = turn;
                 return task;

@@ -73,8 +73,8 @@ typedef struct Worker {
     uint32_t id;
     uint32_t cancel_streak, timed_streak, fresh_streak, next_victim;
     uint64_t turns;
-    LawStream victims; /* seeded: whom to steal from */
-    LawStream choices; /* seeded: which case a select takes */
+    LawRandomStream victims; /* seeded: whom to steal from */
+    LawRandomStream choices; /* seeded: which case a select takes */
     SlabCache tasks, nurseries;
     uint64_t nursery_count; /* that were opened here */
     struct runner runner;

@@ -7,7 +7,8 @@
 _Static_assert(sizeof(void *) != 8 || sizeof(struct fiber) == 64, "a fiber is one cache line");
 
 #if defined(__x86_64__)
-/* Whether a switch looks at mxcsr before it loads it (switch_x86_64.S): a property of the processor, so it is the process's. */
+/* Whether a switch looks at mxcsr before it loads it (switch_x86_64.S): a property of the processor, so it is the
+ * process's. */
 extern unsigned char context_compares;
 unsigned char context_compares __attribute__((visibility("hidden"))) = 1;
 
@@ -61,7 +62,7 @@ record_panic(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void
 }
 
 void *
-fiber_doom(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address)
+fiber_mark_panicked(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address)
 {
     record_panic(stack, kind, code, address);
     SANITIZE(if (stack->owner->runner == NULL) { sanitize_abandon(&stack->back); })
@@ -69,7 +70,7 @@ fiber_doom(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *
 }
 
 void
-fiber_condemn(struct stack *stack)
+fiber_retire_stack(struct stack *stack)
 {
     stack->condemned = true;
     record_panic(stack, FIBER_PANIC_CANARY, 0, NULL);
@@ -78,7 +79,7 @@ fiber_condemn(struct stack *stack)
 _Noreturn void
 fiber_abandon(struct stack *stack, enum fiber_panic_kind kind, int32_t code)
 {
-    context_abandon(fiber_doom(stack, kind, code, NULL), stack);
+    context_abandon(fiber_mark_panicked(stack, kind, code, NULL), stack);
 }
 
 int

@@ -93,10 +93,10 @@ fiber_headroom(const struct fiber *self)
 
 /* Records that the owner of `stack` has panicked. Returns the context to continue with. Touches nothing but the
  * records: safe in a signal handler. `address` is what it tried to touch, or NULL. */
-void *fiber_doom(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address);
+void *fiber_mark_panicked(struct stack *stack, enum fiber_panic_kind kind, int32_t code, void *address);
 
 /* Records that the owner of `stack` has run over its canary, and that the stack is not to be used again. */
-void fiber_condemn(struct stack *stack);
+void fiber_retire_stack(struct stack *stack);
 
 /* Ends the running fiber, which is the owner of `stack`, as panicked. */
 _Noreturn void fiber_abandon(struct stack *stack, enum fiber_panic_kind kind, int32_t code);
@@ -126,7 +126,7 @@ fiber_stopped(struct stack_cache *cache, struct fiber *fiber)
     SANITIZE(if (fiber->state == FIBER_PANICKED) { sanitize_landed(&stack->back); })
     SANITIZE(sanitize_arrive(&stack->back, NULL);)
     if (UNLIKELY(!stack_sound(stack))) {
-        fiber_condemn(stack);
+        fiber_retire_stack(stack);
     }
     enum fiber_state state = (enum fiber_state)fiber->state;
     if (state != FIBER_SUSPENDED) {

@@ -103,7 +103,7 @@ on_fault(int signal, siginfo_t *info, void *at)
     int error = errno;
     struct stack *stack = info->si_code > 0 ? overflown(info->si_addr, interrupted_sp(at)) : NULL;
     if (stack != NULL) {
-        redirect(at, fiber_doom(stack, FIBER_PANIC_OVERFLOW, 0, info->si_addr), stack);
+        redirect(at, fiber_mark_panicked(stack, FIBER_PANIC_OVERFLOW, 0, info->si_addr), stack);
     } else {
         pass_on(signal == signals[0] ? 0 : 1, signal, info, at);
     }

@@ -58,7 +58,7 @@ runner_enter(struct runner *runner)
     if (stack == NULL) {
         return stack_cache_error(runner->cache);
     }
-    runner_settle_on(runner, stack);
+    runner_move_to(runner, stack);
     SANITIZE(sanitize_note(&runner->home_place); sanitize_leave(&runner->home_place, &stack->here);)
     context_start(&runner->home, stack->top, runner_first, runner);
     SANITIZE(sanitize_arrive(&runner->home_place, NULL);)
@@ -86,7 +86,7 @@ runner_hop(struct runner *runner, unsigned class)
         return stack_cache_error(runner->cache);
     }
     runner_give_up(runner);
-    runner_settle_on(runner, stack);
+    runner_move_to(runner, stack);
     SANITIZE(sanitize_leave(NULL, &stack->here);)
     context_start(&left->recover, stack->top, runner_root, runner); /* a context that nobody will continue */
     abort();

@@ -118,7 +118,7 @@ runner_give_up(struct runner *runner)
 
 /* A stack is about to become the one under the worker, with nobody in it. */
 static ALWAYS_INLINE void
-runner_settle_on(struct runner *runner, struct stack *stack)
+runner_move_to(struct runner *runner, struct stack *stack)
 {
     runner->stack = stack;
     stack->owner = NULL;
@@ -192,7 +192,7 @@ runner_call(struct runner **at, struct fiber *fiber)
         fiber->state = FIBER_DONE;
     }
     if (UNLIKELY(!stack_sound(stack))) {
-        fiber_condemn(stack);
+        fiber_retire_stack(stack);
     }
     stack->owner = NULL;
     fiber->stack = NULL;
@@ -215,7 +215,7 @@ runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct 
 {
     struct stack *stack = self->stack;
     if (UNLIKELY(!stack_sound(stack))) {
-        fiber_condemn(stack);
+        fiber_retire_stack(stack);
     }
     stack->owner = self;
     stack->recover = perch->recover;
@@ -277,7 +277,7 @@ runner_park(struct fiber *self, runner_after after, void *arg)
     struct stack *stack = runner->spare;
     assert(stack != NULL && "RUNNER-3");
     runner->spare = NULL;
-    runner_settle_on(runner, stack);
+    runner_move_to(runner, stack);
     SANITIZE(sanitize_leave(&self->stack->here, &stack->here);)
     runner = (struct runner *)context_start(&self->context, stack->top, runner_root, runner);
     SANITIZE(sanitize_arrive(&self->stack->here, NULL);)

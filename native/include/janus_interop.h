@@ -34,8 +34,8 @@ JANUS_API int janus_budget_recharge(janus_budget amount);
  * -1: it has never had to wait, is not a child of the caller's, has no budget of its own, or the purse has too little. */
 JANUS_API int janus_budget_recharge_child(janus_task task, janus_budget amount);
 
-/* A child of the caller's that waits for a recharge (janus_nursery_options.hold), or 0. Of several another one each time. Its
- * supervisor recharges it, cancels it, or lets it wait. */
+/* A child of the caller's that waits for a recharge (janus_nursery_options.hold), or 0. Of several another one each
+ * time. Its supervisor recharges it, cancels it, or lets it wait. */
 JANUS_API janus_task janus_supervisor_poll_exhausted(void);
 
 typedef struct {

@@ -13,8 +13,8 @@
  *
  * A task is a function that returns a number; a negative one is a failure. It runs on a small stack (8 KiB unless it asks
  * for more; stdio wants 64 KiB) on one of the runtime's threads, and stops only where it calls one of these functions. A
- * function that could wait answers JANUS_CANCELLED when the task is to stop, or JANUS_BUDGET_EXCEEDED when it cannot pay, and
- * goes on doing so: return that number then.
+ * function that could wait answers JANUS_CANCELLED when the task is to stop, or JANUS_BUDGET_EXCEEDED when it cannot
+ * pay, and goes on doing so: return that number then.
  *
  * A handle is an opaque word, not an address. A null, stale, foreign or twice freed one is answered with JANUS_INVALID (or
  * NULL, or what the function says), never with a crash. Except where it says so, every function may be called by tasks and
@@ -287,8 +287,8 @@ JANUS_API int janus_cancel_token_reason(void *token);
 /* JANUS_OK, JANUS_CANCELLED, or JANUS_TIMEOUT if its own time is over. */
 JANUS_API int janus_cancel_token_check(void *token);
 /* Has `fn` called once when it is cancelled, or at once if it is; never if it is destroyed before. By whoever cancels, on
- * that stack, which may be small: it must be short, and must not wait. That may be a thread of the runtime which runs no task
- * just then. JANUS_OK, JANUS_INVALID, JANUS_NO_MEMORY. */
+ * that stack, which may be small: it must be short, and must not wait. That may be a thread of the runtime which runs
+ * no task just then. JANUS_OK, JANUS_INVALID, JANUS_NO_MEMORY. */
 JANUS_API int janus_cancel_token_on_cancel(void *token, janus_cancel_fn fn, void *arg);
 /* Cancels it when the time is over; the last call counts. A nursery is cancelled with its token. The same answers. */
 JANUS_API int janus_cancel_token_cancel_after(void *token, int64_t nanoseconds);

@@ -43,19 +43,19 @@ law_link(uint64_t chain, uint64_t task_id, uint64_t nursery_id, uint64_t lane, u
  * does not shift the draws of another. */
 typedef struct {
     uint64_t state;
-} LawStream;
+} LawRandomStream;
 
 /* The stream of `seed` for one purpose. */
-static inline LawStream
-law_stream_init(uint64_t seed, int64_t purpose)
+static inline LawRandomStream
+law_random_init(uint64_t seed, int64_t purpose)
 {
-    LawStream stream = {law_mix64(seed ^ law_mix64((uint64_t)purpose + LAW_GOLDEN))};
+    LawRandomStream stream = {law_mix64(seed ^ law_mix64((uint64_t)purpose + LAW_GOLDEN))};
     return stream;
 }
 
 /* The next number. */
 static inline uint64_t
-law_stream_next(LawStream *stream)
+law_random_next(LawRandomStream *stream)
 {
     stream->state += LAW_GOLDEN;
     return law_mix64(stream->state);
@@ -84,7 +84,7 @@ law_high_product(uint64_t a, uint64_t b)
 
 /* A number in [0, n); 0 if n is 0. The high half of a multiplication, so that small n stay unbiased enough. */
 static inline uint64_t
-law_stream_below(LawStream *stream, uint64_t n)
+law_random_below(LawRandomStream *stream, uint64_t n)
 {
-    return law_high_product(law_stream_next(stream), n);
+    return law_high_product(law_random_next(stream), n);
 }

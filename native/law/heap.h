@@ -10,10 +10,10 @@
  * HEAP-2  *slots[*entry - 1].entry == *entry for every entry in the heap; the word of an entry that left the heap is 0
  * HEAP-3  making room is the only step that can fail, and then nothing has changed: no entry is lost to a lack of memory
  *
- * Four children per slot: the heap is half as deep as with two, and the four keys that are compared lie side by side. The key
- * is in the slot, so comparing touches no record. The functions are inline: each user has one heap, and its allocator folds.
- * Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
- * For one thread at a time.
+ * Four children per slot: the heap is half as deep as with two, and the four keys that are compared lie side by side.
+ * The key is in the slot, so comparing touches no record. The functions are inline: each user has one heap, and its
+ * allocator folds. Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of
+ * the key. For one thread at a time.
  */
 #pragma once
 

@@ -25,8 +25,8 @@ typedef size_t (*LawLoad)(void *context, uint32_t worker);
 
 /* One search for work. */
 typedef struct {
-    LawStream *stream;     /* of the thief: random only */
-    uint32_t *next_victim; /* of the thief: whom it tried last; round robin only */
+    LawRandomStream *stream; /* of the thief: random only */
+    uint32_t *next_victim;   /* of the thief: whom it tried last; round robin only */
     uint32_t thief;
     uint32_t workers;
     uint32_t tried;
@@ -73,7 +73,7 @@ law_find_busiest(LawVictims *victims, LawLoad load, void *context)
 /* Begin a search of worker `thief` among `workers`. `load` is asked under LEAST_LOADED only, once per other worker and
  * here; the stream and `next_victim` are the thief's own and change only as victims are named. */
 static inline LawVictims
-law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawStream *stream, uint32_t *next_victim,
+law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawRandomStream *stream, uint32_t *next_victim,
             LawLoad load, void *context)
 {
     LawVictims victims = {
@@ -99,7 +99,7 @@ law_next_victim(LawVictims *victims, uint32_t *victim)
     }
     switch (victims->policy) {
     case LAW_STEAL_RANDOM: {
-        uint32_t other = (uint32_t)law_stream_below(victims->stream, n - 1);
+        uint32_t other = (uint32_t)law_random_below(victims->stream, n - 1);
         *victim = other < victims->thief ? other : other + 1;
         break;
     }

@@ -72,7 +72,7 @@ from bursar.law.dispatch import Report
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.budget import capabilities, charge, entropy, host_entropy, recharge, revoke
-from bursar.ops.channel import Permit, ReceiveEnd, SendEnd, channel
+from bursar.ops.channel import ReceiveEnd, Reservation, SendEnd, channel
 from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.clock import now, sleep, sleep_until
 from bursar.ops.nursery import Nursery, nursery
@@ -193,13 +193,13 @@ __all__ = [
     "Outcome",
     "OutcomeKind",
     "PauseTimeout",
-    "Permit",
     "Portal",
     "Priority",
     "ProfileError",
     "PromiseRejected",
     "ReceiveEnd",
     "Report",
+    "Reservation",
     "RestartLimitExceeded",
     "ResultNotReady",
     "Retry",

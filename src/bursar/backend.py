@@ -64,17 +64,17 @@ def kernel_in_use() -> str:
 
 if TYPE_CHECKING or not NATIVE:
     from bursar.law.admission.gate import Gate as Gate
-    from bursar.law.admission.gate import Totals as Totals
+    from bursar.law.admission.gate import GateTotals as GateTotals
     from bursar.law.admission.queues import Queues as Queues
-    from bursar.law.admission.ticket import Permit as Permit
-    from bursar.law.cancel import Block as Block
+    from bursar.law.admission.ticket import Ticket as Ticket
+    from bursar.law.cancel import CancelScope as CancelScope
     from bursar.law.kernel import Kernel as Kernel
     from bursar.law.nursery import Nursery as Nursery
     from bursar.law.task import Task as Task
     from bursar.law.wake import Wait as Wait
     from bursar.law.wake import WaitList as WaitList
 else:
-    Block = accelerated(cancel.Block)
+    CancelScope = accelerated(cancel.CancelScope)
     Nursery = accelerated(adds={"kernel"})(nursery.Nursery)
     Task = accelerated(omits={"queue"})(task.Task)
     Wait = accelerated(wake.Wait)
@@ -84,24 +84,24 @@ else:
     accelerated(timers.Timer)
     accelerated(timers.Timers)
     accelerated(omits={"stream"})(lanes.Worker)
-    accelerated(omits={"members"})(queues.Row)
+    accelerated(omits={"members"})(queues.WaitClass)
 
-    class Queues(queues.QueueOrder, accelerated(queues.Rows)):
+    class Queues(queues.QueueOrder, accelerated(queues.QueuesCore)):
         """See `law.admission.queues.Queues`."""
 
-    class Totals(gate.TotalCounts, accelerated(gate.Flow)):
-        """See `law.admission.gate.Totals`."""
+    class GateTotals(gate.TotalCounts, accelerated(gate.GateTotalsCore)):
+        """See `law.admission.gate.GateTotals`."""
 
-    class Gate(gate.GateRules, accelerated(gate.Turnstile)):
+    class Gate(gate.GateRules, accelerated(gate.GateCore)):
         """See `law.admission.gate.Gate`."""
 
         queues_class = Queues
-        totals_class = Totals
+        totals_class = GateTotals
 
-    Permit = methods_on(
-        "Permit",
+    Ticket = methods_on(
+        "Ticket",
         replaces={
-            "followed",
+            "dependency_count",
             "place",
             "precede",
             "ready_ns",
@@ -111,14 +111,14 @@ else:
             "unmet",
             "waited_ns",
         },
-    )(ticket.Permit)
+    )(ticket.Ticket)
 
 
 # ---- the kernel in C: what it has of Python
 
 
 class _Registry(capability.Registry):
-    """The registry of a native kernel, which counts most uses of permits itself and tells them when asked."""
+    """The registry of a native kernel, which counts most uses of capabilities itself and tells them when asked."""
 
     __slots__ = ("_kernel",)
 
@@ -137,22 +137,22 @@ class _Registry(capability.Registry):
     def current(self, task: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The kernel knows."""
 
-    def _settle(self) -> None:
+    def _flush_uses(self) -> None:
         kernel = self._kernel()
         if kernel is not None:
-            kernel.settle_uses()
+            kernel.flush_uses()
 
     def in_use(self, capability: Capability) -> int:
-        self._settle()
+        self._flush_uses()
         return super().in_use(capability)
 
     def acquire(self, task: Any, capability: Capability, limit_name: str, operation: str) -> None:
-        self._settle()
+        self._flush_uses()
         super().acquire(task, capability, limit_name, operation)
 
     def release(self, capability: Capability) -> None:
         try:
-            self._settle()
+            self._flush_uses()
         finally:  # without memory for the one, the other is not left undone
             super().release(capability)
 
@@ -194,7 +194,17 @@ class _Tasks(Mapping[int, Any]):
 
 # The methods of the law's kernel that C replaces. All others work on the records in C as they are.
 _KERNEL_IN_C: Final = frozenset(
-    {"_book", "_discard_answer", "_end_wait", "_fire", "_poll_over", "_ready", "_unbook", "_unpause", "_unqueue"}
+    {
+        "_record_spent",
+        "_discard_answer",
+        "_end_wait",
+        "_fire",
+        "_poll_over",
+        "_ready",
+        "_record_refund",
+        "_unpause",
+        "_unqueue",
+    }
     | {"admit", "advance", "bill", "blocked", "cancel_nursery", "cancel_request", "close_nursery", "deliver_cancel"}
     | {"end_nursery", "finish", "interrupt", "leave_scope", "live", "new_id", "note", "observe", "open_nursery"}
     | {"spawn", "step", "step_over", "wake", "yielded"}
@@ -241,8 +251,8 @@ def _native_kernel() -> Any:
             )
             self.gate = None
             self.steal_policy = steal_policy
-            self.choices = chain.Stream(seed, -1)
-            self.entropy = chain.Stream(seed, -2)
+            self.choices = chain.RandomStream(seed, -1)
+            self.entropy = chain.RandomStream(seed, -2)
             self.reports = deque(maxlen=dispatch.REPORTS_MAX)
 
         @property
@@ -256,27 +266,27 @@ def _native_kernel() -> Any:
     return Kernel
 
 
-def _count_uses(registry: capability.Registry, permit: Capability, n: int) -> None:
-    registry.count(permit, n)
+def _count_uses(registry: capability.Registry, cap: Capability, n: int) -> None:
+    registry.count(cap, n)
 
 
-def _spawn_permit(kernel: Any, into: Any, spawner: Any) -> tuple[CapSpawn, bool]:
+def _checked_spawn_cap(kernel: Any, into: Any, spawner: Any) -> tuple[CapSpawn, bool]:
     """The permit of `spawner`, and whether nothing limits what is spawned under it."""
-    permit = capability.require(spawner, spawner.capabilities, capability.CapSpawn, f"spawn into {into.name}")
-    limits = [(c.max_tasks, c.task_budget) for c in permit.ancestors() if isinstance(c, capability.CapSpawn)]
-    return permit, all(limit == (None, None) for limit in limits)
+    cap = capability.require(spawner, spawner.capabilities, capability.CapSpawn, f"spawn into {into.name}")
+    limits = [(c.max_tasks, c.task_budget) for c in cap.ancestors() if isinstance(c, capability.CapSpawn)]
+    return cap, all(limit == (None, None) for limit in limits)
 
 
-def _spawn_budget(kernel: Any, asked: budget.Budget, permit: CapSpawn | None, by_default: bool) -> budget.Budget:
-    if permit is not None and permit.task_budget is not None:
-        asked = asked.clamp(permit.task_budget)
+def _spawn_budget(kernel: Any, asked: budget.Budget, cap: CapSpawn | None, by_default: bool) -> budget.Budget:
+    if cap is not None and cap.task_budget is not None:
+        asked = asked.clamp(cap.task_budget)
     if by_default and asked.spawns is None:
         asked = asked.clamp(budget.Budget(spawns=kernel.default_spawns))
     return budget.UNSTATED if asked == budget.UNSTATED else asked
 
 
-def _acquire_spawn(kernel: Any, into: Any, spawner: Any, permit: CapSpawn) -> None:
-    kernel.registry.acquire(spawner, permit, "max_tasks", f"spawn into {into.name}")
+def _acquire_spawn(kernel: Any, into: Any, spawner: Any, cap: CapSpawn) -> None:
+    kernel.registry.acquire(spawner, cap, "max_tasks", f"spawn into {into.name}")
 
 
 def _nursery_capabilities(kernel: Any, owner: Any, passed: Any) -> capability.Capabilities:
@@ -334,9 +344,9 @@ expose_law(
         "OP": budget.OP,
         "SUSPENDED": wake.SUSPENDED,
         "brief": brief,
-        "PermitState": ticket.PermitState,
+        "TicketState": ticket.TicketState,
         "NOTHING": NOTHING,
-        "Short": ticket.Short,
+        "ShortageRecord": ticket.ShortageRecord,
         "require": capability.require,
         "require_plain": budget.require_plain,
         "require_open": law.Kernel.require_open,
@@ -346,12 +356,12 @@ expose_law(
         "drain_owned": law.Kernel.drain_owned,
         "add_failure": nursery.add_failure,
         "count_uses": _count_uses,
-        "spawn_permit": _spawn_permit,
+        "checked_spawn_cap": _checked_spawn_cap,
         "spawn_budget": _spawn_budget,
         "acquire_spawn": _acquire_spawn,
         "affordable": budget.affordable,
         "nursery_capabilities": _nursery_capabilities,
-        "settle_estate": law.Kernel.settle_estate,
+        "release_leftovers": law.Kernel.release_leftovers,
         "cleanup_too_long": _cleanup_too_long,
         "refuse_move": _refuse_move,
         "refuse_end": _refuse_end,

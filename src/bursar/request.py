@@ -34,7 +34,7 @@ def running(kernel: Kernel, what: str) -> Task:
     """The task on whose behalf code runs that does not await: the one that `kernel` is polling, in this thread."""
     if kernel.current is None:
         raise ScopeMisuse(f"{what} was used outside any task of its runtime")
-    if kernel.driver is not None and kernel.driver.thread != threading.get_ident():
+    if kernel.runtime is not None and kernel.runtime.thread != threading.get_ident():
         raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime")
     return kernel.current
 

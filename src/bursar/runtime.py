@@ -25,7 +25,7 @@ from bursar.backend import Gate, Kernel, Task, kernel_in_use
 from bursar.drive.asyncgen import AsyncGenerators
 from bursar.drive.coroutine import Coroutines
 from bursar.drive.host import Host
-from bursar.drive.interrupt import Interrupts, may_be_struck
+from bursar.drive.interrupt import Interrupts, is_interruptible
 from bursar.drive.memory import MemoryMeter
 from bursar.drive.pump import Pump, PumpState
 from bursar.errors import Deadlock, HostLost, HostMisuse, ResultNotReady, RuntimeUsed
@@ -188,7 +188,7 @@ class Runtime:
             inherit=chosen.inherit,
             default_spawns=chosen.default_spawns,
         )
-        self.kernel.driver = self
+        self.kernel.runtime = self
         self.kernel.root.cancel_on_failure = False
         self.kernel.gate = Gate(0, admission or _by_default(self.settings))
         if admission is not None:
@@ -203,7 +203,7 @@ class Runtime:
         self._interrupts = Interrupts(self, self._host, dump_signal)
         self.pump = self._make_pump()
         self.driver.clock = self.pump.now_ns
-        self._meter = MemoryMeter(self.kernel, may_be_struck) if meter_memory else None
+        self._meter = MemoryMeter(self.kernel, is_interruptible) if meter_memory else None
         self.thread = threading.get_ident()  # where it runs
         self.on_end: Callable[[], None] | None = None
         self._record = record
@@ -236,7 +236,7 @@ class Runtime:
             )
         self._require_unused()
         try:
-            with self._interrupts.heard(), self._generators.hooked():
+            with self._interrupts.listening(), self._generators.hooked():
                 self.start(fn, *args)
                 self.driver.held = True
                 run_until(lambda: self.pump.over)

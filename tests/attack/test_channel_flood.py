@@ -167,9 +167,9 @@ def test_a_select_that_waits_many_times_in_one_queue_takes_one_value():
     sent, received = [], []
 
     async def reserves(send):
-        permit = await send.reserve()
+        reservation = await send.reserve()
         await bursar.sleep(5)
-        permit.abort()
+        reservation.abort()
 
     async def sends(send, i):
         await send.send(i)

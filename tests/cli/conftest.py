@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 Completed = subprocess.CompletedProcess[str]
 

@@ -6,7 +6,7 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.bench import cases, harness
 from bursar.bench.report import SCHEMA

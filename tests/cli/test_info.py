@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.backend import kernel_in_use
 from bursar.cli import COMMANDS

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 import pytest
 from support.metered import require_meter
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.evidence.verify.verify import verify
 from bursar.trace.reader import Trace

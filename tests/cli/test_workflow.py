@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.building import plain_project
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ DOCUMENTS = sorted(
 LANGUAGES = {"python", "text", "python-fragment", "sh", "toml", "c", ""}
 
 
-class Block(NamedTuple):
+class CancelScope(NamedTuple):
     """One fenced block: where it is, what it is, and what stands in the `text` block right after it."""
 
     file: str
@@ -87,9 +87,9 @@ def fences(lines: Sequence[str], document: object) -> list[tuple[int, int, str]]
     return found
 
 
-def blocks_of(lines: Sequence[str], name: str) -> list[Block]:
+def blocks_of(lines: Sequence[str], name: str) -> list[CancelScope]:
     """The blocks of one document, or of one docstring."""
-    found: list[Block] = []
+    found: list[CancelScope] = []
     marks = fences(lines, name)
     for here, (start, end, language) in enumerate(marks):
         shown = ""
@@ -98,14 +98,14 @@ def blocks_of(lines: Sequence[str], name: str) -> list[Block]:
             if not "".join(lines[end + 1 : next_start]).strip():
                 shown = "\n".join([*lines[next_start + 1 : next_end], ""])
         text = "\n".join([*lines[start + 1 : end], ""])
-        found.append(Block(name, start + 2, language, text, shown))
+        found.append(CancelScope(name, start + 2, language, text, shown))
     return found
 
 
 @functools.cache
-def blocks() -> list[Block]:
+def blocks() -> list[CancelScope]:
     """The blocks of all documents and docstrings."""
-    found: list[Block] = []
+    found: list[CancelScope] = []
     for document in DOCUMENTS:
         found += blocks_of(lines_of(document), str(document.relative_to(ROOT)))
     for source in sorted((ROOT / "src").rglob("*.py")):
@@ -124,7 +124,7 @@ def docstrings(source: Path) -> Iterator[tuple[str, str]]:
             yield f"{source.relative_to(ROOT)}:{node.name}", ast.get_docstring(node) or ""
 
 
-def of(language: str) -> list[Block]:
+def of(language: str) -> list[CancelScope]:
     return [block for block in blocks() if block.language == language]
 
 
@@ -316,7 +316,7 @@ INTERNAL = {
     "ReceiveEnd": {"unread", "waiting"},
     "SendEnd": {"waiting"},
     "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "interrupted", "poll", "stuck"},  # for its parts
-    "Semaphore": SHARED | {"give", "holders", "label", "permits", "take_back", "take_one"},
+    "Semaphore": SHARED | {"give", "holders", "label", "holds", "take_back", "take_one"},
     "Stream": ENDPOINT | {"ahead", "ended", "taken"},
     "Supervisor": {"adopt", "inside"},
     "Task": {"inside"},
@@ -443,7 +443,7 @@ def test_worked_values_of_the_links():
 
 def test_worked_values_of_the_streams():
     for seed, purpose, *draws in table("Stream"):
-        stream = chain.Stream(number(seed), number(purpose))
+        stream = chain.RandomStream(number(seed), number(purpose))
         assert [f"{stream.next():016x}" for _ in draws] == draws
 
 

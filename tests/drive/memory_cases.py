@@ -23,7 +23,7 @@ from bursar.law.invariants import check
 from bursar.trace.ring import Memory
 
 _native = pytest.importorskip("bursar._native")
-if not hasattr(_native, "MemoryBook"):
+if not hasattr(_native, "MemoryAccountSet"):
     pytest.skip("this build has no meter", allow_module_level=True)
 
 KB, MB = 1_000, 1_000_000
@@ -654,7 +654,7 @@ def test_in_another_thread_a_task_is_told_at_its_next_await():
 
 def test_a_strike_that_comes_after_the_poll_hits_nobody():
     told = []
-    book = _native.MemoryBook(told.append)
+    book = _native.MemoryAccountSet(told.append)
     try:
         account = _native.MemoryAccount(book, 1)
         account.enter(100 * KB)
@@ -673,8 +673,8 @@ def test_a_strike_that_comes_after_the_poll_hits_nobody():
 # ---- several runs, and none
 
 
-def test_closing_the_book_leaves_whatever_is_entered():
-    outer, inner = (_native.MemoryBook(lambda tag: None) for _ in range(2))
+def test_closing_the_account_set_leaves_whatever_is_entered():
+    outer, inner = (_native.MemoryAccountSet(lambda tag: None) for _ in range(2))
     first, second, third = (_native.MemoryAccount(book, 1) for book in (outer, inner, inner))
     for account in (first, second, third):
         account.enter(10 * MB)
@@ -689,7 +689,7 @@ def test_closing_the_book_leaves_whatever_is_entered():
 
 
 def test_a_book_that_another_thread_closes_is_left_all_the_same():
-    book = _native.MemoryBook(lambda tag: None)
+    book = _native.MemoryAccountSet(lambda tag: None)
     account = _native.MemoryAccount(book, 1)
     account.enter(10 * MB)
     kept = bytes(MB)
@@ -698,7 +698,7 @@ def test_a_book_that_another_thread_closes_is_left_all_the_same():
     closer.join()
     account.leave()
     del account
-    again = _native.MemoryBook(lambda tag: None)  # nobody is entered any more, so nobody is charged
+    again = _native.MemoryAccountSet(lambda tag: None)  # nobody is entered any more, so nobody is charged
     kept = bytes(2 * MB)
     assert _native.memory_hooks() == (True, 0)
     again.close()

@@ -5,7 +5,7 @@ import sys
 import threading
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar.drive.loop_ownership import Turn
@@ -30,7 +30,7 @@ def taken_from(turn):
     return lambda: turn.free and turn.take(False)
 
 
-def test_while_the_loop_is_awake_nobody_stands_in():
+def test_while_the_loop_is_awake_no_thread_drives_it():
     assert not elsewhere(taken_from(Turn()))
 
 
@@ -45,7 +45,7 @@ def test_one_at_a_time_while_it_sleeps():
     assert elsewhere(take_and_ask_others) == (True, False, None), "it was left"
 
 
-def test_the_loop_waits_for_who_stands_in_and_nobody_begins_meanwhile():
+def test_the_loop_waits_for_the_thread_that_drives_it():
     turn, asked, order = Turn(), threading.Event(), []
     turn.give()
     assert taken_from(turn)()
@@ -139,8 +139,8 @@ def test_a_loop_that_is_struck_while_it_goes_to_sleep_has_its_turn_again():
 def test_a_thread_that_is_struck_while_it_stands_in_leaves_the_turn(host):
     host._turn.give()
     for place in itertools.count():
-        struck = elsewhere(lambda place=place: struck_at(place, lambda: host.stand_in(lambda: True)))
-        assert elsewhere(lambda: host.stand_in(lambda: True)), "nobody has it"
+        struck = elsewhere(lambda place=place: struck_at(place, lambda: host.drive_from_thread(lambda: True)))
+        assert elsewhere(lambda: host.drive_from_thread(lambda: True)), "nobody has it"
         if not struck:
             break
     assert place > 2
@@ -166,12 +166,12 @@ def test_a_run_ends_wherever_a_worker_is_struck_that_stands_in(monkeypatch):
     class Hit(NativeHost):
         struck = False
 
-        def stand_in(self, drive):
+        def drive_from_thread(self, drive):
             if self.place is None:
-                return super().stand_in(drive)
+                return super().drive_from_thread(drive)
             place, self.place = self.place, None
             done = []
-            self.struck = struck_at(place, lambda: done.append(super(Hit, self).stand_in(drive)))
+            self.struck = struck_at(place, lambda: done.append(super(Hit, self).drive_from_thread(drive)))
             if self.struck:
                 raise Struck
             return done[0]

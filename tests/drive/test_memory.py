@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 

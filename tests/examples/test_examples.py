@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

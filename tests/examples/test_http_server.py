@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
-from support.real import open_files
+from support.real_sockets import open_files
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget

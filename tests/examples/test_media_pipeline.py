@@ -11,7 +11,7 @@ import wave
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).parent / "bursar"

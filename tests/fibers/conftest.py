@@ -1,7 +1,7 @@
 """Native functions that pause: a busy machine may take long."""
 
 import pytest
-from support.patience import PAUSE_MS
+from support.time_limits import PAUSE_MS
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.native import built
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 PRELUDE = """
 import ctypes, os, sys
@@ -118,7 +118,7 @@ def test_a_second_ctrl_c_does_not_wait_for_one_that_is_deaf(child):
             bursar.run(main)
         except KeyboardInterrupt:
             from bursar.fibers import mailbox as guests
-            say("interrupted", there.ended, len(guests._strays))
+            say("interrupted", there.ended, len(guests._abandoned_mailboxes))
         there.go = 1
         """
     )
@@ -217,7 +217,7 @@ def test_a_run_that_is_torn_down_leaves_nothing_behind(child):
             bursar.run(main, host=Host())
         except Crash:
             say("crashed")
-        while guests._strays:  # it was told, and needs a moment to leave
+        while guests._abandoned_mailboxes:  # it was told, and needs a moment to leave
             guests.sweep()
         say(there.ended, len(os.listdir("/proc/self/fd")) - files)
         """

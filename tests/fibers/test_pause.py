@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 from support.native import functions, meeting
-from support.real import real, settled
+from support.real_sockets import real, settled
 
 import bursar
 from bursar import Authority, Budget, Deadlock, OutcomeKind, PauseTimeout, State, native, nursery

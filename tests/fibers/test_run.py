@@ -8,9 +8,9 @@ import gc
 import weakref
 
 import pytest
-from support.forge import Forgery
 from support.native import Meeting, functions, meeting
-from support.real import real, settled
+from support.real_sockets import real, settled
+from support.trace_forgery import Forgery
 
 import bursar
 from bursar import Budget, CapExecutor, CapSpawn, OutcomeKind, Runtime, State, native, nursery
@@ -675,7 +675,7 @@ def test_several_runs_at_once_in_one_process(lib):
     for thread in threads:
         thread.join()
     assert results == [(50_000, OutcomeKind.CANCELLED)] * 4
-    assert not guests._strays
+    assert not guests._abandoned_mailboxes
 
 
 # ---- evidence
@@ -790,7 +790,7 @@ def test_ten_thousand_beside_coroutines(lib):
 
     runtime = Runtime()
     assert runtime.run(main) == (sum(i % 100 for i in range(10_000)), sum(range(1000)))
-    assert not guests._strays
+    assert not guests._abandoned_mailboxes
 
 
 def test_a_storm_of_cancellations(lib):

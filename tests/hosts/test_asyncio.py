@@ -884,7 +884,7 @@ class _Readable(Request):
         self.fd, self.write = fd, write
 
     def perform(self, kernel, task):
-        pump = kernel.driver.pump
+        pump = kernel.runtime.pump
         wait = _Ready(task)
         assert hasattr(pump.host, "watch")
         pump.sources += 1
@@ -1132,7 +1132,7 @@ def test_what_ends_when_the_run_is_torn_down_wakes_nobody(go):
         future = asyncio.get_running_loop().create_future()
         future.add_done_callback(tear_down)  # before the run's own: so this comes in first
         running = asyncio.ensure_future(guest(runtime, main))
-        while not runtime.pump.host.crossings:
+        while not runtime.pump.host.bridges:
             await asyncio.sleep(0)
         future.set_result(1)
         with pytest.raises(bursar.HostLost, match="torn down"):

@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from support.patience import WAIT_S
-from support.real import open_files, real
+from support.real_sockets import open_files, real
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar.hosts.selector import NativeHost

@@ -5,8 +5,8 @@ import ssl
 import threading
 
 import pytest
-from support.patience import WAIT_S
-from support.real import real, settled
+from support.real_sockets import real, settled
+from support.time_limits import WAIT_S
 from support.tls import contexts
 
 import bursar

@@ -6,7 +6,7 @@ import socket
 import threading
 
 import pytest
-from support.real import real, settled
+from support.real_sockets import real, settled
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, HostMisuse, nursery, select, sleep, wait_readable, wait_writable

@@ -8,7 +8,7 @@ import socket
 import struct
 
 import pytest
-from support.real import open_files, real, settled
+from support.real_sockets import open_files, real, settled
 from support.tls import contexts
 
 import bursar

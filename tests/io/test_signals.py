@@ -9,8 +9,8 @@ import threading
 from textwrap import dedent
 
 import pytest
-from support.patience import WAIT_S
-from support.real import real, settled
+from support.real_sockets import real, settled
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, CapSpawn, HostMisuse, now, nursery, select, sleep, timeout, wait_signal

@@ -4,7 +4,7 @@ import socket
 import ssl
 
 import pytest
-from support.real import real, settled
+from support.real_sockets import real, settled
 from support.tls import contexts
 
 import bursar

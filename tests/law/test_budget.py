@@ -566,7 +566,7 @@ def test_an_open_pool_that_lost_count_is_refunded_as_far_as_it_knows():
 
 @repeatable
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 50)), max_size=40))
-def test_refunds_keep_the_books_of_a_line_of_pools(moves):
+def test_refunds_conserve_a_chain_of_pools(moves):
     """Pools are closed from below; whatever each has spent can be refunded through it, before and after."""
     root = Pool(1_000)
     line = [root, root.lend(600)]

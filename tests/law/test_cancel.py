@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from bursar.backend import Block, Kernel, Nursery, Task, Wait
+from bursar.backend import CancelScope, Kernel, Nursery, Task, Wait
 from bursar.errors import Cancelled, NurseryClosed, ScopeMisuse
 from bursar.law import cancel
 from bursar.law.budget import OPS, Budget
@@ -47,14 +47,14 @@ def nap(kernel: Kernel, task: Task) -> None:
     kernel.blocked(task, Nap(task))
 
 
-def timeout(kernel: Kernel, task: Task, deadline_ns: int) -> Block:
-    block = Block(task)
+def timeout(kernel: Kernel, task: Task, deadline_ns: int) -> CancelScope:
+    block = CancelScope(task)
     block.timer = kernel.timers.arm(deadline_ns, TimerKind.DEADLINE, task, block)
     return block
 
 
-def shield(task: Task) -> Block:
-    block = Block(task)
+def shield(task: Task) -> CancelScope:
+    block = CancelScope(task)
     block.shielded = True
     return block
 
@@ -261,7 +261,7 @@ def test_a_phase_never_goes_back():
 def test_a_task_counts_the_scopes_that_wait_to_be_told_and_those_that_drain():
     kernel = new_kernel()
     task = running(kernel)
-    outer, inner = Block(task), Block(task)
+    outer, inner = CancelScope(task), CancelScope(task)
     counts = []
     for act in (
         lambda: cancel.request(kernel, inner, STOP),
@@ -281,14 +281,14 @@ def test_a_task_counts_the_scopes_that_wait_to_be_told_and_those_that_drain():
 def test_the_scopes_of_a_task_from_the_innermost_to_itself():
     kernel = new_kernel()
     task = running(kernel)
-    a, b = Block(task), Block(task)
+    a, b = CancelScope(task), CancelScope(task)
     assert list(cancel.outward(task)) == [b, a, task]
 
 
 def test_a_block_can_be_cancelled_without_its_task():
     kernel = new_kernel()
     task = running(kernel)
-    block = Block(task)
+    block = CancelScope(task)
     cancel.request(kernel, block, STOP)
     assert (block.phase, task.phase) == (REQUESTED, IDLE)
     assert cancel.deliver(kernel, task).reason is STOP
@@ -319,7 +319,7 @@ def test_a_block_left_in_time_takes_its_timer_with_it():
 def test_a_request_that_was_not_delivered_goes_with_its_block():
     kernel = new_kernel()
     task = running(kernel)
-    block = Block(task)
+    block = CancelScope(task)
     cancel.request(kernel, block, STOP)
     cancel.leave(kernel, block)
     assert (task.cancel_pending, cancel.deliver(kernel, task)) == (False, None)
@@ -328,7 +328,7 @@ def test_a_request_that_was_not_delivered_goes_with_its_block():
 def test_blocks_must_be_left_in_the_reverse_order():
     kernel = new_kernel()
     task = running(kernel, name="careless")
-    outer, inner = Block(task), Block(task)
+    outer, inner = CancelScope(task), CancelScope(task)
     with pytest.raises(ScopeMisuse, match=r"'careless'.*reverse order"):
         cancel.leave(kernel, outer)
     assert task.inner is inner
@@ -341,7 +341,7 @@ def test_blocks_must_be_left_in_the_reverse_order():
 def test_a_block_is_left_by_the_task_that_entered_it():
     kernel = new_kernel()
     a = running(kernel)
-    block = Block(a)
+    block = CancelScope(a)
     nap(kernel, a)
     running(kernel)
     with pytest.raises(ScopeMisuse):
@@ -364,7 +364,7 @@ def test_of_two_requests_the_outermost_is_delivered():
     for order in ((0, 1), (1, 0)):
         kernel = new_kernel()
         task = running(kernel)
-        blocks = [Block(task), Block(task)]
+        blocks = [CancelScope(task), CancelScope(task)]
         for i in order:
             cancel.request(kernel, blocks[i], (STOP, AGAIN)[i])
         assert cancel.deliver(kernel, task).reason is STOP
@@ -373,7 +373,7 @@ def test_of_two_requests_the_outermost_is_delivered():
 def test_what_is_inside_a_block_that_is_unwound_delivers_nothing_more():
     kernel = new_kernel()
     task = running(kernel)
-    outer, inner = Block(task), Block(task)
+    outer, inner = CancelScope(task), CancelScope(task)
     cancel.request(kernel, inner, AGAIN)
     cancel.request(kernel, outer, STOP)
     cancel.deliver(kernel, task)
@@ -386,7 +386,7 @@ def test_what_is_inside_a_block_that_is_unwound_delivers_nothing_more():
 def test_an_outer_request_is_delivered_on_top_of_an_inner_one_that_drains():
     kernel = new_kernel()
     task = running(kernel)
-    outer, inner = Block(task), Block(task)
+    outer, inner = CancelScope(task), CancelScope(task)
     cancel.request(kernel, inner, AGAIN)
     assert cancel.deliver(kernel, task).reason is AGAIN
     cancel.request(kernel, outer, STOP)
@@ -396,7 +396,7 @@ def test_an_outer_request_is_delivered_on_top_of_an_inner_one_that_drains():
 def test_a_cleanup_goes_on_until_the_last_draining_block_is_left():
     kernel = new_kernel(cleanup_ops=10)
     task = running(kernel)
-    outer, inner = Block(task), Block(task)
+    outer, inner = CancelScope(task), CancelScope(task)
     cancel.request(kernel, inner, AGAIN)
     cancel.deliver(kernel, task)
     kernel.bill(task, ((OPS, 3),))
@@ -412,8 +412,8 @@ def test_a_cleanup_goes_on_until_the_last_draining_block_is_left():
 def test_an_allowance_that_is_used_up_is_not_given_again():
     kernel = new_kernel(cleanup_ops=3)
     task = running(kernel)
-    outer = Block(task)
-    cancel.request(kernel, Block(task), AGAIN)
+    outer = CancelScope(task)
+    cancel.request(kernel, CancelScope(task), AGAIN)
     cancel.deliver(kernel, task)
     kernel.bill(task, ((OPS, 3),))
     cancel.request(kernel, outer, STOP)
@@ -455,7 +455,7 @@ def test_a_request_from_outside_waits_behind_one_from_inside():
     kernel = new_kernel()
     task = running(kernel)
     hidden = shield(task)
-    inner = Block(task)
+    inner = CancelScope(task)
     cancel.request(kernel, task, STOP)
     cancel.request(kernel, inner, AGAIN)
     assert cancel.deliver(kernel, task).reason is AGAIN
@@ -523,7 +523,7 @@ def test_cancelling_a_block_reaches_only_the_nurseries_inside_it():
     kernel = new_kernel()
     task = running(kernel)
     outside = kernel.open_nursery(task)
-    block = Block(task)
+    block = CancelScope(task)
     inside = kernel.open_nursery(task)
     cancel.request(kernel, block, STOP)
     assert (outside.state, inside.state) == (NurseryState.OPEN, NurseryState.CANCELLING)
@@ -818,7 +818,7 @@ def test_once_it_has_settled_the_last_one_nothing_drains():
 def test_a_cancelled_task_ends_with_the_reason_of_its_outermost_scope():
     kernel = new_kernel()
     task = running(kernel)
-    inner = Block(task)
+    inner = CancelScope(task)
     cancel.request(kernel, inner, AGAIN)
     assert cancel.why_ended(task) is AGAIN
     cancel.request(kernel, task, STOP)

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from bursar.backend import Kernel
-from bursar.law.chain import GOLDEN, MASK64, Stream, fingerprint, link, mix64, seed_chain
+from bursar.law.chain import GOLDEN, MASK64, RandomStream, fingerprint, link, mix64, seed_chain
 
 # The numbers marked as worked were computed by a C program that shares no line with the code under test.
 
@@ -43,7 +43,7 @@ def unmix64(x: int) -> int:
 
 @pytest.mark.parametrize("state", SPLITMIX64)
 def test_a_stream_is_splitmix64(state):
-    stream = Stream(0, 0)
+    stream = RandomStream(0, 0)
     stream._state = state
     assert [stream.next() for _ in range(5)] == SPLITMIX64[state]
 
@@ -227,19 +227,19 @@ def test_equal_inputs_make_equal_chains_and_others_do_not():
     ],
 )
 def test_the_first_numbers_of_a_stream(seed, purpose, values):  # worked
-    stream = Stream(seed, purpose)
+    stream = RandomStream(seed, purpose)
     assert [stream.next() for _ in values] == values
 
 
 def test_numbers_below_ten():  # worked
-    stream = Stream(0, 0)
+    stream = RandomStream(0, 0)
     assert [stream.below(10) for _ in range(12)] == [3, 2, 2, 4, 5, 4, 0, 2, 4, 2, 7, 9]
 
 
 def test_streams_of_other_seeds_or_purposes_have_nothing_in_common():
     drawn = set()
     for seed, purpose in product(range(10), range(-2, 8)):
-        stream = Stream(seed, purpose)
+        stream = RandomStream(seed, purpose)
         drawn.update(stream.next() for _ in range(100))
     assert len(drawn) == 10 * 10 * 100
 
@@ -259,19 +259,21 @@ def test_one_more_draw_in_one_place_does_not_shift_the_draws_of_another():
 def test_which_stream_a_kernel_uses_for_what():
     kernel = Kernel(seed=5, workers=3)
     streams = [kernel.entropy, kernel.choices, kernel._rounds, *(worker.stream for worker in kernel.workers)]
-    assert [stream.next() for stream in streams] == [Stream(5, purpose).next() for purpose in (-2, -1, 0, 1, 2, 3)]
+    assert [stream.next() for stream in streams] == [
+        RandomStream(5, purpose).next() for purpose in (-2, -1, 0, 1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, 4095])
 def test_a_number_below_n_is_below_n_and_any_of_them_comes_up(n):
-    stream = Stream(1, 2)
+    stream = RandomStream(1, 2)
     drawn = [stream.below(n) for _ in range(20 * n)]
     assert set(drawn) == set(range(n)) if n < 100 else min(drawn) >= 0
     assert max(drawn) < n
 
 
 def test_small_ranges_are_drawn_evenly():
-    stream = Stream(1, 2)
+    stream = RandomStream(1, 2)
     counts = [0] * 6
     for _ in range(60_000):
         counts[stream.below(6)] += 1

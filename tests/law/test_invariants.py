@@ -10,7 +10,7 @@ import pytest
 from bursar.errors import BursarError
 from bursar.law import cancel
 from bursar.law.budget import OPS, UNSTATED, Budget, Pool, allocation
-from bursar.law.cancel import Block, CancelKind, CancelReason
+from bursar.law.cancel import CancelKind, CancelReason, CancelScope
 from bursar.law.capability import CapBudget, CapSpawn
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.invariants import check, queued
@@ -340,7 +340,7 @@ class Program:
         return False
 
     def open_block(self, task: Task) -> bool:
-        block = Block(task)
+        block = CancelScope(task)
         if self.random.random() < 0.5:
             block.shielded = True
         else:
@@ -351,7 +351,7 @@ class Program:
     def leave(self, task: Task) -> bool:
         """Leave the innermost block; a nursery with children is joined first."""
         block = task.inner
-        if not isinstance(block, Block):
+        if not isinstance(block, CancelScope):
             return False
         nursery = block.body_of
         if nursery is None:

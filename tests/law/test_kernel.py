@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import bursar.law
-from bursar.backend import Block, Kernel, Nursery, Task, Wait, WaitList
+from bursar.backend import CancelScope, Kernel, Nursery, Task, Wait, WaitList
 from bursar.errors import (
     CapabilityDenied,
     CapabilityForged,
@@ -240,7 +240,7 @@ def test_who_tidies_up_does_so_to_the_end_whatever_blocks_it_leaves():
     tidying = kernel.spawn_tidying(owner, "tidy")
     nap(kernel, owner)
     run(kernel, tidying)
-    block = Block(tidying)
+    block = CancelScope(tidying)
     cancel.request(kernel, block, STOP)
     cancel.deliver(kernel, tidying)
     cancel.leave(kernel, block)
@@ -294,14 +294,14 @@ def test_a_spawner_cannot_give_what_it_does_not_hold_by_using_a_wider_nursery():
 def test_every_live_task_counts_against_the_capability_it_was_spawned_with():
     kernel = new_kernel(CapSpawn(max_tasks=2))
     owner, nursery, children = family(kernel)
-    permit = owner.capabilities[CapSpawn]
-    assert kernel.registry.in_use(permit) == 2
+    cap = owner.capabilities[CapSpawn]
+    assert kernel.registry.in_use(cap) == 2
     with pytest.raises(CapabilityDenied, match="used up"):
         kernel.spawn(nursery)
     nap(kernel, owner)
     run(kernel, children[0])
     kernel.finish(children[0], OK)
-    assert kernel.registry.in_use(permit) == 1
+    assert kernel.registry.in_use(cap) == 1
     check(kernel)
 
 
@@ -336,7 +336,7 @@ def refusal(cause: str) -> tuple[Kernel, Nursery, dict, type[Exception]]:
         "nothing left of the ops": Budget(ops=1),
     }
     nursery = kernel.open_nursery(spawner, budget=purses.get(cause, UNSTATED))
-    permit = spawner.capabilities[CapSpawn]
+    cap = spawner.capabilities[CapSpawn]
     match cause:
         case "closing":
             kernel.close_nursery(nursery)
@@ -348,13 +348,13 @@ def refusal(cause: str) -> tuple[Kernel, Nursery, dict, type[Exception]]:
             spawner.capabilities = {}
             return kernel, nursery, {}, CapabilityDenied
         case "revoked":
-            kernel.registry.revoke(permit)
+            kernel.registry.revoke(cap)
             return kernel, nursery, {}, CapabilityRevoked
         case "no more tasks":
             kernel.spawn(nursery)
             return kernel, nursery, {}, CapabilityDenied
         case "forged":
-            return kernel, nursery, {"capabilities": [permit, CapClock()]}, CapabilityForged
+            return kernel, nursery, {"capabilities": [cap, CapClock()]}, CapabilityForged
         case "not held":
             return kernel, nursery, {"capabilities": [kernel.registry.mint(CapSpawn())]}, CapabilityDenied
         case "no spawns" | "no ops":
@@ -619,7 +619,7 @@ def test_empty_nurseries_and_blocks_that_were_not_left_end_with_the_task():
     kernel = new_kernel(budget=Budget(ops=100))
     owner = running(kernel)
     first = kernel.open_nursery(owner, budget=Budget(ops=10))
-    block = Block(owner)
+    block = CancelScope(owner)
     second = kernel.open_nursery(owner, budget=Budget(ops=10))
     assert kernel.finish(owner, OK) is True
     assert [n.state for n in (first, second)] == [NurseryState.CLOSED] * 2
@@ -785,7 +785,7 @@ def test_a_timer_that_the_host_reports_too_early_does_not_strand_its_task():
 def test_a_deadline_asks_the_scope_to_stop_and_polls_nobody():
     kernel = new_kernel()
     task = running(kernel)
-    block = Block(task)
+    block = CancelScope(task)
     block.timer = kernel.timers.arm(10, TimerKind.DEADLINE, task, block)
     nap(kernel, task)
     decisions = kernel.decisions

@@ -8,7 +8,7 @@ from bursar.backend import Kernel
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn
-from bursar.law.chain import Stream
+from bursar.law.chain import RandomStream
 from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
 from bursar.law.nursery import Nursery
 from bursar.law.state import Outcome, OutcomeKind
@@ -30,7 +30,7 @@ def tasks(n: int) -> list[Task]:
 
 @pytest.fixture
 def worker() -> Worker:
-    return Worker(0, Stream(0, 1))
+    return Worker(0, RandomStream(0, 1))
 
 
 def enter(worker: Worker, queue: lanes.Queue, task: Task) -> None:
@@ -55,7 +55,7 @@ def test_the_numbers_of_the_lanes_are_part_of_the_chain():
 
 
 def test_a_new_worker_has_nothing_and_has_done_nothing():
-    worker = Worker(3, stream := Stream(0, 4))
+    worker = Worker(3, stream := RandomStream(0, 4))
     assert (worker.id, worker.stream) == (3, stream)
     assert [len(queue) for queue in (worker.cancel, worker.timed, worker.pinned, worker.stealable)] == [0] * 4
     assert (worker.cancel_streak, worker.timed_streak, worker.ready_turns) == (0, 0, 0)

@@ -342,7 +342,7 @@ def test_nobody_is_put_on_hold_in_a_nursery_that_is_being_cancelled():
     kernel = new_kernel()
     kernel.root.hold = True
     task = running(kernel, Budget(ops=0))
-    cancel.Block(task).shielded = True
+    cancel.CancelScope(task).shielded = True
     cancel.request_nursery(kernel, kernel.root, STOP)
     assert kernel.bill(task, OP) is Bill.SUSPENDED
     assert (task.state, task.lane, kernel.root.exhausted) == (State.READY, Lane.CANCEL, {})
@@ -355,7 +355,7 @@ def test_nobody_is_put_on_hold_that_was_asked_to_stop():
     kernel = new_kernel()
     kernel.root.hold = True
     task = running(kernel, Budget(ops=0))
-    cancel.Block(task).shielded = True
+    cancel.CancelScope(task).shielded = True
     cancel.request(kernel, task, STOP)
     assert kernel.bill(task, OP) is Bill.SUSPENDED
     assert (task.state, task.lane, kernel.root.exhausted) == (State.READY, Lane.CANCEL, {})
@@ -510,7 +510,7 @@ def test_being_cancelled_again_and_again_is_no_source_of_income():
     task = running(kernel, Budget(ops=0))
     paid = 0
     for _ in range(10):
-        block = cancel.Block(task)
+        block = cancel.CancelScope(task)
         cancel.request(kernel, block, STOP)
         cancel.deliver(kernel, task)
         assert task.cleanup_left == 5
@@ -604,7 +604,7 @@ def test_during_cleanup_it_too_is_limited_by_the_allowance(own):
 def test_memory_that_grew_is_charged_as_far_as_the_pool_goes():
     kernel = new_kernel()
     task = running(kernel, Budget(memory=100))
-    assert [kernel.settle_memory(task, growth) for growth in (60, 60, 60)] == [60, 40, 0]
+    assert [kernel.charge_memory_growth(task, growth) for growth in (60, 60, 60)] == [60, 40, 0]
     assert (task.pools[MEMORY].left, task.spent[MEMORY]) == (0, 100)
     check(kernel)
 
@@ -612,8 +612,8 @@ def test_memory_that_grew_is_charged_as_far_as_the_pool_goes():
 def test_memory_that_was_given_up_is_refunded():
     kernel = new_kernel()
     task = running(kernel, Budget(memory=100))
-    kernel.settle_memory(task, 80)
-    assert kernel.settle_memory(task, -50) == -50
+    kernel.charge_memory_growth(task, 80)
+    assert kernel.charge_memory_growth(task, -50) == -50
     assert (task.pools[MEMORY].left, task.spent[MEMORY]) == (70, 30)
     check(kernel)
 
@@ -623,15 +623,15 @@ def test_metered_memory_is_no_event():
     task = running(kernel, Budget(memory=100))
     heard = []
     kernel.observe(lambda kind, task, detail: heard.append(kind))
-    kernel.settle_memory(task, 80)
-    kernel.settle_memory(task, -50)
+    kernel.charge_memory_growth(task, 80)
+    kernel.charge_memory_growth(task, -50)
     assert heard == []
 
 
 def test_an_open_pool_counts_metered_memory():
     kernel = new_kernel()
     task = running(kernel)
-    assert kernel.settle_memory(task, 1_000) == 1_000
-    assert kernel.settle_memory(task, -400) == -400
+    assert kernel.charge_memory_growth(task, 1_000) == 1_000
+    assert kernel.charge_memory_growth(task, -400) == -400
     assert (task.spent[MEMORY], kernel.root.pools[MEMORY].spent) == (600, 600)
     check(kernel)

@@ -18,7 +18,7 @@ OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")
 
 
-class Permit:
+class Ticket:
     """One that writes down what it is told."""
 
     def __init__(self) -> None:
@@ -28,8 +28,8 @@ class Permit:
     def stopped(self, kernel) -> None:
         self.told.append("stopped")
 
-    def hurried(self, kernel) -> None:
-        self.told.append("hurried")
+    def scope_cancelled(self, kernel) -> None:
+        self.told.append("scope_cancelled")
 
     def failed(self, error) -> None:
         self.told.append("failed")
@@ -63,25 +63,25 @@ def kernel() -> Kernel:
     return made
 
 
-def pending(kernel: Kernel, **keywords) -> tuple[Task, Permit]:
-    permit = Permit()
-    task = kernel.spawn(kernel.root, permit=permit, **keywords)
+def pending(kernel: Kernel, **keywords) -> tuple[Task, Ticket]:
+    ticket = Ticket()
+    task = kernel.spawn(kernel.root, ticket=ticket, **keywords)
     check(kernel)
-    return task, permit
+    return task, ticket
 
 
-def running(kernel: Kernel, **keywords) -> tuple[Task, Permit]:
-    task, permit = pending(kernel, **keywords)
+def running(kernel: Kernel, **keywords) -> tuple[Task, Ticket]:
+    task, ticket = pending(kernel, **keywords)
     kernel.admit(task, 50, 50)
     assert kernel.step() is task
-    return task, permit
+    return task, ticket
 
 
-def blocked(kernel: Kernel, wait=Nap) -> tuple[Task, Permit]:
-    task, permit = running(kernel)
+def blocked(kernel: Kernel, wait=Nap) -> tuple[Task, Ticket]:
+    task, ticket = running(kernel)
     kernel.blocked(task, wait(task))
     kernel.step_over(task)
-    return task, permit
+    return task, ticket
 
 
 def end(kernel: Kernel, task: Task, outcome: Outcome = OK) -> None:
@@ -95,20 +95,20 @@ def end(kernel: Kernel, task: Task, outcome: Outcome = OK) -> None:
 
 
 def test_who_has_to_ask_is_in_no_lane(kernel):
-    task, permit = pending(kernel)
+    task, ticket = pending(kernel)
     assert task.state is State.PENDING
-    assert task.permit is permit
+    assert task.ticket is ticket
     assert kernel.runnable == 0
     assert kernel.step() is None
 
 
 def test_admitted_it_is_ready_and_queued(kernel):
-    task, permit = pending(kernel)
+    task, ticket = pending(kernel)
     kernel.admit(task, 50, 57)
     assert task.state is State.READY
     check(kernel)
     end(kernel, task)
-    assert permit.told == ["ended ok"]
+    assert ticket.told == ["ended ok"]
 
 
 def test_only_who_waits_for_permission_is_admitted(kernel):
@@ -136,11 +136,11 @@ def test_admission_is_no_lane():
 
 def test_a_dropped_task_is_over_and_everything_of_it_given_back(kernel):
     left = kernel.root.pools[0].left
-    task, permit = pending(kernel, budget=Budget(ops=10))
+    task, ticket = pending(kernel, budget=Budget(ops=10))
     reason = CancelReason(CancelKind.DROP, "no room")
     kernel.drop(task, reason)
     assert task.outcome == Outcome(OutcomeKind.DROPPED, reason=reason)
-    assert permit.told == ["ended dropped"]
+    assert ticket.told == ["ended dropped"]
     assert not kernel.tasks
     assert kernel.root.pools[0].left == left
     check(kernel)
@@ -179,10 +179,10 @@ def test_a_dropped_task_wakes_who_waits_for_it_and_who_waits_for_the_last_one(ke
 # ---- asked to stop
 
 
-def test_asked_to_stop_before_it_started_it_comes_to_the_cancel_lane_and_its_permit_hears_first(kernel):
-    task, permit = pending(kernel)
+def test_asked_to_stop_before_it_started_it_comes_to_the_cancel_lane_and_its_ticket_hears_first(kernel):
+    task, ticket = pending(kernel)
     kernel.cancel_request(task, STOP)
-    assert permit.told == ["stopped"]
+    assert ticket.told == ["stopped"]
     assert task.state is State.READY
     assert task.lane is Lane.CANCEL
     check(kernel)
@@ -190,44 +190,44 @@ def test_asked_to_stop_before_it_started_it_comes_to_the_cancel_lane_and_its_per
 
 @pytest.mark.parametrize("wait", [Nap, Thread])
 def test_asked_to_stop_while_it_stands_it_stands_no_more(kernel, wait):
-    task, permit = blocked(kernel, wait)
+    task, ticket = blocked(kernel, wait)
     kernel.pause(task)
     Thread.asked = 0
     kernel.cancel_request(task, STOP)
-    assert set(permit.told) == {"stopped"}
+    assert set(ticket.told) == {"stopped"}
     assert not kernel.is_paused(task)
     assert Thread.asked == (wait is Thread)
     check(kernel)
 
 
 def test_a_request_to_a_block_of_it_waits_until_it_goes_on(kernel):
-    task, permit = running(kernel)
+    task, ticket = running(kernel)
     nursery = kernel.open_nursery(task)
     kernel.blocked(task, Nap(task))
     kernel.step_over(task)
     kernel.pause(task)
     kernel.cancel_nursery(nursery, STOP)
     assert kernel.is_paused(task)
-    assert permit.told == ["hurried"]
+    assert ticket.told == ["scope_cancelled"]
     kernel.resume(task, True)
     assert task.state is State.READY
     assert task.lane is Lane.CANCEL
     check(kernel)
 
 
-def test_of_a_request_to_a_block_of_one_that_does_not_stand_its_permit_hears(kernel):
-    task, permit = running(kernel)
+def test_of_a_request_to_a_block_of_one_that_does_not_stand_its_ticket_hears(kernel):
+    task, ticket = running(kernel)
     nursery = kernel.open_nursery(task)
     kernel.blocked(task, Nap(task))
     kernel.step_over(task)
     kernel.cancel_nursery(nursery, STOP)
-    assert permit.told == ["hurried"]
+    assert ticket.told == ["scope_cancelled"]
     assert task.lane is Lane.CANCEL
     check(kernel)
 
 
 def test_so_does_one_that_was_ready_when_it_was_paused(kernel):
-    task, permit = running(kernel)
+    task, ticket = running(kernel)
     nursery = kernel.open_nursery(task)
     kernel.yielded(task)
     kernel.step_over(task)
@@ -236,18 +236,18 @@ def test_so_does_one_that_was_ready_when_it_was_paused(kernel):
     assert task.state is State.PAUSED
     kernel.resume(task, True)
     assert task.lane is Lane.CANCEL
-    assert permit.told == ["hurried"]
+    assert ticket.told == ["scope_cancelled"]
     check(kernel)
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_its_permit_may_resume_one_that_stands_for_such_a_request(kernel, waits):
-    task, permit = running(kernel)
+def test_its_ticket_may_resume_one_that_stands_for_such_a_request(kernel, waits):
+    task, ticket = running(kernel)
     nursery = kernel.open_nursery(task)
     kernel.blocked(task, Nap(task)) if waits else kernel.yielded(task)
     kernel.step_over(task)
     kernel.pause(task)
-    permit.hurried = lambda kernel: kernel.is_paused(task) and kernel.resume(task, True)
+    ticket.scope_cancelled = lambda kernel: kernel.is_paused(task) and kernel.resume(task, True)
     kernel.cancel_nursery(nursery, STOP)
     assert task.lane is Lane.CANCEL
     check(kernel)
@@ -341,13 +341,13 @@ def test_only_who_stands_goes_on(kernel):
 # ---- timers
 
 
-def test_its_timers_are_told_to_the_permit(kernel):
-    task, permit = pending(kernel)
+def test_its_timers_are_told_to_the_ticket(kernel):
+    task, ticket = pending(kernel)
     kernel.timers.arm(100, TimerKind.PERMIT, task)
     kernel.advance(99)
-    assert permit.told == []
+    assert ticket.told == []
     kernel.advance(100)
-    assert permit.told == ["expired"]
+    assert ticket.told == ["expired"]
     assert task.state is State.PENDING
 
 
@@ -373,9 +373,9 @@ def test_a_failure_that_is_excused_counts_for_nothing(kernel, excused):
     owner = kernel.spawn(kernel.root)
     assert kernel.step() is owner
     nursery = kernel.open_nursery(owner)
-    permit = Permit()
-    permit.excused = excused
-    task = kernel.spawn(nursery, permit=permit)
+    ticket = Ticket()
+    ticket.excused = excused
+    task = kernel.spawn(nursery, ticket=ticket)
     sibling = kernel.spawn(nursery)
     kernel.admit(task, 1, 1)
     kernel.yielded(owner)
@@ -399,12 +399,12 @@ def test_another_attempt_may_enter_a_closing_nursery_and_nobody_else(kernel):
     owner = kernel.spawn(kernel.root)
     kernel.step()
     nursery = kernel.open_nursery(owner)
-    kernel.spawn(nursery, permit=Permit())
+    kernel.spawn(nursery, ticket=Ticket())
     kernel.close_nursery(nursery)
     with pytest.raises(NurseryClosed):
-        kernel.spawn(nursery, permit=Permit())
-    again = kernel.spawn(nursery, permit=Permit(), again=True)
+        kernel.spawn(nursery, ticket=Ticket())
+    again = kernel.spawn(nursery, ticket=Ticket(), again=True)
     assert again.state is State.PENDING
     kernel.cancel_nursery(nursery, STOP)
     with pytest.raises(NurseryClosed):
-        kernel.spawn(nursery, permit=Permit(), again=True)
+        kernel.spawn(nursery, ticket=Ticket(), again=True)

@@ -8,7 +8,7 @@ from bursar.backend import Kernel, Wait
 from bursar.law import lanes
 from bursar.law.budget import UNSTATED, root_pools
 from bursar.law.capability import CapSpawn
-from bursar.law.chain import Stream
+from bursar.law.chain import RandomStream
 from bursar.law.lanes import Lane, Worker
 from bursar.law.nursery import Nursery
 from bursar.law.state import State
@@ -21,7 +21,7 @@ NURSERY = Nursery(1, "n", None, POOLS, POOLS, {})
 
 
 def workers(n: int, seed: int = 0) -> list[Worker]:
-    return [Worker(i, Stream(seed, 1 + i)) for i in range(n)]
+    return [Worker(i, RandomStream(seed, 1 + i)) for i in range(n)]
 
 
 def give(worker: Worker, *ids: int, queue: str = "stealable") -> list[Task]:
@@ -92,7 +92,7 @@ def test_random_uses_the_numbers_of_the_thief_and_nobody_elses():
 
 
 def test_an_attempt_that_is_not_made_costs_no_random_number():
-    crew, twin = workers(5), Stream(0, 1)
+    crew, twin = workers(5), RandomStream(0, 1)
     for worker in crew[1:]:
         give(worker, 10 + worker.id)
     assert steal(crew[0], crew, StealPolicy.RANDOM) is not None
@@ -101,7 +101,7 @@ def test_an_attempt_that_is_not_made_costs_no_random_number():
 
 
 def test_a_failed_search_costs_one_random_number_per_attempt():
-    crew, twin = workers(5), Stream(0, 1)
+    crew, twin = workers(5), RandomStream(0, 1)
     assert steal(crew[0], crew, StealPolicy.RANDOM) is None
     for _ in range(attempts_max(5)):
         twin.next()

@@ -3,7 +3,7 @@
 import pytest
 
 from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.cancel import Block, CancelPhase, Scope
+from bursar.law.cancel import CancelPhase, CancelScope, Scope
 from bursar.law.nursery import Nursery
 from bursar.law.state import State
 from bursar.law.task import Task
@@ -62,7 +62,7 @@ FRESH = {
     "turn_left": 0,
     "short_of": -1,
     "spawn_cap": None,
-    "permit": None,
+    "ticket": None,
     "work": None,
     "context": None,
     "retry": None,
@@ -102,8 +102,8 @@ def test_a_task_is_the_outermost_of_its_own_scopes():
 
 def test_a_block_opened_in_a_task_lies_inside_it():
     task = new_task()
-    outer = Block(task)
-    inner = Block(task)
+    outer = CancelScope(task)
+    inner = CancelScope(task)
     assert (outer.parent, inner.parent) == (task, outer)
     assert task.inner is inner
     assert outer.task is inner.task is task

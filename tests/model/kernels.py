@@ -33,7 +33,7 @@ PYTHON = SimpleNamespace(
     Kernel=kernel.Kernel,
     Task=Task,
     Nursery=Nursery,
-    Block=cancel.Block,
+    CancelScope=cancel.CancelScope,
     Timer=Timer,
     Wait=wake.Wait,
     WaitList=wake.WaitList,
@@ -41,7 +41,7 @@ PYTHON = SimpleNamespace(
 NATIVE = SimpleNamespace(
     name="native",
     Kernel=NativeKernel,
-    **{kind: getattr(_native, kind) for kind in ("Task", "Nursery", "Block", "Timer", "Wait", "WaitList")},
+    **{kind: getattr(_native, kind) for kind in ("Task", "Nursery", "CancelScope", "Timer", "Wait", "WaitList")},
 )
 
 
@@ -107,7 +107,7 @@ def waits_of(base: type) -> SimpleNamespace:
     return SimpleNamespace(Nap=Nap, Stubborn=Stubborn, Sleep=Sleep, Join=Join, Attend=Attend, Watch=Watch)
 
 
-class Permit:
+class Ticket:
     """What admission would hold of a task: it writes down what the law tells it."""
 
     def __init__(self, told: list[str], excused: bool) -> None:
@@ -117,8 +117,8 @@ class Permit:
     def stopped(self, kernel: Any) -> None:
         self.told.append("stopped")
 
-    def hurried(self, kernel: Any) -> None:
-        self.told.append("hurried")
+    def scope_cancelled(self, kernel: Any) -> None:
+        self.told.append("scope_cancelled")
 
     def failed(self, error: Exception) -> None:
         self.told.append("failed")
@@ -145,7 +145,7 @@ class Side:
         self.obligations: dict[int, Obligation] = {}
         self.capabilities: list[Capability] = []
         self.undone: list[int] = []
-        self.permits: list[str] = []  # what they were told
+        self.tickets: list[str] = []  # what they were told
 
     def hear(self, kind: str, task: Any, detail: Any) -> None:
         self.told.append((kind, self.plain(task), self.plain(detail)))
@@ -223,7 +223,7 @@ class Side:
                 "drawn": dict(kernel.registry._spent),
                 "obligations": {id: o.settled.name for id, o in self.obligations.items()},
                 "undone": list(self.undone),
-                "permits": list(self.permits),
+                "tickets": list(self.tickets),
             }
             | {f"task {id}": self.of_task(task) for id, task in self.tasks.items()}
             | {f"nursery {id}": self.of_nursery(nursery) for id, nursery in self.nurseries.items()}

@@ -1,9 +1,9 @@
 """Admission under random programs and random hands.
 
-Flows are whole programs (`support.flows`), run with the law and the gates checked after every poll and every admission
-checked against a score for everybody who waits. The machine plays one gate, one move at a time (`support.hands`), with
-coroutines and with functions on threads: whoever is admitted does nothing until the machine says so, so it can bring
-about any state, and Hypothesis shrinks what it finds.
+Flows are whole programs (`support.admission_programs`), run with the law and the gates checked after every poll and
+every admission checked against a score for everybody who waits. The machine plays one gate, one move at a time
+(`support.manual_gate`), with coroutines and with functions on threads: whoever is admitted does nothing until the
+machine says so, so it can bring about any state, and Hypothesis shrinks what it finds.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support import flows, loans
+from support import admission_programs, lending_programs
 from support.drive import checked
+from support.gate_oracle import GateOracle
 from support.gated import nap
-from support.hands import Hands
-from support.judge import Judge
 from support.machines import cases
+from support.manual_gate import ManualGate
 
 import bursar
 from bursar import Aging, Authority, Hard, Retry, Soft, Strict
@@ -37,20 +37,20 @@ CHUNK = 25
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_the_gates_of_numbered_programs_keep_their_rules(first):
     for number in range(first, first + CHUNK):
-        flows.run_checked(number)
+        admission_programs.run_checked(number)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_gates_of_many_programs_keep_their_rules():
     for number in range(PROGRAMS, 4000):
-        flows.run_checked(number)
+        admission_programs.run_checked(number)
 
 
 def test_the_programs_reach_every_part_of_admission():
     kinds, endings, over = Counter(), Counter(), Counter()
     for number in range(60):
-        ending, runtime, judge = flows.run_checked(number)
+        ending, runtime, judge = admission_programs.run_checked(number)
         kinds.update(judge.kinds)
         over.update(judge.over)
         endings[ending] += 1
@@ -74,20 +74,20 @@ def test_the_programs_reach_every_part_of_admission():
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_nobody_works_without_its_place_in_any_way_out_of_a_block(first, tmp_path):
     for number in range(first, first + CHUNK):
-        loans.run_checked(number, tmp_path / "run.trace")
+        lending_programs.run_checked(number, tmp_path / "run.trace")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_nobody_works_without_its_place_in_any_way_out_of_many_blocks(tmp_path):
     for number in range(PROGRAMS, 6000):
-        loans.run_checked(number, tmp_path / "run.trace")
+        lending_programs.run_checked(number, tmp_path / "run.trace")
 
 
 def test_the_programs_that_lend_take_back_in_every_way(tmp_path):
     kinds, taken_back = Counter(), 0
     for number in range(PROGRAMS):
-        _, judge, flow = loans.run_checked(number, tmp_path / "run.trace")
+        _, judge, flow = lending_programs.run_checked(number, tmp_path / "run.trace")
         kinds.update(judge.kinds)
         taken_back += flow.taken_back
     for kind in ("permit_lent", "permit_granted", "task_paused", "task_resumed", "cancel_delivered", "cleanup_cut"):
@@ -121,7 +121,7 @@ def test_who_comes_first_waits_for_three_intervals_and_the_longest_that_runs_at_
     for number in range(40):
         lengths: list[float] = []
         runtime = checked(bursar.Runtime(clock="virtual"))
-        judge = Judge(runtime)
+        judge = GateOracle(runtime)
         judge.look_after_every_poll(runtime)
         runtime.run(stream, Random(number), lengths)
         bound_ns = (3 * INTERVAL + max(lengths)) * 1e9
@@ -150,7 +150,7 @@ asking = st.tuples(
 class Machine(RuleBasedStateMachine):
     """One nursery with a gate. A task that was let in, a coroutine or a function on a thread, waits for a word."""
 
-    hands: Hands
+    hands: ManualGate
 
     @initialize(
         order=st.sampled_from([Strict(), Aging(INTERVAL, 1), Aging(INTERVAL, 30)]),
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
             self.limits = {**self.limits, "slot": Hard(slots)}
         self.folder = TemporaryDirectory()
         self.path = Path(self.folder.name) / "run.trace"
-        self.hands = Hands(authority, everywhere, record=self.path)
+        self.hands = ManualGate(authority, everywhere, record=self.path)
 
     def task(self, number: int) -> bursar.Task:
         tasks = self.hands.tasks()
@@ -210,7 +210,7 @@ class Machine(RuleBasedStateMachine):
     @rule(which=pick, what=st.sampled_from(["pause", "pause", "resume", "cancel"]))
     def somebody_is_told(self, which, what) -> None:
         task = self.task(which)
-        if what == "cancel" and task.outcome is None and at_gate(task).state in ("aside", "returns"):
+        if what == "cancel" and task.outcome is None and at_gate(task).state in ("lent", "returning"):
             self.leave.add(task)
         self.hands.do(getattr(task, what))
 
@@ -296,7 +296,7 @@ class Machine(RuleBasedStateMachine):
         for name, limit in self.limits.items():
             assert by_right[name] <= limit.amount or (isinstance(limit, Soft) and takers[name] == 1)
         first = [task for task in self.hands.live() if at_gate(task).place == 1]
-        returning = [task for task in self.hands.live() if at_gate(task).state == "returns"]
+        returning = [task for task in self.hands.live() if at_gate(task).state == "returning"]
         for task in first if not returning else ():
             assert not all(
                 taken[name] + needed <= limit.amount or (isinstance(limit, Soft) and not taken[name])

@@ -21,7 +21,7 @@ from bursar.backend import NativeKernel
 if NativeKernel is None:
     pytest.skip("the native kernel was not built", allow_module_level=True)
 
-from model.kernels import Pair, Permit, Side
+from model.kernels import Pair, Side, Ticket
 from support.machines import cases
 
 from bursar.law import cancel
@@ -121,7 +121,7 @@ ACTS: dict[str, tuple[int, Callable[[Random], tuple]]] = {
     "drop": (1, lambda r: (n(r),)),
     "pause": (3, lambda r: (n(r),)),
     "resume": (3, lambda r: (n(r),)),
-    "arm_permit": (1, lambda r: (n(r), r.randrange(30))),
+    "arm_ticket_timer": (1, lambda r: (n(r), r.randrange(30))),
 }
 REACHED = {"task_exhausted", "budget_held", "budget_exceeded", "recharged", "minted", "charged", "task_tidies"}
 REACHED |= {"cancel_delivered", "cleanup_begun", "cleanup_ended", "cleanup_cut", "scope_left", "nursery_closed"}
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
 
         def call(side: Side) -> None:
             kernel = side.kernel
-            block = side.law.Block(kernel.current)
+            block = side.law.CancelScope(kernel.current)
             block.shielded = shielded
             if not shielded:
                 deadline_ns = kernel.now_ns + after_ns
@@ -378,9 +378,11 @@ class Machine(RuleBasedStateMachine):
         if not self.running():
             return
         paid = []
-        self.pair.both(lambda side: paid.append(side.kernel.settle_memory(side.kernel.current, growth)) or paid[-1])
+        self.pair.both(
+            lambda side: paid.append(side.kernel.charge_memory_growth(side.kernel.current, growth)) or paid[-1]
+        )
         if growth % 2:
-            self.pair.both(lambda side: side.kernel.settle_memory(side.kernel.current, -paid[0]))
+            self.pair.both(lambda side: side.kernel.charge_memory_growth(side.kernel.current, -paid[0]))
 
     def recharge(self, whom, amount) -> None:
         id = self.task(whom)
@@ -497,13 +499,13 @@ class Machine(RuleBasedStateMachine):
         if self.pair.python.kernel.live < LIVE_MAX:
             id = self.nursery(where)
             self.pair.both(
-                lambda side: side.kernel.spawn(side.nurseries[id], budget=budget, permit=Permit(side.permits, excused))
+                lambda side: side.kernel.spawn(side.nurseries[id], budget=budget, ticket=Ticket(side.tickets, excused))
             )
 
     def asked(self, which, *states) -> int | None:
         """One of those who had to ask and stand so."""
         tasks = self.pair.python.kernel.tasks.values()
-        found = [task.id for task in tasks if task.permit is not None and task.state in states]
+        found = [task.id for task in tasks if task.ticket is not None and task.state in states]
         return found[which % len(found)] if found else None
 
     def admit(self, which) -> None:
@@ -532,7 +534,7 @@ class Machine(RuleBasedStateMachine):
             admitted = kernel.tasks[id].generation > 0 or which % 2 == 0
             self.pair.both(lambda side: side.kernel.resume(side.tasks[id], admitted))
 
-    def arm_permit(self, which, after_ns) -> None:
+    def arm_ticket_timer(self, which, after_ns) -> None:
         if (id := self.asked(which, *State)) is not None:
             self.pair.both(
                 lambda side: side.kernel.timers.arm(side.kernel.now_ns + after_ns, TimerKind.PERMIT, side.tasks[id])

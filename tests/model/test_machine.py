@@ -63,7 +63,7 @@ class Player:
         self.on_cancel = on_cancel
         self.commands: deque = deque()
         self.bell = bursar.Event()
-        self.permits: list = []
+        self.reservations: list = []
 
     def tell(self, *command) -> None:
         """From outside: the next thing to do."""
@@ -168,15 +168,15 @@ class Player:
         end.receive_nowait()
 
     async def do_reserve(self, end) -> None:
-        self.permits.append(await end.reserve())
+        self.reservations.append(await end.reserve())
 
     async def do_commit(self, value) -> None:
-        if self.permits:
-            self.permits.pop(0).send(value)
+        if self.reservations:
+            self.reservations.pop(0).send(value)
 
     async def do_abort(self) -> None:
-        if self.permits:
-            self.permits.pop(0).abort()
+        if self.reservations:
+            self.reservations.pop(0).abort()
 
     async def do_close(self, end) -> None:
         end.close()
@@ -333,7 +333,7 @@ class Machine(RuleBasedStateMachine):
             assert task is not None, "a woken task ended without having run"
             assert task.state is State.READY or (task.state is State.RUNNING and task.generation == generation)
         for send, receive in self.channels:
-            assert len(receive) <= self.sent[send] + sum(len(p.permits) for p in self.players.values()) + 99
+            assert len(receive) <= self.sent[send] + sum(len(p.reservations) for p in self.players.values()) + 99
 
     def player(self, i) -> Player:
         """A living player; busy ones are asked too, for their commands wait."""

@@ -61,10 +61,10 @@ def test_only_what_is_about_a_compilers_output_waits_for_it():
 
 def test_a_row_without_its_test_is_found_out():
     assert fault("nothing") == "names no test"
-    assert "no such test" in fault("`tests/native/runtime/test_rows.c::no_such_function`")
+    assert "no such test" in fault("`tests/native/runtime/test_checklist.c::no_such_function`")
     assert "no such test" in fault("`tests/native/runtime/no_such_file.c::scenarios`")
-    assert "no such test" in fault("`tests/native/runtime/test_rows.c::adds`")  # a task, not a test
-    assert not fault("`tests/native/runtime/test_rows.c::scenarios`")
+    assert "no such test" in fault("`tests/native/runtime/test_checklist.c::adds`")  # a task, not a test
+    assert not fault("`tests/native/runtime/test_checklist.c::scenarios`")
 
 
 def test_every_program_is_one_that_ctest_runs():

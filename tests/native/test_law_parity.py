@@ -20,11 +20,11 @@ import pytest
 
 from bursar.law import budget as money
 from bursar.law import cancel, lanes, nursery, state, steal, wake
-from bursar.law.admission import ticket as permit
-from bursar.law.admission.ticket import PermitState
+from bursar.law.admission import ticket as ticket
+from bursar.law.admission.ticket import TicketState
 from bursar.law.budget import COMPONENTS, UNITS_MAX, UNSTATED, Budget, root_pools
-from bursar.law.cancel import Block, CancelKind, CancelPhase
-from bursar.law.chain import MASK64, Stream, link, mix64, seed_chain
+from bursar.law.cancel import CancelKind, CancelPhase, CancelScope
+from bursar.law.chain import MASK64, RandomStream, link, mix64, seed_chain
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
 from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
 from bursar.law.nursery import Nursery, NurseryState
@@ -62,7 +62,7 @@ SIGNATURES = {
     "decide": (c_int, [c_bool] * 4 + [c_uint32] * 3),
     "streaks_after": (None, [c_int, POINTER(c_uint32), POINTER(c_uint32)]),
     "nursery_may_move": (c_bool, [c_uint, c_uint]),
-    "permit_may_move": (c_bool, [c_uint, c_uint]),
+    "ticket_may_move": (c_bool, [c_uint, c_uint]),
     "nursery_terminal": (c_bool, [c_uint]),
     "nursery_notes": (c_bool, [c_int, c_bool]),
     "nursery_result": (c_int, [c_int, c_bool]),
@@ -156,7 +156,7 @@ def test_streams(c):
     rng = random.Random(3)
     for seed in words(rng, 100):
         purpose = rng.choice([-2, -1, 0, 1, rng.randrange(-(1 << 63), 1 << 63)])
-        stream, theirs = Stream(seed, purpose), u64(c.stream_init(seed, purpose))
+        stream, theirs = RandomStream(seed, purpose), u64(c.stream_init(seed, purpose))
         for n in words(rng, 20):
             assert c.stream_next(byref(theirs)) == stream.next()
             assert c.stream_below(byref(theirs), n) == stream.below(n)
@@ -235,9 +235,9 @@ def test_streaks(c):
 # ---- nursery, cancel
 
 
-def test_permits(c):
+def test_tickets(c):
     for a, b in product(range(9), repeat=2):
-        assert c.permit_may_move(a, b) == (a < len(PermitState) and b in permit.TRANSITIONS[PermitState(a)])
+        assert c.ticket_may_move(a, b) == (a < len(TicketState) and b in ticket.TRANSITIONS[TicketState(a)])
 
 
 def test_nurseries(c):
@@ -275,7 +275,7 @@ def test_phases(c):
         if before > after:
             continue  # CANCEL-1: broken on both sides, here by an AssertionError and there by the end of the process
         task = a_task()
-        block = Block(task)
+        block = CancelScope(task)
         block.phase = before
         task.requested, task.draining = 3, 4
         phase, requested, draining = c_uint8(before), c_int32(3), c_int32(4)
@@ -302,7 +302,7 @@ def test_which_ready_task_is_next(c):
     rng = random.Random(6)
     names = ("injector", "pinned", "stealable")
     for _ in range(3000):
-        worker, injector = Worker(0, Stream(0, 1)), lanes.Queue()
+        worker, injector = Worker(0, RandomStream(0, 1)), lanes.Queue()
         worker.ready_turns = rng.choice([rng.randrange(500), INJECTOR_INTERVAL * rng.randrange(1, 9) - 1])
         queues = dict(zip(names, (injector, worker.pinned, worker.stealable), strict=True))
         stamps = rng.sample(range(100), 2)
@@ -320,7 +320,7 @@ def test_victims(c, policy):
     for _ in range(1000):
         n, attempts = rng.randrange(1, 12), rng.randrange(6)
         seed = rng.getrandbits(64)
-        crew = [Worker(i, Stream(seed, 1 + i)) for i in range(n)]
+        crew = [Worker(i, RandomStream(seed, 1 + i)) for i in range(n)]
         for worker in crew:
             worker.stealable = dict.fromkeys(range(rng.randrange(4)))  # only its length is looked at
         thief = crew[rng.randrange(n)]

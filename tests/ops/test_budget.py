@@ -343,7 +343,7 @@ def test_the_limit_on_a_tasks_budget_is_the_capabilitys(run):
 # ---- one spawn after the other: what held for the last one need not hold for the next
 
 
-def test_a_spawn_is_refused_as_soon_as_the_permit_is_revoked(run):
+def test_a_spawn_is_refused_as_soon_as_the_capability_is_revoked(run):
     async def child(told):
         async with nursery() as n:
             for _ in range(3):
@@ -380,18 +380,18 @@ def test_who_spawns_under_a_limit_is_counted_exactly_whoever_else_spawns_there(r
 
     async def main():
         held = await bursar.capabilities()
-        permit = held[bursar.CapSpawn]
-        narrow = permit.attenuate(max_tasks=2)
+        cap = held[bursar.CapSpawn]
+        narrow = cap.attenuate(max_tasks=2)
         async with nursery() as n:
             n.spawn(spend)
             n.spawn(limited, n, capabilities=[narrow, held[bursar.CapTimer]])
             n.spawn(spend)
             await bursar.checkpoint()
             n.spawn(spend)
-            assert run.runtime.kernel.registry.in_use(permit) == len(n.tasks) == 4
+            assert run.runtime.kernel.registry.in_use(cap) == len(n.tasks) == 4
             assert run.runtime.kernel.registry.in_use(narrow) == 2
             await sleep(5)
-            assert run.runtime.kernel.registry.in_use(permit) == 0
+            assert run.runtime.kernel.registry.in_use(cap) == 0
 
     run(main)
     assert run.runtime.statistics().spawned == 9
@@ -406,12 +406,12 @@ def test_a_child_holds_what_its_own_nursery_and_its_own_spawner_hand_on(run):
 
     async def main():
         held = await bursar.capabilities()
-        permit = held[bursar.CapSpawn].attenuate(delegable=True)
+        cap = held[bursar.CapSpawn].attenuate(delegable=True)
         tasks = []
-        async with nursery() as wide, nursery(capabilities=[permit, held[bursar.CapTimer]]) as narrow:
+        async with nursery() as wide, nursery(capabilities=[cap, held[bursar.CapTimer]]) as narrow:
             for _ in range(2):
                 tasks += [wide.spawn(holds), narrow.spawn(holds), wide.spawn(holds)]
-            tasks += await wide.spawn(passes_on, wide, capabilities=[permit])
+            tasks += await wide.spawn(passes_on, wide, capabilities=[cap])
             tasks += await wide.spawn(passes_on, wide)
         return [task.result for task in tasks]
 
@@ -455,7 +455,7 @@ def test_an_open_purse_counts_spawns_as_far_as_can_be_counted():
     assert pools[2].spent == UNITS_MAX
 
 
-def test_a_permit_that_was_taken_back_opens_no_nursery(run):
+def test_a_capability_that_was_taken_back_opens_no_nursery(run):
     async def child(event):
         for _ in range(2):
             async with nursery() as n:

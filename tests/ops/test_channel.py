@@ -498,55 +498,55 @@ def test_values_are_never_lost_nor_doubled_under_cancellation(run):
 # ---- reservations
 
 
-def test_a_permit_is_sent_later_without_waiting(run):
+def test_a_reservation_is_sent_later_without_waiting(run):
     async def main():
         send, receive = channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         with pytest.raises(WouldBlock):
             send.send_nowait("no room: it is reserved")
-        permit.send("kept")
+        reservation.send("kept")
         return await receive.receive()
 
     assert run(main) == "kept"
     assert run.reports == []
 
 
-def test_an_aborted_permit_gives_its_place_back(run):
+def test_an_aborted_reservation_gives_its_place_back(run):
     async def main():
         send, receive = channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         async with nursery() as n:
             n.spawn(send_all, send.clone(), "waited")
             await sleep(1)
             assert len(receive) == 0
-            permit.abort()
-            permit.abort()
+            reservation.abort()
+            reservation.abort()
             assert len(receive) == 1
 
     run(main)
     assert run.reports == []
 
 
-def test_the_block_of_a_permit_aborts_what_was_not_sent(run):
+def test_the_block_of_a_reservation_aborts_what_was_not_sent(run):
     async def main():
         send, receive = channel(1)
         with pytest.raises(ZeroDivisionError), await send.reserve():
             raise ZeroDivisionError
-        with await send.reserve() as permit:
-            permit.send(1)
+        with await send.reserve() as reservation:
+            reservation.send(1)
         return len(receive)
 
     assert run(main) == 1
     assert run.reports == []
 
 
-def test_a_permit_is_settled_once(run):
+def test_a_reservation_is_settled_once(run):
     async def main():
         send, _receive = channel(2)
-        permit = await send.reserve()
-        permit.send(1)
+        reservation = await send.reserve()
+        reservation.send(1)
         with pytest.raises(bursar.BursarError, match="committed already"):
-            permit.send(2)
+            reservation.send(2)
         other = await send.reserve()
         other.abort()
         with pytest.raises(bursar.BursarError, match="aborted already"):
@@ -555,7 +555,7 @@ def test_a_permit_is_settled_once(run):
     run(main)
 
 
-def test_a_leaked_permit_is_reported_with_the_line_that_made_it_and_the_place_comes_back(run):
+def test_a_leaked_reservation_is_reported_with_the_line_that_made_it_and_the_place_comes_back(run):
     line = 0
 
     async def leaker(send):
@@ -616,9 +616,9 @@ def test_a_leak_lets_the_next_sender_in(run):
 def test_what_was_reserved_before_the_close_may_still_be_sent(run):
     async def main():
         send, receive = channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         send.close()
-        permit.send("late")
+        reservation.send("late")
         assert await receive.receive() == "late"
         with pytest.raises(ChannelClosed):
             await receive.receive()
@@ -633,25 +633,25 @@ def test_a_receiver_waits_while_a_reservation_is_open_and_is_told_when_it_is_giv
 
     async def main():
         send, receive = channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         send.close()
         async with nursery() as n:
             task = n.spawn(waiter, receive)
             await sleep(1)
             assert task.state is bursar.State.BLOCKED
-            permit.abort()
+            reservation.abort()
 
     run(main)
 
 
-def test_a_permit_for_a_channel_that_nobody_receives_from_is_refused_and_settled(run):
+def test_a_reservation_for_a_channel_that_nobody_receives_from_is_refused_and_settled(run):
     async def main():
         send, receive = channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         receive.close()
         with pytest.raises(ChannelClosed):
-            permit.send(1)
-        permit.abort()
+            reservation.send(1)
+        reservation.abort()
 
     run(main)
     assert run.reports == []
@@ -659,9 +659,9 @@ def test_a_permit_for_a_channel_that_nobody_receives_from_is_refused_and_settled
 
 def test_a_reservation_in_a_rendezvous_waits_for_a_receiver(run):
     async def reserver(send):
-        permit = await send.reserve()
+        reservation = await send.reserve()
         await sleep(1)
-        permit.send("x")
+        reservation.send("x")
 
     async def main():
         send, receive = channel()
@@ -695,16 +695,16 @@ def test_reservations_and_sends_wait_in_one_queue(run):
     assert run(main) == ["first", "reserved", "sent"]
 
 
-def test_a_value_that_was_sent_with_a_permit_after_its_receiver_left_waits_for_the_next_one(run):
+def test_a_value_that_was_sent_with_a_reservation_after_its_receiver_left_waits_for_the_next_one(run):
     async def main():
         send, receive = channel()
         async with nursery() as n:
             gone = n.spawn(receive_one, receive)
             await sleep(1)
-            permit = await send.reserve()
+            reservation = await send.reserve()
             gone.cancel()
             await sleep(1)
-            permit.send("kept")
+            reservation.send("kept")
             return await receive.receive()
 
     assert run(main) == "kept"
@@ -768,11 +768,11 @@ def test_a_free_place_serves_a_task_that_waits_on_both_ends(run):
 
     async def main():
         send, receive = await channel(1)
-        permit = await send.reserve()
+        reservation = await send.reserve()
         async with nursery() as n:
             task = n.spawn(both, send, receive)
             await sleep(1)
-            permit.abort()
+            reservation.abort()
         return task.result.index, len(receive)
 
     assert run(main) == (1, 1)
@@ -790,10 +790,10 @@ def test_a_sender_behind_a_task_that_waits_on_both_ends_is_served(run):
         async with nursery() as n:
             task = n.spawn(both, send, receive)
             await sleep(1)
-            permit = await send.reserve()
+            reservation = await send.reserve()
             n.spawn(sender, send)
             await sleep(1)
-            permit.abort()
+            reservation.abort()
         return task.result.value
 
     assert run(main) == "x"

@@ -8,7 +8,7 @@ import bursar
 from bursar import Authority, Event, Retry, channel, now, nursery, sleep, sleep_until
 from bursar.ops.classify import is_own
 from bursar.request import Request
-from bursar.threads.pool import Pool
+from bursar.threads.pool import ThreadPool
 from bursar.workflow import Workflow
 
 
@@ -49,7 +49,7 @@ def test_they_are_spawned_like_coroutine_functions_and_take_no_thread():
 
     runtime = bursar.Runtime(clock="virtual")
     assert runtime.run(main) == (["sleep", "sleep_until"], ["sent", None, 0.0, 9], 3.0)
-    assert Pool not in runtime.pump.outposts
+    assert ThreadPool not in runtime.pump.outposts
 
 
 def test_at_a_gate_and_with_values_they_are_what_they_are():

@@ -171,7 +171,7 @@ def test_a_drop_does_not_fail_the_nursery():
     assert run(main) == (["ok", "dropped", "ok"], "OK")
 
 
-def test_a_refused_spawn_leaves_no_permit():
+def test_a_refused_spawn_leaves_no_ticket():
     async def main():
         async with bursar.nursery(admission=one()) as n:
             kernel, record = n.inside()

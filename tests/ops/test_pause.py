@@ -5,7 +5,7 @@ from contextlib import aclosing, suppress
 
 import pytest
 from support.gated import Log, fails, kinds, nap, run
-from support.hands import HandHost
+from support.manual_gate import ManualHost
 
 import bursar
 from bursar import Authority, Budget, ScopeMisuse, Soft
@@ -479,7 +479,7 @@ def test_torn_down_while_its_place_is_lent_it_asks_for_nothing():
             n.spawn(lends)
             n.spawn(nap)
 
-    host = HandHost()
+    host = ManualHost()
     runtime = bursar.Runtime(host=host, admission=one())
     runtime.start(main)
     host.run()

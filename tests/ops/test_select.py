@@ -178,8 +178,8 @@ def test_events_tasks_semaphores_and_reservations_are_cases(run):
         async with nursery() as n:
             task = n.spawn(child)
             ended = await select(event.wait(), task.wait())
-            permit = (await select(event.wait(), semaphore.acquire())).value
-            permit.release()
+            hold = (await select(event.wait(), semaphore.acquire())).value
+            hold.release()
             place = (await select(event.wait(), send.reserve())).value
             place.abort()
             event.set()

@@ -297,10 +297,10 @@ def test_permits_are_given_in_order(run):
 def test_a_permit_is_released_once(run):
     async def main():
         semaphore = Semaphore(1)
-        permit = await semaphore.acquire()
-        permit.release()
+        hold = await semaphore.acquire()
+        hold.release()
         with pytest.raises(bursar.BursarError, match="already"):
-            permit.release()
+            hold.release()
         with await semaphore.acquire():
             assert semaphore.value == 0
         return semaphore.value
@@ -309,14 +309,14 @@ def test_a_permit_is_released_once(run):
 
 
 def test_a_permit_may_be_released_by_another_task(run):
-    async def releaser(permit):
-        permit.release()
+    async def releaser(hold):
+        hold.release()
 
     async def main():
         semaphore = Semaphore(1)
-        permit = await semaphore.acquire()
+        hold = await semaphore.acquire()
         async with nursery() as n:
-            n.spawn(releaser, permit)
+            n.spawn(releaser, hold)
         return semaphore.value
 
     assert run(main) == 1

@@ -31,7 +31,7 @@ if str(HERE.parent) not in sys.path:
 
 from parity import fixture, running  # noqa: E402
 from parity.script import Stage  # noqa: E402
-from support import flows, programs  # noqa: E402
+from support import admission_programs, programs  # noqa: E402
 
 from bursar import Runtime  # noqa: E402
 from bursar.cli import build_app  # noqa: E402
@@ -108,7 +108,7 @@ def prepare(case: str) -> tuple[Runtime, running.Main]:
     """A runtime for the case, and its main function."""
     if case.startswith(FLOW):
         number = int(case.removeprefix(FLOW))
-        return flows.runtime_for(number), flows.Flow(Random(number)).main
+        return admission_programs.runtime_for(number), admission_programs.GateTotalsCore(Random(number)).main
     return running.prepare(case, VirtualHost(), "virtual")
 
 

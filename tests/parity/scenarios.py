@@ -65,7 +65,7 @@ class Outside:
 
     def call(self, name: str) -> None:
         kernel, entry = self.entries[name]
-        kernel.driver.pump.post(f"call {name}", lambda: self._deliver(kernel, entry))
+        kernel.runtime.pump.post(f"call {name}", lambda: self._deliver(kernel, entry))
 
     @staticmethod
     def _deliver(kernel: Any, entry: Entry) -> None:
@@ -199,10 +199,10 @@ async def _listen_all(outside: Outside, name: str, rounds: Rounds) -> None:
 
 async def _through(gate: bursar.Event, send: bursar.SendEnd[int], i: int) -> None:
     await gate.wait()
-    with await send.reserve() as permit:
+    with await send.reserve() as reservation:
         await bursar.checkpoint()
         if i % 5:
-            permit.send(i)
+            reservation.send(i)
     if i % 5 == 0:
         await send.send(-i)
 

@@ -47,7 +47,7 @@ from typing import Any
 import bursar
 from bursar import Runtime
 from bursar.drive.pump import Pump
-from bursar.law.task import Task as Record
+from bursar.law.task import Task as LawTask
 from bursar.request import Entry, Operation
 from bursar.trace.events import Event
 from bursar.trace.ring import Memory
@@ -124,7 +124,7 @@ class Park(Operation[None]):
 
     reason = "is parked until the script wakes it"
 
-    def ready(self, kernel: Any, task: Record) -> bool:
+    def ready(self, kernel: Any, task: LawTask) -> bool:
         return False
 
     def enlist(self, kernel: Any, entry: Entry) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from parity import artifacts, compare, fixture, script
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar.law.dispatch
 import bursar.runtime

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from parity import artifacts, compare, fixture, running
 from parity.scenarios import SCENARIOS
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.drive.pump import BURST_MAX
 

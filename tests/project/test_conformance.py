@@ -332,7 +332,7 @@ GOOD = Row("x", "words", ["errors.py"], [f"{HERE}::test_ids_are_unique"], "held"
         (GOOD._replace(shown_by=[f"{HERE}::rows"]), "rows names no test"),
         (GOOD._replace(shown_by=[f"{HERE}::test_none"]), "no test_none in"),
         (GOOD._replace(shown_by=["tests/native/law/test_chain.c::test_none"]), "no test_none in"),
-        (GOOD._replace(shown_by=["tests/native/runtime/test_rows.c::adds"]), "no adds in"),
+        (GOOD._replace(shown_by=["tests/native/runtime/test_checklist.c::adds"]), "no adds in"),
         (GOOD._replace(status="room: compiler"), "errors.py is not in room compiler"),
         (GOOD._replace(status="room: compiler", where=["compiler/"]), "claims a test for a room"),
     ],

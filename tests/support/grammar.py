@@ -1,7 +1,7 @@
 """How a random program is drawn: the same from the same numbers.
 
 A body is a list of statements, a statement [name, number, number, bodies]. What the names mean is for others to say:
-`support.programs`, `support.flows`.
+`support.programs`, `support.admission_programs`.
 """
 
 from __future__ import annotations

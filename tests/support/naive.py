@@ -1,4 +1,4 @@
-"""What has been got wrong before, one thing in each class; each overrides as little of `support.toy` as that takes.
+"""What has been got wrong before, one thing a class; each overrides as little as needed of `support.toy_scheduler`.
 
 The letters and numbers are those of docs/internals/admission-checklist.md.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import SystemRandom
 
-from support.toy import Job, Refused, Toy
+from support.toy_scheduler import Job, Refused, Toy
 
 Steps = Mapping[str, tuple[Sequence[str], int, str]]  # name: what it follows, how much it needs, how it ends
 

@@ -172,8 +172,8 @@ family(void *arg)
     for (int i = 0; i < 100; i++) {
         refused += janus_nursery_spawn(ticks, arg) != 0;
     }
-    int64_t came_to = nursery == NULL ? JANUS_INVALID : janus_nursery_await_all();
-    return came_to != 0 ? came_to : 100 - refused;
+    int64_t result_of_message = nursery == NULL ? JANUS_INVALID : janus_nursery_await_all();
+    return result_of_message != 0 ? result_of_message : 100 - refused;
 }
 
 /* Two tasks and a channel between them. */
@@ -200,9 +200,9 @@ exchange(void *arg)
     while (told == JANUS_OK && (told = janus_channel_receive(channel, &item)) == JANUS_OK) {
         sum += item;
     }
-    int64_t came_to = janus_nursery_await_all();
+    int64_t result_of_message = janus_nursery_await_all();
     janus_channel_destroy(channel);
-    return came_to != 0 ? came_to : told != JANUS_CLOSED ? told : sum;
+    return result_of_message != 0 ? result_of_message : told != JANUS_CLOSED ? told : sum;
 }
 
 int64_t

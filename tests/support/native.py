@@ -16,7 +16,7 @@ import pytest
 
 from bursar.errors import NativeUnavailable
 from bursar.fibers import library
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 NATIVE = Path(__file__).parents[2] / "native"
 SOURCE = Path(__file__).with_name("native.c")

@@ -59,7 +59,7 @@ PLAIN = {
     "recharge_child": 1,
     "entropy": 1,
     "stray_generator": 0.5,
-    "leak_permit": 0.5,
+    "leak_reservation": 0.5,
 }
 NESTED = {
     "spawn": 14,
@@ -182,13 +182,13 @@ class Interpreter:
     async def do_reserve(self, n, a, b):
         with suppress(bursar.ChannelClosed, TimeoutError):
             async with self.patience(b):
-                permit = await self.channels[a % CHANNELS][0].reserve()
-            with permit:
+                reservation = await self.channels[a % CHANNELS][0].reserve()
+            with reservation:
                 await bursar.checkpoint()
                 if b % 3:
-                    permit.send(b)
+                    reservation.send(b)
 
-    async def do_leak_permit(self, n, a, b):
+    async def do_leak_reservation(self, n, a, b):
         with suppress(bursar.ChannelClosed, TimeoutError):
             async with self.patience(b):
                 await self.channels[a % CHANNELS][0].reserve()

@@ -92,7 +92,7 @@ class Do(Request[object]):
         self._call = call
 
     def perform(self, kernel, task):
-        return self._call(kernel.driver.pump)
+        return self._call(kernel.runtime.pump)
 
 
 class Await(Operation[None]):
@@ -107,12 +107,12 @@ class Await(Operation[None]):
         return False
 
     def enlist(self, kernel, entry):
-        pump = kernel.driver.pump
+        pump = kernel.runtime.pump
         pump.sources += 1
         self._call(lambda: pump.post("arrival", lambda: entry.answer(kernel, None)))
 
     def delist(self, kernel, entry):
-        kernel.driver.pump.sources -= 1
+        kernel.runtime.pump.sources -= 1
 
 
 def names(notes) -> list[str]:

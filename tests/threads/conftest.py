@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from support.drive import checked, over
-from support.patience import PAUSE_MS
+from support.time_limits import PAUSE_MS
 
 import bursar
 from bursar.settings import SCHEDULERS

@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from support.patience import WAIT_S
-from support.real import settled
+from support.real_sockets import settled
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, BudgetExceeded, Checkpoint, ScopeMisuse, nursery
@@ -40,7 +40,7 @@ def one(go, fn, *args, **keywords):
 def test_progress_is_cut_to_0_and_1(go, said, kept):
     def says(checkpoint: Checkpoint):
         checkpoint(progress=said)
-        return checkpoint._line.progress
+        return checkpoint._control.progress
 
     assert one(go, says).result == kept
 
@@ -49,7 +49,7 @@ def test_progress_may_go_back(go):
     def says(checkpoint: Checkpoint):
         for progress in (0.9, 0.2):
             checkpoint(progress)
-        return checkpoint._line.progress
+        return checkpoint._control.progress
 
     assert one(go, says).result == 0.2
 
@@ -67,9 +67,9 @@ def test_what_is_no_progress(go, progress, error):
 def test_a_message_is_kept_and_short(go):
     def says(checkpoint: Checkpoint):
         checkpoint(message="x" * 10_000)
-        long = checkpoint._line.message
+        long = checkpoint._control.message
         checkpoint(0.5, "half of it")
-        return len(long), checkpoint._line.message
+        return len(long), checkpoint._control.message
 
     length, message = one(go, says).result
     assert length < 1000

@@ -7,8 +7,8 @@ import threading
 import weakref
 
 import pytest
-from support.patience import WAIT_S
-from support.real import settled
+from support.real_sockets import settled
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import (

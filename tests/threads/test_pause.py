@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from support.hands import Hands
-from support.patience import WAIT_S
-from support.real import settled
+from support.manual_gate import ManualGate
+from support.real_sockets import settled
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Authority, Checkpoint, Deadlock, OutcomeKind, PauseTimeout, State, nursery
@@ -290,7 +290,7 @@ def test_a_paused_function_is_replayed_where_it_stood(scheduler, tmp_path):
 
 def test_asked_to_stop_while_it_stands_it_leaves_at_once_and_counts_until_it_has_left():
     """Whoever has its place now need not end first. But one that ignores the request keeps others from coming in."""
-    hands = Hands(Authority(max_concurrent=1, resources={"cpu": 1}))
+    hands = ManualGate(Authority(max_concurrent=1, resources={"cpu": 1}))
     stubborn, other = hands.spawn("stubborn", plain=True), hands.spawn("other")
     third = hands.spawn("third", plain=True)
     hands.do(stubborn.pause)
@@ -310,14 +310,14 @@ def test_asked_to_stop_while_it_stands_it_leaves_at_once_and_counts_until_it_has
 
 
 def test_asked_to_stop_while_it_waits_to_go_on_it_leaves_at_once():
-    hands = Hands(Authority(max_concurrent=1))
+    hands = ManualGate(Authority(max_concurrent=1))
     first, other = hands.spawn("first", plain=True), hands.spawn("other")
     hands.do(first.pause)
     hands.tell(first, "ignore")
     hands.do(first.resume)
-    assert first.explain().admission.state == "returns"
+    assert first.explain().admission.state == "returning"
     hands.do(first.cancel)
-    assert first.explain().admission.state == "held"
+    assert first.explain().admission.state == "admitted"
     hands.tell(first, "checkpoint")
     assert first.outcome.kind is OutcomeKind.CANCELLED
     assert other.outcome is None

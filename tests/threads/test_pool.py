@@ -8,13 +8,13 @@ import textwrap
 import threading
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Checkpoint, Event, OutcomeKind, State, ThreadLost, nursery
 from bursar.hosts.selector import NativeHost
-from bursar.threads.job import Job, TiedJob, on_thread
-from bursar.threads.pool import Pool
+from bursar.threads.job import ControlledJob, ThreadJob, on_thread
+from bursar.threads.pool import ThreadPool
 
 
 def strike(ident, error=SystemExit):
@@ -29,7 +29,7 @@ def alone(group):
 
 
 def threads_of(go):
-    return go.runtime.pump.outposts[Pool].threads
+    return go.runtime.pump.outposts[ThreadPool].threads
 
 
 # ---- how many
@@ -52,7 +52,7 @@ def test_a_run_without_functions_has_no_threads(pool):
         await bursar.checkpoint()
 
     pool(main)
-    assert Pool not in pool.runtime.pump.outposts
+    assert ThreadPool not in pool.runtime.pump.outposts
 
 
 def test_no_function_waits_for_another_to_end(pool):
@@ -141,8 +141,8 @@ def break_once(monkeypatch, moment):
 
         monkeypatch.setattr(kind, "work", breaks)
 
-    broken(Job)
-    broken(TiedJob)
+    broken(ThreadJob)
+    broken(ControlledJob)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

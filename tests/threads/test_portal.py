@@ -10,8 +10,8 @@ from concurrent.futures import CancelledError, Future, as_completed, wait
 
 import pytest
 from support.drive import checked, over
-from support.patience import WAIT_S
-from support.real import real, settled
+from support.real_sockets import real, settled
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import (

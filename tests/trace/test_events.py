@@ -16,7 +16,7 @@ from bursar.law.lanes import Lane
 from bursar.law.state import OutcomeKind, State
 from bursar.request import Operation
 from bursar.text import TEXT_MAX
-from bursar.trace.events import BY_CODE, KINDS, LANES, MANDATORY, REPORTS, Context, Event, fingerprint
+from bursar.trace.events import BY_CODE, KINDS, LANES, MANDATORY, REPORTS, Event, TraceContext, fingerprint
 from bursar.trace.ring import Memory
 
 SRC = Path(bursar.__file__).parent
@@ -94,7 +94,7 @@ def sample(kind, context) -> Event:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_carries_the_mandatory_fields(name):
-    context = Context(hash=7)
+    context = TraceContext(hash=7)
     sample(KINDS["task_spawned"], context)
     event = sample(KINDS[name], context)
     told = event.as_dict()
@@ -119,7 +119,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_error_class_is_there_exactly_on_failures(name):
-    event = sample(KINDS[name], Context())
+    event = sample(KINDS[name], TraceContext())
     if name == "task_done":
         assert event.error_class == "Some: text"  # its text is the class: see the next test
     elif name == "capability_denied":
@@ -308,12 +308,12 @@ def test_where_a_task_is_queued_is_told_exactly():
 
 def test_the_fingerprint_of_the_events_leaves_out_what_belongs_to_the_host():
     def events(turn, now_ns):
-        context = Context()
+        context = TraceContext()
         yield context.event(KINDS["host_turn"], (turn, turn, now_ns), "")
         yield context.event(KINDS["task_enqueued"], (2, 1, 0, now_ns), "")
 
     assert fingerprint(events(1, 5)) == fingerprint(events(2, 6))
-    other = Context().event(KINDS["task_enqueued"], (2, 2, 0, 5), "")
+    other = TraceContext().event(KINDS["task_enqueued"], (2, 2, 0, 5), "")
     assert fingerprint([other]) != fingerprint(events(1, 5))
 
 
@@ -409,11 +409,11 @@ def test_a_charge_beyond_all_counting_is_recorded():
 
 
 def test_an_event_reads_as_its_name_and_its_fields():
-    event = Context().event(KINDS["task_done"], (4, OutcomeKind.FAILED, 1, 2, 3, 4, 5), b"ValueError")
+    event = TraceContext().event(KINDS["task_done"], (4, OutcomeKind.FAILED, 1, 2, 3, 4, 5), b"ValueError")
     assert str(event) == (
         "task_done(task_id=4, outcome=failed, ops=1, memory=2, spawns=3, channel_ops=4, syscalls=5, "
         "error_class='ValueError')"
     )
     assert event.as_dict()["outcome"] == "failed"
-    end = Context().event(KINDS["scheduler_step_end"], (4, State.BLOCKED), b"")
+    end = TraceContext().event(KINDS["scheduler_step_end"], (4, State.BLOCKED), b"")
     assert str(end) == "scheduler_step_end(task_id=4, state=blocked)"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar.errors import TraceError
-from bursar.trace.events import KINDS, Context
+from bursar.trace.events import KINDS, TraceContext
 from bursar.trace.host_answer_codec import pack_answer, unpack_answer
 
 answers = st.none() | st.integers() | st.binary() | st.text(st.characters(exclude_categories=["Cs"]))
@@ -83,4 +83,4 @@ def test_a_failed_answer_of_the_host_carries_its_class():
     kind = KINDS["host_answer"]
     for answer, name in ((b"\0e1:2:3", ""), (ConnectionRefusedError(111, "no"), "ConnectionRefusedError"), (5, "")):
         packed = pack_answer("connect", answer)
-        assert Context().event(kind, (1,), packed).error_class == name
+        assert TraceContext().event(kind, (1,), packed).error_class == name

@@ -15,7 +15,7 @@ from textwrap import dedent
 
 import pytest
 from support import programs
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Authority, Retry, Runtime, TraceError

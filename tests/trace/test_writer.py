@@ -35,7 +35,7 @@ from bursar.trace.writer import BUFFER_BYTES, Recorder
 if not NATIVE:
     pytest.skip("this process has the kernel in Python", allow_module_level=True)
 
-from bursar._native import Pen, Shelf
+from bursar._native import TraceRing, TraceWriter
 
 PROGRAMS = [f"program {number}" for number in range(1000, 1080)]
 FIXTURES = [f"{kernels.FIXTURE}{id}" for id in fixture.IDS]
@@ -54,7 +54,7 @@ def path(tmp_path) -> Path:
 
 def without_pen(patch: pytest.MonkeyPatch) -> None:
     """Recorders are observers in Python again."""
-    patch.setattr(writer, "pen_for", lambda *_: None)
+    patch.setattr(writer, "trace_writer_for", lambda *_: None)
     patch.setattr(ring, "takes_pens", lambda _: False)
 
 
@@ -208,7 +208,7 @@ class Listener:
 
     def __init__(self, page: bytearray, layouts: dict = LAYOUTS, page_max: int = 1 << 30) -> None:
         self.page = page
-        self.pen = Pen(layouts, page, page_max)
+        self.trace_writer = TraceWriter(layouts, page, page_max)
         self.heard = []
         self.flushed = 0
 
@@ -248,7 +248,7 @@ def test_of_a_plain_program_the_observer_hears_only_what_the_host_did():
     listener = Listener(bytearray())
     listened(listener, main)
     assert {name for name, _ in listener.heard} == {"host_turn"}
-    assert listener.pen.count > 50
+    assert listener.trace_writer.count > 50
 
 
 def test_a_number_that_does_not_fit_is_left_to_the_observer_whole():
@@ -279,7 +279,7 @@ def test_a_full_page_is_flushed_and_nothing_is_lost():
         listened(listener, yields, 200)
     assert parts.flushed > 10
     assert kept + parts.page == whole.page
-    assert parts.pen.count == whole.pen.count
+    assert parts.trace_writer.count == whole.trace_writer.count
 
 
 def test_an_error_of_a_flush_ends_the_run():
@@ -298,10 +298,10 @@ def test_a_flush_may_take_the_observer_off():
     runtime = Runtime(clock="virtual")
     listener.flush = lambda: runtime.kernel.observe(None)
     runtime.kernel.observe(listener)
-    pen = weakref.ref(listener, lambda _: None)
+    trace_writer = weakref.ref(listener, lambda _: None)
     runtime.run(yields, 200)
     assert 500 < len(listener.page) < 1000
-    assert pen() is listener
+    assert trace_writer() is listener
 
 
 def test_an_observer_in_python_hears_everything(path):
@@ -338,21 +338,27 @@ def test_a_pen_is_not_used_once_its_observer_is_off():
             await yields(10)
 
     runtime.run(main)
-    assert first.pen.count == 5 * 10  # charged, enqueued, the end of the step, the next one's beginning and decision
-    assert second.pen.count == 5 * 10 + 4  # the task is done, the step over, the root nursery closing and closed
+    assert (
+        first.trace_writer.count == 5 * 10
+    )  # charged, enqueued, the end of the step, the next one's beginning and decision
+    assert (
+        second.trace_writer.count == 5 * 10 + 4
+    )  # the task is done, the step over, the root nursery closing and closed
 
 
-@pytest.mark.parametrize("pen", [None, 1, object(), Pen.__new__(Pen), Shelf.__new__(Shelf)])
-def test_what_is_no_pen_is_not_used(pen):
+@pytest.mark.parametrize(
+    "trace_writer", [None, 1, object(), TraceWriter.__new__(TraceWriter), TraceRing.__new__(TraceRing)]
+)
+def test_what_is_no_pen_is_not_used(trace_writer):
     listener = Listener(bytearray())
-    listener.pen = pen
+    listener.trace_writer = trace_writer
     listened(listener, yields, 10)
     assert [name for name, _ in listener.heard].count("scheduler_step_end") == 11
 
 
 def test_an_observer_that_cannot_say_whether_it_has_a_pen_is_refused():
     class Broken(Listener):
-        pen = property(lambda self: 1 / 0, lambda self, value: None)
+        trace_writer = property(lambda self: 1 / 0, lambda self, value: None)
 
     kernel, before = Kernel(), Listener(bytearray())
     kernel.observe(before)
@@ -373,24 +379,24 @@ def changed(name: str, format: str | None) -> dict:
 @pytest.mark.parametrize("format", [None, "", "<", "B", ">BQB", "<B", "<BQ", "<BQBB", "<BQBII", "<BQx", "<BQb", "<HQB"])
 def test_a_catalogue_that_c_does_not_know_is_refused(format):
     layouts = changed("scheduler_step_end", format)
-    for make in (lambda: Pen(layouts, bytearray(), 1), lambda: Shelf(layouts, 1, 1, 0)):
+    for make in (lambda: TraceWriter(layouts, bytearray(), 1), lambda: TraceRing(layouts, 1, 1, 0)):
         with pytest.raises(SystemError, match="do not agree on scheduler_step_end"):
             make()
 
 
 def test_the_catalogue_of_today_is_known():
     assert {name: (kind.code, kind.layout.format) for name, kind in KINDS.items()} == LAYOUTS
-    assert Pen(LAYOUTS, bytearray(), 1).count == 0
+    assert TraceWriter(LAYOUTS, bytearray(), 1).count == 0
 
 
 def test_a_kernel_in_python_has_no_use_for_a_pen(path):
     kernel = PythonKernel()
     recorder = Recorder(kernel, path, {})
-    assert recorder.pen is None
+    assert recorder.trace_writer is None
     recorder.close({})
     memory = Memory()
     memory.attach(kernel)
-    assert memory.pen is None
+    assert memory.trace_writer is None
 
 
 # ---- bounds
@@ -437,11 +443,11 @@ def test_a_page_is_a_plain_bytearray():
 
     for page in (Page(), b"", None):
         with pytest.raises(TypeError):
-            Pen(LAYOUTS, page, 1)
+            TraceWriter(LAYOUTS, page, 1)
 
 
 def test_a_shelf_refuses_what_is_no_record():
-    shelf = Shelf(LAYOUTS, 10, 10, 0)
+    shelf = TraceRing(LAYOUTS, 10, 10, 0)
     for record, blob_bytes in ((b"", 0), (b"x", -1), (b"x", 2)):
         with pytest.raises(ValueError, match="a whole record"):
             shelf.put(record, blob_bytes)
@@ -450,7 +456,7 @@ def test_a_shelf_refuses_what_is_no_record():
 
 def test_records_of_every_size_are_kept_in_order():
     """The block of bytes grows, is emptied from the front, and is moved, at every size."""
-    random, shelf, expected = Random(5), Shelf(LAYOUTS, 50, 1 << 30, 7), []
+    random, shelf, expected = Random(5), TraceRing(LAYOUTS, 50, 1 << 30, 7), []
     code = LAYOUTS["outside"][0]
     for number in range(3000):
         size = random.choice((0, 10, 500, 5000)) if number % 500 > 20 else 100_000

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,8 @@ from bursar import (
     Mailbox,
     Nursery,
     Outcome,
-    Permit,
     ReceiveEnd,
+    Reservation,
     Selected,
     SendEnd,
     State,
@@ -84,9 +84,9 @@ async def times() -> float:
 async def numbers(send: SendEnd[int], receive: ReceiveEnd[int]) -> int:
     await send.send(1)
     send.send_nowait(2)
-    permit = await send.reserve()
-    assert_type(permit, Permit[int])
-    permit.send(3)
+    reservation = await send.reserve()
+    assert_type(reservation, Reservation[int])
+    reservation.send(3)
     assert_type(receive.receive_nowait(), int)
     async for value in receive:
         assert_type(value, int)
@@ -105,8 +105,8 @@ async def locks() -> None:
     lock, semaphore = bursar.Lock(), bursar.Semaphore(2)
     async with lock, semaphore:
         assert_type(lock.locked(), bool)
-    permit = await semaphore.acquire()
-    permit.release()
+    reservation = await semaphore.acquire()
+    reservation.release()
 
 
 async def talker(mailbox: Mailbox[str], times: int) -> None:

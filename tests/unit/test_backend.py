@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar import backend as kernel
 

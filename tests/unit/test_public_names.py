@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 

@@ -12,7 +12,7 @@ import warnings
 from textwrap import dedent
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, OutcomeKind, Runtime, channel, nursery, sleep

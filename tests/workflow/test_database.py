@@ -12,7 +12,7 @@ import pytest
 from support.journals import resumed, rows, states
 
 from bursar.errors import JournalError
-from bursar.workflow.database import is_running, is_unborn, lock_of, require_journal
+from bursar.workflow.database import is_absent, is_running, lock_of, require_journal
 from bursar.workflow.journal import Journal
 
 
@@ -43,13 +43,13 @@ def test_a_file_that_is_no_database(path, chain):
 
 
 def test_a_journal_that_was_never_born_can_be_made(path, chain):
-    assert is_unborn(path)
+    assert is_absent(path)
     path.touch()
-    assert is_unborn(path)
+    assert is_absent(path)
     with pytest.raises(JournalError, match="killed before it began"):
         require_journal(path)
     Journal.create(path, chain()).close()
-    assert not is_unborn(path)
+    assert not is_absent(path)
 
 
 def test_a_format_of_the_future(journal, path):

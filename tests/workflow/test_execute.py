@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from support.journals import rows
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Checkpoint, Retry
@@ -28,7 +28,7 @@ class Heard:
         self.ticks = 0
         self.reasons = {}
 
-    def told(self, event):
+    def on_event(self, event):
         self.events.append(event)
 
     def tick(self, run):
@@ -393,7 +393,7 @@ def test_reasons_reach_the_listener_and_the_journal(path, heard):
     assert "waits for permission, at first short of cpu" in waits
 
 
-@pytest.mark.parametrize("method", ["told", "tick"])
+@pytest.mark.parametrize("method", ["on_event", "tick"])
 def test_a_listener_that_fails_disturbs_nobody(w, method):
     class Broken(Heard):
         pass
@@ -408,7 +408,7 @@ def test_a_listener_that_fails_disturbs_nobody(w, method):
     w.task("b", int, after=["a"])
     run = Execution(w, listener=broken)
     assert run.run().ok
-    assert str(run.unheard) == "the pipe is closed"
+    assert str(run.listener_error) == "the pipe is closed"
     assert broken.ticks == 1000
 
 

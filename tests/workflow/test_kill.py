@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 TASKS = 300
 KILLS_MAX = 4  # of one run; then it is left alone

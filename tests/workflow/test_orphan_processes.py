@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.workflow.orphan_processes import VARIABLE, end_leftovers, processes_with
 

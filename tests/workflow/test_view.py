@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from rich.console import Console
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar import Checkpoint
 from bursar.workflow import Workflow

@@ -1,5 +1,6 @@
-/* What a theft cannot be quicker than: from before a flag is set on one processor until it is seen on another, by threads that do
- * nothing else. Depends on where the two processors are: the caches of one chip may be four times as near as those of two. */
+/* What a theft cannot be quicker than: from before a flag is set on one processor until it is seen on another, by
+ * threads that do nothing else. Depends on where the two processors are: the caches of one chip may be four times as
+ * near as those of two. */
 #include "measure.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Permits: where a task stands that has to ask for permission, and what may follow. After admission/permit.py.
+/* Tickets: where a task stands that has to ask for permission, and what may follow. After admission/ticket.py.
  *
  *     WAITS ◄──► QUEUED ──► HELD ──► OVER        and from anywhere to OVER; asked to stop, WAITS and QUEUED become
  *                            ▲ ▼                 STOPS, ASIDE and RETURNS become HELD
@@ -15,15 +15,15 @@
 
 /* Whether the drawing above allows the move. False for numbers that are no states. */
 static inline bool
-law_permit_may_move(unsigned from, unsigned to)
+law_ticket_may_move(unsigned from, unsigned to)
 {
-    return from < LAW_PERMITS && to < LAW_PERMITS && (LAW_PERMIT_MOVES[from] >> to & 1u) != 0;
+    return from < LAW_TICKETS && to < LAW_TICKETS && (LAW_TICKET_MOVES[from] >> to & 1u) != 0;
 }
 
-/* Change the state of a permit, which the table must allow. */
+/* Change the state of a ticket, which the table must allow. */
 static inline void
-law_permit_move(uint8_t *state, LawPermit to)
+law_ticket_move(uint8_t *state, LawTicket to)
 {
-    LAW_RULE(law_permit_may_move(*state, to), "GATE-3");
+    LAW_RULE(law_ticket_may_move(*state, to), "GATE-3");
     *state = (uint8_t)to;
 }

@@ -104,7 +104,7 @@ typedef enum {
     LAW_TIMER_WAKE = 0, /* wake the task that sleeps */
     LAW_TIMER_DEADLINE = 1, /* request cancellation of the scope */
     LAW_TIMER_CLEANUP = 2, /* the task overran its cleanup */
-    LAW_TIMER_PERMIT = 3, /* the task's permit has waited long enough */
+    LAW_TIMER_PERMIT = 3, /* the task's ticket has waited long enough */
 } LawTimerKind;
 enum { LAW_TIMER_KINDS = 4 };
 
@@ -116,14 +116,14 @@ typedef enum {
 } LawBill;
 enum { LAW_BILLS = 3 };
 
-/* Where a permit stands. `PermitState` of law/admission/ticket.py. */
+/* Where a ticket stands. `TicketState` of law/admission/ticket.py. */
 typedef enum {
-    LAW_PERMIT_WAITS = 0,
-    LAW_PERMIT_QUEUED = 1,
-    LAW_PERMIT_STOPS = 2,
-    LAW_PERMIT_HELD = 3,
-    LAW_PERMIT_ASIDE = 4,
-    LAW_PERMIT_RETURNS = 5,
-    LAW_PERMIT_OVER = 6,
-} LawPermit;
-enum { LAW_PERMITS = 7 };
+    LAW_TICKET_WAITING = 0,
+    LAW_TICKET_QUEUED = 1,
+    LAW_TICKET_STOPPING = 2,
+    LAW_TICKET_ADMITTED = 3,
+    LAW_TICKET_LENT = 4,
+    LAW_TICKET_RETURNING = 5,
+    LAW_TICKET_DONE = 6,
+} LawTicket;
+enum { LAW_TICKETS = 7 };

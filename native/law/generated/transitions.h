@@ -43,18 +43,18 @@ static const uint8_t LAW_NURSERY_MOVES[LAW_NURSERY_STATES] = {
 };
 
 /* `TRANSITIONS` of law/admission/ticket.py. */
-static const uint8_t LAW_PERMIT_MOVES[LAW_PERMITS] = {
+static const uint8_t LAW_TICKET_MOVES[LAW_TICKETS] = {
     /* HELD at once: nobody waits, and it fits */
-    [LAW_PERMIT_WAITS] = 1u << LAW_PERMIT_QUEUED | 1u << LAW_PERMIT_STOPS | 1u << LAW_PERMIT_HELD | 1u <<
-        LAW_PERMIT_OVER,
+    [LAW_TICKET_WAITING] = 1u << LAW_TICKET_QUEUED | 1u << LAW_TICKET_STOPPING | 1u << LAW_TICKET_ADMITTED | 1u <<
+        LAW_TICKET_DONE,
     /* back to WAITS: paused before it was admitted */
-    [LAW_PERMIT_QUEUED] = 1u << LAW_PERMIT_WAITS | 1u << LAW_PERMIT_STOPS | 1u << LAW_PERMIT_HELD | 1u <<
-        LAW_PERMIT_OVER,
-    [LAW_PERMIT_STOPS] = 1u << LAW_PERMIT_OVER,
-    [LAW_PERMIT_HELD] = 1u << LAW_PERMIT_ASIDE | 1u << LAW_PERMIT_OVER,
+    [LAW_TICKET_QUEUED] = 1u << LAW_TICKET_WAITING | 1u << LAW_TICKET_STOPPING | 1u << LAW_TICKET_ADMITTED | 1u <<
+        LAW_TICKET_DONE,
+    [LAW_TICKET_STOPPING] = 1u << LAW_TICKET_DONE,
+    [LAW_TICKET_ADMITTED] = 1u << LAW_TICKET_LENT | 1u << LAW_TICKET_DONE,
     /* HELD at once: its task is asked to stop */
-    [LAW_PERMIT_ASIDE] = 1u << LAW_PERMIT_HELD | 1u << LAW_PERMIT_RETURNS | 1u << LAW_PERMIT_OVER,
+    [LAW_TICKET_LENT] = 1u << LAW_TICKET_ADMITTED | 1u << LAW_TICKET_RETURNING | 1u << LAW_TICKET_DONE,
     /* back to ASIDE: paused before it was its turn */
-    [LAW_PERMIT_RETURNS] = 1u << LAW_PERMIT_HELD | 1u << LAW_PERMIT_ASIDE | 1u << LAW_PERMIT_OVER,
-    [LAW_PERMIT_OVER] = 0,
+    [LAW_TICKET_RETURNING] = 1u << LAW_TICKET_ADMITTED | 1u << LAW_TICKET_LENT | 1u << LAW_TICKET_DONE,
+    [LAW_TICKET_DONE] = 0,
 };

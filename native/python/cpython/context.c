@@ -87,13 +87,14 @@ int
 context_of_its_own(Task *task)
 {
     Kernel *k = task_kernel(task);
-    PyObject *own = k->caches.on_stage == task ? Py_NewRef(k->caches.stage) : PyContext_Copy(task->context);
+    PyObject *own =
+        k->caches.in_shared_context == task ? Py_NewRef(k->caches.shared_context) : PyContext_Copy(task->context);
     if (own == NULL) {
         return -1;
     }
-    if (k->caches.on_stage == task) {
-        Py_CLEAR(k->caches.stage);
-        k->caches.on_stage = NULL;
+    if (k->caches.in_shared_context == task) {
+        Py_CLEAR(k->caches.shared_context);
+        k->caches.in_shared_context = NULL;
     }
     Py_SETREF(task->context, own);
     task->borrows = 0;
@@ -103,16 +104,16 @@ context_of_its_own(Task *task)
 /* Make a stage for the task, or give it a context of its own if it is a straggler: the snapshot is another one by now,
  * and a stage for each of the two in turn would be a copy at every poll. */
 COLD static int
-set_stage(Kernel *k, Task *task)
+set_shared_context(Kernel *k, Task *task)
 {
     if (task->context != k->caches.snapshot) {
         return context_of_its_own(task);
     }
-    PyObject *stage = PyContext_Copy(task->context);
-    if (stage == NULL) {
+    PyObject *shared_context = PyContext_Copy(task->context);
+    if (shared_context == NULL) {
         return -1;
     }
-    Py_XSETREF(k->caches.stage, stage);
+    Py_XSETREF(k->caches.shared_context, shared_context);
     return 0;
 }
 
@@ -123,16 +124,17 @@ context_set(Kernel *k, Task *task)
     if (context_leave(k) < 0) {
         return NULL;
     }
-    if (task->borrows && (k->caches.stage == NULL || variables_of(k->caches.stage) != variables_of(task->context)) &&
-        set_stage(k, task) < 0) {
+    if (task->borrows &&
+        (k->caches.shared_context == NULL || variables_of(k->caches.shared_context) != variables_of(task->context)) &&
+        set_shared_context(k, task) < 0) {
         return NULL;
     }
-    PyObject *context = Py_NewRef(task->borrows ? k->caches.stage : task->context);
+    PyObject *context = Py_NewRef(task->borrows ? k->caches.shared_context : task->context);
     if (PyContext_Enter(context) < 0) {
         Py_DECREF(context);
         return NULL;
     }
-    k->caches.on_stage = task->borrows ? task : NULL;
+    k->caches.in_shared_context = task->borrows ? task : NULL;
     return context;
 }
 
@@ -140,15 +142,15 @@ int
 context_exit(Kernel *k, Task *task, PyObject *context)
 {
     int failed = PyContext_Exit(context);
-    if (k->caches.on_stage == task) {
+    if (k->caches.in_shared_context == task) {
         bool same = task->borrows && variables_of(context) == variables_of(task->context); /* CONTEXT-1 */
         bool ours = Py_REFCNT(context) == 2; /* CONTEXT-2: the kernel and the caller hold it */
         if (task->borrows && !(same && ours && failed == 0)) {
             context_of_its_own(task); /* it takes this one, which cannot fail */
         } else if (!same) {
-            Py_CLEAR(k->caches.stage); /* it was given another meanwhile */
+            Py_CLEAR(k->caches.shared_context); /* it was given another meanwhile */
         }
-        k->caches.on_stage = NULL;
+        k->caches.in_shared_context = NULL;
     }
     Py_DECREF(context);
     return failed;
@@ -157,6 +159,6 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 int
 context_quit(Kernel *k)
 {
-    k->caches.on_stage = NULL;
-    return PyContext_Exit(k->caches.stage);
+    k->caches.in_shared_context = NULL;
+    return PyContext_Exit(k->caches.shared_context);
 }

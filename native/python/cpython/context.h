@@ -31,13 +31,13 @@ int context_quit(Kernel *k);
 static inline Task *
 context_stayer(const Kernel *k)
 {
-    return (Task *)(uintptr_t)&k->caches.on_stage;
+    return (Task *)(uintptr_t)&k->caches.in_shared_context;
 }
 
 static inline bool
 context_stays(const Kernel *k)
 {
-    return k->caches.on_stage == context_stayer(k);
+    return k->caches.in_shared_context == context_stayer(k);
 }
 static inline int
 context_leave(Kernel *k)

@@ -1,5 +1,5 @@
-/* Context variables, the fast paths: tasks that set no variable share one context. The slow twins are in context.c: every task
- * has a copy of its own, which is entered before and left after each poll.
+/* Context variables, the fast paths: tasks that set no variable share one context. The slow twins are in context.c:
+ * every task has a copy of its own, which is entered before and left after each poll.
  */
 
 #pragma once
@@ -27,9 +27,9 @@ context_enter(Kernel *k, Task *task)
 {
     /* CONTEXT-1 */
     if (LIKELY(FAST_PATHS && context_stays(k) && task->borrows &&
-               variables_of(k->caches.stage) == variables_of(task->context))) {
-        k->caches.on_stage = task;
-        return Py_NewRef(k->caches.stage);
+               variables_of(k->caches.shared_context) == variables_of(task->context))) {
+        k->caches.in_shared_context = task;
+        return Py_NewRef(k->caches.shared_context);
     }
     return context_set(k, task);
 }
@@ -39,15 +39,15 @@ static inline bool
 context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 {
     enum { HOLDERS = 3 }; /* CONTEXT-2: the kernel, the thread, and the caller */
-    return FAST_PATHS && k->caches.on_stage == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
+    return FAST_PATHS && k->caches.in_shared_context == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
            variables_of(context) == variables_of(task->context);
 }
 
 /* The thread stays, where that is so. */
 static inline void
-context_pause_plainly(Kernel *k, PyObject *context)
+context_pause_fast(Kernel *k, PyObject *context)
 {
-    k->caches.on_stage = context_stayer(k);
+    k->caches.in_shared_context = context_stayer(k);
     Py_DECREF(context);
 }
 
@@ -57,6 +57,6 @@ context_pause(Kernel *k, Task *task, PyObject *context)
     if (!LIKELY(context_is_plain(k, task, context))) {
         return context_exit(k, task, context);
     }
-    context_pause_plainly(k, context);
+    context_pause_fast(k, context);
     return 0;
 }

@@ -6,8 +6,8 @@
  *
  * What is not on a list comes from the allocator of Python's objects, as PyObject_GC_New would take it, but without
  * telling the collector, which runs whenever enough was made since the last time. It runs to find rings, and while
- * our records live it need not look at them (RECORD-4 in records.h): a crowd of tasks would have it go over all that is young
- * again and again, and over everything now and then, for nothing. Only the place of the collector's two words is
+ * our records live it need not look at them (RECORD-4 in records.h): a crowd of tasks would have it go over all that is
+ * young again and again, and over everything now and then, for nothing. Only the place of the collector's two words is
  * relied on, which is private to CPython: it is tried out when the module is loaded, and where they are not found the
  * memory is PyObject_GC_New's.
  *

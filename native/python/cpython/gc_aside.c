@@ -41,16 +41,16 @@ join(GcHead *head, GcHead *after)
 }
 
 void
-aside_open(Aside *aside)
+gc_aside_open(GcAside *gc_aside)
 {
-    join(&aside->ring, &aside->ring);
-    aside->open = true;
+    join(&gc_aside->ring, &gc_aside->ring);
+    gc_aside->open = true;
 }
 
 void
-aside_keep(Aside *aside, PyObject *record)
+gc_aside_keep(GcAside *gc_aside, PyObject *record)
 {
-    if (!aside->open) {
+    if (!gc_aside->open) {
         PyObject_GC_Track(record);
         return;
     }
@@ -59,58 +59,58 @@ aside_keep(Aside *aside, PyObject *record)
     PyObject_GC_Track(record); /* counted once, as it will be when it leaves; the collector's ring it leaves unseen */
     join(at(head->previous), at(head->next));
 #endif
-    join(at(aside->ring.previous), head);
-    join(head, &aside->ring);
+    join(at(gc_aside->ring.previous), head);
+    join(head, &gc_aside->ring);
 }
 
 void
-aside_move(Aside *aside, PyObject *record)
+gc_aside_move(GcAside *gc_aside, PyObject *record)
 {
-    if (aside->open) {
+    if (gc_aside->open) {
         PyObject_GC_UnTrack(record);
-        aside_keep(aside, record);
+        gc_aside_keep(gc_aside, record);
     }
 }
 
 void
-aside_show(Aside *aside, PyObject *beside)
+gc_aside_show(GcAside *gc_aside, PyObject *beside)
 {
-    if (!aside->open || at(aside->ring.next) == &aside->ring) {
+    if (!gc_aside->open || at(gc_aside->ring.next) == &gc_aside->ring) {
         return;
     }
-    aside_show_one(beside); /* now it is among the youngest, and so will these be */
+    gc_aside_show_one(beside); /* now it is among the youngest, and so will these be */
     GcHead *head = head_of(beside), *after = at(head->next);
-    GcHead *first = at(aside->ring.next), *last = at(aside->ring.previous);
+    GcHead *first = at(gc_aside->ring.next), *last = at(gc_aside->ring.previous);
     join(head, first);
     join(last, after);
-    join(&aside->ring, &aside->ring);
+    join(&gc_aside->ring, &gc_aside->ring);
 }
 
 void
-aside_close(Aside *aside, PyObject *beside)
+gc_aside_close(GcAside *gc_aside, PyObject *beside)
 {
-    aside_show(aside, beside);
-    aside->open = false;
+    gc_aside_show(gc_aside, beside);
+    gc_aside->open = false;
 }
 
 /* Keep a list aside, let CPython unlink another from the ring, and show the first. */
 bool
-aside_try(void)
+gc_aside_try(void)
 {
     bool works = false;
     if (!collector_has_rings()) {
         return false;
     }
-    Aside aside = {{0, 0}, false};
+    GcAside gc_aside = {{0, 0}, false};
     PyObject *one = PyList_New(0), *two = PyList_New(0), *beside = PyList_New(0);
     if (one != NULL && two != NULL && beside != NULL) {
-        aside_open(&aside);
-        aside_move(&aside, one);
-        aside_move(&aside, two);
-        works = at(aside.ring.next) == head_of(one) && at(aside.ring.previous) == head_of(two);
+        gc_aside_open(&gc_aside);
+        gc_aside_move(&gc_aside, one);
+        gc_aside_move(&gc_aside, two);
+        works = at(gc_aside.ring.next) == head_of(one) && at(gc_aside.ring.previous) == head_of(two);
         Py_CLEAR(two);
-        works = works && at(aside.ring.previous) == head_of(one) && at(head_of(one)->next) == &aside.ring;
-        aside_close(&aside, beside);
+        works = works && at(gc_aside.ring.previous) == head_of(one) && at(head_of(one)->next) == &gc_aside.ring;
+        gc_aside_close(&gc_aside, beside);
         works = works && at(head_of(beside)->next) == head_of(one) && at(head_of(one)->previous) == head_of(beside);
     }
     Py_XDECREF(one);

@@ -7,22 +7,22 @@
 #include "python/cpython/gc_head.h"
 
 /* The records of one kernel that are kept aside. All zero is closed. */
-typedef struct Aside {
+typedef struct GcAside {
     GcHead ring;
     bool open;
-} Aside;
+} GcAside;
 
-bool aside_try(void);          /* whether this can be done with the collector of this interpreter */
-void aside_open(Aside *aside); /* once; it must not be moved from then on */
+bool gc_aside_try(void);               /* whether this can be done with the collector of this interpreter */
+void gc_aside_open(GcAside *gc_aside); /* once; it must not be moved from then on */
 /* A record that the collector does not track is kept aside, or tracked if that is closed. */
-void aside_keep(Aside *aside, PyObject *record);
-void aside_move(Aside *aside, PyObject *record); /* the same for one that is tracked */
+void gc_aside_keep(GcAside *gc_aside, PyObject *record);
+void gc_aside_move(GcAside *gc_aside, PyObject *record); /* the same for one that is tracked */
 /* All that is there is given to the collector, beside an object that it tracks. */
-void aside_show(Aside *aside, PyObject *beside);
-void aside_close(Aside *aside, PyObject *beside); /* and nothing is kept any more */
+void gc_aside_show(GcAside *gc_aside, PyObject *beside);
+void gc_aside_close(GcAside *gc_aside, PyObject *beside); /* and nothing is kept any more */
 /* Give one record to the collector that is kept aside, or perhaps tracked already. */
 static inline void
-aside_show_one(PyObject *record)
+gc_aside_show_one(PyObject *record)
 {
     PyObject_GC_UnTrack(record);
     PyObject_GC_Track(record);

@@ -41,7 +41,7 @@ static bool
 is_ours(const Driver *self, const Task *task)
 {
     PyObject *code = NULL;
-    if (task_unborn(task)) {
+    if (task_not_begun(task)) {
         code = Py_NewRef(PyFunction_GET_CODE(task->work));
     } else if (task->work != NULL && PyCoro_CheckExact(task->work)) {
         code = coroutine_code(task->work);
@@ -56,7 +56,7 @@ is_ours(const Driver *self, const Task *task)
 
 /* The poll of a task that was dispatched, where something is out of the ordinary. */
 Step
-driver_polled_oddly(Driver *self, Task *task)
+driver_poll_special(Driver *self, Task *task)
 {
     if (self->anywhere && !is_ours(self, task)) {
         self->dispatched = (Task *)Py_NewRef((PyObject *)task);
@@ -67,9 +67,10 @@ driver_polled_oddly(Driver *self, Task *task)
 }
 
 int
-driver_see_to_collected(Driver *self)
+driver_close_collected(Driver *self)
 {
-    PyObject *done = left(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "see_to_collected", NULL);
+    PyObject *done =
+        left(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "close_collected_generators", NULL);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -120,7 +121,7 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
     if (most == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    State *st = self->kernel->st;
+    ModuleState *st = self->kernel->st;
     int counted = !self->checked && !self->anywhere; /* else each poll counts itself */
     st->polls += counted;
     int cut = batch(self, &most, args[1]);
@@ -131,7 +132,7 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 driver_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *kernel;
     if (st == NULL || !PyArg_ParseTuple(args, "O!:Driver", st->Kernel, &kernel)) {
         return NULL;
@@ -243,10 +244,10 @@ set_held(Driver *self, PyObject *value, void *Py_UNUSED(closure))
     if (held < 0) {
         return -1;
     }
-    if (held && k->st->asides && !k->aside.open) {
-        aside_open(&k->aside);
-    } else if (!held && k->aside.open) {
-        aside_close(&k->aside, (PyObject *)k); /* ASIDE-2 */
+    if (held && k->st->gc_aside_works && !k->gc_aside.open) {
+        gc_aside_open(&k->gc_aside);
+    } else if (!held && k->gc_aside.open) {
+        gc_aside_close(&k->gc_aside, (PyObject *)k); /* ASIDE-2 */
     }
     self->held = held != 0;
     return 0;

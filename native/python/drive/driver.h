@@ -26,7 +26,7 @@ typedef struct Driver {
             bool aborting; /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
             bool stopped;  /* no step is made any more */
         };
-        uint64_t odd; /* not 0: one of these */
+        uint64_t special; /* not 0: one of these */
     };
 } Driver;
 
@@ -34,5 +34,5 @@ extern PyType_Spec driver_spec;
 
 typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_TURNED = 2, STEP_ELSEWHERE = 3 } Step;
 
-Step driver_polled_oddly(Driver *self, Task *task); /* the poll in it, where it is `checked` or may be `anywhere` */
-int driver_see_to_collected(Driver *self);          /* after a poll: the collector found something */
+Step driver_poll_special(Driver *self, Task *task); /* the poll in it, where it is `checked` or may be `anywhere` */
+int driver_close_collected(Driver *self);           /* after a poll: the collector found something */

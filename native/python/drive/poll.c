@@ -1,11 +1,11 @@
 /* One step: a decision, and one poll of one coroutine, to whatever it ends in. After execution/coroutine.py.
  *
  * Between a wake and the next step of a coroutine there is no Python frame: a context entered and a send (resume.h), a bill
- * and a request performed (request_answer.c). Endings out of the ordinary (a task that is cut off, an error, a cancellation that was
- * swallowed) are methods of the Python class that derives from this type.
+ * and a request performed (request_answer.c). Endings out of the ordinary (a task that is cut off, an error, a
+ * cancellation that was swallowed) are methods of the Python class that derives from this type.
  *
- * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision (dispatch_fast.h)
- * and the bill (ledger_fast.h). `poll` and `run` know all the others.
+ * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision
+ * (dispatch_fast.h) and the bill (ledger_fast.h). `poll` and `run` know all the others.
  */
 
 #include "python/drive/poll.h"
@@ -67,7 +67,7 @@ raised(Driver *self, Task *task, PyObject *error)
 static inline Request *
 as_request(Driver *self, PyObject *thing)
 {
-    State *st = self->kernel->st;
+    ModuleState *st = self->kernel->st;
     if (is_request(thing) || PyType_IsSubtype(Py_TYPE(thing), st->Request)) {
         return (Request *)thing;
     }
@@ -103,11 +103,11 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
         if (request == NULL) {
             return -1;
         }
-        if (!LIKELY(request->awaited && !task->by_hand)) {
-            task->by_hand = !request->awaited;
+        if (!LIKELY(request->awaited && !task->by_generator)) {
+            task->by_generator = !request->awaited;
         }
         request->awaited = false;
-        Asked asked = driver_answer(self, task, request, &value, &error);
+        SpawnOptions asked = driver_answer(self, task, request, &value, &error);
         if (asked != ASK_ANSWERED) {
             return asked == ASK_ERROR ? -1 : 0;
         }
@@ -116,22 +116,23 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
 }
 
 /* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
- * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is set. */
+ * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is
+ * set. */
 NOINLINE static int
 begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
 {
-    TaskMore *more = task->more;
+    TaskExtra *extra = task->extra;
     if (context_leave(self->kernel) < 0) {
         return -1;
     }
-    if (more != NULL && more->ending != NULL) {
-        PyObject *ending = Py_NewRef(more->ending);
+    if (extra != NULL && extra->ending != NULL) {
+        PyObject *ending = Py_NewRef(extra->ending);
         PyObject *done = PyObject_CallMethod((PyObject *)self->kernel, "finish", "OO", (PyObject *)task, ending);
         Py_DECREF(ending);
         Py_XDECREF(done);
         return done == NULL ? -1 : 0;
     }
-    if (task_unborn(task) && task_begin(self->kernel->st, task) < 0) {
+    if (task_not_begun(task) && task_begin(self->kernel->st, task) < 0) {
         return -1;
     }
     if (task->cut) {
@@ -195,7 +196,7 @@ poll(Driver *self, Task *task)
     if (goes_on <= 0) {
         return goes_on;
     }
-    Asked asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
+    SpawnOptions asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
     if (asked != ASK_ANSWERED) {
         return asked == ASK_ERROR ? -1 : 0;
     }
@@ -206,7 +207,7 @@ poll(Driver *self, Task *task)
 int
 driver_poll(Driver *self, Task *task)
 {
-    State *st = self->kernel->st;
+    ModuleState *st = self->kernel->st;
     st->polls += 1;
     int failed = poll(self, task);
     st->polls -= 1;
@@ -226,7 +227,7 @@ over(Driver *self, Task *task, Step went)
         PyErr_SetNone(PyExc_KeyboardInterrupt);
         return STEP_ERROR;
     }
-    bool failed = (has_collected(self) && driver_see_to_collected(self) < 0) || k_step_over(self->kernel, task) < 0;
+    bool failed = (has_collected(self) && driver_close_collected(self) < 0) || k_step_over(self->kernel, task) < 0;
     return failed ? STEP_ERROR : STEP_DONE;
 }
 
@@ -235,7 +236,7 @@ NOINLINE static Step
 poll_any(Driver *self, Task *task)
 {
     if (self->checked || self->anywhere) {
-        return over(self, task, driver_polled_oddly(self, task));
+        return over(self, task, driver_poll_special(self, task));
     }
     return over(self, task, poll(self, task) < 0 ? STEP_ERROR : STEP_DONE);
 }
@@ -243,7 +244,7 @@ poll_any(Driver *self, Task *task)
 /* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for
  * one. So is what it stopped at. */
 NOINLINE static Step
-turn_otherwise(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
+turn_slow(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
 {
     if (status == PYGEN_ERROR) {
         fallen(&thing);
@@ -264,7 +265,7 @@ turn(Driver *self, Task *task)
     if (LIKELY(turn_fast(self, task, &context, &status, &thing))) {
         return STEP_TURNED;
     }
-    return turn_otherwise(self, task, context, status, thing);
+    return turn_slow(self, task, context, status, thing);
 }
 
 /* A step is a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE: nothing
@@ -277,7 +278,7 @@ driver_steps(Driver *self, Task *task, bool straight, long *most)
         if (LIKELY(task == NULL)) {
             *most -= 1;
             if (LIKELY(plain)) {
-                task = k_step_plainly(k);
+                task = k_step_fast(k);
             } else if (NOTED(k, note_step_begin(k)) < 0 || k_step(k, &task) < 0) {
                 return STEP_ERROR;
             } else if (task == NULL) {
@@ -285,7 +286,7 @@ driver_steps(Driver *self, Task *task, bool straight, long *most)
             }
             Py_INCREF(task);
         }
-        Step went = LIKELY(self->odd == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
+        Step went = LIKELY(self->special == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
         Py_DECREF(task);
         if (went != STEP_TURNED || !straight || *most <= 0 || !is_plain_again(k)) {
             return went;

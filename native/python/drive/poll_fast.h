@@ -16,14 +16,14 @@ gives_way(const Kernel *k, const Task *task, PySendResult status, const PyObject
 {
     const Request *checkpoint = k->st->checkpoint;
     return FAST_PATHS && status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited &&
-           !task->by_hand && is_plain_yield(k, task);
+           !task->by_generator && is_plain_yield(k, task);
 }
 
 /* Then, and if it was paid, the poll is over. */
 static inline void
 give_way(Kernel *k, Task *task, PyObject *checkpoint)
 {
-    k_yield_plainly(k, task);
+    k_yield_fast(k, task);
     ((Request *)checkpoint)->awaited = false;
     Py_DECREF(checkpoint);
 }
@@ -32,8 +32,8 @@ give_way(Kernel *k, Task *task, PyObject *checkpoint)
 static inline bool
 is_answered(const Task *task)
 {
-    return FAST_PATHS && task->started && !task->raises && !task->cancel_pending && !task->cut && !task->by_hand &&
-           task->pending == NULL && (task->more == NULL || task->more->ending == NULL);
+    return FAST_PATHS && task->started && !task->raises && !task->cancel_pending && !task->cut && !task->by_generator &&
+           task->pending == NULL && (task->extra == NULL || task->extra->ending == NULL);
 }
 
 /* Then what it goes on with: new reference, or NULL for None. */
@@ -53,7 +53,7 @@ static inline bool
 is_fresh(const Task *task)
 {
     return FAST_PATHS && !task->started && !task->raises && !task->cancel_pending && !task->cut &&
-           task->pending == NULL && task->more == NULL && task_unborn(task) && task->context != NULL;
+           task->pending == NULL && task->extra == NULL && task_not_begun(task) && task->context != NULL;
 }
 
 /* Whether the collector found something that must be seen to. */
@@ -67,11 +67,11 @@ has_collected(const Driver *self)
 static inline bool
 is_at_rest(const Driver *self, const Task *task, PyObject *context)
 {
-    return context_is_plain(self->kernel, task, context) && self->odd == 0 && !has_collected(self);
+    return context_is_plain(self->kernel, task, context) && self->special == 0 && !has_collected(self);
 }
 
-/* Resume a task that `is_answered`, up to its next yield, with nothing to be seen to afterwards. False: it was something else,
- * and *context, *status and *thing are what `turn_otherwise` goes on with. */
+/* Resume a task that `is_answered`, up to its next yield, with nothing to be seen to afterwards. False: it was
+ * something else, and *context, *status and *thing are what `turn_slow` goes on with. */
 static ALWAYS_INLINE bool
 turn_fast(Driver *self, Task *task, PyObject **context, PySendResult *status, PyObject **thing)
 {
@@ -89,7 +89,7 @@ turn_fast(Driver *self, Task *task, PyObject **context, PySendResult *status, Py
                 k_paid_at_once(k, task, &LAW_OP))) {
         return false;
     }
-    context_pause_plainly(k, *context);
+    context_pause_fast(k, *context);
     give_way(k, task, *thing);
     k->at = NULL;
     return true;

@@ -78,7 +78,7 @@ look_at_clock(Driver *self)
 }
 
 /* Perform a request that was paid for. */
-static inline Asked
+static inline SpawnOptions
 perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Kernel *k = self->kernel;
@@ -106,7 +106,7 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
 }
 
 /* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
-NOINLINE static Asked
+NOINLINE static SpawnOptions
 bill(Driver *self, Task *task, Request *request, PyObject **error)
 {
     if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
@@ -130,11 +130,11 @@ bill(Driver *self, Task *task, Request *request, PyObject **error)
 }
 
 /* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
-static inline Asked
+static inline SpawnOptions
 ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     if (!LIKELY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
-        Asked billed = bill(self, task, request, error);
+        SpawnOptions billed = bill(self, task, request, error);
         if (billed != ASK_ANSWERED || *error != NULL) {
             return billed;
         }
@@ -142,10 +142,10 @@ ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **err
     return perform(self, task, request, value, error);
 }
 
-Asked
+SpawnOptions
 driver_answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
-    Asked asked = ASK_ANSWERED;
+    SpawnOptions asked = ASK_ANSWERED;
     if (task->cancel_pending /* and a Cancelled may be made in Python (CONTEXT-3) */
         && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
         Py_CLEAR(*value);

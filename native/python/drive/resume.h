@@ -32,7 +32,7 @@ stopped(PyObject *stop)
 /* Raise `error`, which is given away, at the await point. */
 NOINLINE static PySendResult throw(Driver * self, PyObject *work, PyObject *error, PyObject **result)
 {
-    State *st = self->kernel->st;
+    ModuleState *st = self->kernel->st;
     PyObject *usual = st->Cancelled; /* which is no StopIteration */
     if ((PyObject *)Py_TYPE(error) != usual && PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
         error = stopped(error);
@@ -76,27 +76,28 @@ static inline PySendResult
 send_first(Kernel *k, Task *task, PyObject *work, PyObject **result)
 {
     task->started = 1;
-    task->by_hand = 0;
+    task->by_generator = 0;
     PySendResult status = coroutine_send(work, Py_None, result);
     if (status == PYGEN_NEXT && PyCoro_CheckExact(work)) {
-        aside_move(&k->aside, work);
+        gc_aside_move(&k->gc_aside, work);
     }
     return status;
 }
 
 /* A generator in the coroutine yielded a request by hand, and gets the plain result. */
 NOINLINE static PySendResult
-send_by_hand(Task *task, PyObject *work, PyObject *value, PyObject **result)
+send_by_generator(Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
-    task->by_hand = 0;
+    task->by_generator = 0;
     return PyIter_Send(work, value != NULL ? value : Py_None, result);
 }
 
 /* Nobody would open a box. `value` is given away. */
 static inline PySendResult
-send_plainly(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
+send_fast(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
-    PySendResult status = !task->started ? send_first(k, task, work, result) : send_by_hand(task, work, value, result);
+    PySendResult status =
+        !task->started ? send_first(k, task, work, result) : send_by_generator(task, work, value, result);
     Py_XDECREF(value);
     return status;
 }
@@ -112,11 +113,11 @@ is_watched(const PyObject *work)
 /* Whether nothing of the program's runs when the task ends with this: it came to a number or to nothing, whose end runs no
  * code, and nobody hears of it but, perhaps, who waits for the last child. */
 static inline bool
-ends_quietly(const Task *task, const PyObject *result)
+is_unobserved_end(const Task *task, const PyObject *result)
 {
     const Nursery *nursery = task->nursery;
     bool plain =
-        (result == Py_None || PyLong_CheckExact(result)) && task->more == NULL && task->phase == LAW_PHASE_IDLE;
+        (result == Py_None || PyLong_CheckExact(result)) && task->extra == NULL && task->phase == LAW_PHASE_IDLE;
     bool heard = nursery->ends != NULL || nursery->ends_waiter != NULL ||
                  (nursery->joining != NULL && !is_task(nursery->joining));
     return plain && !heard && task->work != NULL && !is_watched(task->work);
@@ -131,7 +132,7 @@ is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObje
         return false;
     }
     if (!LIKELY(status == PYGEN_NEXT)) {
-        return self->meter == NULL && ends_quietly(task, result);
+        return self->meter == NULL && is_unobserved_end(task, result);
     }
     const RequestVT *vt = is_request(result) ? ((const Request *)result)->vt : NULL;
     return vt != NULL && vt->quiet;
@@ -172,8 +173,8 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         Py_XDECREF(value);
         status = throw(self, work, error, result);
     } else {
-        bool boxed = task->started && !task->by_hand;
-        status = boxed ? send_boxed(self, work, value, result) : send_plainly(k, task, work, value, result);
+        bool boxed = task->started && !task->by_generator;
+        status = boxed ? send_boxed(self, work, value, result) : send_fast(k, task, work, value, result);
         if (status == PYGEN_ERROR) {
             fallen(result);
         }

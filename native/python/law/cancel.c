@@ -8,7 +8,7 @@
  *   2. A child that is asked to stop together with its siblings, and has opened no block, needs no record of that
  *      (CANCEL-5): most of a crowd that is cancelled dies without one.
  *
- * CANCEL-5  a task without a TaskMore whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
+ * CANCEL-5  a task without a TaskExtra whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
  *     itself the one scope that counts in `requested` or `draining`, and while it drains its allowance is untouched
  */
 
@@ -27,24 +27,24 @@
 static PyObject *
 innermost(const Task *task)
 {
-    Block *inner = task_inner(task);
+    CancelScope *inner = task_inner(task);
     return inner != NULL ? (PyObject *)inner : (PyObject *)task;
 }
 
 /* The scope as a block; NULL if it is the task itself. */
-static Block *
-as_block(PyObject *scope)
+static CancelScope *
+as_cancel_scope(PyObject *scope)
 {
-    return is_task(scope) ? NULL : (Block *)scope;
+    return is_task(scope) ? NULL : (CancelScope *)scope;
 }
 
 /* Change the phase of a scope, forward only. -1 with MemoryError, or with AssertionError set: what Python code wrote
  * into a record may be wrong, and is no reason to end the process. */
 int
-cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
+cancel_move(ModuleState *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
 {
     Task *task = scope_task(scope);
-    uint8_t *phase = is_task(scope) ? &task->phase : &((Block *)scope)->phase;
+    uint8_t *phase = is_task(scope) ? &task->phase : &((CancelScope *)scope)->phase;
     if (*phase >= to) {
         if (*phase > to) {
             PyErr_SetString(PyExc_AssertionError, "CANCEL-1");
@@ -52,25 +52,25 @@ cancel_move(State *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
         }
         return 0;
     }
-    if (task->more == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
+    if (task->extra == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
         law_phase_advance(phase, to); /* and the counts say the same (CANCEL-5) */
         return 0;
     }
-    TaskMore *more = task_more(task);
-    if (more == NULL) {
+    TaskExtra *extra = task_extra(task);
+    if (extra == NULL) {
         return -1;
     }
-    law_phase_move(phase, to, &more->requested, &more->draining);
+    law_phase_move(phase, to, &extra->requested, &extra->draining);
     return 0;
 }
 
 /* The outermost requested scope that the task can see from where it stands (CANCEL-2). */
 PyObject *
-cancel_deliverable(State *Py_UNUSED(st), Task *task)
+cancel_deliverable(ModuleState *Py_UNUSED(st), Task *task)
 {
     PyObject *found = NULL;
     for (PyObject *scope = innermost(task); scope != NULL; scope = scope_parent(scope)) {
-        const Block *block = as_block(scope);
+        const CancelScope *block = as_cancel_scope(scope);
         if (law_asks((LawCancelPhase)scope_phase(scope), block != NULL && block->exiting)) {
             found = scope;
         }
@@ -83,7 +83,7 @@ cancel_deliverable(State *Py_UNUSED(st), Task *task)
 
 /* Note whether a request is visible from where the task stands now. */
 void
-cancel_look(State *st, Task *task)
+cancel_look(ModuleState *st, Task *task)
 {
     task->cancel_pending = task_requested(task) > 0 && cancel_deliverable(st, task) != NULL;
 }
@@ -92,7 +92,7 @@ cancel_look(State *st, Task *task)
 
 /* Says that a block was left out of order. Always -1. */
 static int
-misused(State *st, Task *task)
+misused(ModuleState *st, Task *task)
 {
     PyObject *name = PyObject_GetAttrString((PyObject *)task, "name");
     if (name == NULL) {
@@ -114,7 +114,7 @@ misused(State *st, Task *task)
 
 /* -1 with ScopeMisuse set unless the block may be left now, by whoever runs now. */
 int
-cancel_require_innermost(Kernel *k, Block *block)
+cancel_require_innermost(Kernel *k, CancelScope *block)
 {
     Task *task = block->task;
     bool may = task_inner(task) == block && (k->current == NULL || k->current == task);
@@ -123,9 +123,9 @@ cancel_require_innermost(Kernel *k, Block *block)
 
 /* What `cancel_leave` does, while it holds the block and with it the task. */
 static int
-leave(Kernel *k, Block *block)
+leave(Kernel *k, CancelScope *block)
 {
-    State *st = k->st;
+    ModuleState *st = k->st;
     Task *task = block->task;
     if (cancel_require_innermost(k, block) < 0) {
         return -1;
@@ -134,8 +134,8 @@ leave(Kernel *k, Block *block)
     if (block->body_of == NULL && NOTED(k, note_task(k, NOTE_SCOPE_LEFT, task)) < 0) {
         return -1;
     }
-    Block *outer = as_block(block->parent), *inner = task->more->inner;
-    task->more->inner = (Block *)Py_XNewRef((PyObject *)outer);
+    CancelScope *outer = as_cancel_scope(block->parent), *inner = task->extra->inner;
+    task->extra->inner = (CancelScope *)Py_XNewRef((PyObject *)outer);
     Py_XDECREF(inner);
     if (block->timer != NULL) {
         Timer *timer = (Timer *)Py_NewRef((PyObject *)block->timer);
@@ -150,12 +150,12 @@ leave(Kernel *k, Block *block)
         return -1;
     }
     cancel_look(st, task);
-    return was_draining && task->more->draining == 0 ? cancel_end_cleanup(k, task) : 0;
+    return was_draining && task->extra->draining == 0 ? cancel_end_cleanup(k, task) : 0;
 }
 
 /* Close the innermost block. What it hid (a shield) becomes visible at the next await. */
 int
-cancel_leave(Kernel *k, Block *block)
+cancel_leave(Kernel *k, CancelScope *block)
 {
     Py_INCREF(block);
     int result = leave(k, block);
@@ -221,7 +221,7 @@ cancel_spent(Kernel *k, PyObject *error)
 static int
 make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
 {
-    State *st = k->st;
+    ModuleState *st = k->st;
     *error = *scope = NULL;
     PyObject *found;
     while ((found = cancel_deliverable(st, task)) != *scope) {
@@ -247,11 +247,11 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
 static int
 begin_draining(Kernel *k, Task *task, PyObject *scope)
 {
-    State *st = k->st;
+    ModuleState *st = k->st;
     if (is_bare(k, task)) {
         return drain_bare(k, task);
     }
-    if (task_more(task) == NULL) {
+    if (task_extra(task) == NULL) {
         return -1;
     }
     /* The blocks inside are unwound by this very request: their own would be moot. */

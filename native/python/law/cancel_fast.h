@@ -45,7 +45,7 @@ is_as_new(const Kernel *k, PyObject *error)
 static inline bool
 is_bare(const Kernel *k, const Task *task)
 {
-    return FAST_PATHS && task->more == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL &&
+    return FAST_PATHS && task->extra == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL &&
            k->current == task;
 }
 

@@ -37,9 +37,9 @@ require_type(const char *name, PyObject *object, PyTypeObject *type)
 
 /* Refuses whatever is neither a block nor a task. 0, or -1 with TypeError set. */
 static int
-require_scope(State *st, const char *name, PyObject *object)
+require_scope(ModuleState *st, const char *name, PyObject *object)
 {
-    return is_task(object) ? 0 : require_type(name, object, st->Block);
+    return is_task(object) ? 0 : require_type(name, object, st->CancelScope);
 }
 
 /* None, or NULL if `result` says that an exception is set. */
@@ -59,8 +59,8 @@ none_if(int result)
         return none_if(call(self, (Type *)args[0]));                                                  \
     }
 
-ONE_ARGUMENT(leave_scope, Block, cancel_leave)
-ONE_ARGUMENT(require_innermost, Block, cancel_require_innermost)
+ONE_ARGUMENT(leave_scope, CancelScope, cancel_leave)
+ONE_ARGUMENT(require_innermost, CancelScope, cancel_require_innermost)
 ONE_ARGUMENT(leave_all, Task, cancel_leave_all)
 ONE_ARGUMENT(begin_cleanup, Task, cancel_begin_cleanup)
 ONE_ARGUMENT(pause_cleanup, Task, cancel_pause_cleanup)
@@ -110,7 +110,7 @@ deliver_cancel(Kernel *self, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 move_scope(Kernel *self, PyObject *const *args, Py_ssize_t n)
 {
-    State *st = self->st;
+    ModuleState *st = self->st;
     if (require_count("move_scope", n, 2) < 0 || require_scope(st, "move_scope", args[0]) < 0) {
         return NULL;
     }

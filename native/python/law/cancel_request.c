@@ -8,7 +8,7 @@
  *      nurseries were stopped, children in the order of spawning.
  *   2. The reason and the place for the children of a nursery are made before it is stopped: without memory nothing
  *      has happened to it yet. If nothing at all has happened, whoever asked is told; else the request travels on as
- *      far as it can, and ends the run (`k_doom`), because it cannot be half made.
+ *      far as it can, and ends the run (`k_defer_error`), because it cannot be half made.
  *   3. The nurseries that a request reaches are not listed but walked twice. What is open around a block never changes
  *      (scope.c), and one that ended in between is stopped by nobody, listed or not.
  *
@@ -30,64 +30,64 @@
 #include "python/trace/events.h"
 
 /* The children of one nursery, as they were when it was stopped, and what they hear. */
-typedef struct Family {
-    struct Family *next;
+typedef struct ChildSnapshot {
+    struct ChildSnapshot *next;
     PyObject *why; /* owned */
     size_t room, n;
     Task *members[]; /* owned */
-} Family;
+} ChildSnapshot;
 
 /* Families that are still to be asked, in order. */
-typedef struct Families {
-    Family *first;
-    Family *last;
-} Families;
+typedef struct ChildSnapshots {
+    ChildSnapshot *first;
+    ChildSnapshot *last;
+} ChildSnapshots;
 
 /* Lets go of a family. NULL is none. */
 static void
-family_free(Family *family)
+child_snapshot_free(ChildSnapshot *child_snapshot)
 {
-    if (family != NULL) {
-        for (size_t i = 0; i < family->n; i++) {
-            Py_DECREF(family->members[i]);
+    if (child_snapshot != NULL) {
+        for (size_t i = 0; i < child_snapshot->n; i++) {
+            Py_DECREF(child_snapshot->members[i]);
         }
-        Py_XDECREF(family->why);
-        PyMem_Free(family);
+        Py_XDECREF(child_snapshot->why);
+        PyMem_Free(child_snapshot);
     }
 }
 
 /* Puts a family at the end of the queue, which owns it from here on. NULL is none. */
 static void
-families_append(Families *families, Family *family)
+child_snapshots_append(ChildSnapshots *snapshots, ChildSnapshot *child_snapshot)
 {
-    if (family == NULL) {
+    if (child_snapshot == NULL) {
         return;
     }
-    if (families->last == NULL) {
-        families->first = family;
+    if (snapshots->last == NULL) {
+        snapshots->first = child_snapshot;
     } else {
-        families->last->next = family;
+        snapshots->last->next = child_snapshot;
     }
-    families->last = family;
+    snapshots->last = child_snapshot;
 }
 
 /* Takes the first family out; NULL if there is none. */
-static Family *
-families_take(Families *families)
+static ChildSnapshot *
+child_snapshots_take(ChildSnapshots *snapshots)
 {
-    Family *family = families->first;
-    if (family != NULL) {
-        families->first = family->next;
-        families->last = families->first != NULL ? families->last : NULL;
+    ChildSnapshot *child_snapshot = snapshots->first;
+    if (child_snapshot != NULL) {
+        snapshots->first = child_snapshot->next;
+        snapshots->last = snapshots->first != NULL ? snapshots->last : NULL;
     }
-    return family;
+    return child_snapshot;
 }
 
 /* ---- reasons */
 
 /* A new CancelReason, or NULL with an exception set. */
 PyObject *
-cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by)
+cancel_reason_new(ModuleState *st, LawCancelKind kind, PyObject *detail, PyObject *by)
 {
     PyObject *values[] = {st->cancel_kinds[kind], detail, by};
     return frozen_new(st->CancelReason, st->reason_slots, values, 3);
@@ -97,7 +97,7 @@ enum { REASON_KIND = 0, REASON_DETAIL = 1 };
 
 /* A field of a reason; new reference, or NULL with an exception set. */
 static PyObject *
-field_of(State *st, PyObject *reason, int field)
+field_of(ModuleState *st, PyObject *reason, int field)
 {
     if ((PyObject *)Py_TYPE(reason) == st->CancelReason) {
         return frozen_field(reason, st->reason_slots[field]);
@@ -107,7 +107,7 @@ field_of(State *st, PyObject *reason, int field)
 
 /* The kind of a reason. 0, or -1 with an exception set. One that is none of ours counts as the user's. */
 static int
-kind_of(State *st, PyObject *reason, LawCancelKind *kind)
+kind_of(ModuleState *st, PyObject *reason, LawCancelKind *kind)
 {
     PyObject *member = field_of(st, reason, REASON_KIND);
     if (member == NULL) {
@@ -127,7 +127,7 @@ kind_of(State *st, PyObject *reason, LawCancelKind *kind)
  * else that their parent is being cancelled. The detail travels on as it is: a reason does not grow with the depth of
  * the tree. New reference, or NULL with an exception set. */
 static PyObject *
-why_for_children(State *st, Nursery *nursery, PyObject *reason, bool at_home)
+why_for_children(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_home)
 {
     LawCancelKind kind;
     if (kind_of(st, reason, &kind) < 0) {
@@ -161,9 +161,9 @@ may_stop(const Nursery *nursery)
 /* A family with its reason and a place for each child of the nursery, and nobody in it yet. *family is NULL if there
  * are no children. 0, or -1 with an exception set. */
 static int
-family_new(State *st, Nursery *nursery, PyObject *reason, bool at_home, Family **family)
+child_snapshot_new(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_home, ChildSnapshot **child_snapshot)
 {
-    *family = NULL;
+    *child_snapshot = NULL;
     if (law_queue_empty(&nursery->children)) {
         return 0;
     }
@@ -172,25 +172,25 @@ family_new(State *st, Nursery *nursery, PyObject *reason, bool at_home, Family *
         return -1;
     }
     size_t room = nursery->children.length;
-    *family = PyMem_Malloc(sizeof(Family) + room * sizeof(Task *));
-    if (*family == NULL) {
+    *child_snapshot = PyMem_Malloc(sizeof(ChildSnapshot) + room * sizeof(Task *));
+    if (*child_snapshot == NULL) {
         Py_DECREF(why);
         PyErr_NoMemory();
         return -1;
     }
-    **family = (Family){.next = NULL, .why = why, .room = room, .n = 0};
+    **child_snapshot = (ChildSnapshot){.next = NULL, .why = why, .room = room, .n = 0};
     return 0;
 }
 
 /* Lists the children that the nursery has now. There is room: since it was counted it took none (NURSERY-2). */
 static void
-family_fill(Family *family, Nursery *nursery)
+child_snapshot_fill(ChildSnapshot *child_snapshot, Nursery *nursery)
 {
-    Py_XSETREF(nursery->why, Py_NewRef(family->why));
+    Py_XSETREF(nursery->why, Py_NewRef(child_snapshot->why));
     const LawQueue *children = &nursery->children;
     for (LawLink *link = law_queue_oldest(children); link != NULL; link = law_queue_newer(children, link)) {
-        LAW_RULE(family->n < family->room, "NURSERY-2");
-        family->members[family->n++] = (Task *)Py_NewRef((PyObject *)LAW_RECORD(link, Task, sibling));
+        LAW_RULE(child_snapshot->n < child_snapshot->room, "NURSERY-2");
+        child_snapshot->members[child_snapshot->n++] = (Task *)Py_NewRef((PyObject *)LAW_RECORD(link, Task, sibling));
     }
 }
 
@@ -213,22 +213,22 @@ begin_cancelling(Kernel *k, Nursery *nursery, PyObject *reason)
 /* Move a nursery to CANCELLING. *family: its children, who come next; NULL if there are none, or if it was stopped
  * before. 0, or -1 with an exception set. */
 static int
-stop_nursery(Kernel *k, Nursery *nursery, PyObject *reason, bool at_home, Family **family)
+stop_nursery(Kernel *k, Nursery *nursery, PyObject *reason, bool at_home, ChildSnapshot **child_snapshot)
 {
-    *family = NULL;
+    *child_snapshot = NULL;
     if (!may_stop(nursery)) {
         return 0;
     }
-    if (family_new(k->st, nursery, reason, at_home, family) < 0) {
+    if (child_snapshot_new(k->st, nursery, reason, at_home, child_snapshot) < 0) {
         return -1;
     }
     bool still = may_stop(nursery); /* making the reason ran Python code */
     int result = still ? begin_cancelling(k, nursery, reason) : 0;
-    if (still && result == 0 && *family != NULL) {
-        family_fill(*family, nursery);
+    if (still && result == 0 && *child_snapshot != NULL) {
+        child_snapshot_fill(*child_snapshot, nursery);
     } else {
-        family_free(*family);
-        *family = NULL;
+        child_snapshot_free(*child_snapshot);
+        *child_snapshot = NULL;
     }
     return result;
 }
@@ -241,7 +241,7 @@ static int
 interrupt(Kernel *k, PyObject *scope, PyObject **from)
 {
     Task *task = scope_task(scope);
-    Block *block = task_inner(task);
+    CancelScope *block = task_inner(task);
     *from = block != NULL ? (PyObject *)block : (PyObject *)task;
     bool hidden = false;
     while (block != NULL && (PyObject *)block != scope) {
@@ -251,10 +251,10 @@ interrupt(Kernel *k, PyObject *scope, PyObject **from)
             hidden = true;
             *from = block->parent;
         }
-        block = is_task(block->parent) ? NULL : (Block *)block->parent;
+        block = is_task(block->parent) ? NULL : (CancelScope *)block->parent;
     }
     Py_INCREF(*from);
-    if (hidden || (!is_task(scope) && ((Block *)scope)->exiting)) {
+    if (hidden || (!is_task(scope) && ((CancelScope *)scope)->exiting)) {
         return 0;
     }
     task->cancel_pending = 1;
@@ -263,18 +263,18 @@ interrupt(Kernel *k, PyObject *scope, PyObject **from)
 
 /* Stop the nurseries between `from` and `scope`, innermost first; their children come next. */
 static void
-stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, Families *next)
+stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, ChildSnapshots *next)
 {
     for (PyObject *inner = from; !is_task(inner); inner = scope_parent(inner)) {
-        Nursery *nursery = (Nursery *)Py_XNewRef((PyObject *)((Block *)inner)->body_of);
+        Nursery *nursery = (Nursery *)Py_XNewRef((PyObject *)((CancelScope *)inner)->body_of);
         if (nursery != NULL) {
             bool at_home = (PyObject *)nursery->scope == scope; /* it was this nursery that was asked to stop */
-            Family *family;
-            if (stop_nursery(k, nursery, reason, at_home, &family) < 0) {
-                k_doom(k);
+            ChildSnapshot *child_snapshot;
+            if (stop_nursery(k, nursery, reason, at_home, &child_snapshot) < 0) {
+                k_defer_error(k);
             }
             Py_DECREF(nursery);
-            families_append(next, family);
+            child_snapshots_append(next, child_snapshot);
         }
         if (inner == scope) {
             break;
@@ -285,20 +285,20 @@ stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, Famil
 /* Ask one scope to stop, and queue whom else that concerns. The caller holds the scope and the reason. 0, or -1 with
  * an exception set, and then nothing has changed. */
 static int
-ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
+ask(Kernel *k, PyObject *scope, PyObject *reason, ChildSnapshots *next)
 {
-    State *st = k->st;
+    ModuleState *st = k->st;
     Task *task = scope_task(scope);
     if (scope_phase(scope) != LAW_PHASE_IDLE || task->state == LAW_STATE_DONE) {
         return 0; /* CANCEL-1 */
     }
-    if (FAST_PATHS && is_task(scope) && task->more == NULL && reason == task->nursery->why) {
+    if (FAST_PATHS && is_task(scope) && task->extra == NULL && reason == task->nursery->why) {
         law_phase_advance(&task->phase, LAW_PHASE_REQUESTED); /* CANCEL-5 */
     } else {
         if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {
             return -1;
         }
-        PyObject **why = is_task(scope) ? &task->more->reason : &((Block *)scope)->reason;
+        PyObject **why = is_task(scope) ? &task->extra->reason : &((CancelScope *)scope)->reason;
         Py_XSETREF(*why, Py_NewRef(reason));
     }
     if (NOTED(k, note_cancel(k, NOTE_CANCEL_REQUESTED, task, reason)) < 0) {
@@ -306,7 +306,7 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
     }
     PyObject *from;
     if (interrupt(k, scope, &from) < 0) {
-        k_doom(k);
+        k_defer_error(k);
     }
     stop_between(k, from, scope, reason, next);
     Py_DECREF(from);
@@ -317,20 +317,20 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, Families *next)
 int
 cancel_request(Kernel *k, PyObject *scope, PyObject *reason)
 {
-    Families pending = {NULL, NULL};
+    ChildSnapshots pending = {NULL, NULL};
     Py_INCREF(scope);
     Py_INCREF(reason);
     int result = ask(k, scope, reason, &pending);
     Py_DECREF(scope);
     Py_DECREF(reason);
-    Family *family;
-    while ((family = families_take(&pending)) != NULL) {
-        for (size_t i = 0; i < family->n; i++) {
-            if (ask(k, (PyObject *)family->members[i], family->why, &pending) < 0) {
-                k_doom(k);
+    ChildSnapshot *child_snapshot;
+    while ((child_snapshot = child_snapshots_take(&pending)) != NULL) {
+        for (size_t i = 0; i < child_snapshot->n; i++) {
+            if (ask(k, (PyObject *)child_snapshot->members[i], child_snapshot->why, &pending) < 0) {
+                k_defer_error(k);
             }
         }
-        family_free(family);
+        child_snapshot_free(child_snapshot);
     }
     return result;
 }
@@ -345,16 +345,16 @@ request_nursery(Kernel *k, Nursery *nursery, PyObject *reason)
     if (nursery->scope != NULL && cancel_request(k, (PyObject *)nursery->scope, reason) < 0) {
         return -1;
     }
-    Family *family;
-    if (stop_nursery(k, nursery, reason, true, &family) < 0) {
-        return nursery->scope == NULL ? -1 : k_doom(k);
+    ChildSnapshot *child_snapshot;
+    if (stop_nursery(k, nursery, reason, true, &child_snapshot) < 0) {
+        return nursery->scope == NULL ? -1 : k_defer_error(k);
     }
-    for (size_t i = 0; family != NULL && i < family->n; i++) {
-        if (cancel_request(k, (PyObject *)family->members[i], family->why) < 0) {
-            k_doom(k);
+    for (size_t i = 0; child_snapshot != NULL && i < child_snapshot->n; i++) {
+        if (cancel_request(k, (PyObject *)child_snapshot->members[i], child_snapshot->why) < 0) {
+            k_defer_error(k);
         }
     }
-    family_free(family);
+    child_snapshot_free(child_snapshot);
     return 0;
 }
 

@@ -11,4 +11,4 @@
 int cancel_request(Kernel *k, PyObject *scope, PyObject *reason);
 int cancel_request_nursery(Kernel *k, Nursery *nursery, PyObject *reason);
 /* A CancelReason. Borrows `detail` and `by`. New reference, or NULL with MemoryError set. */
-PyObject *cancel_reason_new(State *st, LawCancelKind kind, PyObject *detail, PyObject *by);
+PyObject *cancel_reason_new(ModuleState *st, LawCancelKind kind, PyObject *detail, PyObject *by);

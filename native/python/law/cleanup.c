@@ -36,8 +36,8 @@ cleanup_promise(Kernel *k, Task *task)
 int
 cleanup_keep(Kernel *k)
 {
-    TaskMore *more = task_more(k->postponed.promised);
-    if (more == NULL) {
+    TaskExtra *extra = task_extra(k->postponed.promised);
+    if (extra == NULL) {
         return -1;
     }
     Timer *timer = timers_arm_as(k->st, k->timers, k->postponed.promised_id, k->postponed.promised_ns,
@@ -45,7 +45,7 @@ cleanup_keep(Kernel *k)
     if (timer == NULL) {
         return -1;
     }
-    Py_XSETREF(more->cleanup_timer, timer);
+    Py_XSETREF(extra->cleanup_timer, timer);
     Py_CLEAR(k->postponed.promised);
     return 0;
 }
@@ -56,19 +56,19 @@ cleanup_keep(Kernel *k)
 int
 cancel_begin_cleanup(Kernel *k, Task *task)
 {
-    TaskMore *more = task_more(task);
-    if (more == NULL) {
+    TaskExtra *extra = task_extra(task);
+    if (extra == NULL) {
         return -1;
     }
-    if (more->cleanup_left >= 0) {
+    if (extra->cleanup_left >= 0) {
         return 0;
     }
-    more->cleanup_left = k->cleanup_ops;
-    more->cleanup_left_ns = k->cleanup_ns;
+    extra->cleanup_left = k->cleanup_ops;
+    extra->cleanup_left_ns = k->cleanup_ns;
     if (cancel_resume_cleanup(k, task) < 0) {
         return -1;
     }
-    PyObject *obligations = task->more->obligations;
+    PyObject *obligations = task->extra->obligations;
     if (obligations != NULL && PyDict_GET_SIZE(obligations) > 0 &&
         PyObject_SetItem(k->draining_holders, (PyObject *)task, Py_None) < 0) {
         return -1;
@@ -83,14 +83,14 @@ cancel_pause_cleanup(Kernel *k, Task *task)
     if (cleanup_kept(k) < 0) {
         return -1;
     }
-    if (task->more == NULL || task->more->cleanup_timer == NULL) {
+    if (task->extra == NULL || task->extra->cleanup_timer == NULL) {
         return 0;
     }
-    Timer *timer = (Timer *)Py_NewRef((PyObject *)task->more->cleanup_timer);
-    task->more->cleanup_left_ns = timer->deadline_ns > k->now_ns ? timer->deadline_ns - k->now_ns : 0;
+    Timer *timer = (Timer *)Py_NewRef((PyObject *)task->extra->cleanup_timer);
+    task->extra->cleanup_left_ns = timer->deadline_ns > k->now_ns ? timer->deadline_ns - k->now_ns : 0;
     int result = timers_disarm(k->timers, timer);
     if (result == 0) {
-        Py_CLEAR(task->more->cleanup_timer);
+        Py_CLEAR(task->extra->cleanup_timer);
     }
     Py_DECREF(timer);
     return result;
@@ -103,19 +103,19 @@ cancel_resume_cleanup(Kernel *k, Task *task)
     if (cleanup_kept(k) < 0) {
         return -1;
     }
-    const Block *inner = task_inner(task);
+    const CancelScope *inner = task_inner(task);
     if (inner != NULL && inner->exiting && inner->body_of != NULL && inner->body_of->reason != NULL) {
         return 0;
     }
-    if (task_cleanup_left(task) < 0 || task->more->cleanup_timer != NULL) {
+    if (task_cleanup_left(task) < 0 || task->extra->cleanup_timer != NULL) {
         return 0;
     }
     Timer *timer =
-        timers_arm(k->st, k->timers, k_deadline(k, task->more->cleanup_left_ns), LAW_TIMER_CLEANUP, task, NULL);
+        timers_arm(k->st, k->timers, k_deadline(k, task->extra->cleanup_left_ns), LAW_TIMER_CLEANUP, task, NULL);
     if (timer == NULL) {
         return -1;
     }
-    Py_XSETREF(task->more->cleanup_timer, timer);
+    Py_XSETREF(task->extra->cleanup_timer, timer);
     return 0;
 }
 
@@ -123,13 +123,13 @@ cancel_resume_cleanup(Kernel *k, Task *task)
 int
 cancel_end_cleanup(Kernel *k, Task *task)
 {
-    if (task->more == NULL) {
+    if (task->extra == NULL) {
         return 0; /* it never began */
     }
-    if (task->more->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
+    if (task->extra->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
         return -1;
     }
-    task->more->cleanup_left = -1;
+    task->extra->cleanup_left = -1;
     if (PyDict_GET_SIZE(k->draining_holders) > 0) {
         int held = PyDict_Contains(k->draining_holders, (PyObject *)task);
         if (held < 0 || (held > 0 && PyDict_DelItem(k->draining_holders, (PyObject *)task) < 0)) {

@@ -6,11 +6,11 @@
 #include "python/law/deferred_error.h"
 
 int
-k_doom(Kernel *k)
+k_defer_error(Kernel *k)
 {
     PyObject *error = taken_error();
-    if (k->doom == NULL) {
-        k->doom = error;
+    if (k->deferred_error == NULL) {
+        k->deferred_error = error;
     } else {
         Py_DECREF(error);
     }
@@ -18,9 +18,9 @@ k_doom(Kernel *k)
 }
 
 int
-k_doom_again(const Kernel *k)
+k_raise_deferred(const Kernel *k)
 {
-    PyErr_SetRaisedException(Py_NewRef(k->doom));
+    PyErr_SetRaisedException(Py_NewRef(k->deferred_error));
     return -1;
 }
 

@@ -1,6 +1,6 @@
 /* Deferred errors (deferred_error.c): a failure inside a change that must complete is stored, and raised at the next step.
  *
- * Any C file that is past the line "check everything, then change" calls `k_doom` and goes on.
+ * Any C file that is past the line "check everything, then change" calls `k_defer_error` and goes on.
  */
 
 #pragma once
@@ -19,12 +19,12 @@ rule(bool holds, const char *name)
 
 /* Something failed in the middle of a change that must not stay half done. The exception that is set is stored, the change
  * goes on, and the run ends with the first such exception at its next step. Always 0. */
-int k_doom(Kernel *k);
-COLD int k_doom_again(const Kernel *k); /* always -1, with the stored exception set */
+int k_defer_error(Kernel *k);
+COLD int k_raise_deferred(const Kernel *k); /* always -1, with the stored exception set */
 
 /* 0, or -1 with the stored exception set. */
 static inline int
-k_doomed(const Kernel *k)
+k_check_deferred(const Kernel *k)
 {
-    return LIKELY(k->doom == NULL) ? 0 : k_doom_again(k);
+    return LIKELY(k->deferred_error == NULL) ? 0 : k_raise_deferred(k);
 }

@@ -121,7 +121,7 @@ next_worker(Kernel *k)
     if (k->place == n) {
         k->place = 0;
         for (int i = n - 1; i > 0; i--) {
-            int j = (int)law_stream_below(&k->rounds, (uint64_t)i + 1), swapped = k->order[i];
+            int j = (int)law_random_below(&k->rounds, (uint64_t)i + 1), swapped = k->order[i];
             k->order[i] = k->order[j];
             k->order[j] = swapped;
         }
@@ -137,8 +137,8 @@ holders_drain(Kernel *k)
         PyObject *key = NULL, *value = NULL;
         Py_ssize_t at = 0;
         PyDict_Next(k->draining_holders, &at, &key, &value);
-        TaskMore *more = ((Task *)key)->more;
-        if (more != NULL && more->obligations != NULL && PyDict_GET_SIZE(more->obligations) > 0) {
+        TaskExtra *extra = ((Task *)key)->extra;
+        if (extra != NULL && extra->obligations != NULL && PyDict_GET_SIZE(extra->obligations) > 0) {
             return 1;
         }
         if (PyDict_DelItem(k->draining_holders, key) < 0) {
@@ -274,7 +274,7 @@ int
 k_step(Kernel *k, Task **task)
 {
     *task = NULL;
-    if (k_doomed(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
+    if (k_check_deferred(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
         return -1;
     }
     int drains = draining(k);
@@ -286,9 +286,9 @@ k_step(Kernel *k, Task **task)
 }
 
 int
-k_step_over_otherwise(Kernel *k, Task *task)
+k_step_over_slow(Kernel *k, Task *task)
 {
-    if (k_doomed(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
+    if (k_check_deferred(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
         return -1;
     }
     k->at = NULL;

@@ -16,4 +16,4 @@ void k_forget(Kernel *k, Task *task); /* out of its lane, when a run is dropped 
 /* One decision. *task: borrowed from `current`; NULL: nothing is runnable. */
 int k_step(Kernel *k, Task **task);
 /* The end of a step, in any case; `k_step_over` in dispatch_fast.h knows the usual one. */
-int k_step_over_otherwise(Kernel *k, Task *task);
+int k_step_over_slow(Kernel *k, Task *task);

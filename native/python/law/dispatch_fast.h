@@ -44,7 +44,7 @@ lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
 
 /* Record the decision in the chain and start the poll; `k_begin` tells it to whoever listens. */
 static inline void
-k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
+k_begin_unobserved(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
 {
     uint32_t streak = worker->cancel_streak;
     law_streaks_after(lane, &streak, &worker->timed_streak);
@@ -66,7 +66,7 @@ k_begin_unheard(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t li
 static inline int
 k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
 {
-    k_begin_unheard(k, worker, task, lane, limit);
+    k_begin_unobserved(k, worker, task, lane, limit);
     return NOTED(k, note_decision(k, task, lane, worker, limit));
 }
 
@@ -84,7 +84,7 @@ is_plain_again(const Kernel *k)
 static inline bool
 is_plain_step(const Kernel *k)
 {
-    return FAST_PATHS && k->observer == NULL && k->doom == NULL && k->current == NULL && k->runnable > 0 &&
+    return FAST_PATHS && k->observer == NULL && k->deferred_error == NULL && k->current == NULL && k->runnable > 0 &&
            is_plain_again(k);
 }
 
@@ -99,7 +99,7 @@ look_ahead(const LawQueue *queue)
 
 /* The decision where that is so: borrowed from `current`. */
 static inline Task *
-k_step_plainly(Kernel *k)
+k_step_fast(Kernel *k)
 {
     Worker *worker = k->only;
     uint32_t limit = law_cancel_limit(false);
@@ -107,15 +107,15 @@ k_step_plainly(Kernel *k)
     Task *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
     task->lane = LAW_LANE_IDLE;
     look_ahead(&worker->stealable);
-    k_begin_unheard(k, worker, task, lane, limit);
+    k_begin_unobserved(k, worker, task, lane, limit);
     return task;
 }
 
 static inline int
 k_step_over(Kernel *k, Task *task)
 {
-    if (!LIKELY(FAST_PATHS && k->doom == NULL && k->current == NULL && k->observer == NULL)) {
-        return k_step_over_otherwise(k, task);
+    if (!LIKELY(FAST_PATHS && k->deferred_error == NULL && k->current == NULL && k->observer == NULL)) {
+        return k_step_over_slow(k, task);
     }
     k->at = NULL;
     return 0;
@@ -145,7 +145,7 @@ k_ready_again(Kernel *k, Task *task, LawState from)
 
 /* The same for one that was in any other, or in none. */
 static inline void
-k_ready_plainly(Kernel *k, Task *task, LawState from)
+k_ready_fast(Kernel *k, Task *task, LawState from)
 {
     task->queue = LAW_TAKE_STEALABLE;
     k_ready_again(k, task, from);
@@ -157,12 +157,12 @@ static inline bool
 is_plain_yield(const Kernel *k, const Task *task)
 {
     return FAST_PATHS && !task->effect && task->queue == LAW_TAKE_STEALABLE && is_plain_ready(k, task) &&
-           k->current == task && k->doom == NULL && k->postponed.promised == NULL && task->answer == NULL;
+           k->current == task && k->deferred_error == NULL && k->postponed.promised == NULL && task->answer == NULL;
 }
 
 /* Then it is READY again, at the end of the lane of the worker that polled it. */
 static inline void
-k_yield_plainly(Kernel *k, Task *task)
+k_yield_fast(Kernel *k, Task *task)
 {
     k->current = NULL;
     k_ready_again(k, task, LAW_STATE_RUNNING); /* DISPATCH-2 */
@@ -175,6 +175,6 @@ k_ready_new(Kernel *k, Task *task)
     if (!LIKELY(is_plain_ready(k, task))) {
         return k_ready(k, task, false, 0);
     }
-    k_ready_plainly(k, task, task->state);
+    k_ready_fast(k, task, task->state);
     return 0;
 }

@@ -34,7 +34,7 @@
 static PyObject *
 kernel_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     if (st == NULL || !st->adopted) {
         PyErr_SetString(PyExc_RuntimeError, "bursar._native was not told of the law; import bursar.backend");
         return NULL;
@@ -100,7 +100,7 @@ kernel_init(Kernel *k, PyObject *args, PyObject *Py_UNUSED(kwargs))
     k->counters = Py_NewRef(counters);
     k->next_id = 1;
     k->chain = law_seed_chain(seed, (uint64_t)workers);
-    k->rounds = law_stream_init(seed, 0);
+    k->rounds = law_random_init(seed, 0);
     k->draining_holders = PyDict_New();
     k->timers = timers_new(k->st, k);
     PyObject *pools = pools_root(k->st, budget), *none = PyDict_New();
@@ -124,14 +124,14 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     Py_VISIT(k->timers);
     Py_VISIT(k->registry);
     Py_VISIT(k->observer);
-    Py_VISIT(k->pen);
+    Py_VISIT(k->trace_writer);
     Py_VISIT(k->counters);
     Py_VISIT(k->root);
-    Py_VISIT(k->driver);
+    Py_VISIT(k->runtime);
     Py_VISIT(k->gate);
     Py_VISIT(k->postponed.promised);
     Py_VISIT(k->revoked);
-    Py_VISIT(k->doom);
+    Py_VISIT(k->deferred_error);
     return caches_visit(&k->caches, visit, arg);
 }
 
@@ -163,14 +163,14 @@ kernel_clear(Kernel *k)
     Py_CLEAR(k->draining_holders);
     Py_CLEAR(k->registry);
     Py_CLEAR(k->observer);
-    Py_CLEAR(k->pen);
+    Py_CLEAR(k->trace_writer);
     Py_CLEAR(k->counters);
-    Py_CLEAR(k->driver);
+    Py_CLEAR(k->runtime);
     Py_CLEAR(k->gate);
     caches_clear(&k->caches);
     Py_CLEAR(k->postponed.promised);
     Py_CLEAR(k->revoked);
-    Py_CLEAR(k->doom);
+    Py_CLEAR(k->deferred_error);
     return 0;
 }
 
@@ -274,14 +274,14 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "note() takes a kind, a task and a detail");
         return NULL;
     }
-    if (k->pen != NULL && n == 3 && PyUnicode_CheckExact(args[0]) &&
+    if (k->trace_writer != NULL && n == 3 && PyUnicode_CheckExact(args[0]) &&
         PyUnicode_CompareWithASCIIString(args[0], "clock") == 0 && note_clock(k, args[2])) {
         Py_RETURN_NONE; /* every deadline comes with one */
     }
     PyObject *observer = Py_NewRef(k->observer), *all[] = {args[0], args[1], n == 3 ? args[2] : Py_None};
     PyObject *result = PyObject_Vectorcall(observer, all, 3, NULL);
     Py_DECREF(observer);
-    if (result == NULL && k_doom(k) == 0) {
+    if (result == NULL && k_defer_error(k) == 0) {
         Py_RETURN_NONE;
     }
     return result;
@@ -290,11 +290,11 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
 static PyObject *
 kernel_observe(Kernel *k, PyObject *observer)
 {
-    Pen *pen = NULL;
-    if (cleanup_kept(k) < 0 || (observer != Py_None && pen_of(k->st, observer, &pen) < 0)) {
+    TraceWriter *trace_writer = NULL;
+    if (cleanup_kept(k) < 0 || (observer != Py_None && trace_writer_of(k->st, observer, &trace_writer) < 0)) {
         return NULL;
     }
-    Py_XSETREF(k->pen, pen);
+    Py_XSETREF(k->trace_writer, trace_writer);
     Py_XSETREF(k->observer, observer == Py_None ? NULL : Py_NewRef(observer));
     return PyObject_SetAttrString((PyObject *)k->timers, "observer", observer) < 0 ? NULL : Py_NewRef(Py_None);
 }
@@ -306,9 +306,9 @@ kernel_new_id(Kernel *k, PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
-kernel_settle_uses(Kernel *k, PyObject *Py_UNUSED(unused))
+kernel_flush_uses(Kernel *k, PyObject *Py_UNUSED(unused))
 {
-    return none_or_error(k_settle_uses(k));
+    return none_or_error(k_flush_uses(k));
 }
 
 /* An argument that may be left out or None. */
@@ -322,11 +322,11 @@ static PyObject *
 kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"nursery", "name",    "budget", "capabilities", "pinned",
-                            "acting",  "spawner", "permit", "again",        NULL};
-    PyObject *nursery, *name = NULL, *budget = k->st->UNSTATED, *capabilities = NULL, *spawner = NULL, *permit = NULL;
+                            "acting",  "spawner", "ticket", "again",        NULL};
+    PyObject *nursery, *name = NULL, *budget = k->st->UNSTATED, *capabilities = NULL, *spawner = NULL, *ticket = NULL;
     int pinned = 0, acting = 0, again = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$UOOppOOp:spawn", names, k->st->Nursery, &nursery, &name,
-                                     &budget, &capabilities, &pinned, &acting, &spawner, &permit, &again)) {
+                                     &budget, &capabilities, &pinned, &acting, &spawner, &ticket, &again)) {
         return NULL;
     }
     if (budget != k->st->UNSTATED) {
@@ -349,7 +349,7 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
     unsigned how = (pinned ? SPAWN_PINNED : 0u) | (acting ? SPAWN_ACTING : 0u) | (again ? SPAWN_AGAIN : 0u);
     Task *task = PyErr_Occurred() ? NULL
                                   : k_spawn(k, (Nursery *)nursery, title, budget, given(capabilities), how, by,
-                                            permit ? given(permit) : NULL);
+                                            ticket ? given(ticket) : NULL);
     Py_XDECREF(title);
     return (PyObject *)task;
 }
@@ -459,10 +459,10 @@ static PyMethodDef kernel_methods[] = {
     {"note", FAST(kernel_note), NULL},
     {"observe", (PyCFunction)kernel_observe, METH_O, NULL},
     {"new_id", (PyCFunction)kernel_new_id, METH_NOARGS, NULL},
-    {"settle_uses", (PyCFunction)kernel_settle_uses, METH_NOARGS, NULL},
+    {"flush_uses", (PyCFunction)kernel_flush_uses, METH_NOARGS, NULL},
     {"bill", FAST(ledger_bill), NULL},
-    {"_book", FAST(ledger_book), NULL},
-    {"_unbook", FAST(ledger_unbook), NULL},
+    {"_record_spent", FAST(ledger_record_spent), NULL},
+    {"_record_refund", FAST(ledger_record_refund), NULL},
     {"spawn", KEYS(kernel_spawn), NULL},
     {"admit", FAST(kernel_admit), NULL},
     {"start", FAST(kernel_start), NULL},
@@ -487,7 +487,7 @@ static PyMethodDef kernel_methods[] = {
 
 GET(current, OR_NONE(k->current))
 GET(at, OR_NONE(k->at))
-GET(injector, law_view_new(k->st, (PyObject *)k, &k->injector))
+GET(injector, queue_view_make(k->st, (PyObject *)k, &k->injector))
 GET(observer, OR_NONE(k->observer))
 GET(done, Py_BuildValue("(LLLLL)", (long long)k->done[0], (long long)k->done[1], (long long)k->done[2],
                         (long long)k->done[3], (long long)k->done[4]))
@@ -544,7 +544,7 @@ static PyMemberDef kernel_members[] = {
     {"registry", T_OBJECT, offsetof(Kernel, registry), READONLY, NULL},
     {"counters", T_OBJECT, offsetof(Kernel, counters), READONLY, NULL},
     {"root", T_OBJECT, offsetof(Kernel, root), READONLY, NULL},
-    {"driver", T_OBJECT, offsetof(Kernel, driver), 0, NULL},
+    {"runtime", T_OBJECT, offsetof(Kernel, runtime), 0, NULL},
     {"gate", T_OBJECT, offsetof(Kernel, gate), 0, NULL},
     {"inherit", T_BOOL, offsetof(Kernel, inherit), 0, NULL},
     {"default_spawns", T_OBJECT, offsetof(Kernel, default_spawns), 0, NULL},

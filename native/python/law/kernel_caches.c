@@ -5,15 +5,15 @@
 int
 caches_visit(KernelCaches *caches, visitproc visit, void *arg)
 {
-    Py_VISIT(caches->spawn_permit);
+    Py_VISIT(caches->checked_spawn_cap);
     Py_VISIT(caches->spawn_terms);
     Py_VISIT(caches->last_terms);
-    Py_VISIT(caches->heritage);
+    Py_VISIT(caches->inherited_capabilities);
     Py_VISIT(caches->snapshot);
-    Py_VISIT(caches->stage);
+    Py_VISIT(caches->shared_context);
     Py_VISIT(caches->cancel_args);
     Py_VISIT(caches->cancel_spare);
-    Py_VISIT(caches->timer_permit);
+    Py_VISIT(caches->checked_timer_cap);
     Py_VISIT(caches->threads);
     Py_VISIT(caches->thread_terms);
     Py_VISIT(caches->thread_code);
@@ -24,15 +24,15 @@ caches_visit(KernelCaches *caches, visitproc visit, void *arg)
 void
 caches_clear(KernelCaches *caches)
 {
-    Py_CLEAR(caches->spawn_permit);
+    Py_CLEAR(caches->checked_spawn_cap);
     Py_CLEAR(caches->spawn_terms);
     Py_CLEAR(caches->last_terms);
-    Py_CLEAR(caches->heritage);
+    Py_CLEAR(caches->inherited_capabilities);
     Py_CLEAR(caches->snapshot);
-    Py_CLEAR(caches->stage);
+    Py_CLEAR(caches->shared_context);
     Py_CLEAR(caches->cancel_spare); /* before its arguments */
     Py_CLEAR(caches->cancel_args);
-    Py_CLEAR(caches->timer_permit);
+    Py_CLEAR(caches->checked_timer_cap);
     Py_CLEAR(caches->threads);
     Py_CLEAR(caches->thread_terms);
     Py_CLEAR(caches->thread_code);

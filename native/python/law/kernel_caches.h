@@ -16,35 +16,36 @@
 #include <stdint.h>
 
 typedef struct Task Task;
-typedef struct Terms Terms;
+typedef struct SpawnTerms SpawnTerms;
 typedef struct Kernel Kernel;
 
 /* All references are owned and may be NULL: nothing is remembered. */
 typedef struct KernelCaches {
     /* spawn.c, nursery_ops.c: not read while any capability is revoked */
-    PyObject *spawn_permit; /* the CapSpawn that was found good last, without limits of its own or of its origins */
-    Terms *spawn_terms;     /* the terms of the spawner that held it */
-    Terms *last_terms;      /* the terms of the last child that was spawned */
-    PyObject *heritage;     /* the mapping of capabilities that a nursery last took over whole */
+    PyObject
+        *checked_spawn_cap;  /* the CapSpawn that was found good last, without limits of its own or of its origins */
+    SpawnTerms *spawn_terms; /* the terms of the spawner that held it */
+    SpawnTerms *last_terms;  /* the terms of the last child that was spawned */
+    PyObject *inherited_capabilities; /* the mapping of capabilities that a nursery last took over whole */
     /* context.c */
-    PyObject *snapshot; /* the context that the last spawned task began with */
-    PyObject *stage;    /* the context in which tasks that share one run */
-    Task *on_stage;     /* borrowed: the task that runs in it; see also `context_stays` */
+    PyObject *snapshot;       /* the context that the last spawned task began with */
+    PyObject *shared_context; /* the context in which tasks that share one run */
+    Task *in_shared_context;  /* borrowed: the task that runs in it; see also `context_stays` */
     /* cancel.c */
     PyObject *cancel_args;  /* the tuple with the reason of the last Cancelled that was made */
     PyObject *cancel_spare; /* a Cancelled with these arguments that has only this reference */
     /* spawn.c: `k_capability` */
-    PyObject *timer_permit; /* the CapTimer that was found good last */
+    PyObject *checked_timer_cap; /* the CapTimer that was found good last */
     /* threads/job.c */
-    PyObject *threads;      /* the pool that the last plain function was handed to */
-    Terms *thread_terms;    /* the terms under which that was allowed */
-    PyObject *thread_code;  /* the code of that function */
-    PyObject *thread_notes; /* its annotations */
+    PyObject *threads;        /* the pool that the last plain function was handed to */
+    SpawnTerms *thread_terms; /* the terms under which that was allowed */
+    PyObject *thread_code;    /* the code of that function */
+    PyObject *thread_notes;   /* its annotations */
 } KernelCaches;
 
 typedef struct Postponed {
-    int64_t uses;   /* spawns less ends under `spawn_permit` that the registry does not count yet: `k_settle_uses` */
-    Task *promised; /* owned: the task whose cleanup timer is promised, or NULL: `cleanup_keep` in cleanup.c */
+    int64_t uses; /* spawns less ends under `checked_spawn_cap` that the registry does not count yet: `k_flush_uses` */
+    Task *promised;       /* owned: the task whose cleanup timer is promised, or NULL: `cleanup_keep` in cleanup.c */
     uint64_t promised_id; /* the id of that timer, */
     int64_t promised_ns;  /* and its deadline */
 } Postponed;

@@ -13,16 +13,16 @@
 
 /* Write down what was paid. The record saturates; the pools do not. */
 int
-k_book(Task *task, const LawCost *cost)
+k_record_spent(Task *task, const LawCost *cost)
 {
     for (unsigned i = 0; i < cost->n; i++) {
         int64_t amount = cost->amount[i], *spent = &task->ops_spent;
         if (cost->component[i] != LAW_OPS) {
-            TaskMore *more = task_more(task);
-            if (more == NULL) {
+            TaskExtra *extra = task_extra(task);
+            if (extra == NULL) {
                 return -1;
             }
-            spent = &more->spent[cost->component[i]];
+            spent = &extra->spent[cost->component[i]];
         } else if (task->state == LAW_STATE_RUNNING) {
             int64_t left = task->turn_left - amount;
             task->turn_left = left < INT32_MIN ? INT32_MIN : (int32_t)left;
@@ -34,15 +34,15 @@ k_book(Task *task, const LawCost *cost)
 
 /* Write down what was refunded. A record that was saturated does not know better. */
 int
-k_unbook(Task *task, unsigned component, int64_t amount)
+k_record_refund(Task *task, unsigned component, int64_t amount)
 {
     int64_t *spent = &task->ops_spent;
     if (component != LAW_OPS) {
-        TaskMore *more = task_more(task);
-        if (more == NULL) {
+        TaskExtra *extra = task_extra(task);
+        if (extra == NULL) {
             return -1;
         }
-        spent = &more->spent[component];
+        spent = &extra->spent[component];
     }
     *spent = amount < *spent ? *spent - amount : 0;
     return 0;
@@ -77,22 +77,22 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
 BillResult
 k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
 {
-    for (unsigned i = 0; task->more == NULL && i < cost->n; i++) { /* what is paid must be booked */
-        if (cost->component[i] != LAW_OPS && task_more(task) == NULL) {
+    for (unsigned i = 0; task->extra == NULL && i < cost->n; i++) { /* what is paid must be booked */
+        if (cost->component[i] != LAW_OPS && task_extra(task) == NULL) {
             return BILL_ERROR;
         }
     }
     int64_t ops = law_cost_of(cost, LAW_OPS), left = task_cleanup_left(task);
-    if (left >= 0 && task_more(task) == NULL) {
+    if (left >= 0 && task_extra(task) == NULL) {
         return BILL_ERROR;
     }
     if (task->turn_left <= 0 || (left >= 0 && ops > left) || pools_pay(task->terms->pools, cost) != LAW_PAID) {
         return bill_in_python(k, task, cost, row, refusal);
     }
     if (left >= 0) {
-        task->more->cleanup_left -= ops;
+        task->extra->cleanup_left -= ops;
     }
-    k_book(task, cost);
+    k_record_spent(task, cost);
     if (cost->n > 0 && NOTED(k, note_charged(k, task, cost, row)) < 0) {
         return BILL_ERROR;
     }
@@ -152,7 +152,7 @@ ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
 
 /* kernel._unbook(task, component, amount): for what was refunded */
 PyObject *
-ledger_unbook(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
+ledger_record_refund(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
 {
     long component = n == 3 && is_task(args[0]) ? PyLong_AsLong(args[1]) : -1;
     long long amount = n == 3 ? PyLong_AsLongLong(args[2]) : -1;
@@ -163,19 +163,19 @@ ledger_unbook(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component, and an amount");
         return NULL;
     }
-    return k_unbook((Task *)args[0], (unsigned)component, amount) < 0 ? NULL : Py_NewRef(Py_None);
+    return k_record_refund((Task *)args[0], (unsigned)component, amount) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 /* kernel._book(task, cost): for the bills that Python sees to */
 PyObject *
-ledger_book(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
+ledger_record_spent(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
 {
     LawCost cost;
     if (n != 2 || !is_task(args[0])) {
         PyErr_SetString(PyExc_TypeError, "_book() takes a task and a cost");
         return NULL;
     }
-    if (cost_of_row(args[1], &cost) < 0 || k_book((Task *)args[0], &cost) < 0) {
+    if (cost_of_row(args[1], &cost) < 0 || k_record_spent((Task *)args[0], &cost) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

@@ -16,11 +16,11 @@ typedef enum {
  * REFUSED: *refusal is the error to raise, a new reference. ERROR: an exception is set. `row`: the cost as Python writes
  * it; NULL: made if need be. */
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
-int k_book(Task *task, const LawCost *cost);                  /* -1 only if `more` had to be made and could not */
-int k_unbook(Task *task, unsigned component, int64_t amount); /* likewise */
-int cost_of_row(PyObject *row, LawCost *cost);                /* -1 with an exception set: it is not a cost */
+int k_record_spent(Task *task, const LawCost *cost); /* -1 only if `extra` had to be made and could not */
+int k_record_refund(Task *task, unsigned component, int64_t amount); /* likewise */
+int cost_of_row(PyObject *row, LawCost *cost);                       /* -1 with an exception set: it is not a cost */
 
 /* Methods of the kernel, for kernel.c. */
 PyObject *ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *ledger_book(Kernel *k, PyObject *const *args, Py_ssize_t n);
-PyObject *ledger_unbook(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *ledger_record_spent(Kernel *k, PyObject *const *args, Py_ssize_t n);
+PyObject *ledger_record_refund(Kernel *k, PyObject *const *args, Py_ssize_t n);

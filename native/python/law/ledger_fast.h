@@ -1,4 +1,5 @@
-/* The ledger, the fast path: the usual bill of a request, inlined where it is paid. The slow twin is `k_bill` in ledger.c. */
+/* The ledger, the fast path: the usual bill of a request, inlined where it is paid. The slow twin is `k_bill` in
+ * ledger.c. */
 
 #pragma once
 
@@ -51,7 +52,7 @@ k_paid_at_once(const Kernel *k, Task *task, const LawCost *cost)
     }
     if (cost->n > 1) { /* a message costs an op and a channel op */
         LawPool *pool = &pool_of(task->terms->pools, cost->component[1])->account;
-        int64_t *spent = task->more != NULL ? &task->more->spent[cost->component[1]] : NULL;
+        int64_t *spent = task->extra != NULL ? &task->extra->spent[cost->component[1]] : NULL;
         if (spent == NULL || !affords(pool, *spent, cost->amount[1])) {
             return false;
         }

@@ -11,7 +11,7 @@
 #include "python/law/wait.h"
 #include "python/module/seam.h"
 
-#define ST(self) ((State *)PyType_GetModuleState(Py_TYPE(self)))
+#define ST(self) ((ModuleState *)PyType_GetModuleState(Py_TYPE(self)))
 
 /* ---- life */
 
@@ -34,7 +34,7 @@ nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools
     self->cancel_on_failure = true;
     self->gate = Py_XNewRef(k->root ? k->root->gate : NULL);
     law_queue_init(&self->children);
-    aside_keep(&k->aside, (PyObject *)self); /* the kernel or its owner holds it while it is open */
+    gc_aside_keep(&k->gc_aside, (PyObject *)self); /* the kernel or its owner holds it while it is open */
     return self;
 }
 
@@ -100,7 +100,7 @@ nursery_clear(Nursery *self)
 static void
 nursery_dealloc(Nursery *self)
 {
-    State *st = state_left(Py_TYPE(self));
+    ModuleState *st = state_left(Py_TYPE(self));
     PyObject_GC_UnTrack(self);
     nursery_clear(self);
     Py_CLEAR(self->name);
@@ -126,7 +126,7 @@ int
 nursery_move(Nursery *self, LawNurseryState to)
 {
     if (!law_nursery_may_move(self->state, to)) {
-        State *st = ST(self);
+        ModuleState *st = ST(self);
         PyObject *args[] = {(PyObject *)self, st->nursery_states[to]};
         PyObject *none = py_call(st, PY_refuse_nursery_move, args, 2); /* raises IllegalTransition */
         Py_XDECREF(none);

@@ -20,16 +20,16 @@ nursery_quiet(const Nursery *nursery)
 {
     return law_queue_empty(&nursery->children);
 }
-/* `who`, a Task that waits bare or an Entry, waits for that; and waits no longer. */
+/* `waiter`, a Task that waits bare or an Entry, waits for that; and waits no longer. */
 static inline void
-nursery_join(Nursery *nursery, PyObject *who)
+nursery_join(Nursery *nursery, PyObject *waiter)
 {
-    Py_XSETREF(nursery->joining, Py_NewRef(who));
+    Py_XSETREF(nursery->joining, Py_NewRef(waiter));
 }
 static inline void
-nursery_unjoin(Nursery *nursery, PyObject *who) /* NULL: its request was taken apart already */
+nursery_unjoin(Nursery *nursery, PyObject *waiter) /* NULL: its request was taken apart already */
 {
-    if (nursery != NULL && nursery->joining == who) {
+    if (nursery != NULL && nursery->joining == waiter) {
         Py_CLEAR(nursery->joining);
     }
 }

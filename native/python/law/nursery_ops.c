@@ -25,11 +25,11 @@ static PyObject *
 nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
 {
     PyObject *own = owner->terms->capabilities;
-    if (FAST_PATHS && stated == NULL && own == k->caches.heritage) {
+    if (FAST_PATHS && stated == NULL && own == k->caches.inherited_capabilities) {
         return Py_NewRef(own);
     }
     if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
-        Py_XSETREF(k->caches.heritage, Py_NewRef(own));
+        Py_XSETREF(k->caches.inherited_capabilities, Py_NewRef(own));
         return Py_NewRef(own);
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)owner, stated ? stated : Py_None};
@@ -40,7 +40,7 @@ Nursery *
 k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
 {
     if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
-        task_more(owner) == NULL) {
+        task_extra(owner) == NULL) {
         return NULL;
     }
     PyObject *held = nursery_capabilities(k, owner, capabilities), *pools = NULL, *title = NULL;
@@ -54,7 +54,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
         goto done;
     }
     nursery = nursery_new(k, k->next_id, title, owner, pools, owner->terms->pools, held);
-    if (nursery != NULL && (nursery->scope = block_new(k->st, owner)) == NULL) {
+    if (nursery != NULL && (nursery->scope = cancel_scope_new(k->st, owner)) == NULL) {
         Py_CLEAR(nursery);
     }
     if (nursery == NULL) {
@@ -64,11 +64,11 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     k->next_id += 1;
     nursery->explicit_caps = capabilities != NULL;
     if (nursery->explicit_caps) {
-        aside_show_one((PyObject *)nursery); /* ASIDE-1 */
+        gc_aside_show_one((PyObject *)nursery); /* ASIDE-1 */
     }
-    aside_keep(&k->aside, (PyObject *)nursery->scope);
+    gc_aside_keep(&k->gc_aside, (PyObject *)nursery->scope);
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
-    law_queue_append(&owner->more->owned, &nursery->own);
+    law_queue_append(&owner->extra->owned, &nursery->own);
     Py_INCREF(nursery);
     if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
         Py_CLEAR(nursery);
@@ -84,7 +84,7 @@ done:
 int
 k_close_nursery(Kernel *k, Nursery *nursery)
 {
-    Block *scope = nursery->scope;
+    CancelScope *scope = nursery->scope;
     bool open = nursery->state == LAW_NURSERY_OPEN;
     if (!open && (scope == NULL || scope->exiting)) {
         return 0;
@@ -107,7 +107,7 @@ k_close_nursery(Kernel *k, Nursery *nursery)
 static bool
 is_plain(const Nursery *nursery)
 {
-    const Block *scope = nursery->scope;
+    const CancelScope *scope = nursery->scope;
     return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL &&
            nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
            nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
@@ -132,17 +132,17 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     if (owner == NULL) {
         return 0;
     }
-    LAW_RULE(nursery->scope != NULL && owner->more != NULL && law_linked(&nursery->own), "NURSERY-1");
-    law_queue_remove(&owner->more->owned, &nursery->own);
+    LAW_RULE(nursery->scope != NULL && owner->extra != NULL && law_linked(&nursery->own), "NURSERY-1");
+    law_queue_remove(&owner->extra->owned, &nursery->own);
     return_pools(nursery->pools, nursery->purse_of);
     if (LIKELY(is_untouched(owner, nursery->scope))) {
         leave_untouched(owner, nursery->scope);
     } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
-        k_doom(k); /* it is over all the same */
+        k_defer_error(k); /* it is over all the same */
     }
     Py_CLEAR(nursery->scope->body_of); /* the two held each other */
     if (!is_plain(nursery)) {
-        aside_show(&k->aside, (PyObject *)k); /* ASIDE-2 */
+        gc_aside_show(&k->gc_aside, (PyObject *)k); /* ASIDE-2 */
     }
     Py_DECREF(nursery); /* the one that `owned` had */
     return 0;

@@ -8,7 +8,7 @@
 #include "python/law/nursery_ops.h"
 #include "python/law/task.h"
 
-/* Whether the permit of the owner is the one that was found good for spawning last. */
+/* Whether the ticket of the owner is the one that was found good for spawning last. */
 static inline bool
 is_known_to_spawn(const Kernel *k, const Task *owner)
 {
@@ -17,20 +17,20 @@ is_known_to_spawn(const Kernel *k, const Task *owner)
 
 /* Whether nobody has asked the owner, or any block of its, to stop, and the innermost one has no time limit. */
 static inline bool
-is_untouched(const Task *owner, const Block *scope)
+is_untouched(const Task *owner, const CancelScope *scope)
 {
-    const TaskMore *more = owner->more;
-    return FAST_PATHS && more->requested == 0 && more->draining == 0 && more->cleanup_left < 0 &&
+    const TaskExtra *extra = owner->extra;
+    return FAST_PATHS && extra->requested == 0 && extra->draining == 0 && extra->cleanup_left < 0 &&
            scope->phase == LAW_PHASE_IDLE && scope->timer == NULL;
 }
 
 /* What `cancel_leave` comes to there: the block around it, if there is one, is the innermost again. The end of a nursery is
  * told by itself. */
 static inline void
-leave_untouched(Task *owner, Block *scope)
+leave_untouched(Task *owner, CancelScope *scope)
 {
     law_phase_advance(&scope->phase, LAW_PHASE_FINALIZED);
     owner->cancel_pending = 0;
-    owner->more->inner = is_task(scope->parent) ? NULL : (Block *)Py_NewRef(scope->parent);
+    owner->extra->inner = is_task(scope->parent) ? NULL : (CancelScope *)Py_NewRef(scope->parent);
     Py_DECREF(scope); /* its nursery holds it as well */
 }

@@ -13,7 +13,7 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
     PyObject *name = detail == NULL ? NULL : PyUnicode_InternFromString(what);
     if (name == NULL) {
         Py_XDECREF(detail);
-        return k_doom(k);
+        return k_defer_error(k);
     }
     PyObject *observer =
         Py_XNewRef(k->observer); /* RECORD-3: it may take itself off, or was when the detail was made */
@@ -23,7 +23,7 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
     Py_DECREF(name);
     Py_DECREF(detail);
     Py_XDECREF(result);
-    return result == NULL ? k_doom(k) : 0;
+    return result == NULL ? k_defer_error(k) : 0;
 }
 
 int
@@ -39,5 +39,5 @@ k_count(Kernel *k, const char *counter)
     Py_XDECREF(old);
     Py_XDECREF(one);
     Py_XDECREF(sum);
-    return failed < 0 ? k_doom(k) : 0;
+    return failed < 0 ? k_defer_error(k) : 0;
 }

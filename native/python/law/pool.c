@@ -352,7 +352,7 @@ limits_of(PyObject *budget, int64_t limits[LAW_COMPONENTS])
 
 /* The tuple of five pools of a root nursery: a new reference, or NULL with an exception set. `budget` is a Budget. */
 PyObject *
-pools_root(State *st, PyObject *budget)
+pools_root(ModuleState *st, PyObject *budget)
 {
     int64_t limits[LAW_COMPONENTS];
     if (limits_of(budget, limits) < 0) {
@@ -374,7 +374,7 @@ pools_root(State *st, PyObject *budget)
 /* The tuple of five pools of a new task or nursery: its own where `budget`, which `parents` can afford, states a number,
  * shared elsewhere. All are made before anything is lent: NULL with an exception set, and then nothing has changed. */
 PyObject *
-pools_derive(State *st, PyObject *parents, PyObject *budget)
+pools_derive(ModuleState *st, PyObject *parents, PyObject *budget)
 {
     int64_t limits[LAW_COMPONENTS];
     PyObject *pools = limits_of(budget, limits) < 0 ? NULL : PyTuple_New(LAW_COMPONENTS);

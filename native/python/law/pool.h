@@ -17,10 +17,10 @@ pool_of(PyObject *pools, int component)
 }
 
 /* The pools of a root nursery. New reference, or NULL with an exception set: `budget` is not a Budget. */
-PyObject *pools_root(State *st, PyObject *budget);
+PyObject *pools_root(ModuleState *st, PyObject *budget);
 /* Pools for a task or nursery with a budget of its own, lent by `parents`, who must be able to afford it. New reference,
  * or NULL with an exception set: nothing was lent. */
-PyObject *pools_derive(State *st, PyObject *parents, PyObject *budget);
+PyObject *pools_derive(ModuleState *st, PyObject *parents, PyObject *budget);
 /* The pools of a new task or nursery: those of its parent if `*budget` is UNSTATED, otherwise derived ones. *budget
  * becomes what of it the parent can afford. New reference, or NULL with an exception set: nothing was lent. */
 PyObject *pools_for(Kernel *k, PyObject *parents, PyObject **budget);

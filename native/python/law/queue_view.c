@@ -16,13 +16,13 @@ typedef struct {
     PyObject_HEAD
     PyObject *owner; /* owned (VIEW-1) */
     LawQueue *queue; /* NULL: the timed lane of `owner`, a Worker */
-} View;
+} QueueView;
 
 /* Any view. NULL with MemoryError set. */
 static PyObject *
-view_new(State *st, PyObject *owner, LawQueue *queue)
+queue_view_new(ModuleState *st, PyObject *owner, LawQueue *queue)
 {
-    View *view = (View *)st->View->tp_alloc(st->View, 0);
+    QueueView *view = (QueueView *)st->QueueView->tp_alloc(st->QueueView, 0);
     if (view != NULL) {
         view->owner = Py_NewRef(owner);
         view->queue = queue;
@@ -31,19 +31,19 @@ view_new(State *st, PyObject *owner, LawQueue *queue)
 }
 
 PyObject *
-law_view_new(State *st, PyObject *owner, LawQueue *queue)
+queue_view_make(ModuleState *st, PyObject *owner, LawQueue *queue)
 {
-    return view_new(st, owner, queue);
+    return queue_view_new(st, owner, queue);
 }
 
 PyObject *
-law_view_new_timed(State *st, Worker *worker)
+queue_view_make_timed(ModuleState *st, Worker *worker)
 {
-    return view_new(st, (PyObject *)worker, NULL);
+    return queue_view_new(st, (PyObject *)worker, NULL);
 }
 
 static int
-view_traverse(View *self, visitproc visit, void *arg)
+queue_view_traverse(QueueView *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->owner);
@@ -52,7 +52,7 @@ view_traverse(View *self, visitproc visit, void *arg)
 
 /* Only the owner goes; nobody can reach a view that the collector takes apart. */
 static void
-view_dealloc(View *self)
+queue_view_dealloc(QueueView *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
@@ -62,7 +62,7 @@ view_dealloc(View *self)
 }
 
 static Py_ssize_t
-view_length(View *self)
+queue_view_length(QueueView *self)
 {
     return self->queue == NULL ? (Py_ssize_t)((Worker *)self->owner)->timed.count : (Py_ssize_t)self->queue->length;
 }
@@ -70,7 +70,7 @@ view_length(View *self)
 /* The tasks, oldest first, as a new list; NULL with MemoryError set. The list is made before the walk: making one may
  * run the collector, and with it anything. */
 static PyObject *
-view_list(View *self)
+queue_view_list(QueueView *self)
 {
     if (self->queue == NULL) {
         return worker_timed_list((Worker *)self->owner);
@@ -86,9 +86,9 @@ view_list(View *self)
 }
 
 static PyObject *
-view_iter(View *self)
+queue_view_iter(QueueView *self)
 {
-    PyObject *list = view_list(self);
+    PyObject *list = queue_view_list(self);
     if (list == NULL) {
         return NULL;
     }
@@ -98,7 +98,7 @@ view_iter(View *self)
 }
 
 static int
-view_contains(View *self, PyObject *what)
+queue_view_contains(QueueView *self, PyObject *what)
 {
     if (!is_task(what)) {
         return 0;
@@ -116,48 +116,48 @@ view_contains(View *self, PyObject *what)
 
 /* Equal: of the same queue. */
 static PyObject *
-view_richcompare(View *self, PyObject *other, int op)
+queue_view_richcompare(QueueView *self, PyObject *other, int op)
 {
     if (Py_TYPE(other) != Py_TYPE(self) || (op != Py_EQ && op != Py_NE)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    const View *that = (const View *)other;
+    const QueueView *that = (const QueueView *)other;
     bool same = self->owner == that->owner && self->queue == that->queue;
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 
 static Py_hash_t
-view_hash(View *self)
+queue_view_hash(QueueView *self)
 {
     Py_hash_t hash = (Py_hash_t)((uintptr_t)self->owner ^ ((uintptr_t)self->queue >> 4));
     return hash == -1 ? -2 : hash;
 }
 
 static PyObject *
-view_repr(View *self)
+queue_view_repr(QueueView *self)
 {
-    PyObject *list = view_list(self);
+    PyObject *list = queue_view_list(self);
     PyObject *text = list == NULL ? NULL : PyUnicode_FromFormat("<queue %R>", list);
     Py_XDECREF(list);
     return text;
 }
 
-static PyType_Slot view_slots[] = {
+static PyType_Slot queue_view_slots[] = {
     {Py_tp_doc, (void *)"A queue of tasks, oldest first; to look at."},
-    {Py_tp_dealloc, (void *)view_dealloc},
-    {Py_tp_traverse, (void *)view_traverse},
-    {Py_tp_iter, (void *)view_iter},
-    {Py_tp_richcompare, (void *)view_richcompare},
-    {Py_tp_hash, (void *)view_hash},
-    {Py_tp_repr, (void *)view_repr},
-    {Py_sq_length, (void *)view_length},
-    {Py_sq_contains, (void *)view_contains},
+    {Py_tp_dealloc, (void *)queue_view_dealloc},
+    {Py_tp_traverse, (void *)queue_view_traverse},
+    {Py_tp_iter, (void *)queue_view_iter},
+    {Py_tp_richcompare, (void *)queue_view_richcompare},
+    {Py_tp_hash, (void *)queue_view_hash},
+    {Py_tp_repr, (void *)queue_view_repr},
+    {Py_sq_length, (void *)queue_view_length},
+    {Py_sq_contains, (void *)queue_view_contains},
     {0, NULL},
 };
 
-PyType_Spec view_spec = {
-    .name = "bursar._native.View",
-    .basicsize = (int)sizeof(View),
+PyType_Spec queue_view_spec = {
+    .name = "bursar._native.QueueView",
+    .basicsize = (int)sizeof(QueueView),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = view_slots,
+    .slots = queue_view_slots,
 };

@@ -4,10 +4,10 @@
 
 #include "python/law/records.h"
 
-extern PyType_Spec view_spec;
+extern PyType_Spec queue_view_spec;
 
 /* A view of a queue of `Task.link` that lies inside `owner`. A new reference, or NULL with MemoryError set. */
-PyObject *law_view_new(State *st, PyObject *owner, LawQueue *queue);
+PyObject *queue_view_make(ModuleState *st, PyObject *owner, LawQueue *queue);
 
 /* A view of the timed lane of a worker. A new reference, or NULL with MemoryError set. */
-PyObject *law_view_new_timed(State *st, Worker *worker);
+PyObject *queue_view_make_timed(ModuleState *st, Worker *worker);

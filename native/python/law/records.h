@@ -13,7 +13,7 @@
  *       changed afterwards, and holds references to what it still needs
  *   RECORD-4  while a task lives the collector does not track it: its nursery shows the collector what the task refers
  *       to, as if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task,
- *       its permit or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is
+ *       its ticket or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is
  *       plain, holds nothing that could lead back to it, its nursery included. What else a living task is made of may be
  *       kept aside: see gc_aside.c.
  *   RECORD-5  a type whose objects refer to one thing at most, set when they are made and never changed, may do without
@@ -51,7 +51,7 @@
 typedef struct Kernel Kernel;
 typedef struct Task Task;
 typedef struct Nursery Nursery;
-typedef struct Block Block;
+typedef struct CancelScope CancelScope;
 typedef struct Timer Timer;
 typedef struct Entry Entry;
 typedef struct Request Request;
@@ -64,20 +64,20 @@ typedef struct Pool {
     struct Pool *parent; /* owned; NULL in a root pool */
 } Pool;
 
-/* Where tasks that were spawned alike share what does not change: their pools, capabilities and permit. */
-typedef struct Terms {
+/* Where tasks that were spawned alike share what does not change: their pools, capabilities and ticket. */
+typedef struct SpawnTerms {
     PyObject_HEAD
     PyObject *pools;        /* tuple of five Pool */
     PyObject *capabilities; /* mapping: kind -> capability */
     PyObject *spawn_cap;    /* the CapSpawn that counts the task; NULL: none does */
-} Terms;
+} SpawnTerms;
 
 /* ---- tasks (task.py) */
 
 /* What most tasks never need; made at its first use. */
-typedef struct TaskMore {
+typedef struct TaskExtra {
     PyObject *reason;        /* why the task itself is cancelled */
-    Block *inner;            /* the innermost open block; owned */
+    CancelScope *inner;      /* the innermost open block; owned */
     int32_t requested;       /* scopes of it that were asked to stop and not told yet */
     int32_t draining;        /* and those that were told and are being unwound */
     LawQueue owned;          /* ring of the nurseries that it has open, outermost first; owned */
@@ -89,16 +89,17 @@ typedef struct TaskMore {
     int64_t credit_used;
     Task *credit_of;               /* owned */
     PyObject *ending;              /* an Outcome that was decided while children lived */
-    PyObject *permit;              /* what admission knows of it; NULL: it never had to ask */
+    PyObject *ticket;              /* what admission knows of it; NULL: it never had to ask */
     PyObject *memory;              /* its MemoryAccount; NULL: nobody meters it, or it has not run yet */
     int64_t spent[LAW_COMPONENTS]; /* all but ops, which the task counts itself */
     int8_t short_of;
-} TaskMore;
+} TaskExtra;
 
 struct Task {
     PyObject_HEAD
     union {
-        LawLink link; /* READY: its lane; BLOCKED and bare: the wait list. First, like that of a wait: see `who_of` */
+        LawLink
+            link; /* READY: its lane; BLOCKED and bare: the wait list. First, like that of a wait: see `waiter_of` */
         Timer *timer; /* BLOCKED and bare in a sleep: `timed` says so; owned */
     };
     LawLink sibling;  /* while it lives: the children of its nursery */
@@ -112,8 +113,8 @@ struct Task {
     PyObject *context;
     PyObject *answer;  /* what the next poll resumes with or, `raises`, by; NULL = None */
     PyObject *pending; /* BLOCKED: what it waits for; else what it could not pay yet (`retry`); or NULL */
-    Terms *terms;      /* owned */
-    TaskMore *more;    /* or NULL */
+    SpawnTerms *terms; /* owned */
+    TaskExtra *extra;  /* or NULL */
     int64_t ops_spent;
     union {
         int32_t turn_left; /* RUNNING: ops until its turn is over */
@@ -135,7 +136,7 @@ struct Task {
     uint16_t cut            : 1;
     uint16_t bare           : 1; /* it waits by itself, without an entry: `pending` is the operation */
     uint16_t timed          : 1; /* bare, with a timer */
-    uint16_t by_hand        : 1; /* what it waits for was yielded by a generator: that gets the plain result */
+    uint16_t by_generator   : 1; /* what it waits for was yielded by a generator: that gets the plain result */
     uint16_t borrows        : 1; /* its context is shared with others: see context.c */
     uint16_t queue          : 2; /* LawTake: which of the ready queues it is in, if in the ready lane */
 };
@@ -152,11 +153,11 @@ struct Nursery {
     PyObject_HEAD
     Kernel *kernel; /* owned */
     uint64_t id;
-    PyObject *name;    /* NULL: made when somebody asks */
-    Task *owner;       /* owned; NULL only in the root */
-    Block *scope;      /* owned; NULL only in the root */
-    LawQueue children; /* ring of live children, in the order of spawning; owned (RECORD-1) */
-    LawLink own;       /* its place among the nurseries of its owner */
+    PyObject *name;     /* NULL: made when somebody asks */
+    Task *owner;        /* owned; NULL only in the root */
+    CancelScope *scope; /* owned; NULL only in the root */
+    LawQueue children;  /* ring of live children, in the order of spawning; owned (RECORD-1) */
+    LawLink own;        /* its place among the nurseries of its owner */
     int64_t spawned;
     PyObject *failures; /* list or NULL */
     PyObject *failed;   /* set or NULL */
@@ -170,8 +171,8 @@ struct Nursery {
     PyObject *exhausted_waiter;
     PyObject *ends; /* deque or NULL */
     PyObject *ends_waiter;
-    PyObject *gate; /* who admits its children; NULL: they start at once */
-    Terms *terms;   /* those of the last child, for the next one; or NULL */
+    PyObject *gate;    /* who admits its children; NULL: they start at once */
+    SpawnTerms *terms; /* those of the last child, for the next one; or NULL */
     uint8_t state;
     bool explicit_caps;
     bool cancel_on_failure;
@@ -180,7 +181,7 @@ struct Nursery {
 
 /* ---- scopes (cancel.py): a task is one itself, see `scope_*` below */
 
-struct Block {
+struct CancelScope {
     PyObject_HEAD
     PyObject *parent; /* a Block or the Task; owned */
     Task *task;       /* owned */
@@ -245,14 +246,14 @@ typedef struct Worker {
     uint32_t stamp;
     uint32_t next_victim;
     bool steal_enabled;
-    LawStream stream;
+    LawRandomStream stream;
     int64_t dispatched[LAW_LANES];
     int64_t injected, steals, steals_failed, stolen_from;
 } Worker;
 
 struct Kernel {
     PyObject_HEAD
-    struct State *st;
+    struct ModuleState *st;
     int64_t now_ns;
     int64_t yield_interval;
     int32_t turn; /* the same, as far as a turn is counted */
@@ -271,24 +272,24 @@ struct Kernel {
     Worker *only;      /* and again from there, if it is the only one; else NULL */
     int n_workers;
     LawStealPolicy policy;
-    LawStream rounds;
+    LawRandomStream rounds;
     int *order;
     int place;
     LawQueue injector;
     int64_t draining_regions;
     PyObject *draining_holders; /* dict: tasks that clean up and hold obligations, longest first */
     Timers *timers;
-    PyObject *registry; /* law.capability.Registry, whose counts may lag behind: see kernel.c */
-    PyObject *observer; /* NULL: evidence is off and costs one comparison */
-    struct Pen *pen;    /* that of the observer, if it has one: see writer.h; owned */
-    PyObject *counters; /* Counter */
+    PyObject *registry;               /* law.capability.Registry, whose counts may lag behind: see kernel.c */
+    PyObject *observer;               /* NULL: evidence is off and costs one comparison */
+    struct TraceWriter *trace_writer; /* that of the observer, if it has one: see writer.h; owned */
+    PyObject *counters;               /* Counter */
     Nursery *root;
-    PyObject *driver;
+    PyObject *runtime;
     PyObject *gate;           /* who admits those whose nursery has no gate, and who have to ask; or NULL */
     KernelCaches caches;      /* what is remembered: see kernel_caches.h */
     Postponed postponed;      /* what is decided and not carried out yet: see kernel_caches.h */
-    PyObject *doom;           /* what ends the run at the next step: see `k_doom`; NULL: nothing */
-    Aside aside;              /* what of its records the collector does not look at; open while somebody drives it */
+    PyObject *deferred_error; /* what ends the run at the next step: see `k_defer_error`; NULL: nothing */
+    GcAside gc_aside;         /* what of its records the collector does not look at; open while somebody drives it */
     PyObject *revoked;        /* the registry's set of revoked serials */
     PyObject *default_spawns; /* int or None */
     bool inherit;

@@ -1,4 +1,4 @@
-/* Scopes: what of a task can be cancelled as a whole. The records of src/bursar/law/cancel.py (`Scope`, `Block`).
+/* Scopes: what of a task can be cancelled as a whole. The records of src/bursar/law/cancel.py (`Scope`, `CancelScope`).
  *
  * A scope is a Block (a timeout, a shield, the body of a nursery) or the Task itself. The task is never shielded, never
  * exiting, has no timer and is no nursery's body, so it keeps only a phase and a reason. The blocks of one task form a
@@ -22,21 +22,21 @@
 Task *
 scope_task(PyObject *scope)
 {
-    return is_task(scope) ? (Task *)scope : ((Block *)scope)->task;
+    return is_task(scope) ? (Task *)scope : ((CancelScope *)scope)->task;
 }
 
 /* The next outer scope of the same task; borrowed. NULL: `scope` is the task itself. */
 PyObject *
 scope_parent(PyObject *scope)
 {
-    return is_task(scope) ? NULL : ((Block *)scope)->parent;
+    return is_task(scope) ? NULL : ((CancelScope *)scope)->parent;
 }
 
 /* How far its cancellation has come: a LawCancelPhase. */
 uint8_t
 scope_phase(PyObject *scope)
 {
-    return is_task(scope) ? ((Task *)scope)->phase : ((Block *)scope)->phase;
+    return is_task(scope) ? ((Task *)scope)->phase : ((CancelScope *)scope)->phase;
 }
 
 /* Why it is cancelled; borrowed. NULL: nobody asked. */
@@ -46,42 +46,42 @@ scope_reason(PyObject *scope)
     if (is_task(scope)) {
         return task_reason((Task *)scope);
     }
-    return ((Block *)scope)->reason;
+    return ((CancelScope *)scope)->reason;
 }
 
 /* ---- blocks */
 
 /* A new block, which becomes the innermost one of its task, and which whoever asked for it shows to the collector or keeps
  * aside. New reference; NULL with MemoryError set, and then nothing has changed. */
-Block *
-block_new(State *st, Task *task)
+CancelScope *
+cancel_scope_new(ModuleState *st, Task *task)
 {
-    TaskMore *more = task_more(task);
-    if (more == NULL) {
+    TaskExtra *extra = task_extra(task);
+    if (extra == NULL) {
         return NULL;
     }
-    Block *block = (Block *)free_make(&st->free_scopes, st->Block);
+    CancelScope *block = (CancelScope *)free_make(&st->free_scopes, st->CancelScope);
     if (block == NULL) {
         return NULL;
     }
     block->task = (Task *)Py_NewRef((PyObject *)task);
     /* The task's reference to the block that was innermost goes over to the new one. */
-    block->parent = more->inner != NULL ? (PyObject *)more->inner : Py_NewRef((PyObject *)task);
-    more->inner = (Block *)Py_NewRef((PyObject *)block);
+    block->parent = extra->inner != NULL ? (PyObject *)extra->inner : Py_NewRef((PyObject *)task);
+    extra->inner = (CancelScope *)Py_NewRef((PyObject *)block);
     return block;
 }
 
 /* Block(task). New reference; NULL with TypeError or MemoryError set. */
 static PyObject *
-block_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
+cancel_scope_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"task", NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *task;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!:Block", names, st->Task, &task)) {
         return NULL;
     }
-    PyObject *block = (PyObject *)block_new(st, (Task *)task);
+    PyObject *block = (PyObject *)cancel_scope_new(st, (Task *)task);
     if (block != NULL) {
         PyObject_GC_Track(block);
     }
@@ -89,7 +89,7 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 }
 
 static int
-block_traverse(Block *self, visitproc visit, void *arg)
+cancel_scope_traverse(CancelScope *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->parent);
@@ -102,7 +102,7 @@ block_traverse(Block *self, visitproc visit, void *arg)
 
 /* Lets go of what may change; see invariant 1 for the rest. */
 static int
-block_clear(Block *self)
+cancel_scope_clear(CancelScope *self)
 {
     Py_CLEAR(self->reason);
     Py_CLEAR(self->timer);
@@ -112,11 +112,11 @@ block_clear(Block *self)
 
 /* A hundred thousand blocks may be open in one task: the trashcan keeps their end from being a recursion. */
 static void
-block_dealloc(Block *self)
+cancel_scope_dealloc(CancelScope *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, block_dealloc) State *st = state_left(Py_TYPE(self));
-    block_clear(self);
+    Py_TRASHCAN_BEGIN(self, cancel_scope_dealloc) ModuleState *st = state_left(Py_TYPE(self));
+    cancel_scope_clear(self);
     Py_CLEAR(self->parent);
     Py_CLEAR(self->task);
     free_drop(st ? &st->free_scopes : NULL, (PyObject *)self);
@@ -162,26 +162,26 @@ or_none(void *object)
 }
 
 static PyObject *
-get_parent(Block *self, void *Py_UNUSED(closure))
+get_parent(CancelScope *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef(self->parent);
 }
 
 static PyObject *
-get_task(Block *self, void *Py_UNUSED(closure))
+get_task(CancelScope *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef((PyObject *)self->task);
 }
 
 static PyObject *
-get_phase(Block *self, void *Py_UNUSED(closure))
+get_phase(CancelScope *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef(state_of(Py_TYPE(self))->phases[self->phase]);
 }
 
 /* The field alone, as in Python: `move` is what keeps the counts of the task. */
 static int
-set_phase(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_phase(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (require_value(value, "phase") < 0) {
         return -1;
@@ -199,37 +199,37 @@ set_phase(Block *self, PyObject *value, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-get_reason(Block *self, void *Py_UNUSED(closure))
+get_reason(CancelScope *self, void *Py_UNUSED(closure))
 {
     return or_none(self->reason);
 }
 
 static int
-set_reason(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_reason(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     return store(&self->reason, value, NULL, "reason");
 }
 
 static PyObject *
-get_timer(Block *self, void *Py_UNUSED(closure))
+get_timer(CancelScope *self, void *Py_UNUSED(closure))
 {
     return or_none(self->timer);
 }
 
 static int
-set_timer(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_timer(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     return store((PyObject **)(void *)&self->timer, value, state_of(Py_TYPE(self))->Timer, "timer");
 }
 
 static PyObject *
-get_body_of(Block *self, void *Py_UNUSED(closure))
+get_body_of(CancelScope *self, void *Py_UNUSED(closure))
 {
     return or_none(self->body_of);
 }
 
 static int
-set_body_of(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_body_of(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     return store((PyObject **)(void *)&self->body_of, value, state_of(Py_TYPE(self))->Nursery, "body_of");
 }
@@ -247,30 +247,30 @@ store_flag(bool *field, PyObject *value, const char *name)
 }
 
 static PyObject *
-get_shielded(Block *self, void *Py_UNUSED(closure))
+get_shielded(CancelScope *self, void *Py_UNUSED(closure))
 {
     return PyBool_FromLong(self->shielded);
 }
 
 static int
-set_shielded(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_shielded(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     return store_flag(&self->shielded, value, "shielded");
 }
 
 static PyObject *
-get_exiting(Block *self, void *Py_UNUSED(closure))
+get_exiting(CancelScope *self, void *Py_UNUSED(closure))
 {
     return PyBool_FromLong(self->exiting);
 }
 
 static int
-set_exiting(Block *self, PyObject *value, void *Py_UNUSED(closure))
+set_exiting(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
     return store_flag(&self->exiting, value, "exiting");
 }
 
-static PyGetSetDef block_getset[] = {
+static PyGetSetDef cancel_scope_getset[] = {
     {"parent", (getter)get_parent, NULL, "the next outer scope of the same task", NULL},
     {"task", (getter)get_task, NULL, "whose block it is", NULL},
     {"phase", (getter)get_phase, (setter)set_phase, "how far its cancellation has come", NULL},
@@ -282,19 +282,19 @@ static PyGetSetDef block_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot block_slots[] = {
+static PyType_Slot cancel_scope_slots[] = {
     {Py_tp_doc, "Block(task)\n--\n\nA scope inside a task: a timeout, a shield, the body of a nursery."},
-    {Py_tp_new, (void *)block_make},
-    {Py_tp_traverse, (void *)block_traverse},
-    {Py_tp_clear, (void *)block_clear},
-    {Py_tp_dealloc, (void *)block_dealloc},
-    {Py_tp_getset, block_getset},
+    {Py_tp_new, (void *)cancel_scope_make},
+    {Py_tp_traverse, (void *)cancel_scope_traverse},
+    {Py_tp_clear, (void *)cancel_scope_clear},
+    {Py_tp_dealloc, (void *)cancel_scope_dealloc},
+    {Py_tp_getset, cancel_scope_getset},
     {0, NULL},
 };
 
-PyType_Spec block_spec = {
-    .name = "bursar._native.Block",
-    .basicsize = (int)sizeof(Block),
+PyType_Spec cancel_scope_spec = {
+    .name = "bursar._native.CancelScope",
+    .basicsize = (int)sizeof(CancelScope),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = block_slots,
+    .slots = cancel_scope_slots,
 };

@@ -7,11 +7,11 @@
 
 #include "python/law/records.h"
 
-extern PyType_Spec block_spec;
+extern PyType_Spec cancel_scope_spec;
 
 /* A block that becomes the innermost one of the task; the collector does not track it yet. New reference, or NULL with
  * MemoryError set. */
-Block *block_new(State *st, Task *task);
+CancelScope *cancel_scope_new(ModuleState *st, Task *task);
 Task *scope_task(PyObject *scope);       /* borrowed */
 PyObject *scope_parent(PyObject *scope); /* borrowed; NULL for a task */
 uint8_t scope_phase(PyObject *scope);

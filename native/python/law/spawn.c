@@ -1,7 +1,7 @@
 /* Spawning: from the authority of the spawner to a task in its lane. After law/kernel.py.
  *
  * A spawn cannot fail half way: all that may fail comes before the first change of a record. Rare cases (explicit
- * capabilities, limits on a permit) are left to the Python methods.
+ * capabilities, limits on a ticket) are left to the Python methods.
  */
 
 #include "python/law/spawn.h"
@@ -30,16 +30,16 @@ in_python(Kernel *k, PyName method, PyObject *a, PyObject *b)
 
 /* ---- authority */
 
-/* The permit to spawn is looked at for every task. The last one that was found good, without limits of its own or of
+/* The ticket to spawn is looked at for every task. The last one that was found good, without limits of its own or of
  * those it came from, is remembered; uses of it are counted here and told to the registry when that is asked. */
 int
-k_settle_uses(Kernel *k)
+k_flush_uses(Kernel *k)
 {
     if (k->postponed.uses == 0) {
         return 0;
     }
     int64_t uses = k->postponed.uses;
-    PyObject *args[] = {k->registry, k->caches.spawn_permit, PyLong_FromLongLong(uses)};
+    PyObject *args[] = {k->registry, k->caches.checked_spawn_cap, PyLong_FromLongLong(uses)};
     PyObject *done = args[2] == NULL ? NULL : py_call(k->st, PY_count_uses, args, 3);
     Py_XDECREF(args[2]);
     if (done == NULL) {
@@ -56,7 +56,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     PyObject *held = task->terms->capabilities;
     if (FAST_PATHS && PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
         PyObject *found = PyDict_GetItemWithError(held, kind);
-        if (found != NULL && (found == k->caches.spawn_permit || found == k->caches.timer_permit)) {
+        if (found != NULL && (found == k->caches.checked_spawn_cap || found == k->caches.checked_timer_cap)) {
             return found;
         }
         if (found == NULL && PyErr_Occurred()) {
@@ -68,46 +68,46 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     PyObject *found = what == NULL ? NULL : py_call(k->st, PY_require, args, 4);
     Py_XDECREF(what);
     if (found != NULL && kind == k->st->CapTimer) {
-        Py_XSETREF(k->caches.timer_permit, Py_NewRef(found));
+        Py_XSETREF(k->caches.checked_timer_cap, Py_NewRef(found));
     }
     Py_XDECREF(found); /* the task holds it */
     return found;
 }
 
-/* The permit of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
+/* The ticket of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
 static PyObject *
-spawn_permit(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
+checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
     if (FAST_PATHS && spawner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
         *counted = true;
-        return k->caches.spawn_permit;
+        return k->caches.checked_spawn_cap;
     }
     PyObject *held = spawner->terms->capabilities;
     PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
-    *counted = FAST_PATHS && found != NULL && found == k->caches.spawn_permit && PySet_GET_SIZE(k->revoked) == 0;
+    *counted = FAST_PATHS && found != NULL && found == k->caches.checked_spawn_cap && PySet_GET_SIZE(k->revoked) == 0;
     if (*counted) {
-        Py_XSETREF(k->caches.spawn_terms, (Terms *)Py_NewRef((PyObject *)spawner->terms));
+        Py_XSETREF(k->caches.spawn_terms, (SpawnTerms *)Py_NewRef((PyObject *)spawner->terms));
         return found;
     }
     if (PyErr_Occurred()) {
         return NULL;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner};
-    PyObject *permit = py_call(k->st, PY_spawn_permit, args, 3); /* (the permit, whether nothing limits it) */
-    if (permit == NULL) {
+    PyObject *ticket = py_call(k->st, PY_checked_spawn_cap, args, 3); /* (the ticket, whether nothing limits it) */
+    if (ticket == NULL) {
         return NULL;
     }
-    found = PyTuple_GET_ITEM(permit, 0);
-    if (FAST_PATHS && PyTuple_GET_ITEM(permit, 1) == Py_True) {
-        if (k_settle_uses(k) < 0) {
-            Py_DECREF(permit);
+    found = PyTuple_GET_ITEM(ticket, 0);
+    if (FAST_PATHS && PyTuple_GET_ITEM(ticket, 1) == Py_True) {
+        if (k_flush_uses(k) < 0) {
+            Py_DECREF(ticket);
             return NULL;
         }
-        Py_XSETREF(k->caches.spawn_permit, Py_NewRef(found));
+        Py_XSETREF(k->caches.checked_spawn_cap, Py_NewRef(found));
         Py_CLEAR(k->caches.spawn_terms);
         *counted = true;
     }
-    Py_DECREF(permit); /* the spawner holds it */
+    Py_DECREF(ticket); /* the spawner holds it */
     return found;
 }
 
@@ -132,16 +132,16 @@ capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, b
 
 /* ---- spawning */
 
-/* The budget that a task really gets: within its permit and the defaults of the profile. New reference. */
+/* The budget that a task really gets: within its ticket and the defaults of the profile. New reference. */
 static PyObject *
-budget_for(Kernel *k, PyObject *budget, PyObject *permit, bool counted, Task *spawner, bool acting)
+budget_for(Kernel *k, PyObject *budget, PyObject *ticket, bool counted, Task *spawner, bool acting)
 {
-    bool limited = permit != NULL && !counted;
+    bool limited = ticket != NULL && !counted;
     bool by_default = k->default_spawns != Py_None && spawner != NULL && !acting;
     if (!limited && !by_default) {
         return Py_NewRef(budget);
     }
-    PyObject *args[] = {(PyObject *)k, budget, permit ? permit : Py_None, by_default ? Py_True : Py_False};
+    PyObject *args[] = {(PyObject *)k, budget, ticket ? ticket : Py_None, by_default ? Py_True : Py_False};
     return py_call(k->st, PY_spawn_budget, args, 4);
 }
 
@@ -158,26 +158,26 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
 }
 
 static bool
-are_terms(const Terms *terms, PyObject *pools, PyObject *held, PyObject *permit)
+are_spawn_terms(const SpawnTerms *terms, PyObject *pools, PyObject *held, PyObject *ticket)
 {
     return FAST_PATHS && terms != NULL && terms->pools == pools && terms->capabilities == held &&
-           terms->spawn_cap == permit;
+           terms->spawn_cap == ticket;
 }
 
 /* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New
  * reference. */
-static Terms *
-terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *permit)
+static SpawnTerms *
+spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *ticket)
 {
-    if (are_terms(nursery->terms, pools, held, permit)) {
-        return (Terms *)Py_NewRef((PyObject *)nursery->terms);
+    if (are_spawn_terms(nursery->terms, pools, held, ticket)) {
+        return (SpawnTerms *)Py_NewRef((PyObject *)nursery->terms);
     }
-    Terms *terms = are_terms(k->caches.last_terms, pools, held, permit)
-                       ? (Terms *)Py_NewRef((PyObject *)k->caches.last_terms)
-                       : terms_new(k->st, pools, held, permit);
+    SpawnTerms *terms = are_spawn_terms(k->caches.last_terms, pools, held, ticket)
+                            ? (SpawnTerms *)Py_NewRef((PyObject *)k->caches.last_terms)
+                            : spawn_terms_new(k->st, pools, held, ticket);
     if (terms != NULL) {
-        Py_XSETREF(nursery->terms, (Terms *)Py_NewRef((PyObject *)terms));
-        Py_XSETREF(k->caches.last_terms, (Terms *)Py_NewRef((PyObject *)terms));
+        Py_XSETREF(nursery->terms, (SpawnTerms *)Py_NewRef((PyObject *)terms));
+        Py_XSETREF(k->caches.last_terms, (SpawnTerms *)Py_NewRef((PyObject *)terms));
     }
     return terms;
 }
@@ -191,7 +191,7 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
     if (NOTED(k, note_spawned(k, task, budget)) < 0) {
         return -1;
     }
-    if (task->more != NULL) { /* with a permit, which is all that it can have yet */
+    if (task->extra != NULL) { /* with a ticket, which is all that it can have yet */
         task->since_ns = k->now_ns;
         return 0;
     }
@@ -201,10 +201,10 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
 /* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
  * changed. */
 static Task *
-make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *permit,
+make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *ticket,
           Task *spawner, PyObject *permission)
 {
-    if (spawner != NULL && task_more(spawner) == NULL) {
+    if (spawner != NULL && task_extra(spawner) == NULL) {
         return NULL; /* what is paid must be booked */
     }
     uint64_t id = k->next_id;
@@ -215,13 +215,13 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
     LAW_RULE(short_of == LAW_PAID, "BUDGET-3");
     PyObject *pools = pools_for(k, nursery->pools, budget);
-    Terms *terms = pools == NULL ? NULL : terms_for(k, nursery, pools, held, permit);
+    SpawnTerms *terms = pools == NULL ? NULL : spawn_terms_for(k, nursery, pools, held, ticket);
     Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, Py_NewRef(title), terms);
     if (task != NULL && permission != NULL) {
-        if (task_more(task) == NULL) {
+        if (task_extra(task) == NULL) {
             Py_CLEAR(task);
         } else {
-            task->more->permit = Py_NewRef(permission);
+            task->extra->ticket = Py_NewRef(permission);
         }
     }
     if (task == NULL) {
@@ -230,7 +230,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     } else {
         k->next_id = id + 1;
         if (spawner != NULL) {
-            k_book(spawner, &LAW_SPAWN);
+            k_record_spent(spawner, &LAW_SPAWN);
         }
     }
     Py_XDECREF(pools);
@@ -238,14 +238,14 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     return task;
 }
 
-/* A task that was counted under a permit came to nothing: it is free again. The exception that is set stays. */
+/* A task that was counted under a ticket came to nothing: it is free again. The exception that is set stays. */
 static void
-release_spawn(Kernel *k, PyObject *permit)
+release_spawn(Kernel *k, PyObject *ticket)
 {
     PyObject *error = taken_error();
-    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", permit);
+    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", ticket);
     if (none == NULL) {
-        k_doom(k);
+        k_defer_error(k);
     }
     Py_XDECREF(none);
     PyErr_SetRaisedException(error);
@@ -262,28 +262,28 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
         return NULL;
     }
     bool counted = false;
-    PyObject *permit = spawner == NULL ? NULL : spawn_permit(k, nursery, spawner, &counted);
-    if (spawner != NULL && permit == NULL) {
+    PyObject *ticket = spawner == NULL ? NULL : checked_spawn_cap(k, nursery, spawner, &counted);
+    if (spawner != NULL && ticket == NULL) {
         return NULL;
     }
     PyObject *held = capabilities_for(k, nursery, spawner, capabilities, acting);
-    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, permit, counted, spawner, acting);
+    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, ticket, counted, spawner, acting);
     Task *task = NULL;
     if (granted == NULL || check_purse(k, nursery, granted) < 0) {
         goto done;
     }
-    if (permit != NULL && !counted) {
-        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, permit};
+    if (ticket != NULL && !counted) {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, ticket};
         PyObject *acquired = py_call(k->st, PY_acquire_spawn, args, 4);
         if (acquired == NULL) {
             goto done;
         }
         Py_DECREF(acquired);
     }
-    task = make_task(k, nursery, name, &granted, held, permit, spawner, permission);
+    task = make_task(k, nursery, name, &granted, held, ticket, spawner, permission);
     if (task == NULL) {
-        if (permit != NULL && !counted) {
-            release_spawn(k, permit);
+        if (ticket != NULL && !counted) {
+            release_spawn(k, ticket);
         }
         goto done;
     }

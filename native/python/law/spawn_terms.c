@@ -8,7 +8,7 @@
 #include "python/law/spawn_terms.h"
 
 static int
-terms_traverse(Terms *self, visitproc visit, void *arg)
+spawn_terms_traverse(SpawnTerms *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->pools);
@@ -18,7 +18,7 @@ terms_traverse(Terms *self, visitproc visit, void *arg)
 }
 
 static int
-terms_clear(Terms *self)
+spawn_terms_clear(SpawnTerms *self)
 {
     Py_CLEAR(self->pools);
     Py_CLEAR(self->capabilities);
@@ -27,35 +27,35 @@ terms_clear(Terms *self)
 }
 
 static void
-terms_dealloc(Terms *self)
+spawn_terms_dealloc(SpawnTerms *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    terms_clear(self);
+    spawn_terms_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-static PyType_Slot terms_slots[] = {
+static PyType_Slot spawn_terms_slots[] = {
     {Py_tp_doc, (void *)"What tasks that were spawned alike have in common."},
-    {Py_tp_dealloc, (void *)terms_dealloc},
-    {Py_tp_traverse, (void *)terms_traverse},
-    {Py_tp_clear, (void *)terms_clear},
+    {Py_tp_dealloc, (void *)spawn_terms_dealloc},
+    {Py_tp_traverse, (void *)spawn_terms_traverse},
+    {Py_tp_clear, (void *)spawn_terms_clear},
     {0, NULL},
 };
 
-PyType_Spec terms_spec = {
-    .name = "bursar._native.Terms",
-    .basicsize = (int)sizeof(Terms),
+PyType_Spec spawn_terms_spec = {
+    .name = "bursar._native.SpawnTerms",
+    .basicsize = (int)sizeof(SpawnTerms),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = terms_slots,
+    .slots = spawn_terms_slots,
 };
 
 /* Terms of these; `spawn_cap` may be NULL. Borrows all three. A new reference, or NULL with MemoryError set. */
-Terms *
-terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap)
+SpawnTerms *
+spawn_terms_new(ModuleState *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap)
 {
-    Terms *terms = (Terms *)st->Terms->tp_alloc(st->Terms, 0);
+    SpawnTerms *terms = (SpawnTerms *)st->SpawnTerms->tp_alloc(st->SpawnTerms, 0);
     if (terms != NULL) {
         terms->pools = Py_NewRef(pools);
         terms->capabilities = Py_NewRef(capabilities);

@@ -4,7 +4,7 @@
 
 #include "python/law/records.h"
 
-extern PyType_Spec terms_spec;
+extern PyType_Spec spawn_terms_spec;
 
 /* New terms; `spawn_cap` may be NULL. New reference, or NULL with MemoryError set. */
-Terms *terms_new(State *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap);
+SpawnTerms *spawn_terms_new(ModuleState *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap);

@@ -16,25 +16,25 @@
 
 /* ---- life */
 
-TaskMore *
-task_more(Task *self)
+TaskExtra *
+task_extra(Task *self)
 {
-    if (self->more == NULL) {
-        TaskMore *more = PyMem_Calloc(1, sizeof(TaskMore));
-        if (more == NULL) {
+    if (self->extra == NULL) {
+        TaskExtra *extra = PyMem_Calloc(1, sizeof(TaskExtra));
+        if (extra == NULL) {
             PyErr_NoMemory();
             return NULL;
         }
-        law_queue_init(&more->owned);
-        more->short_of = -1;
-        more->requested = task_requested(self); /* CANCEL-5 in cancel.c: from here on it says so itself */
-        more->draining = task_draining(self);
-        more->reason = Py_XNewRef(task_reason(self));
-        more->cleanup_left = task_cleanup_left(self);
-        more->cleanup_left_ns = more->cleanup_left >= 0 ? task_kernel(self)->cleanup_ns : 0;
-        self->more = more;
+        law_queue_init(&extra->owned);
+        extra->short_of = -1;
+        extra->requested = task_requested(self); /* CANCEL-5 in cancel.c: from here on it says so itself */
+        extra->draining = task_draining(self);
+        extra->reason = Py_XNewRef(task_reason(self));
+        extra->cleanup_left = task_cleanup_left(self);
+        extra->cleanup_left_ns = extra->cleanup_left >= 0 ? task_kernel(self)->cleanup_ns : 0;
+        self->extra = extra;
     }
-    return self->more;
+    return self->extra;
 }
 
 int
@@ -53,21 +53,21 @@ task_visit(Task *self, visitproc visit, void *arg)
     if (self->timed) {
         Py_VISIT(self->timer);
     }
-    TaskMore *more = self->more;
-    if (more != NULL) {
-        Py_VISIT(more->reason);
-        Py_VISIT(more->inner);
-        Py_VISIT(more->obligations);
-        Py_VISIT(more->waiters);
-        Py_VISIT(more->cleanup_timer);
-        Py_VISIT(more->credit_of);
-        Py_VISIT(more->ending);
-        int stop = permit_show(more->permit, visit, arg);
+    TaskExtra *extra = self->extra;
+    if (extra != NULL) {
+        Py_VISIT(extra->reason);
+        Py_VISIT(extra->inner);
+        Py_VISIT(extra->obligations);
+        Py_VISIT(extra->waiters);
+        Py_VISIT(extra->cleanup_timer);
+        Py_VISIT(extra->credit_of);
+        Py_VISIT(extra->ending);
+        int stop = ticket_show(extra->ticket, visit, arg);
         if (stop != 0) {
             return stop;
         }
-        Py_VISIT(more->memory);
-        for (LawLink *l = law_queue_oldest(&more->owned); l != NULL; l = law_queue_newer(&more->owned, l)) {
+        Py_VISIT(extra->memory);
+        for (LawLink *l = law_queue_oldest(&extra->owned); l != NULL; l = law_queue_newer(&extra->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, own));
         }
     }
@@ -82,27 +82,27 @@ task_traverse(Task *self, visitproc visit, void *arg)
 }
 
 static void
-drop_more(Task *self)
+drop_extra(Task *self)
 {
-    TaskMore *more = self->more;
-    self->more = NULL;
-    if (more == NULL) {
+    TaskExtra *extra = self->extra;
+    self->extra = NULL;
+    if (extra == NULL) {
         return;
     }
     LawLink *link;
-    while ((link = law_queue_take_oldest(&more->owned)) != NULL) {
+    while ((link = law_queue_take_oldest(&extra->owned)) != NULL) {
         Py_DECREF(LAW_RECORD(link, Nursery, own));
     }
-    Py_CLEAR(more->reason);
-    Py_CLEAR(more->inner);
-    Py_CLEAR(more->obligations);
-    Py_CLEAR(more->waiters);
-    Py_CLEAR(more->cleanup_timer);
-    Py_CLEAR(more->credit_of);
-    Py_CLEAR(more->ending);
-    permit_leave(more->permit);
-    Py_CLEAR(more->memory);
-    PyMem_Free(more);
+    Py_CLEAR(extra->reason);
+    Py_CLEAR(extra->inner);
+    Py_CLEAR(extra->obligations);
+    Py_CLEAR(extra->waiters);
+    Py_CLEAR(extra->cleanup_timer);
+    Py_CLEAR(extra->credit_of);
+    Py_CLEAR(extra->ending);
+    ticket_leave(extra->ticket);
+    Py_CLEAR(extra->memory);
+    PyMem_Free(extra);
 }
 
 /* A run that is dropped in the middle leaves waiting tasks behind: none may stay in a list that outlives it. */
@@ -128,7 +128,7 @@ task_clear(Task *self)
     Py_CLEAR(self->context);
     Py_CLEAR(self->answer);
     Py_CLEAR(self->pending);
-    drop_more(self);
+    drop_extra(self);
     Py_CLEAR(self->terms);
     Py_CLEAR(self->nursery);
     return 0;
@@ -138,14 +138,14 @@ task_clear(Task *self)
 static inline void
 drop_record(Task *self)
 {
-    State *st = state_left(Py_TYPE(self));
+    ModuleState *st = state_left(Py_TYPE(self));
     Py_DECREF(self->name);
     free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
 }
 
 /* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
 NOINLINE static void
-dealloc_otherwise(Task *self)
+dealloc_slow(Task *self)
 {
     Py_TRASHCAN_BEGIN(self, task_dealloc) task_clear(self);
     drop_record(self);
@@ -164,8 +164,8 @@ void
 task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
-    if (!LIKELY(self->nursery == NULL && self->more == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
-        dealloc_otherwise(self);
+    if (!LIKELY(self->nursery == NULL && self->extra == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+        dealloc_slow(self);
         return;
     }
     Py_XDECREF(self->work);
@@ -174,7 +174,7 @@ task_dealloc(Task *self)
 }
 
 PyObject *
-task_raise_later(State *st)
+task_raise_later(ModuleState *st)
 {
     PyObject *error = taken_error();
     if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
@@ -191,10 +191,10 @@ task_raise_later(State *st)
 bool
 task_has_children(const Task *self)
 {
-    if (self->more == NULL) {
+    if (self->extra == NULL) {
         return false;
     }
-    const LawQueue *owned = &self->more->owned;
+    const LawQueue *owned = &self->extra->owned;
     for (LawLink *l = law_queue_oldest(owned); l != NULL; l = law_queue_newer(owned, l)) {
         if (!law_queue_empty(&LAW_RECORD(l, Nursery, own)->children)) {
             return true;
@@ -204,7 +204,7 @@ task_has_children(const Task *self)
 }
 
 PyObject *
-task_outcome(State *st, Task *self)
+task_outcome(ModuleState *st, Task *self)
 {
     if (self->state != LAW_STATE_DONE) {
         Py_RETURN_NONE;
@@ -230,7 +230,7 @@ int
 task_move(Task *self, LawState to)
 {
     if (!law_may_move(self->state, to)) {
-        State *st = PyType_GetModuleState(Py_TYPE(self));
+        ModuleState *st = PyType_GetModuleState(Py_TYPE(self));
         PyObject *args[] = {(PyObject *)self, st->states[to]};
         PyObject *none = py_call(st, PY_refuse_move, args, 2); /* raises IllegalTransition */
         Py_XDECREF(none);
@@ -242,7 +242,7 @@ task_move(Task *self, LawState to)
 
 /* ---- attributes */
 
-#define ST(self) ((State *)PyType_GetModuleState(Py_TYPE(self)))
+#define ST(self) ((ModuleState *)PyType_GetModuleState(Py_TYPE(self)))
 #define GET(name, expression)                                         \
     static PyObject *get_##name(Task *self, void *Py_UNUSED(closure)) \
     {                                                                 \
@@ -250,7 +250,7 @@ task_move(Task *self, LawState to)
         return expression;                                            \
     }
 #define OR_NONE(x) Py_NewRef((x) ? (PyObject *)(x) : Py_None)
-#define MORE(field) (self->more ? (PyObject *)self->more->field : NULL)
+#define EXTRA(field) (self->extra ? (PyObject *)self->extra->field : NULL)
 
 /* Whoever looks at its timer sees it armed (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
 static int
@@ -273,27 +273,27 @@ GET(pinned, PyBool_FromLong(self->pinned))
 GET(started, PyBool_FromLong(self->started))
 GET(wait, task_wait(ST(self), self))
 GET(since_ns, PyLong_FromLongLong(self->since_ns))
-GET(inbox, OR_NONE(self->raises || task_unborn(self) ? NULL : self->answer))
+GET(inbox, OR_NONE(self->raises || task_not_begun(self) ? NULL : self->answer))
 GET(error, OR_NONE(self->raises ? self->answer : NULL))
 GET(effect, PyBool_FromLong(self->effect))
-GET(waiters, OR_NONE(MORE(waiters)))
-GET(obligations, OR_NONE(MORE(obligations)))
-GET(inner, OR_NONE(MORE(inner)))
+GET(waiters, OR_NONE(EXTRA(waiters)))
+GET(obligations, OR_NONE(EXTRA(obligations)))
+GET(inner, OR_NONE(EXTRA(inner)))
 GET(requested, PyLong_FromLong(task_requested(self)))
 GET(draining, PyLong_FromLong(task_draining(self)))
 GET(cancel_pending, PyBool_FromLong(self->cancel_pending))
 GET(cleanup_left, PyLong_FromLongLong(task_cleanup_left(self)))
-GET(cleanup_left_ns, kept(self) < 0 ? NULL : PyLong_FromLongLong(self->more ? self->more->cleanup_left_ns : 0))
-GET(cleanup_timer, kept(self) < 0 ? NULL : OR_NONE(MORE(cleanup_timer)))
+GET(cleanup_left_ns, kept(self) < 0 ? NULL : PyLong_FromLongLong(self->extra ? self->extra->cleanup_left_ns : 0))
+GET(cleanup_timer, kept(self) < 0 ? NULL : OR_NONE(EXTRA(cleanup_timer)))
 GET(cut, PyBool_FromLong(self->cut))
-GET(ending, OR_NONE(MORE(ending)))
-GET(permit, OR_NONE(MORE(permit)))
+GET(ending, OR_NONE(EXTRA(ending)))
+GET(ticket, OR_NONE(EXTRA(ticket)))
 GET(pools, OR_NONE(self->terms ? self->terms->pools : NULL))
 GET(purse_of, OR_NONE(self->nursery ? self->nursery->pools : self->terms ? self->terms->pools : NULL))
-GET(credit_used, PyLong_FromLongLong(self->more ? self->more->credit_used : 0))
-GET(credit_of, OR_NONE(MORE(credit_of)))
+GET(credit_used, PyLong_FromLongLong(self->extra ? self->extra->credit_used : 0))
+GET(credit_of, OR_NONE(EXTRA(credit_of)))
 GET(turn_left, PyLong_FromLong(self->turn_left))
-GET(short_of, PyLong_FromLong(self->more ? self->more->short_of : -1))
+GET(short_of, PyLong_FromLong(self->extra ? self->extra->short_of : -1))
 GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
 GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
 GET(context, self->borrows && self->context && context_of_its_own(self) < 0 ? NULL : OR_NONE(self->context))
@@ -308,7 +308,7 @@ GET(no, Py_NewRef(Py_False))
 static PyObject *
 get_work(Task *self, void *Py_UNUSED(closure))
 {
-    if (task_unborn(self) && task_begin(ST(self), self) < 0) {
+    if (task_not_begun(self) && task_begin(ST(self), self) < 0) {
         return NULL;
     }
     return OR_NONE(self->state == LAW_STATE_DONE ? NULL : self->work);
@@ -317,7 +317,7 @@ get_work(Task *self, void *Py_UNUSED(closure))
 static PyObject *
 get_spent(Task *self, void *Py_UNUSED(closure))
 {
-    int64_t none[LAW_COMPONENTS] = {0}, *spent = self->more ? self->more->spent : none;
+    int64_t none[LAW_COMPONENTS] = {0}, *spent = self->extra ? self->extra->spent : none;
     return Py_BuildValue("(LLLLL)", (long long)self->ops_spent, (long long)spent[1], (long long)spent[2],
                          (long long)spent[3], (long long)spent[4]);
 }
@@ -326,11 +326,11 @@ get_spent(Task *self, void *Py_UNUSED(closure))
 static PyObject *
 get_owned(Task *self, void *Py_UNUSED(closure))
 {
-    if (self->more == NULL || law_queue_empty(&self->more->owned)) {
+    if (self->extra == NULL || law_queue_empty(&self->extra->owned)) {
         Py_RETURN_NONE;
     }
     PyObject *dict = PyDict_New();
-    const LawQueue *owned = &self->more->owned;
+    const LawQueue *owned = &self->extra->owned;
     for (LawLink *l = law_queue_oldest(owned); dict != NULL && l != NULL; l = law_queue_newer(owned, l)) {
         Nursery *nursery = LAW_RECORD(l, Nursery, own);
         PyObject *id = PyLong_FromUnsignedLongLong(nursery->id);
@@ -384,7 +384,7 @@ put_number(uint8_t *field, PyObject *value, int most)
         code;                                                                    \
         return PyErr_Occurred() ? -1 : 0;                                        \
     }
-#define SET_MORE(name, code) SET(name, TaskMore *more = task_more(self); if (more == NULL) { return -1; } code)
+#define SET_EXTRA(name, code) SET(name, TaskExtra *extra = task_extra(self); if (extra == NULL) { return -1; } code)
 
 SET(name, Py_XSETREF(self->name, Py_NewRef(value)))
 SET(pinned, self->pinned = value == Py_True)
@@ -412,20 +412,20 @@ SET(
         put(&self->answer, value);
         self->raises = value != Py_None;
     })
-SET_MORE(reason, put(&more->reason, value))
-SET_MORE(inner, put((PyObject **)&more->inner, value))
-SET_MORE(waiters, put(&more->waiters, value))
-SET_MORE(obligations, put(&more->obligations, value))
-SET_MORE(requested, more->requested = (int32_t)PyLong_AsLong(value))
-SET_MORE(draining, more->draining = (int32_t)PyLong_AsLong(value))
-SET_MORE(cleanup_left, more->cleanup_left = PyLong_AsLongLong(value))
-SET_MORE(cleanup_left_ns, more->cleanup_left_ns = PyLong_AsLongLong(value))
-SET_MORE(cleanup_timer, if (kept(self) < 0) { return -1; } put((PyObject **)&more->cleanup_timer, value))
-SET_MORE(credit_used, more->credit_used = PyLong_AsLongLong(value))
-SET_MORE(credit_of, put((PyObject **)&more->credit_of, value))
-SET_MORE(ending, put(&more->ending, value))
-SET_MORE(permit, put(&more->permit, value))
-SET_MORE(short_of, more->short_of = (int8_t)PyLong_AsLong(value))
+SET_EXTRA(reason, put(&extra->reason, value))
+SET_EXTRA(inner, put((PyObject **)&extra->inner, value))
+SET_EXTRA(waiters, put(&extra->waiters, value))
+SET_EXTRA(obligations, put(&extra->obligations, value))
+SET_EXTRA(requested, extra->requested = (int32_t)PyLong_AsLong(value))
+SET_EXTRA(draining, extra->draining = (int32_t)PyLong_AsLong(value))
+SET_EXTRA(cleanup_left, extra->cleanup_left = PyLong_AsLongLong(value))
+SET_EXTRA(cleanup_left_ns, extra->cleanup_left_ns = PyLong_AsLongLong(value))
+SET_EXTRA(cleanup_timer, if (kept(self) < 0) { return -1; } put((PyObject **)&extra->cleanup_timer, value))
+SET_EXTRA(credit_used, extra->credit_used = PyLong_AsLongLong(value))
+SET_EXTRA(credit_of, put((PyObject **)&extra->credit_of, value))
+SET_EXTRA(ending, put(&extra->ending, value))
+SET_EXTRA(ticket, put(&extra->ticket, value))
+SET_EXTRA(short_of, extra->short_of = (int8_t)PyLong_AsLong(value))
 
 static int
 set_capabilities(Task *self, PyObject *value, void *Py_UNUSED(closure))
@@ -433,7 +433,7 @@ set_capabilities(Task *self, PyObject *value, void *Py_UNUSED(closure))
     if (no_delete(value) < 0) {
         return -1;
     }
-    Terms *terms = terms_new(ST(self), self->terms->pools, value, self->terms->spawn_cap);
+    SpawnTerms *terms = spawn_terms_new(ST(self), self->terms->pools, value, self->terms->spawn_cap);
     if (terms == NULL) {
         return -1;
     }
@@ -500,7 +500,7 @@ static PyGetSetDef task_getset[] = {
     RW(retry),
     RW(phase),
     RW(reason),
-    RW(permit),
+    RW(ticket),
     {"task", (getter)get_itself, NULL, NULL, NULL},
     {"parent", (getter)get_none, NULL, NULL, NULL},
     {"timer", (getter)get_none, NULL, NULL, NULL},

@@ -9,7 +9,7 @@
 
 /* One argument takes 32 bytes, where nothing stands that the collector follows; more keep away from what does. */
 PyObject *
-arguments_new(State *st, PyObject *const *items, Py_ssize_t n)
+arguments_new(ModuleState *st, PyObject *const *items, Py_ssize_t n)
 {
     size_t size = offsetof(Arguments, item) + (size_t)n * sizeof(PyObject *);
     Arguments *self = PyObject_Malloc(n > 1 && size < CROWD_SIZE ? CROWD_SIZE : size);

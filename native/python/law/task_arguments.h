@@ -7,7 +7,7 @@
 extern PyType_Spec arguments_spec;
 
 /* New reference, or NULL with MemoryError set. */
-PyObject *arguments_new(State *st, PyObject *const *items, Py_ssize_t n);
+PyObject *arguments_new(ModuleState *st, PyObject *const *items, Py_ssize_t n);
 void arguments_dealloc(Arguments *arguments);
 
 /* Those of a task that has not begun; NULL: what its `answer` is, if it has one, is none. */
@@ -18,9 +18,9 @@ task_arguments(const Task *task)
     return has ? (Arguments *)(void *)task->answer : NULL;
 }
 
-/* Make the coroutine of a task that is `task_unborn`. 0, or -1 with an exception set: the task is as before. */
+/* Make the coroutine of a task that is `task_not_begun`. 0, or -1 with an exception set: the task is as before. */
 static inline int
-task_begin(State *st, Task *task)
+task_begin(ModuleState *st, Task *task)
 {
     Arguments *args = task_arguments(task);
     task->answer = NULL;

@@ -1,7 +1,7 @@
 /* The end of a task. After law/kernel.py.
  *
  * A task becomes DONE only when every nursery that it opened has ended. Then it gives back what it holds, in this order:
- * blocks, unspent money, its place under a permit; it leaves its nursery; and those who wait for it are woken.
+ * blocks, unspent money, its place under a ticket; it leaves its nursery; and those who wait for it are woken.
  */
 
 #include "python/law/task_end.h"
@@ -27,15 +27,15 @@ is_set(const PyObject *field)
 
 /* What a task leaves behind that should not have been left: asked of the Python side, which reports it. */
 static int
-settle_estate(Kernel *k, Task *task)
+release_leftovers(Kernel *k, Task *task)
 {
-    TaskMore *more = task->more;
-    bool owes = more->obligations != NULL && PyDict_GET_SIZE(more->obligations) > 0;
-    if (!owes && law_queue_empty(&more->owned)) {
+    TaskExtra *extra = task->extra;
+    bool owes = extra->obligations != NULL && PyDict_GET_SIZE(extra->obligations) > 0;
+    if (!owes && law_queue_empty(&extra->owned)) {
         return 0;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)task};
-    PyObject *done = py_call(k->st, PY_settle_estate, args, 2);
+    PyObject *done = py_call(k->st, PY_release_leftovers, args, 2);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
@@ -67,9 +67,9 @@ outcome_kept(Kernel *k, Task *task)
 static int
 is_excused(const Task *task)
 {
-    PyObject *permit = task->more ? task->more->permit : NULL;
-    PyObject *excused = permit == NULL ? NULL : PyObject_GetAttrString(permit, "excused");
-    int yes = permit == NULL ? 0 : excused == NULL ? -1 : PyObject_IsTrue(excused);
+    PyObject *ticket = task->extra ? task->extra->ticket : NULL;
+    PyObject *excused = ticket == NULL ? NULL : PyObject_GetAttrString(ticket, "excused");
+    int yes = ticket == NULL ? 0 : excused == NULL ? -1 : PyObject_IsTrue(excused);
     Py_XDECREF(excused);
     return yes;
 }
@@ -127,18 +127,18 @@ cancel_siblings(Kernel *k, Nursery *nursery, Task *task)
 
 /* Give a waiter that a nursery holds its answer, once. */
 static int
-answer_once(Kernel *k, PyObject **waiter)
+answer_once(Kernel *k, PyObject **slot)
 {
-    PyObject *who = *waiter;
-    *waiter = NULL;
-    int failed = k_answer(k, who, NULL);
-    Py_DECREF(who);
+    PyObject *slot = *slot;
+    *slot = NULL;
+    int failed = k_answer(k, slot, NULL);
+    Py_DECREF(slot);
     return failed;
 }
 
 /* The last child is gone: wake whoever waits for that. */
 NOINLINE static int
-tell_joining(Kernel *k, Nursery *nursery)
+answer_joining(Kernel *k, Nursery *nursery)
 {
     if (nursery->joining != NULL) {
         return answer_once(k, &nursery->joining);
@@ -156,57 +156,57 @@ tell_joining(Kernel *k, Nursery *nursery)
 
 /* Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence. */
 static int
-tell_parent(Kernel *k, Task *task)
+notify_parent(Kernel *k, Task *task)
 {
     Nursery *nursery = task->nursery;
     law_queue_remove(&nursery->children, &task->sibling); /* its reference is that of `k_finish` now */
     int cancels = note_end(k, nursery, task);
     if (cancels < 0 || (cancels > 0 && cancel_siblings(k, nursery, task) < 0)) {
-        k_doom(k);
+        k_defer_error(k);
     }
     if (is_set(nursery->ends_waiter) && answer_once(k, &nursery->ends_waiter) < 0) {
         return -1;
     }
-    return law_queue_empty(&nursery->children) ? tell_joining(k, nursery) : 0;
+    return law_queue_empty(&nursery->children) ? answer_joining(k, nursery) : 0;
 }
 
 /* Whoever waits for the end of the task gets its outcome, oldest first. */
 static int
 answer_waiters(Kernel *k, Task *task)
 {
-    PyObject *waiters = task->more ? task->more->waiters : NULL;
+    PyObject *waiters = task->extra ? task->extra->waiters : NULL;
     if (waiters == NULL) {
         return 0;
     }
-    PyObject *who, *outcome = task_outcome(k->st, task);
+    PyObject *slot, *outcome = task_outcome(k->st, task);
     int failed = outcome == NULL ? -1 : 0;
     if (failed < 0) {
         return -1;
     }
-    task->more->waiters = NULL;
-    while (failed == 0 && (who = waitlist_take((WaitList *)waiters)) != NULL) {
-        failed = k_answer(k, who, outcome);
-        Py_DECREF(who);
+    task->extra->waiters = NULL;
+    while (failed == 0 && (slot = waitlist_take((WaitList *)waiters)) != NULL) {
+        failed = k_answer(k, slot, outcome);
+        Py_DECREF(slot);
     }
     Py_DECREF(outcome);
     Py_DECREF(waiters);
     return failed;
 }
 
-/* The permit that counted the task is free for another. */
+/* The ticket that counted the task is free for another. */
 static int
-release_permit(Kernel *k, Task *task)
+release_ticket(Kernel *k, Task *task)
 {
-    PyObject *permit = task->terms->spawn_cap;
-    if (permit == NULL) {
+    PyObject *ticket = task->terms->spawn_cap;
+    if (ticket == NULL) {
         return 0;
     }
-    if (permit == k->caches.spawn_permit) {
+    if (ticket == k->caches.checked_spawn_cap) {
         k->postponed.uses -= 1;
         return 0;
     }
     PyObject *none =
-        context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", permit); /* CONTEXT-3 */
+        context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", ticket); /* CONTEXT-3 */
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }
@@ -225,11 +225,12 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
 
 /* Whether nothing that a DONE task had more than others leads back to it. */
 static bool
-is_light(const TaskMore *more)
+is_light(const TaskExtra *extra)
 {
-    return more->reason == NULL && more->inner == NULL && law_queue_empty(&more->owned) && more->obligations == NULL &&
-           more->waiters == NULL && more->cleanup_timer == NULL && more->credit_of == NULL && more->ending == NULL &&
-           more->memory == NULL && (more->permit == NULL || permit_settled(more->permit));
+    return extra->reason == NULL && extra->inner == NULL && law_queue_empty(&extra->owned) &&
+           extra->obligations == NULL && extra->waiters == NULL && extra->cleanup_timer == NULL &&
+           extra->credit_of == NULL && extra->ending == NULL && extra->memory == NULL &&
+           (extra->ticket == NULL || ticket_is_done(extra->ticket));
 }
 
 /* Whether the collector may follow an object: `PyObject_IS_GC`, which is not asked of a number, a text or None. */
@@ -246,14 +247,14 @@ static ALWAYS_INLINE void
 leave_to_the_collector(Kernel *k, Task *task)
 {
     bool light =
-        task->more == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->more); /* CANCEL-5: it has a reason */
+        task->extra == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->extra); /* CANCEL-5: it has a reason */
     bool plain = light && !task->whole && (task->work == NULL || !is_followed(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;
     }
     PyObject_GC_Track((PyObject *)task);
-    aside_show(&k->aside, (PyObject *)k);
+    gc_aside_show(&k->gc_aside, (PyObject *)k);
 }
 
 /* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference
@@ -264,7 +265,7 @@ let_go(Kernel *k, Task *task, PyObject *work)
     Py_CLEAR(task->pending);
     Py_CLEAR(task->context);
     if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
-        aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
+        gc_aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
     }
     Py_XDECREF(work);
     if (Py_REFCNT(task) > 1) {
@@ -276,15 +277,15 @@ let_go(Kernel *k, Task *task, PyObject *work)
 int
 k_returned(Kernel *k, Task *task, PyObject *value)
 {
-    if (!LIKELY(ends_plainly(k, task))) {
+    if (!LIKELY(is_plain_end(k, task))) {
         int failed = k_finish(k, task, LAW_OUTCOME_OK, value, NULL);
         Py_DECREF(value);
         return failed < 0 ? -1 : 0;
     }
     Nursery *nursery = task->nursery;
     PyObject *work = k_end_fast(k, task, value);
-    if (law_queue_empty(&nursery->children) && tell_joining(k, nursery) < 0) {
-        k_doom(k);
+    if (law_queue_empty(&nursery->children) && answer_joining(k, nursery) < 0) {
+        k_defer_error(k);
     }
     Py_CLEAR(task->answer);
     let_go(k, task, work);
@@ -294,7 +295,7 @@ k_returned(Kernel *k, Task *task, PyObject *value)
 int
 k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
 {
-    if (task->more != NULL && task_has_children(task)) {
+    if (task->extra != NULL && task_has_children(task)) {
         return drain_owned(k, task, kind, content, outcome);
     }
     bool polled = task->state != LAW_STATE_PENDING;
@@ -313,19 +314,19 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (polled && k_poll_over(k, task) < 0) {
         return -1;
     }
-    if (task->more == NULL) {
+    if (task->extra == NULL) {
         if (task->phase != LAW_PHASE_IDLE) {
             law_phase_advance(&task->phase, LAW_PHASE_FINALIZED);
         }
         task->cancel_pending = 0;
-    } else if (settle_estate(k, task) < 0 || cancel_leave_all(k, task) < 0) {
+    } else if (release_leftovers(k, task) < 0 || cancel_leave_all(k, task) < 0) {
         return -1;
     }
     Nursery *nursery = task->nursery;
     if (task->terms->pools != nursery->pools && pools_close(task->terms->pools, nursery->pools) < 0) {
         return -1;
     }
-    if (release_permit(k, task) < 0) {
+    if (release_ticket(k, task) < 0) {
         return -1;
     }
     if (task_move(task, LAW_STATE_DONE) < 0) {
@@ -339,18 +340,18 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     k->live -= 1;
     k->done[kind] += 1;
     NOTED(k, note_done(k, task));
-    if (task->more != NULL && task->more->permit != NULL && gate_ended(k, task) < 0) {
-        k_doom(k);
+    if (task->extra != NULL && task->extra->ticket != NULL && gate_ended(k, task) < 0) {
+        k_defer_error(k);
     }
-    if (tell_parent(k, task) < 0) {
-        k_doom(k); /* it is DONE, and everybody else hears of it */
+    if (notify_parent(k, task) < 0) {
+        k_defer_error(k); /* it is DONE, and everybody else hears of it */
     }
     if (answer_waiters(k, task) < 0) {
-        k_doom(k);
+        k_defer_error(k);
     }
     k_discard_answer(task);
-    if (task->more != NULL) {
-        Py_CLEAR(task->more->ending);
+    if (task->extra != NULL) {
+        Py_CLEAR(task->extra->ending);
     }
     let_go(k, task, work);
     return 1;

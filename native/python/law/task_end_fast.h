@@ -8,13 +8,13 @@
 /* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
  * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
 static inline bool
-ends_plainly(const Kernel *k, const Task *task)
+is_plain_end(const Kernel *k, const Task *task)
 {
     const Nursery *nursery = task->nursery;
-    return FAST_PATHS && task->more == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
+    return FAST_PATHS && task->extra == NULL && task->phase == LAW_PHASE_IDLE && task->state == LAW_STATE_RUNNING &&
            k->current == task && k->observer == NULL && k->postponed.promised == NULL &&
-           task->terms->pools == nursery->pools && task->terms->spawn_cap == k->caches.spawn_permit &&
-           k->caches.spawn_permit != NULL && nursery->exhausted == NULL && nursery->ends == NULL &&
+           task->terms->pools == nursery->pools && task->terms->spawn_cap == k->caches.checked_spawn_cap &&
+           k->caches.checked_spawn_cap != NULL && nursery->exhausted == NULL && nursery->ends == NULL &&
            nursery->ends_waiter == NULL;
 }
 

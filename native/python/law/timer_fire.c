@@ -35,7 +35,7 @@ wake_by_timer(Kernel *k, Task *task, Timer *timer)
     task->pending = NULL;
     PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
     if (none == NULL) {
-        k_doom(k);
+        k_defer_error(k);
     }
     Py_XDECREF(none);
     int failed = k_ready(k, task, true, timer->deadline_ns);
@@ -64,10 +64,10 @@ expire_paused(Kernel *k, Task *task, Timer *timer)
 }
 
 static int
-expire_permit(Kernel *k, Task *task, Timer *timer)
+expire_ticket(Kernel *k, Task *task, Timer *timer)
 {
-    PyObject *permit = task->more ? task->more->permit : NULL;
-    return permit == NULL ? 0 : expire(k, permit, timer);
+    PyObject *ticket = task->extra ? task->extra->ticket : NULL;
+    return ticket == NULL ? 0 : expire(k, ticket, timer);
 }
 
 /* Enqueue what a timer stands for; never run anything. */
@@ -102,7 +102,7 @@ fire(Kernel *k, Timer *timer)
         return failed;
     }
     case LAW_TIMER_PERMIT:
-        return expire_permit(k, task, timer);
+        return expire_ticket(k, task, timer);
     default: {
         PyObject *args[] = {(PyObject *)k, (PyObject *)task};
         PyObject *done = py_call(k->st, PY_cleanup_too_long, args, 2);
@@ -139,7 +139,7 @@ kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
         }
         fired += 1;
     }
-    return k_doomed(k) < 0 ? NULL : PyLong_FromLongLong(fired);
+    return k_check_deferred(k) < 0 ? NULL : PyLong_FromLongLong(fired);
 }
 
 /* kernel._fire(timer): for a host that reports one timer */

@@ -15,7 +15,7 @@
 /* An empty heap; `k` is borrowed, and whoever ends it sets it to NULL here. A new reference, or NULL with MemoryError
  * set. */
 Timers *
-timers_new(State *st, Kernel *k)
+timers_new(ModuleState *st, Kernel *k)
 {
     Timers *timers = (Timers *)st->Timers->tp_alloc(st->Timers, 0);
     if (timers != NULL) {
@@ -46,7 +46,7 @@ note(Timers *timers, Note which, Task *task, Timer *timer)
 
 /* A timer for the current poll of `task`, and room for it in the heap. NULL with MemoryError set. */
 static Timer *
-timer_new(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
+timer_new(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {
     Timer *timer = (Timer *)free_take(&st->free_timers, st->Timer);
     if (timer == NULL && (timer = PyObject_GC_New(Timer, st->Timer)) == NULL) {
@@ -82,7 +82,7 @@ put_in(Timers *timers, Timer *timer, uint64_t id)
 /* Arm a timer for the current poll of `task`; `scope` may be NULL. A new reference. NULL with an exception set if there
  * is no memory, and nothing changed (HEAP-3), or if the observer failed, and the timer is armed. */
 Timer *
-timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
+timers_arm(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {
     Timer *timer = timer_new(st, timers, deadline_ns, kind, task, scope);
     return timer == NULL ? NULL : put_in(timers, timer, timers->next_id++);
@@ -90,7 +90,7 @@ timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task,
 
 /* The same under a number that was taken before. */
 Timer *
-timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task)
+timers_arm_as(ModuleState *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task)
 {
     Timer *timer = timer_new(st, timers, deadline_ns, kind, task, NULL);
     return timer == NULL ? NULL : put_in(timers, timer, id);
@@ -162,7 +162,7 @@ static void
 timer_dealloc(Timer *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    State *st = state_left(type);
+    ModuleState *st = state_left(type);
     PyObject_GC_UnTrack(self);
     timer_clear(self);
     if (st == NULL || !free_give(&st->free_timers, (PyObject *)self)) {

@@ -24,11 +24,11 @@ heap_memory(void *Py_UNUSED(context), void *block, size_t bytes)
 }
 
 /* The timers of one kernel. New reference, or NULL with MemoryError set. */
-Timers *timers_new(State *st, Kernel *k);
+Timers *timers_new(ModuleState *st, Kernel *k);
 /* Arm a timer under the next id. New reference, or NULL with an exception set: nothing is armed. */
-Timer *timers_arm(State *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope);
+Timer *timers_arm(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope);
 /* The same under an id that was reserved before (CLEANUP-1 in cleanup.c). */
-Timer *timers_arm_as(State *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task);
+Timer *timers_arm_as(ModuleState *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task);
 int timers_disarm(Timers *timers, Timer *timer);       /* idempotent; -1 only if the observer failed */
 Timer *timers_first(const Timers *timers);             /* borrowed, or NULL */
 Timer *timers_pop_due(Timers *timers, int64_t now_ns); /* new reference, disarmed and without a note; or NULL */

@@ -13,7 +13,7 @@ static PyObject *
 timers_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, ":Timers", names)) {
         return NULL;
     }
@@ -92,7 +92,7 @@ static PyObject *
 py_arm(Timers *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"deadline_ns", "kind", "task", "scope", NULL};
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     int kind, beyond;
     PyObject *deadline, *task, *scope = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!iO!|O:arm", names, &PyLong_Type, &deadline, &kind, st->Task,

@@ -14,7 +14,7 @@
 static int
 wait_init(Wait *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *task;
     if (st == NULL || !PyArg_ParseTuple(args, "O!:Wait", st->Task, &task)) {
         return -1;
@@ -87,7 +87,7 @@ wait_expired(PyObject *self, PyObject *const *args, Py_ssize_t n)
 static Kernel *
 as_kernel(PyObject *self, PyObject *thing)
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || !PyObject_TypeCheck(thing, st->Kernel)) {
         PyErr_SetString(PyExc_TypeError, "not a native kernel");
         return NULL;
@@ -177,7 +177,7 @@ PyType_Spec wait_spec = {
 static int
 entry_init(Entry *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *task, *operation;
     if (st == NULL || !PyArg_ParseTuple(args, "O!O:Entry", st->Task, &task, &operation)) {
         return -1;
@@ -190,7 +190,7 @@ entry_init(Entry *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 
 /* A new entry of `task` in the queue of `operation`. */
 Entry *
-entry_new(State *st, Task *task, PyObject *operation)
+entry_new(ModuleState *st, Task *task, PyObject *operation)
 {
     Entry *self = (Entry *)st->Entry->tp_alloc(st->Entry, 0);
     if (self != NULL) {
@@ -242,8 +242,8 @@ entry_withdraw(Entry *self, PyObject *kernel)
     }
     Task *task = self->wait.task;
     bool stands = task->bare && task->pending == self->operation && !law_linked(&self->wait.link);
-    PyObject *who = stands ? (PyObject *)task : (PyObject *)self;
-    if (operation_delist(k, self->operation, who) < 0) {
+    PyObject *waiter = stands ? (PyObject *)task : (PyObject *)self;
+    if (operation_delist(k, self->operation, waiter) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -294,22 +294,22 @@ PyType_Spec entry_spec = {
 /* ---- who: a task that waits bare, or a wait */
 
 Task *
-who_task(PyObject *who)
+waiter_task(PyObject *waiter)
 {
-    return is_task(who) ? (Task *)who : ((Wait *)who)->task;
+    return is_task(waiter) ? (Task *)waiter : ((Wait *)waiter)->task;
 }
 
 PyObject *
-who_operation(State *st, PyObject *who)
+waiter_operation(ModuleState *st, PyObject *waiter)
 {
-    if (is_task(who)) {
-        return ((Task *)who)->pending;
+    if (is_task(waiter)) {
+        return ((Task *)waiter)->pending;
     }
-    return PyObject_TypeCheck(who, st->Entry) ? ((Entry *)who)->operation : NULL;
+    return PyObject_TypeCheck(waiter, st->Entry) ? ((Entry *)waiter)->operation : NULL;
 }
 
 PyObject *
-task_wait(State *st, Task *task)
+task_wait(ModuleState *st, Task *task)
 {
     if (task->state != LAW_STATE_BLOCKED || task->pending == NULL) {
         Py_RETURN_NONE;

@@ -11,39 +11,39 @@
 #include "python/law/wait.h"
 
 WaitList *
-waitlist_new(State *st)
+waitlist_new(ModuleState *st)
 {
     return (WaitList *)PyObject_CallNoArgs((PyObject *)st->WaitList);
 }
 
 void
-waitlist_join(WaitList *list, PyObject *who)
+waitlist_join(WaitList *list, PyObject *waiter)
 {
-    LawLink *link = link_of(who);
+    LawLink *link = link_of(waiter);
     if (!law_linked(link)) {
         law_queue_append(&list->queue, link);
-        if (!is_task(who)) {
-            Py_INCREF(who);
+        if (!is_task(waiter)) {
+            Py_INCREF(waiter);
         }
     }
 }
 
-/* What a list gives up of `who`: the reference to a wait, nothing of a task. */
+/* What a list gives up of `waiter`: the reference to a wait, nothing of a task. */
 static void
-let_go(PyObject *who)
+let_go(PyObject *waiter)
 {
-    if (!is_task(who)) {
-        Py_DECREF(who);
+    if (!is_task(waiter)) {
+        Py_DECREF(waiter);
     }
 }
 
 void
-waitlist_leave(WaitList *list, PyObject *who)
+waitlist_leave(WaitList *list, PyObject *waiter)
 {
-    LawLink *link = link_of(who);
+    LawLink *link = link_of(waiter);
     if (law_linked(link)) {
         law_queue_remove(&list->queue, link);
-        let_go(who);
+        let_go(waiter);
     }
 }
 
@@ -51,7 +51,7 @@ PyObject *
 waitlist_oldest(WaitList *list)
 {
     LawLink *link = law_queue_oldest(&list->queue);
-    return link == NULL ? NULL : who_of(link);
+    return link == NULL ? NULL : waiter_of(link);
 }
 
 PyObject *
@@ -61,15 +61,15 @@ waitlist_take(WaitList *list)
     if (link == NULL) {
         return NULL;
     }
-    PyObject *who = who_of(link);
-    return is_task(who) ? Py_NewRef(who) : who; /* the list's own reference becomes the caller's */
+    PyObject *waiter = waiter_of(link);
+    return is_task(waiter) ? Py_NewRef(waiter) : waiter; /* the list's own reference becomes the caller's */
 }
 
 /* As Python sees it: for a bare task an entry that stands for it. New reference. */
 static PyObject *
-shown(State *st, PyObject *who)
+shown(ModuleState *st, PyObject *waiter)
 {
-    return is_task(who) ? task_wait(st, (Task *)who) : Py_NewRef(who);
+    return is_task(waiter) ? task_wait(st, (Task *)waiter) : Py_NewRef(waiter);
 }
 
 static PyObject *
@@ -87,8 +87,8 @@ waitlist_traverse(WaitList *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     for (LawLink *l = law_queue_oldest(&self->queue); l != NULL; l = law_queue_newer(&self->queue, l)) {
-        if (!is_task(who_of(l))) {
-            Py_VISIT(who_of(l));
+        if (!is_task(waiter_of(l))) {
+            Py_VISIT(waiter_of(l));
         }
     }
     return 0;
@@ -99,7 +99,7 @@ waitlist_clear(WaitList *self)
 {
     LawLink *link;
     while ((link = law_queue_take_oldest(&self->queue)) != NULL) {
-        let_go(who_of(link));
+        let_go(waiter_of(link));
     }
     return 0;
 }
@@ -116,7 +116,7 @@ waitlist_dealloc(WaitList *self)
 
 /* The wait that Python means, if it is one of ours: what is in the list for it, borrowed; or NULL. */
 static PyObject *
-meant(State *st, WaitList *self, PyObject *wait)
+meant(ModuleState *st, WaitList *self, PyObject *wait)
 {
     if (!PyObject_TypeCheck(wait, st->Wait)) {
         return NULL;
@@ -140,7 +140,7 @@ meant(State *st, WaitList *self, PyObject *wait)
 static PyObject *
 waitlist_py_join(WaitList *self, PyObject *wait)
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || !PyObject_TypeCheck(wait, st->Wait)) {
         PyErr_SetString(PyExc_TypeError, "only a wait can join a wait list");
         return NULL;
@@ -152,10 +152,10 @@ waitlist_py_join(WaitList *self, PyObject *wait)
 static PyObject *
 waitlist_py_leave(WaitList *self, PyObject *wait)
 {
-    State *st = state_of(Py_TYPE(self));
-    PyObject *who = st == NULL ? NULL : meant(st, self, wait);
-    if (who != NULL) {
-        waitlist_leave(self, who);
+    ModuleState *st = state_of(Py_TYPE(self));
+    PyObject *waiter = st == NULL ? NULL : meant(st, self, wait);
+    if (waiter != NULL) {
+        waitlist_leave(self, waiter);
     }
     Py_RETURN_NONE;
 }
@@ -163,26 +163,26 @@ waitlist_py_leave(WaitList *self, PyObject *wait)
 static PyObject *
 waitlist_py_oldest(WaitList *self, PyObject *Py_UNUSED(unused))
 {
-    PyObject *who = waitlist_oldest(self);
-    if (who == NULL) {
+    PyObject *waiter = waitlist_oldest(self);
+    if (waiter == NULL) {
         PyErr_SetString(PyExc_StopIteration, "nobody waits");
         return NULL;
     }
-    return shown(state_of(Py_TYPE(self)), who);
+    return shown(state_of(Py_TYPE(self)), waiter);
 }
 
 static PyObject *
 waitlist_py_take(WaitList *self, PyObject *Py_UNUSED(unused))
 {
-    State *st = state_of(Py_TYPE(self));
-    PyObject *who = waitlist_oldest(self);
-    if (who == NULL) {
+    ModuleState *st = state_of(Py_TYPE(self));
+    PyObject *waiter = waitlist_oldest(self);
+    if (waiter == NULL) {
         PyErr_SetString(PyExc_KeyError, "nobody waits");
         return NULL;
     }
-    PyObject *wait = shown(st, who);
+    PyObject *wait = shown(st, waiter);
     if (wait != NULL) {
-        waitlist_leave(self, who);
+        waitlist_leave(self, waiter);
     }
     return wait;
 }
@@ -190,10 +190,10 @@ waitlist_py_take(WaitList *self, PyObject *Py_UNUSED(unused))
 static PyObject *
 waitlist_list(WaitList *self)
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *list = PyList_New(0);
     for (LawLink *l = law_queue_oldest(&self->queue); list && l; l = law_queue_newer(&self->queue, l)) {
-        PyObject *wait = shown(st, who_of(l));
+        PyObject *wait = shown(st, waiter_of(l));
         if (wait == NULL || PyList_Append(list, wait) < 0) {
             Py_CLEAR(list);
         }
@@ -220,7 +220,7 @@ waitlist_length(WaitList *self)
 static int
 waitlist_contains(WaitList *self, PyObject *wait)
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     return st != NULL && meant(st, self, wait) != NULL;
 }
 

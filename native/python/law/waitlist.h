@@ -10,12 +10,12 @@
 
 extern PyType_Spec waitlist_spec;
 
-WaitList *waitlist_new(State *st); /* new reference, or NULL with MemoryError set */
+WaitList *waitlist_new(ModuleState *st); /* new reference, or NULL with MemoryError set */
 /* Put a task that waits bare, or a wait, of which the list takes a reference, at the end. A second time changes nothing. */
-void waitlist_join(WaitList *list, PyObject *who);
-void waitlist_leave(WaitList *list, PyObject *who); /* if it is in; may drop the last reference to a wait */
-PyObject *waitlist_oldest(WaitList *list);          /* borrowed, or NULL if empty */
-PyObject *waitlist_take(WaitList *list);            /* the oldest, taken out: new reference, or NULL if empty */
+void waitlist_join(WaitList *list, PyObject *waiter);
+void waitlist_leave(WaitList *list, PyObject *waiter); /* if it is in; may drop the last reference to a wait */
+PyObject *waitlist_oldest(WaitList *list);             /* borrowed, or NULL if empty */
+PyObject *waitlist_take(WaitList *list);               /* the oldest, taken out: new reference, or NULL if empty */
 static inline bool
 waitlist_empty(const WaitList *list)
 {

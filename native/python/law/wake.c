@@ -114,7 +114,7 @@ k_end_wait(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
         }
     }
     if (failed < 0) {
-        k_doom(k);
+        k_defer_error(k);
     }
     failed = k_ready(k, task, timed, deadline_ns);
     Py_XDECREF(wait);
@@ -148,35 +148,35 @@ k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *er
 }
 
 int
-k_answer(Kernel *k, PyObject *who, PyObject *value)
+k_answer(Kernel *k, PyObject *waiter, PyObject *value)
 {
     LawNotice notice;
-    if (is_task(who)) {
-        if (LIKELY(is_plain_wait(k, (Task *)who))) {
-            return answer_plainly(k, (Task *)who, value);
+    if (is_task(waiter)) {
+        if (LIKELY(is_plain_wait(k, (Task *)waiter))) {
+            return answer_fast(k, (Task *)waiter, value);
         }
-        return k_wake(k, (Task *)who, ((Task *)who)->generation, value, NULL, true, &notice);
+        return k_wake(k, (Task *)waiter, ((Task *)waiter)->generation, value, NULL, true, &notice);
     }
-    if (Py_TYPE(who) == k->st->Entry) {
-        return k_wake(k, ((Wait *)who)->task, ((Wait *)who)->generation, value, NULL, true, &notice);
+    if (Py_TYPE(waiter) == k->st->Entry) {
+        return k_wake(k, ((Wait *)waiter)->task, ((Wait *)waiter)->generation, value, NULL, true, &notice);
     }
     PyObject *what = value ? value : Py_None;
     /* CONTEXT-3 */
-    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(who, "answer", "OO", (PyObject *)k, what);
+    PyObject *none = context_leave(k) < 0 ? NULL : PyObject_CallMethod(waiter, "answer", "OO", (PyObject *)k, what);
     Py_XDECREF(none);
-    return none == NULL ? k_doom(k) : 0; /* it left its list: nobody would answer it a second time */
+    return none == NULL ? k_defer_error(k) : 0; /* it left its list: nobody would answer it a second time */
 }
 
 int
-k_refuse(Kernel *k, PyObject *who, PyObject *error)
+k_refuse(Kernel *k, PyObject *waiter, PyObject *error)
 {
     LawNotice notice;
-    if (is_task(who)) {
-        return k_wake(k, (Task *)who, ((Task *)who)->generation, NULL, error, false, &notice);
+    if (is_task(waiter)) {
+        return k_wake(k, (Task *)waiter, ((Task *)waiter)->generation, NULL, error, false, &notice);
     }
-    PyObject *none = PyObject_CallMethod(who, "refuse", "OO", (PyObject *)k, error);
+    PyObject *none = PyObject_CallMethod(waiter, "refuse", "OO", (PyObject *)k, error);
     Py_XDECREF(none);
-    return none == NULL ? k_doom(k) : 0;
+    return none == NULL ? k_defer_error(k) : 0;
 }
 
 /* Wake a BLOCKED task whose wait may be interrupted; tell the wait if it may not. */
@@ -211,21 +211,21 @@ k_unpause(Kernel *k, Task *task)
 /* Admission hears that a task which had to ask it is to stop, as a whole or a block of it. 1: a block, and it stands
  * still, or did until now. */
 static int
-stop_permit(Kernel *k, Task *task)
+stop_ticket(Kernel *k, Task *task)
 {
     bool whole = task->cut || cancel_deliverable(k->st, task) == (PyObject *)task;
     bool stands = task->state == LAW_STATE_PAUSED || (task->state == LAW_STATE_BLOCKED && task->wake != LAW_WAKE_IDLE);
-    PyObject *permit = Py_NewRef(task->more->permit); /* RECORD-3 */
-    PyObject *none = PyObject_CallMethod(permit, whole ? "stopped" : "hurried", "O", (PyObject *)k);
+    PyObject *ticket = Py_NewRef(task->extra->ticket); /* RECORD-3 */
+    PyObject *none = PyObject_CallMethod(ticket, whole ? "stopped" : "scope_cancelled", "O", (PyObject *)k);
     Py_XDECREF(none);
-    Py_DECREF(permit);
+    Py_DECREF(ticket);
     return none == NULL ? -1 : stands && !whole;
 }
 
 int
 k_interrupt(Kernel *k, Task *task)
 {
-    int stands = task->more != NULL && task->more->permit != NULL ? stop_permit(k, task) : 0;
+    int stands = task->extra != NULL && task->extra->ticket != NULL ? stop_ticket(k, task) : 0;
     if (stands != 0) {
         return stands < 0 ? -1 : 0;
     }

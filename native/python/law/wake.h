@@ -21,7 +21,8 @@ int k_end_wait(Kernel *k, Task *task, bool timed, int64_t deadline_ns); /* the w
 /* Wake a task of this generation. *notice says what came of it: queued, noted, merged or stale. */
 int k_wake(Kernel *k, Task *task, uint64_t generation, PyObject *value, PyObject *error, bool effect,
            LawNotice *notice);
-int k_answer(Kernel *k, PyObject *who, PyObject *value); /* `who` was taken off its list; the operation took place */
-int k_refuse(Kernel *k, PyObject *who, PyObject *error); /* the same with an error */
-int k_unpause(Kernel *k, Task *task);                    /* a paused BLOCKED task: its wakes count again */
-int k_interrupt(Kernel *k, Task *task);                  /* end its wait, so that a cancellation can be delivered */
+int k_answer(Kernel *k, PyObject *waiter,
+             PyObject *value); /* `waiter` was taken off its list; the operation took place */
+int k_refuse(Kernel *k, PyObject *waiter, PyObject *error); /* the same with an error */
+int k_unpause(Kernel *k, Task *task);                       /* a paused BLOCKED task: its wakes count again */
+int k_interrupt(Kernel *k, Task *task);                     /* end its wait, so that a cancellation can be delivered */

@@ -17,7 +17,7 @@ is_plain_wait(const Kernel *k, const Task *task)
 
 /* What `k_wake` comes to there: ENQUEUE, and there is no queue to leave. */
 static inline int
-answer_plainly(Kernel *k, Task *task, PyObject *value)
+answer_fast(Kernel *k, Task *task, PyObject *value)
 {
     PyObject *operation = task->pending;
     task->effect = 1;

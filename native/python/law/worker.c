@@ -89,7 +89,7 @@ worker_timed_list(const Worker *worker)
 
 /* Worker number `id` of a run with this seed. A new reference, or NULL with MemoryError set. */
 Worker *
-worker_new(State *st, int id, uint64_t seed)
+worker_new(ModuleState *st, int id, uint64_t seed)
 {
     Worker *worker = (Worker *)st->Worker->tp_alloc(st->Worker, 0);
     if (worker == NULL) {
@@ -97,7 +97,7 @@ worker_new(State *st, int id, uint64_t seed)
     }
     worker->id = id;
     worker->next_victim = (uint32_t)id;
-    worker->stream = law_stream_init(seed, 1 + (int64_t)id);
+    worker->stream = law_random_init(seed, 1 + (int64_t)id);
     worker->steal_enabled = true;
     law_queue_init(&worker->cancel);
     law_queue_init(&worker->pinned);
@@ -147,13 +147,13 @@ static PyObject *
 get_queue(Worker *self, void *where)
 {
     LawQueue *queue = (LawQueue *)(void *)((char *)self + (size_t)where);
-    return law_view_new(state_of(Py_TYPE(self)), (PyObject *)self, queue);
+    return queue_view_make(state_of(Py_TYPE(self)), (PyObject *)self, queue);
 }
 
 static PyObject *
 get_timed(Worker *self, void *Py_UNUSED(closure))
 {
-    return law_view_new_timed(state_of(Py_TYPE(self)), self);
+    return queue_view_make_timed(state_of(Py_TYPE(self)), self);
 }
 
 /* Set one attribute to a value that is given away, or NULL with an exception set. False with an exception set. */

@@ -9,7 +9,7 @@
 
 extern PyType_Spec worker_spec;
 
-Worker *worker_new(State *st, int id, uint64_t seed); /* new reference, or NULL with MemoryError set */
+Worker *worker_new(ModuleState *st, int id, uint64_t seed); /* new reference, or NULL with MemoryError set */
 /* Room for one more entry in the timed lane. 0, or -1 with MemoryError set. */
 int worker_reserve_timed(Worker *worker);
 void worker_push_timed(Worker *worker, Task *task, int64_t deadline_ns); /* after worker_reserve_timed */

@@ -37,7 +37,7 @@
 #define ARENA_FREE_BYTES METER_OVERDRAFT_BYTES /* of arenas, not held against a living task */
 #define MAKER (INT64_C(1) << 40)               /* holds it so often: more than there can be blocks in memory */
 
-struct MeterBook {
+struct AccountSet {
     MeterTell tell;
     void *context;
     _Atomic(MeterAccount *) changed; /* a stack of accounts of which others freed something */
@@ -46,7 +46,7 @@ struct MeterBook {
 };
 
 struct MeterAccount {
-    MeterBook *book;
+    AccountSet *accounts;
     uint64_t tag;
     _Atomic int64_t holders;
     _Atomic int64_t blocks_bytes;
@@ -56,11 +56,11 @@ struct MeterAccount {
     int64_t refused_bytes; /* the last request that was refused; 0: none ever was */
     bool told;             /* it is over its limit and knows */
     bool ended;
-    atomic_bool striking; /* a pending call is on its way */
-    atomic_bool listed;   /* it stands in `changed` */
-    atomic_bool closed;   /* its maker has let go */
-    MeterAccount *next;   /* in `changed` */
-    MeterAccount *outer;  /* who was entered in this thread before */
+    atomic_bool interrupting; /* a pending call is on its way */
+    atomic_bool listed;       /* it stands in `changed` */
+    atomic_bool closed;       /* its maker has let go */
+    MeterAccount *next;       /* in `changed` */
+    MeterAccount *outer;      /* who was entered in this thread before */
 };
 
 _Thread_local Here here;
@@ -69,10 +69,10 @@ _Thread_local Here here;
 
 /* Lets go of a book once; the last one frees it. */
 static void
-drop_book(MeterBook *book)
+drop_account_set(AccountSet *accounts)
 {
-    if (atomic_fetch_sub(&book->holders, 1) == 1) {
-        free(book);
+    if (atomic_fetch_sub(&accounts->holders, 1) == 1) {
+        free(accounts);
     }
 }
 
@@ -81,7 +81,7 @@ static void
 drop(MeterAccount *account, int64_t count)
 {
     if (atomic_fetch_sub(&account->holders, count) == count) {
-        drop_book(account->book);
+        drop_account_set(account->accounts);
         free(account);
     }
 }
@@ -90,13 +90,13 @@ drop(MeterAccount *account, int64_t count)
 static void
 list_changed(MeterAccount *account)
 {
-    MeterBook *book = account->book;
-    if (atomic_load(&book->closed) || atomic_exchange(&account->listed, true)) {
+    AccountSet *accounts = account->accounts;
+    if (atomic_load(&accounts->closed) || atomic_exchange(&account->listed, true)) {
         return;
     }
     atomic_fetch_add(&account->holders, 1);
-    account->next = atomic_load(&book->changed);
-    while (!atomic_compare_exchange_weak(&book->changed, &account->next, account)) {
+    account->next = atomic_load(&accounts->changed);
+    while (!atomic_compare_exchange_weak(&accounts->changed, &account->next, account)) {
     }
 }
 
@@ -230,14 +230,14 @@ static int
 deliver(void *argument)
 {
     MeterAccount *account = argument;
-    int struck = 0;
-    atomic_store(&account->striking, false);
+    int raised_here = 0;
+    atomic_store(&account->interrupting, false);
     if (here.account == account && excess(account) > 0) {
         MeterAccount *paused = meter_pause();
-        PyObject *error = account->book->tell(account->book->context, account->tag);
+        PyObject *error = account->accounts->tell(account->accounts->context, account->tag);
         if (error != Py_None) {
             set_told(account, true);
-            struck = -1;
+            raised_here = -1;
             if (error != NULL) {
                 PyErr_SetObject((PyObject *)Py_TYPE(error), error);
             }
@@ -246,19 +246,19 @@ deliver(void *argument)
         meter_resume(paused);
     }
     drop(account, 1);
-    return struck;
+    return raised_here;
 }
 
 /* Sees to it that the running task is told, as soon as that can be. Needs no lock that an allocator could be under. */
 static void
-strike(MeterAccount *account)
+interrupt_task(MeterAccount *account)
 {
-    if (atomic_exchange(&account->striking, true)) {
+    if (atomic_exchange(&account->interrupting, true)) {
         return;
     }
     atomic_fetch_add(&account->holders, 1);
     if (Py_AddPendingCall(deliver, account) != 0) { /* too many: it will be told at its await */
-        atomic_store(&account->striking, false);
+        atomic_store(&account->interrupting, false);
         drop(account, 1);
     }
 }
@@ -292,7 +292,7 @@ account_admit(int64_t bytes)
         return false;
     }
     if (!account->told) {
-        strike(account);
+        interrupt_task(account);
     }
     int64_t rest = METER_OVERDRAFT_BYTES - over;
     set_room(bytes + (rest > 0 ? rest : 0));
@@ -309,61 +309,61 @@ account_charge_arena(int64_t bytes)
     int64_t over = excess(account);
     set_room(room(account, over));
     if (over > 0) {
-        strike(account);
+        interrupt_task(account);
     }
 }
 
 /* ---- what a kernel calls, with the GIL held */
 
 /* The books of one runtime, or NULL with MemoryError set. `tell` makes the exception that strikes. */
-MeterBook *
-meter_book_new(MeterTell tell, void *context)
+AccountSet *
+account_set_make(MeterTell tell, void *context)
 {
     if (name_key == NULL && (name_key = PyUnicode_InternFromString("__name__")) == NULL) {
         return NULL;
     }
-    MeterBook *book = calloc(1, sizeof *book);
-    if (book == NULL) {
-        return (MeterBook *)PyErr_NoMemory();
+    AccountSet *accounts = calloc(1, sizeof *accounts);
+    if (accounts == NULL) {
+        return (AccountSet *)PyErr_NoMemory();
     }
-    book->tell = tell;
-    book->context = context;
-    atomic_store(&book->holders, 1);
-    return book;
+    accounts->tell = tell;
+    accounts->context = context;
+    atomic_store(&accounts->holders, 1);
+    return accounts;
 }
 
 /* The runtime is over: its tasks run no more in this thread, and from here on releases are refunded to nobody. */
 void
-meter_book_close(MeterBook *book)
+account_set_close_all(AccountSet *accounts)
 {
     MeterAccount *account;
-    while (here.account != NULL && here.account->book == book) { /* an interrupt kept somebody from leaving */
+    while (here.account != NULL && here.account->accounts == accounts) { /* an interrupt kept somebody from leaving */
         meter_leave(here.account);
     }
-    atomic_store(&book->closed, true);
-    while (meter_changed(book, &account)) {
+    atomic_store(&accounts->closed, true);
+    while (meter_changed(accounts, &account)) {
     }
 }
 
 /* Its maker lets go of it. It is closed. */
 void
-meter_book_free(MeterBook *book)
+account_set_free(AccountSet *accounts)
 {
-    drop_book(book);
+    drop_account_set(accounts);
 }
 
 /* An account without a charge, or NULL with MemoryError set. `tag` is whatever tells its maker whose it is. */
 MeterAccount *
-meter_account_new(MeterBook *book, uint64_t tag)
+meter_account_new(AccountSet *accounts, uint64_t tag)
 {
     MeterAccount *account = calloc(1, sizeof *account);
     if (account == NULL) {
         return (MeterAccount *)PyErr_NoMemory();
     }
-    account->book = book;
+    account->accounts = accounts;
     account->tag = tag;
     atomic_store(&account->holders, MAKER);
-    atomic_fetch_add(&book->holders, 1);
+    atomic_fetch_add(&accounts->holders, 1);
     return account;
 }
 
@@ -377,15 +377,15 @@ meter_account_free(MeterAccount *account)
 
 /* Takes the next account of which others have freed something off the list. False if there is none. */
 bool
-meter_changed(MeterBook *book, MeterAccount **account)
+meter_changed(AccountSet *accounts, MeterAccount **account)
 {
     for (;;) {
-        MeterAccount *first = atomic_load(&book->changed);
+        MeterAccount *first = atomic_load(&accounts->changed);
         if (first == NULL) {
             return false;
         }
         /* Only this thread takes off, so the first one's successor cannot change under us. */
-        while (!atomic_compare_exchange_weak(&book->changed, &first, first->next)) {
+        while (!atomic_compare_exchange_weak(&accounts->changed, &first, first->next)) {
         }
         atomic_store(&first->listed, false);
         bool closed = atomic_load(&first->closed);
@@ -399,9 +399,9 @@ meter_changed(MeterBook *book, MeterAccount **account)
 
 /* Whether that list is empty. */
 bool
-meter_quiet(const MeterBook *book)
+meter_quiet(const AccountSet *accounts)
 {
-    return atomic_load_explicit(&book->changed, memory_order_relaxed) == NULL;
+    return atomic_load_explicit(&accounts->changed, memory_order_relaxed) == NULL;
 }
 
 /* The task runs in this thread: charge its account until `meter_leave`, up to what its pool has left. */

@@ -81,12 +81,12 @@ static void *
 grow(void *block, Owned old, int64_t bytes)
 {
     bool mine = old.account == here.account;
-    int64_t more = mine ? bytes - old.bytes : bytes;
+    int64_t extra = mine ? bytes - old.bytes : bytes;
     void *grown = NULL;
-    if (account_charge(more)) {
+    if (account_charge(extra)) {
         grown = under.realloc(under.ctx, block, (size_t)bytes);
         if (grown == NULL) {
-            account_uncharge(more);
+            account_uncharge(extra);
         }
     }
     if (grown == NULL) {

@@ -3,14 +3,14 @@
  * A kernel uses it so, with the GIL held:
  *
  *     meter_install()                                    once for each runtime that meters
- *     book = meter_book_new(tell, context)
+ *     book = account_set_make(tell, context)
  *     account = meter_account_new(book, tag)             for each task
  *     meter_enter(account, left); …the task runs…; meter_leave(account);
  *     due = meter_due_bytes(account); pay it from the task's pool, or refund it; meter_paid(account, what was paid)
  *     if due is more than could be paid and meter_untold(account): raise MemoryBudgetExceeded at the await point
  *     meter_end(account); settle once more               the task is over
  *     while (meter_changed(book, &account)) …            blocks of these accounts were freed by others: settle again
- *     meter_book_close(book); meter_book_free(book); meter_uninstall()
+ *     account_set_close_all(book); account_set_free(book); meter_uninstall()
  *
  * Code of the kernel that the running task calls, and that must not be refused memory half way, stands between
  * meter_pause and meter_resume.
@@ -26,7 +26,7 @@
 #define METER_OVERDRAFT_BYTES (INT64_C(1) << 20) /* one arena of CPython: nothing smaller can be told apart */
 
 typedef struct MeterAccount MeterAccount;
-typedef struct MeterBook MeterBook;
+typedef struct AccountSet AccountSet;
 
 /* Makes the exception for the running task that went over its limit, as a new reference; Py_None if it cannot be
  * raised where the task stands now (it will be told at its await point); NULL with an exception set on failure. */
@@ -36,13 +36,13 @@ int meter_install(void);
 void meter_uninstall(void);
 bool meter_installed(void);
 
-MeterBook *meter_book_new(MeterTell tell, void *context);
-void meter_book_close(MeterBook *book);
-void meter_book_free(MeterBook *book);
-MeterAccount *meter_account_new(MeterBook *book, uint64_t tag);
+AccountSet *account_set_make(MeterTell tell, void *context);
+void account_set_close_all(AccountSet *accounts);
+void account_set_free(AccountSet *accounts);
+MeterAccount *meter_account_new(AccountSet *accounts, uint64_t tag);
 void meter_account_free(MeterAccount *account);
-bool meter_changed(MeterBook *book, MeterAccount **account);
-bool meter_quiet(const MeterBook *book);
+bool meter_changed(AccountSet *accounts, MeterAccount **account);
+bool meter_quiet(const AccountSet *accounts);
 
 void meter_enter(MeterAccount *account, int64_t left_bytes);
 void meter_leave(MeterAccount *account);

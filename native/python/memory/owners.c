@@ -328,7 +328,7 @@ take_rest(Shard *shard, uintptr_t block, uint64_t hash, Owned *owned)
 
 /* Puts an entry for which there was no room in its set, or of a thread that is not alone. */
 static COLD bool
-put_slowly(const Owned *owned, uint64_t hash, bool alone)
+put_slow(const Owned *owned, uint64_t hash, bool alone)
 {
     if (alone && double_sets() && place(owned, hash)) {
         return true;
@@ -345,7 +345,7 @@ bool
 owners_put(const Owned *owned, bool alone)
 {
     uint64_t hash = hash_of(owned->block);
-    return (alone && place(owned, hash)) || put_slowly(owned, hash, alone);
+    return (alone && place(owned, hash)) || put_slow(owned, hash, alone);
 }
 
 /* Whether there is nothing in the sets. For somebody not alone who frees a block: whoever was handed it has seen that
@@ -359,7 +359,7 @@ no_sets(void)
 
 /* Takes an entry that is not in its set, or for a thread that is not alone. */
 static COLD bool
-take_slowly(uintptr_t block, uint64_t hash, Owned *owned, bool alone)
+take_slow(uintptr_t block, uint64_t hash, Owned *owned, bool alone)
 {
     Shard *shard = shard_of(hash);
     if (read_count(&shard->used) == 0 && (alone || no_sets())) {
@@ -384,7 +384,7 @@ owners_take(const void *block, Owned *owned, bool alone)
         write_count(&front.placed, read_count(&front.placed) - 1);
         return true;
     }
-    return take_slowly((uintptr_t)block, hash, owned, alone);
+    return take_slow((uintptr_t)block, hash, owned, alone);
 }
 
 /* Empties the table, because releases will not be seen from here on. `visit` hears of every entry, under the locks: it

@@ -23,21 +23,21 @@ static int64_t
 left_bytes(const Task *task)
 {
     int64_t left = pool_of(task->terms->pools, LAW_MEMORY)->account.left;
-    if (left == LAW_OPEN || task->cut || task->more->credit_of != NULL) {
+    if (left == LAW_OPEN || task->cut || task->extra->credit_of != NULL) {
         return METER_OPEN;
     }
-    return task->more->cleanup_left >= 0 ? left + LAW_CLEANUP_BYTES : left;
+    return task->extra->cleanup_left >= 0 ? left + LAW_CLEANUP_BYTES : left;
 }
 
 int
 metered_enter(Driver *self, Task *task)
 {
-    TaskMore *more = task->more != NULL ? task->more : task_more(task);
-    if (more == NULL) {
+    TaskExtra *extra = task->extra != NULL ? task->extra : task_extra(task);
+    if (extra == NULL) {
         return -1;
     }
-    if (FAST_PATHS && more->memory != NULL && meter_face_quiet(more->memory)) {
-        return meter_face_enter(more->memory, left_bytes(task));
+    if (FAST_PATHS && extra->memory != NULL && meter_face_quiet(extra->memory)) {
+        return meter_face_enter(extra->memory, left_bytes(task));
     }
     if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */
         return -1;
@@ -46,7 +46,7 @@ metered_enter(Driver *self, Task *task)
     if (account == NULL) {
         return -1;
     }
-    Py_XSETREF(task->more->memory, account);
+    Py_XSETREF(task->extra->memory, account);
     return 0;
 }
 
@@ -60,19 +60,19 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
     if (due > 0) {
         amount = open || due < pool->left ? due : pool->left;
         LawCost cost = {{amount}, {LAW_MEMORY}, 1};
-        if (rule(pools_pay(task->terms->pools, &cost) == LAW_PAID, "BUDGET-3") < 0 || k_book(task, &cost) < 0) {
+        if (rule(pools_pay(task->terms->pools, &cost) == LAW_PAID, "BUDGET-3") < 0 || k_record_spent(task, &cost) < 0) {
             return -1;
         }
     } else if (pool->spent >= (uint64_t)-due && (open || pool->left <= LAW_UNITS_MAX + due)) {
         LawCost cost = {{-due}, {LAW_MEMORY}, 1};
         pools_refund(task->terms->pools, &cost);
-        if (k_unbook(task, LAW_MEMORY, -due) < 0) {
+        if (k_record_refund(task, LAW_MEMORY, -due) < 0) {
             return -1;
         }
     } else {
         PyObject *paid = context_leave(k) < 0 /* CONTEXT-3 */
                              ? NULL
-                             : PyObject_CallMethod((PyObject *)k, "settle_memory", "OL", task, (long long)due);
+                             : PyObject_CallMethod((PyObject *)k, "charge_memory_growth", "OL", task, (long long)due);
         amount = paid == NULL ? 0 : PyLong_AsLongLong(paid);
         Py_XDECREF(paid);
     }
@@ -83,7 +83,7 @@ settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
 PyObject *
 metered_leave(Driver *self, Task *task)
 {
-    PyObject *memory = task->more->memory;
+    PyObject *memory = task->extra->memory;
     if (meter_face_leave(memory) < 0) {
         return NULL;
     }
@@ -107,8 +107,8 @@ metered_leave(Driver *self, Task *task)
 PyObject *
 metered_end(Driver *self, Task *task, PyObject *error)
 {
-    PyObject *memory = task->more->memory; /* entered: else its code would not have run */
-    task->more->memory = NULL;
+    PyObject *memory = task->extra->memory; /* entered: else its code would not have run */
+    task->extra->memory = NULL;
     int left = meter_face_leave(memory); /* here: the rest may fail, and then nobody else is charged to it */
     Py_DECREF(memory);
     return left < 0 ? NULL : PyObject_CallMethod(self->meter, "ended", "OO", task, error ? error : Py_None);

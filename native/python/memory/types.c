@@ -1,4 +1,4 @@
-/* The Python face of the meter: `MemoryBook` and `MemoryAccount`, for a kernel that is written in Python.
+/* The Python face of the meter: `MemoryAccountSet` and `MemoryAccount`, for a kernel that is written in Python.
  *
  * A book keeps the hooks in place from its making to `close()`; it says of which accounts others have freed something.
  * An account belongs to one task and keeps its book alive.
@@ -16,15 +16,15 @@
 
 typedef struct {
     PyObject_HEAD
-    MeterBook *book;
+    AccountSet *accounts;
     PyObject *tell;
     bool open;
-} Book;
+} MemoryAccountSetObject;
 
 typedef struct {
     PyObject_HEAD
     MeterAccount *account;
-    PyObject *book;
+    PyObject *accounts;
     bool entered;
 } Account;
 
@@ -32,12 +32,12 @@ typedef struct {
 static PyObject *
 tell(void *context, uint64_t tag)
 {
-    Book *book = context;
-    if (!book->open) {
+    MemoryAccountSetObject *accounts = context;
+    if (!accounts->open) {
         return Py_NewRef(Py_None);
     }
     PyObject *number = PyLong_FromUnsignedLongLong(tag);
-    PyObject *error = number == NULL ? NULL : PyObject_CallOneArg(book->tell, number);
+    PyObject *error = number == NULL ? NULL : PyObject_CallOneArg(accounts->tell, number);
     Py_XDECREF(number);
     if (error != NULL && error != Py_None && !PyExceptionInstance_Check(error)) {
         PyErr_Format(PyExc_TypeError, "tell() gave %R, which is no exception", error);
@@ -46,10 +46,10 @@ tell(void *context, uint64_t tag)
     return error;
 }
 
-/* ---- MemoryBook */
+/* ---- MemoryAccountSet */
 
 static PyObject *
-book_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+account_set_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"tell", NULL};
     PyObject *callable;
@@ -59,8 +59,8 @@ book_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     if (meter_install() < 0) { /* first: where it is refused, nothing may be made that belongs to an interpreter */
         return NULL;
     }
-    Book *self = (Book *)type->tp_alloc(type, 0);
-    if (self == NULL || (self->book = meter_book_new(tell, self)) == NULL) {
+    MemoryAccountSetObject *self = (MemoryAccountSetObject *)type->tp_alloc(type, 0);
+    if (self == NULL || (self->accounts = account_set_make(tell, self)) == NULL) {
         meter_uninstall();
         Py_XDECREF(self);
         return NULL;
@@ -71,7 +71,7 @@ book_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 }
 
 static int
-book_traverse(Book *self, visitproc visit, void *arg)
+account_set_traverse(MemoryAccountSetObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->tell);
@@ -80,11 +80,11 @@ book_traverse(Book *self, visitproc visit, void *arg)
 
 /* Closes the book. */
 static int
-book_clear(Book *self)
+account_set_clear(MemoryAccountSetObject *self)
 {
     if (self->open) {
         self->open = false;
-        meter_book_close(self->book);
+        account_set_close_all(self->accounts);
         meter_uninstall();
     }
     Py_CLEAR(self->tell);
@@ -92,31 +92,31 @@ book_clear(Book *self)
 }
 
 static void
-book_dealloc(Book *self)
+account_set_dealloc(MemoryAccountSetObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    (void)book_clear(self);
-    if (self->book != NULL) {
-        meter_book_free(self->book);
+    (void)account_set_clear(self);
+    if (self->accounts != NULL) {
+        account_set_free(self->accounts);
     }
     type->tp_free(self);
     Py_DECREF(type);
 }
 
 static PyObject *
-book_close(Book *self, PyObject *Py_UNUSED(args))
+account_set_close(MemoryAccountSetObject *self, PyObject *Py_UNUSED(args))
 {
-    (void)book_clear(self);
+    (void)account_set_clear(self);
     Py_RETURN_NONE;
 }
 
 static PyObject *
-book_changed(Book *self, PyObject *Py_UNUSED(args))
+account_set_changed(MemoryAccountSetObject *self, PyObject *Py_UNUSED(args))
 {
     MeterAccount *account;
     PyObject *tags = PyList_New(0);
-    while (tags != NULL && meter_changed(self->book, &account)) {
+    while (tags != NULL && meter_changed(self->accounts, &account)) {
         PyObject *tag = PyLong_FromUnsignedLongLong(meter_tag(account));
         if (tag == NULL || PyList_Append(tags, tag) < 0) {
             Py_CLEAR(tags);
@@ -126,30 +126,30 @@ book_changed(Book *self, PyObject *Py_UNUSED(args))
     return tags;
 }
 
-static PyMethodDef book_methods[] = {
-    {"close", (PyCFunction)(void (*)(void))book_close, METH_NOARGS,
+static PyMethodDef account_set_methods[] = {
+    {"close", (PyCFunction)(void (*)(void))account_set_close, METH_NOARGS,
      "close()\n--\n\nThe run is over: the last book takes the hooks out."},
-    {"changed", (PyCFunction)(void (*)(void))book_changed, METH_NOARGS,
+    {"changed", (PyCFunction)(void (*)(void))account_set_changed, METH_NOARGS,
      "changed()\n--\n\nThe tags of the accounts of which others have freed something since the last call."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot book_slots[] = {
+static PyType_Slot account_set_slots[] = {
     {Py_tp_doc, "MemoryBook(tell)\n--\n\nThe accounts of one run. tell(tag) makes the exception for a task that is "
                 "over its limit, or gives None where it cannot be raised now."},
-    {Py_tp_new, (void *)book_new},
-    {Py_tp_dealloc, (void *)book_dealloc},
-    {Py_tp_traverse, (void *)book_traverse},
-    {Py_tp_clear, (void *)book_clear},
-    {Py_tp_methods, book_methods},
+    {Py_tp_new, (void *)account_set_new},
+    {Py_tp_dealloc, (void *)account_set_dealloc},
+    {Py_tp_traverse, (void *)account_set_traverse},
+    {Py_tp_clear, (void *)account_set_clear},
+    {Py_tp_methods, account_set_methods},
     {0, NULL},
 };
 
-static PyType_Spec book_spec = {
-    .name = "bursar._native.MemoryBook",
-    .basicsize = sizeof(Book),
+static PyType_Spec account_set_spec = {
+    .name = "bursar._native.MemoryAccountSet",
+    .basicsize = sizeof(MemoryAccountSetObject),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = book_slots,
+    .slots = account_set_slots,
 };
 
 /* ---- MemoryAccount */
@@ -158,20 +158,21 @@ static PyObject *
 account_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"book", "tag", NULL};
-    PyObject *book;
+    PyObject *accounts;
     unsigned long long tag;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OK:MemoryAccount", names, &book, &tag)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OK:MemoryAccount", names, &accounts, &tag)) {
         return NULL;
     }
-    if (PyType_GetSlot(Py_TYPE(book), Py_tp_new) != (void *)book_new) { /* no other type has that */
-        return PyErr_Format(PyExc_TypeError, "%R is not a MemoryBook", book);
+    if (PyType_GetSlot(Py_TYPE(accounts), Py_tp_new) != (void *)account_set_new) { /* no other type has that */
+        return PyErr_Format(PyExc_TypeError, "%R is not a MemoryBook", accounts);
     }
     Account *self = (Account *)type->tp_alloc(type, 0);
-    if (self == NULL || (self->account = meter_account_new(((Book *)book)->book, tag)) == NULL) {
+    if (self == NULL ||
+        (self->account = meter_account_new(((MemoryAccountSetObject *)accounts)->accounts, tag)) == NULL) {
         Py_XDECREF(self);
         return NULL;
     }
-    self->book = Py_NewRef(book);
+    self->accounts = Py_NewRef(accounts);
     return (PyObject *)self;
 }
 
@@ -179,7 +180,7 @@ static int
 account_traverse(Account *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(self->book);
+    Py_VISIT(self->accounts);
     return 0;
 }
 
@@ -191,7 +192,7 @@ account_dealloc(Account *self)
     if (self->account != NULL) {
         meter_account_free(self->account);
     }
-    Py_XDECREF(self->book);
+    Py_XDECREF(self->accounts);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -205,7 +206,7 @@ meter_face_account(PyObject *account)
 bool
 meter_face_quiet(PyObject *account)
 {
-    return meter_quiet(((Book *)((Account *)account)->book)->book);
+    return meter_quiet(((MemoryAccountSetObject *)((Account *)account)->accounts)->accounts);
 }
 
 int
@@ -232,7 +233,8 @@ meter_face_leave(PyObject *account)
         return -1;
     }
     self->entered = false;
-    if (((Book *)self->book)->open || meter_entered(self->account)) { /* else closing the book has seen to it */
+    if (((MemoryAccountSetObject *)self->accounts)->open ||
+        meter_entered(self->account)) { /* else closing the book has seen to it */
         meter_leave(self->account);
     }
     Py_DECREF(self); /* whoever calls holds it as well */
@@ -355,7 +357,7 @@ PyMethodDef meter_methods[] = {
 int
 meter_exec(PyObject *module)
 {
-    PyType_Spec *specs[] = {&book_spec, &account_spec};
+    PyType_Spec *specs[] = {&account_set_spec, &account_spec};
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         PyObject *type = PyType_FromModuleAndSpec(module, specs[i], NULL);
         int added = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);

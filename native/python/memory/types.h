@@ -1,4 +1,4 @@
-/* The types of the memory meter as Python sees them: `MemoryBook` and `MemoryAccount` (types.c). */
+/* The types of the memory meter as Python sees them: `MemoryAccountSet` and `MemoryAccount` (types.c). */
 
 #pragma once
 
@@ -10,6 +10,6 @@ int meter_face_leave(PyObject *account);
 MeterAccount *meter_face_account(PyObject *account); /* borrowed */
 bool meter_face_quiet(PyObject *account);            /* nobody else has freed anything of any account of its book */
 
-/* For module.c: adds MemoryBook, MemoryAccount and the functions below (types.c). 0, or -1 with an error set. */
+/* For module.c: adds MemoryAccountSet, MemoryAccount and the functions below (types.c). 0, or -1 with an error set. */
 int meter_exec(PyObject *module);
 extern PyMethodDef meter_methods[];

@@ -76,14 +76,14 @@ static struct PyModuleDef module_def;
 
 /* ---- state */
 
-State *
+ModuleState *
 state_of(PyTypeObject *type)
 {
     PyObject *module = PyType_GetModuleByDef(type, &module_def);
     return module == NULL ? NULL : PyModule_GetState(module);
 }
 
-State *
+ModuleState *
 state_left(PyTypeObject *type)
 {
     PyObject *module = ((PyHeapTypeObject *)type)->ht_module; /* PyType_GetModule would set an exception */
@@ -119,12 +119,12 @@ checkpoint(PyObject *module, PyObject *const *Py_UNUSED(args), Py_ssize_t n)
         PyErr_Format(PyExc_TypeError, "checkpoint() takes no arguments (%zd given)", n);
         return NULL;
     }
-    return Py_NewRef(((State *)PyModule_GetState(module))->checkpoint);
+    return Py_NewRef(((ModuleState *)PyModule_GetState(module))->checkpoint);
 }
 
 /* ---- the module */
 
-#define TYPE(field) offsetof(State, field)
+#define TYPE(field) offsetof(ModuleState, field)
 #define NO_BASE SIZE_MAX
 
 /* Every type: where the state keeps it, what it is made of, and the one it is derived from, which comes before it. */
@@ -137,17 +137,17 @@ static const struct {
     {TYPE(Task), &task_spec, NO_BASE},
     {TYPE(Nursery), &nursery_spec, NO_BASE},
     {TYPE(Children), &children_spec, NO_BASE},
-    {TYPE(Block), &block_spec, NO_BASE},
+    {TYPE(CancelScope), &cancel_scope_spec, NO_BASE},
     {TYPE(Timer), &timer_spec, NO_BASE},
     {TYPE(Timers), &timers_spec, NO_BASE},
     {TYPE(Pool), &pool_spec, NO_BASE},
-    {TYPE(Terms), &terms_spec, NO_BASE},
+    {TYPE(SpawnTerms), &spawn_terms_spec, NO_BASE},
     {TYPE(Arguments), &arguments_spec, NO_BASE},
     {TYPE(Worker), &worker_spec, NO_BASE},
-    {TYPE(View), &view_spec, NO_BASE},
+    {TYPE(QueueView), &queue_view_spec, NO_BASE},
     {TYPE(Wait), &wait_spec, NO_BASE},
     {TYPE(Entry), &entry_spec, TYPE(Wait)},
-    {TYPE(Job), &job_spec, TYPE(Wait)},
+    {TYPE(ThreadJob), &thread_job_spec, TYPE(Wait)},
     {TYPE(WaitList), &waitlist_spec, NO_BASE},
     {TYPE(Resume), &resume_spec, NO_BASE},
     {TYPE(Request), &request_spec, NO_BASE},
@@ -164,23 +164,23 @@ static const struct {
     {TYPE(Event), &event_spec, NO_BASE},
     {TYPE(EventWait), &event_wait_spec, TYPE(Operation)},
     {TYPE(Channel), &channel_spec, NO_BASE},
-    {TYPE(End), &end_spec, NO_BASE},
-    {TYPE(SendEnd), &send_end_spec, TYPE(End)},
-    {TYPE(ReceiveEnd), &receive_end_spec, TYPE(End)},
+    {TYPE(ChannelEnd), &channel_end_spec, NO_BASE},
+    {TYPE(SendEnd), &send_end_spec, TYPE(ChannelEnd)},
+    {TYPE(ReceiveEnd), &receive_end_spec, TYPE(ChannelEnd)},
     {TYPE(Send), &send_spec, TYPE(Operation)},
     {TYPE(Receive), &receive_spec, TYPE(Operation)},
     {TYPE(Next), &next_spec, TYPE(Receive)},
-    {TYPE(Pen), &pen_spec, NO_BASE},
-    {TYPE(Shelf), &shelf_spec, TYPE(Pen)},
-    {TYPE(Permit), &permit_spec, NO_BASE},
-    {TYPE(Flow), &flow_spec, NO_BASE},
-    {TYPE(Turnstile), &turnstile_spec, NO_BASE},
-    {TYPE(Row), &row_spec, NO_BASE},
-    {TYPE(Rows), &rows_spec, NO_BASE},
+    {TYPE(TraceWriter), &trace_writer_spec, NO_BASE},
+    {TYPE(TraceRing), &trace_ring_spec, TYPE(TraceWriter)},
+    {TYPE(Ticket), &ticket_spec, NO_BASE},
+    {TYPE(GateTotalsCore), &gate_totals_spec, NO_BASE},
+    {TYPE(GateCore), &gate_core_spec, NO_BASE},
+    {TYPE(WaitClass), &wait_class_spec, NO_BASE},
+    {TYPE(QueuesCore), &queues_spec, NO_BASE},
 };
 
 static PyTypeObject **
-type_at(State *st, size_t slot)
+type_at(ModuleState *st, size_t slot)
 {
     return (PyTypeObject **)(void *)((char *)st + slot);
 }
@@ -210,16 +210,16 @@ static const struct {
     size_t at;
     bool uncounted;
 } LISTS[] = {
-    {offsetof(State, free_tasks), true},     {offsetof(State, free_handles), true},
-    {offsetof(State, free_nurseries), true}, {offsetof(State, free_nursery_handles), true},
-    {offsetof(State, free_blocks), true},    {offsetof(State, free_scopes), true},
-    {offsetof(State, free_timers), false},   {offsetof(State, free_sends), false},
-    {offsetof(State, free_receives), false}, {offsetof(State, free_nexts), false},
-    {offsetof(State, free_permits), true},
+    {offsetof(ModuleState, free_tasks), true},     {offsetof(ModuleState, free_handles), true},
+    {offsetof(ModuleState, free_nurseries), true}, {offsetof(ModuleState, free_nursery_handles), true},
+    {offsetof(ModuleState, free_blocks), true},    {offsetof(ModuleState, free_scopes), true},
+    {offsetof(ModuleState, free_timers), false},   {offsetof(ModuleState, free_sends), false},
+    {offsetof(ModuleState, free_receives), false}, {offsetof(ModuleState, free_nexts), false},
+    {offsetof(ModuleState, free_tickets), true},
 };
 
 static FreeList *
-list_at(State *st, size_t i)
+list_at(ModuleState *st, size_t i)
 {
     return (FreeList *)(void *)((char *)st + LISTS[i].at);
 }
@@ -228,9 +228,9 @@ list_at(State *st, size_t i)
 static int
 module_exec(PyObject *module)
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     bool found = free_try(module);
-    st->asides = found && aside_try();
+    st->gc_aside_works = found && gc_aside_try();
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
         free_open(list_at(st, i), found && LISTS[i].uncounted);
     }
@@ -246,7 +246,7 @@ module_exec(PyObject *module)
             return -1;
         }
     }
-    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0 || calls_exec(module) < 0) {
+    if (add_methods(st->Kernel, cancel_methods) < 0 || meter_exec(module) < 0 || portal_calls_exec(module) < 0) {
         return -1;
     }
     if (context_try(&st->contexts_comparable) < 0) {
@@ -272,7 +272,7 @@ static const struct {
     size_t at;
     size_t n;
 } HELD[] = {
-#define MEMBERS(field) {offsetof(State, field), sizeof(((State *)0)->field) / sizeof(PyObject *)}
+#define MEMBERS(field) {offsetof(ModuleState, field), sizeof(((ModuleState *)0)->field) / sizeof(PyObject *)}
 #define X(kind, members, n) MEMBERS(members),
     SEAM_ENUMS(X)
 #undef X
@@ -286,7 +286,7 @@ static const struct {
 };
 
 static PyObject **
-held_at(State *st, size_t i)
+held_at(ModuleState *st, size_t i)
 {
     return (PyObject **)(void *)((char *)st + HELD[i].at);
 }
@@ -294,7 +294,7 @@ held_at(State *st, size_t i)
 static int
 module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(TYPES); i++) {
         Py_VISIT(*type_at(st, TYPES[i].slot));
     }
@@ -309,7 +309,7 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
 static int
 module_clear(PyObject *module)
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
         free_shut(list_at(st, i)); /* first: the types of the records are still there */
     }
@@ -357,7 +357,7 @@ PyDoc_STRVAR(module_doc, "The native part of Bursar. KERNEL says that it holds a
 
 static struct PyModuleDef module_def = {
     PyModuleDef_HEAD_INIT,         .m_name = "bursar._native",  .m_doc = module_doc,
-    .m_size = sizeof(State),       .m_methods = module_methods, .m_slots = module_slots,
+    .m_size = sizeof(ModuleState), .m_methods = module_methods, .m_slots = module_slots,
     .m_traverse = module_traverse, .m_clear = module_clear,     .m_free = module_free,
 };
 

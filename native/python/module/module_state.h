@@ -19,11 +19,12 @@
 
 typedef struct Request Request;
 
-typedef struct State {
-    PyTypeObject *Kernel, *Task, *Nursery, *Block, *Timer, *Timers, *Pool, *Terms, *Wait, *Entry, *WaitList, *Worker,
-        *View, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended, *TaskHandle,
-        *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *End, *SendEnd,
-        *ReceiveEnd, *Arguments, *Pen, *Shelf, *Permit, *Flow, *Turnstile, *Row, *Rows, *Job, *OnThread;
+typedef struct ModuleState {
+    PyTypeObject *Kernel, *Task, *Nursery, *CancelScope, *Timer, *Timers, *Pool, *SpawnTerms, *Wait, *Entry, *WaitList,
+        *Worker, *QueueView, *Children, *Request, *Operation, *Resume, *Driver, *Checkpoint, *Sleep, *Join, *Ended,
+        *TaskHandle, *NurseryHandle, *NurseryBlock, *Event, *EventWait, *Channel, *Send, *Receive, *Next, *ChannelEnd,
+        *SendEnd, *ReceiveEnd, *Arguments, *TraceWriter, *TraceRing, *Ticket, *GateTotalsCore, *GateCore, *WaitClass,
+        *QueuesCore, *ThreadJob, *OnThread;
     /* the members of the law's enumerations, by their numbers */
 #define X(kind, members, n) PyObject *members[n];
     SEAM_ENUMS(X)
@@ -41,16 +42,16 @@ typedef struct State {
     PyObject *coroutine_throw; /* the method of the type, unbound */
     Request *checkpoint;       /* the one request of its kind */
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
-        free_sends, free_receives, free_nexts, free_permits;
+        free_sends, free_receives, free_nexts, free_tickets;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
     int polls; /* that are under way, or batches of them, one in the other or in several threads */
     bool adopted;
-    bool asides;              /* see gc_aside.c */
+    bool gc_aside_works;      /* see gc_aside.c */
     bool contexts_comparable; /* see context.c */
-} State;
+} ModuleState;
 
 /* The state of the module that made this type, or a type that it is derived from. NULL with an exception set: the type
  * is not one of ours. */
-State *state_of(PyTypeObject *type);
+ModuleState *state_of(PyTypeObject *type);
 /* The state of the module that made this very type. For destructors: it sets no exception. NULL: the module is gone. */
-State *state_left(PyTypeObject *type);
+ModuleState *state_left(PyTypeObject *type);

@@ -27,7 +27,7 @@ static const struct {
     size_t members;
     Py_ssize_t n;
 } ENUMS[] = {
-#define X(kind, members, n) {#kind, offsetof(State, members), n},
+#define X(kind, members, n) {#kind, offsetof(ModuleState, members), n},
     SEAM_ENUMS(X)
 #undef X
 };
@@ -35,7 +35,7 @@ static const struct {
 static const char NOT_EXPOSED[] = "bursar._native needs %s, which no module has exposed";
 
 static PyObject **
-members_at(State *st, size_t which)
+members_at(ModuleState *st, size_t which)
 {
     return (PyObject **)(void *)((char *)st + ENUMS[which].members);
 }
@@ -43,7 +43,7 @@ members_at(State *st, size_t which)
 /* ---- calling the Python side */
 
 PyObject *
-py_require(const State *st, PyName name)
+py_require(const ModuleState *st, PyName name)
 {
     if (st->py[name] == NULL) {
         PyErr_Format(PyExc_SystemError, NOT_EXPOSED, NAMES[name]);
@@ -52,7 +52,7 @@ py_require(const State *st, PyName name)
 }
 
 PyObject *
-py_call(const State *st, PyName name, PyObject *const *args, Py_ssize_t n)
+py_call(const ModuleState *st, PyName name, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *function = py_require(st, name);
     return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, NULL);
@@ -127,7 +127,7 @@ adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
 
 /* The members of an enumeration, in the order of their definition. 0, or -1 with an exception set. */
 static int
-take_members(State *st, size_t which, PyObject *kind)
+take_members(ModuleState *st, size_t which, PyObject *kind)
 {
     PyObject **into = members_at(st, which), *all = PySequence_List(kind);
     if (all == NULL) {
@@ -147,7 +147,7 @@ take_members(State *st, size_t which, PyObject *kind)
 
 /* What C makes of an object besides keeping it. 0, or -1 with an exception set. */
 static int
-taken(State *st, size_t which, PyObject *thing)
+taken(ModuleState *st, size_t which, PyObject *thing)
 {
     switch (which) {
     case PY_CancelReason:
@@ -163,7 +163,7 @@ taken(State *st, size_t which, PyObject *thing)
 
 /* One object under its name (SEAM-1). 0, or -1 with an exception set. */
 static int
-take(State *st, const char *name, PyObject *thing)
+take(ModuleState *st, const char *name, PyObject *thing)
 {
     for (size_t i = 0; i < Py_ARRAY_LENGTH(ENUMS); i++) {
         if (strcmp(ENUMS[i].name, name) == 0) {
@@ -182,7 +182,7 @@ take(State *st, const char *name, PyObject *thing)
 
 /* Every object of a dict. 0, or -1 with an exception set. */
 static int
-take_all(State *st, PyObject *things)
+take_all(ModuleState *st, PyObject *things)
 {
     Py_ssize_t at = 0;
     PyObject *key, *thing;
@@ -213,7 +213,7 @@ const char adopt_doc[] =
 PyObject *
 adopt(PyObject *module, PyObject *law)
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     if (take_all(st, law) < 0 || PyObject_SetAttrString((PyObject *)st->Request, "timed", Py_False) < 0) {
         return NULL;
     }
@@ -238,7 +238,7 @@ const char unexposed_doc[] = PyDoc_STR("unexposed()\n--\n\nThe names that C uses
 PyObject *
 unexposed(PyObject *module, PyObject *Py_UNUSED(none))
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     PyObject *names = PyList_New(0);
     for (size_t i = 0; names != NULL && i < PY_OBJECTS + Py_ARRAY_LENGTH(ENUMS); i++) {
         bool object = i < PY_OBJECTS, there = (object ? st->py[i] : *members_at(st, i - PY_OBJECTS)) != NULL;

@@ -12,10 +12,10 @@ PyObject *unexposed(PyObject *module, PyObject *none); /* the names that have no
 extern const char adopt_doc[], expose_doc[], unexposed_doc[];
 
 /* What Python exposed by this name; borrowed. NULL with SystemError set: nothing yet. */
-PyObject *py_require(const State *st, PyName name);
+PyObject *py_require(const ModuleState *st, PyName name);
 /* Call a function of the Python side with n positional arguments. New reference, or NULL with an exception set. Every
  * record may have changed afterwards (RECORD-3 in law/records.h). */
-PyObject *py_call(const State *st, PyName name, PyObject *const *args, Py_ssize_t n);
+PyObject *py_call(const ModuleState *st, PyName name, PyObject *const *args, Py_ssize_t n);
 
 /* An object of a frozen dataclass with slots, as its constructor would make it, without running the constructor. `slots`
  * are those that `adopt` found (`reason_slots`, `outcome_slots`). New reference, or NULL with MemoryError set. */

@@ -20,7 +20,7 @@
     X(CancelPhase, phases, LAW_PHASES)                  \
     X(CancelKind, cancel_kinds, LAW_CANCEL_KINDS)       \
     X(Bill, bills, LAW_BILLS)                           \
-    X(PermitState, permit_states, LAW_PERMITS)
+    X(TicketState, ticket_states, LAW_TICKETS)
 
 /* The law: classes, constants and functions. src/bursar/backend.py exposes all of them at once, by `adopt`. */
 #define SEAM_LAW(X)         \
@@ -48,19 +48,19 @@
     X(drain_owned)          \
     X(add_failure)          \
     X(count_uses)           \
-    X(spawn_permit)         \
+    X(checked_spawn_cap)    \
     X(spawn_budget)         \
     X(acquire_spawn)        \
     X(affordable)           \
     X(nursery_capabilities) \
-    X(settle_estate)        \
+    X(release_leftovers)    \
     X(cleanup_too_long)     \
     X(refuse_move)          \
     X(refuse_end)           \
     X(refuse_nursery_move)  \
     X(refuse_await)         \
     X(NOTHING)              \
-    X(Short)
+    X(ShortageRecord)
 
 /* What is built on the kernel: the module that defines the object exposes it when it is imported. */
 #define SEAM_LATER(X)        \

@@ -46,7 +46,7 @@ PyType_Spec checkpoint_spec = {
 };
 
 Request *
-checkpoint_new(State *st)
+checkpoint_new(ModuleState *st)
 {
     Request *self = (Request *)st->Checkpoint->tp_alloc(st->Checkpoint, 0);
     if (self != NULL) {
@@ -85,30 +85,31 @@ nothing(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(self))
 }
 
 static int
-sleep_enlist(Kernel *k, Request *self, PyObject *who)
+sleep_enlist(Kernel *k, Request *self, PyObject *waiter)
 {
-    Timer *timer = timers_arm(k->st, k->timers, deadline_of(k, (Sleep *)self), LAW_TIMER_WAKE, who_task(who), NULL);
+    Timer *timer =
+        timers_arm(k->st, k->timers, deadline_of(k, (Sleep *)self), LAW_TIMER_WAKE, waiter_task(waiter), NULL);
     if (timer == NULL) {
         return -1;
     }
-    if (is_task(who)) {
-        Task *task = (Task *)who;
+    if (is_task(waiter)) {
+        Task *task = (Task *)waiter;
         task->timer = timer;
         task->timed = 1;
     } else {
-        Py_XSETREF(((Entry *)who)->token, (PyObject *)timer);
+        Py_XSETREF(((Entry *)waiter)->token, (PyObject *)timer);
     }
     return 0;
 }
 
 static int
-sleep_delist(Kernel *k, Request *Py_UNUSED(self), PyObject *who)
+sleep_delist(Kernel *k, Request *Py_UNUSED(self), PyObject *waiter)
 {
-    if (!is_task(who)) {
-        PyObject *token = ((Entry *)who)->token;
+    if (!is_task(waiter)) {
+        PyObject *token = ((Entry *)waiter)->token;
         return token == NULL ? 0 : timers_disarm(k->timers, (Timer *)token);
     }
-    Task *task = (Task *)who;
+    Task *task = (Task *)waiter;
     if (!task->timed) {
         return 0;
     }
@@ -167,7 +168,7 @@ sleep_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 static PyObject *
 sleep_why(Sleep *self, PyObject *Py_UNUSED(unused))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *args[] = {PyLong_FromLongLong(self->ns), self->absolute ? Py_True : Py_False};
     PyObject *why = args[0] == NULL ? NULL : py_call(st, PY_why_sleep, args, 2);
     Py_XDECREF(args[0]);
@@ -199,7 +200,7 @@ PyType_Spec sleep_spec = {
 /* Seconds in whole nanoseconds, as `to_ns` in clock.py has them: what it would refuse is left to it. -1 with an exception
  * set. */
 static int64_t
-nanoseconds(State *st, PyObject *seconds)
+nanoseconds(ModuleState *st, PyObject *seconds)
 {
     if (PyFloat_CheckExact(seconds)) {
         double given = PyFloat_AS_DOUBLE(seconds);
@@ -227,7 +228,7 @@ sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names
         PyErr_SetString(PyExc_TypeError, "sleep() takes one argument, the seconds");
         return NULL;
     }
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     int64_t ns = nanoseconds(st, args[0]);
     Sleep *self = ns < 0 ? NULL : PyObject_GC_New(Sleep, st->Sleep);
     if (self != NULL) { /* it refers to nothing, so the collector need not know of it */
@@ -241,13 +242,13 @@ sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names
 
 /* ---- requests that are about one record */
 
-typedef struct About {
+typedef struct RecordRequest {
     Request request;
     PyObject *record;
-} About;
+} RecordRequest;
 
 static int
-about_traverse(About *self, visitproc visit, void *arg)
+record_request_traverse(RecordRequest *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->record);
@@ -255,30 +256,30 @@ about_traverse(About *self, visitproc visit, void *arg)
 }
 
 static int
-about_clear(About *self)
+record_request_clear(RecordRequest *self)
 {
     Py_CLEAR(self->record);
     return 0;
 }
 
 static void
-about_dealloc(About *self)
+record_request_dealloc(RecordRequest *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    about_clear(self);
+    record_request_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
 static PyObject *
-about_make(PyTypeObject *type, const RequestVT *vt, PyTypeObject *of, PyObject *args)
+record_request_make(PyTypeObject *type, const RequestVT *vt, PyTypeObject *of, PyObject *args)
 {
     PyObject *record;
     if (!PyArg_ParseTuple(args, "O!", of, &record)) {
         return NULL;
     }
-    About *self = (About *)type->tp_alloc(type, 0);
+    RecordRequest *self = (RecordRequest *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->request.vt = vt;
         self->record = Py_NewRef(record);
@@ -288,7 +289,7 @@ about_make(PyTypeObject *type, const RequestVT *vt, PyTypeObject *of, PyObject *
 
 /* A sentence that the Python side writes about the record. */
 static PyObject *
-about_why(About *self, PyName sentence)
+record_request_why(RecordRequest *self, PyName sentence)
 {
     PyObject *args[] = {self->record};
     return py_call(state_of(Py_TYPE(self)), sentence, args, 1);
@@ -300,20 +301,20 @@ about_why(About *self, PyName sentence)
 static int
 join_ready(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *self)
 {
-    return nursery_quiet((Nursery *)((About *)self)->record);
+    return nursery_quiet((Nursery *)((RecordRequest *)self)->record);
 }
 
 static int
-join_enlist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
+join_enlist(Kernel *Py_UNUSED(k), Request *self, PyObject *waiter)
 {
-    nursery_join((Nursery *)((About *)self)->record, who);
+    nursery_join((Nursery *)((RecordRequest *)self)->record, waiter);
     return 0;
 }
 
 static int
-join_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
+join_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *waiter)
 {
-    nursery_unjoin((Nursery *)((About *)self)->record, who);
+    nursery_unjoin((Nursery *)((RecordRequest *)self)->record, waiter);
     return 0;
 }
 
@@ -329,18 +330,18 @@ static const RequestVT join_vt = {
 static PyObject *
 join_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(type);
-    return st == NULL ? NULL : about_make(type, &join_vt, st->Nursery, args);
+    ModuleState *st = state_of(type);
+    return st == NULL ? NULL : record_request_make(type, &join_vt, st->Nursery, args);
 }
 
 static PyObject *
-join_why(About *self, PyObject *Py_UNUSED(unused))
+join_why(RecordRequest *self, PyObject *Py_UNUSED(unused))
 {
-    return about_why(self, PY_why_join);
+    return record_request_why(self, PY_why_join);
 }
 
 static PyObject *
-join_blockers(About *self, PyObject *Py_UNUSED(unused))
+join_blockers(RecordRequest *self, PyObject *Py_UNUSED(unused))
 {
     return nursery_children_list((Nursery *)self->record);
 }
@@ -352,15 +353,19 @@ static PyMethodDef join_methods[] = {
 };
 
 static PyType_Slot join_slots[] = {
-    {Py_am_send, request_send},    {Py_tp_doc, "Wait until no child lives."},
-    {Py_tp_new, join_make},        {Py_tp_traverse, about_traverse},
-    {Py_tp_clear, about_clear},    {Py_tp_dealloc, about_dealloc},
-    {Py_tp_methods, join_methods}, {0, NULL},
+    {Py_am_send, request_send},
+    {Py_tp_doc, "Wait until no child lives."},
+    {Py_tp_new, join_make},
+    {Py_tp_traverse, record_request_traverse},
+    {Py_tp_clear, record_request_clear},
+    {Py_tp_dealloc, record_request_dealloc},
+    {Py_tp_methods, join_methods},
+    {0, NULL},
 };
 
 PyType_Spec join_spec = {
     .name = "bursar._native._Join",
-    .basicsize = sizeof(About),
+    .basicsize = sizeof(RecordRequest),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = join_slots,
 };
@@ -370,7 +375,7 @@ PyType_Spec join_spec = {
 static int
 ended_ready(Kernel *k, Task *task, Request *self)
 {
-    Task *record = (Task *)((About *)self)->record;
+    Task *record = (Task *)((RecordRequest *)self)->record;
     bool over = record->state == LAW_STATE_DONE;
     bool here = record->nursery != NULL && task_kernel(record) == k; /* no nursery: its run was dropped in the middle */
     if (task == record || (!over && !here)) {
@@ -385,29 +390,29 @@ ended_ready(Kernel *k, Task *task, Request *self)
 static PyObject *
 ended_take(Kernel *k, Task *Py_UNUSED(task), Request *self)
 {
-    return task_outcome(k->st, (Task *)((About *)self)->record);
+    return task_outcome(k->st, (Task *)((RecordRequest *)self)->record);
 }
 
 static int
-ended_enlist(Kernel *k, Request *self, PyObject *who)
+ended_enlist(Kernel *k, Request *self, PyObject *waiter)
 {
-    TaskMore *more = task_more((Task *)((About *)self)->record);
-    if (more == NULL) {
+    TaskExtra *extra = task_extra((Task *)((RecordRequest *)self)->record);
+    if (extra == NULL) {
         return -1;
     }
-    if (more->waiters == NULL && (more->waiters = (PyObject *)waitlist_new(k->st)) == NULL) {
+    if (extra->waiters == NULL && (extra->waiters = (PyObject *)waitlist_new(k->st)) == NULL) {
         return -1;
     }
-    waitlist_join((WaitList *)more->waiters, who);
+    waitlist_join((WaitList *)extra->waiters, waiter);
     return 0;
 }
 
 static int
-ended_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
+ended_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *waiter)
 {
-    Task *record = (Task *)((About *)self)->record;
-    if (record != NULL && record->more != NULL && record->more->waiters != NULL) {
-        waitlist_leave((WaitList *)record->more->waiters, who);
+    Task *record = (Task *)((RecordRequest *)self)->record;
+    if (record != NULL && record->extra != NULL && record->extra->waiters != NULL) {
+        waitlist_leave((WaitList *)record->extra->waiters, waiter);
     }
     return 0;
 }
@@ -423,18 +428,18 @@ static const RequestVT ended_vt = {
 static PyObject *
 ended_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(type);
-    return st == NULL ? NULL : about_make(type, &ended_vt, st->Task, args);
+    ModuleState *st = state_of(type);
+    return st == NULL ? NULL : record_request_make(type, &ended_vt, st->Task, args);
 }
 
 static PyObject *
-ended_why(About *self, PyObject *Py_UNUSED(unused))
+ended_why(RecordRequest *self, PyObject *Py_UNUSED(unused))
 {
-    return about_why(self, PY_why_ended);
+    return record_request_why(self, PY_why_ended);
 }
 
 static PyObject *
-ended_blockers(About *self, PyObject *Py_UNUSED(unused))
+ended_blockers(RecordRequest *self, PyObject *Py_UNUSED(unused))
 {
     return PyTuple_Pack(1, self->record);
 }
@@ -446,15 +451,19 @@ static PyMethodDef ended_methods[] = {
 };
 
 static PyType_Slot ended_slots[] = {
-    {Py_am_send, request_send},     {Py_tp_doc, "Wait for the end of a task."},
-    {Py_tp_new, ended_make},        {Py_tp_traverse, about_traverse},
-    {Py_tp_clear, about_clear},     {Py_tp_dealloc, about_dealloc},
-    {Py_tp_methods, ended_methods}, {0, NULL},
+    {Py_am_send, request_send},
+    {Py_tp_doc, "Wait for the end of a task."},
+    {Py_tp_new, ended_make},
+    {Py_tp_traverse, record_request_traverse},
+    {Py_tp_clear, record_request_clear},
+    {Py_tp_dealloc, record_request_dealloc},
+    {Py_tp_methods, ended_methods},
+    {0, NULL},
 };
 
 PyType_Spec ended_spec = {
     .name = "bursar._native._Ended",
-    .basicsize = sizeof(About),
+    .basicsize = sizeof(RecordRequest),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = ended_slots,
 };

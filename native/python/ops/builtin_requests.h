@@ -6,4 +6,4 @@
 
 extern PyType_Spec checkpoint_spec, sleep_spec, join_spec, ended_spec;
 PyObject *sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names); /* sleep(seconds) */
-Request *checkpoint_new(State *st); /* the one request of its kind */
+Request *checkpoint_new(ModuleState *st); /* the one request of its kind */

@@ -59,12 +59,12 @@ channel_bind(Channel *channel, Kernel *k, Task *task)
 
 /* Let nobody wait in vain (CHANNEL-3). While both sides have an end open there is nothing that `settle` would do. */
 int
-channel_settle(Channel *channel)
+channel_close_if_unused(Channel *channel)
 {
     if (channel->send_ends != 0 && channel->receive_ends != 0) {
         return 0;
     }
-    return call(PyObject_CallMethod((PyObject *)channel, "settle", NULL));
+    return call(PyObject_CallMethod((PyObject *)channel, "close_if_unused", NULL));
 }
 
 /* ---- values */
@@ -75,8 +75,8 @@ next_receiver(const Channel *channel, const Task *sender)
 {
     const LawQueue *queue = &channel->receivers->queue;
     for (LawLink *link = law_queue_oldest(queue); link != NULL; link = law_queue_newer(queue, link)) {
-        if (who_task(who_of(link)) != sender) {
-            return who_of(link);
+        if (waiter_task(waiter_of(link)) != sender) {
+            return waiter_of(link);
         }
     }
     return NULL;
@@ -87,22 +87,22 @@ next_receiver(const Channel *channel, const Task *sender)
 int
 channel_accept(Channel *channel, PyObject *value, Task *sender)
 {
-    PyObject *who = next_receiver(channel, sender);
-    if (who == NULL) {
-        if (ring_reserve(&channel->buffer) < 0) {
+    PyObject *waiter = next_receiver(channel, sender);
+    if (waiter == NULL) {
+        if (channel_buffer_reserve(&channel->buffer) < 0) {
             return -1;
         }
-        ring_append(&channel->buffer, value);
+        channel_buffer_append(&channel->buffer, value);
         return 0;
     }
     Kernel *k = channel_live(channel);
     if (k == NULL) {
         return -1;
     }
-    Py_INCREF(who);
-    waitlist_leave(channel->receivers, who);
-    int answered = k_answer(k, who, value);
-    Py_DECREF(who);
+    Py_INCREF(waiter);
+    waitlist_leave(channel->receivers, waiter);
+    int answered = k_answer(k, waiter, value);
+    Py_DECREF(waiter);
     return answered;
 }
 
@@ -113,8 +113,8 @@ next_sender(const Channel *channel)
     bool place = channel->places > (int64_t)channel->buffer.length + channel->reserved;
     const LawQueue *queue = &channel->senders->queue;
     for (LawLink *link = law_queue_oldest(queue); link != NULL; link = law_queue_newer(queue, link)) {
-        if (place || next_receiver(channel, who_task(who_of(link))) != NULL) {
-            return who_of(link);
+        if (place || next_receiver(channel, waiter_task(waiter_of(link))) != NULL) {
+            return waiter_of(link);
         }
     }
     return NULL;
@@ -122,18 +122,18 @@ next_sender(const Channel *channel)
 
 /* Serve one that was taken off the queue: accept what it sends, or grant what it wants to reserve. */
 static int
-serve(Channel *channel, Kernel *k, PyObject *who, PyObject *operation)
+serve(Channel *channel, Kernel *k, PyObject *waiter, PyObject *operation)
 {
-    Task *task = who_task(who);
+    Task *task = waiter_task(waiter);
     if (Py_IS_TYPE(operation, channel->st->Send)) {
-        return channel_accept(channel, ((Send *)operation)->value, task) < 0 ? -1 : k_answer(k, who, Py_None);
+        return channel_accept(channel, ((Send *)operation)->value, task) < 0 ? -1 : k_answer(k, waiter, Py_None);
     }
-    PyObject *permit = PyObject_CallMethod(operation, "grant", "OO", k, task);
-    if (permit == NULL) {
-        return k_doom(k); /* it left its queue: nobody would serve it a second time */
+    PyObject *ticket = PyObject_CallMethod(operation, "grant", "OO", k, task);
+    if (ticket == NULL) {
+        return k_defer_error(k); /* it left its queue: nobody would serve it a second time */
     }
-    int answered = k_answer(k, who, permit);
-    Py_DECREF(permit);
+    int answered = k_answer(k, waiter, ticket);
+    Py_DECREF(ticket);
     return answered;
 }
 
@@ -143,22 +143,22 @@ channel_refill(Channel *channel)
 {
     int served = 0;
     while (served == 0 && !waitlist_empty(channel->senders) && channel_room(channel) > 0) {
-        PyObject *who = next_sender(channel);
-        if (who == NULL) {
+        PyObject *waiter = next_sender(channel);
+        if (waiter == NULL) {
             break;
         }
         Kernel *k = channel_live(channel);
-        PyObject *operation = who_operation(channel->st, who);
+        PyObject *operation = waiter_operation(channel->st, waiter);
         assert(operation != NULL);
-        if (k == NULL || ring_reserve(&channel->buffer) < 0) {
+        if (k == NULL || channel_buffer_reserve(&channel->buffer) < 0) {
             return -1; /* before anybody has left */
         }
-        Py_INCREF(who);
+        Py_INCREF(waiter);
         Py_INCREF(operation); /* a bare task forgets it when it is answered */
-        waitlist_leave(channel->senders, who);
-        served = serve(channel, k, who, operation);
+        waitlist_leave(channel->senders, waiter);
+        served = serve(channel, k, waiter, operation);
         Py_DECREF(operation);
-        Py_DECREF(who);
+        Py_DECREF(waiter);
     }
     return served;
 }
@@ -170,7 +170,7 @@ static PyObject *
 channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"capacity", NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *capacity;
     if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!:ChannelCore", names, &PyLong_Type, &capacity)) {
         return NULL;
@@ -206,14 +206,14 @@ channel_traverse(Channel *self, visitproc visit, void *arg)
     Py_VISIT(self->senders);
     Py_VISIT(self->receivers);
     Py_VISIT(self->kernel);
-    return ring_traverse(&self->buffer, visit, arg);
+    return channel_buffer_traverse(&self->buffer, visit, arg);
 }
 
 static int
 channel_clear(Channel *self)
 {
     Py_CLEAR(self->kernel);
-    ring_clear(&self->buffer);
+    channel_buffer_clear(&self->buffer);
     return 0;
 }
 
@@ -265,12 +265,12 @@ channel_py_drain(Channel *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *values = PyList_New(0); /* may run the collector, and with it anything: so count only afterwards */
     for (size_t i = 0; values != NULL && i < self->buffer.length; i++) {
-        if (PyList_Append(values, ring_get(&self->buffer, i)) < 0) {
+        if (PyList_Append(values, channel_buffer_get(&self->buffer, i)) < 0) {
             Py_CLEAR(values);
         }
     }
     if (values != NULL) {
-        ring_clear(&self->buffer);
+        channel_buffer_clear(&self->buffer);
     }
     return values;
 }

@@ -12,10 +12,10 @@
 /* `ChannelCore`. What it refers to is there from its birth to its end, but for the kernel. */
 typedef struct Channel {
     PyObject_HEAD
-    State *st;
+    ModuleState *st;
     PyObject *capacity; /* as it was given */
     int64_t places;     /* the same, as far as can be counted */
-    Ring buffer;
+    ChannelBuffer buffer;
     WaitList *senders; /* sends and reservations, in one queue */
     WaitList *receivers;
     Kernel *kernel; /* owned; NULL until a task uses the channel */
@@ -38,7 +38,7 @@ channel_room(const Channel *channel)
 int channel_bind(Channel *channel, Kernel *k, Task *task); /* the first use brings it to life in `k`, or is refused */
 int channel_accept(Channel *channel, PyObject *value, Task *sender); /* sender: NULL if it is no task that waits */
 int channel_refill(Channel *channel);
-int channel_settle(Channel *channel);
+int channel_close_if_unused(Channel *channel);
 
 /* The kernel of a channel that somebody waits on; borrowed. NULL with an exception set: it has none. */
 Kernel *channel_live(Channel *channel);

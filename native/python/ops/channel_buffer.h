@@ -5,8 +5,8 @@
  *
  * Rejected: collections.deque, which C can only call by name; and a list, which moves everything at each take.
  *
- * For one thread at a time, holding the GIL. No function calls out to Python but `ring_clear`, which leaves the ring
- * empty before it does.
+ * For one thread at a time, holding the GIL. No function calls out to Python but `channel_buffer_clear`, which leaves
+ * the ring empty before it does.
  */
 
 #pragma once
@@ -14,8 +14,8 @@
 #include <Python.h>
 
 enum {
-    RING_ROOM_MIN = 8,   /* slots of the first allocation: a cache line */
-    RING_ROOM_KEPT = 64, /* slots that an empty ring may keep: half a kilobyte, as small as the channel itself */
+    BUFFER_ROOM_MIN = 8,   /* slots of the first allocation: a cache line */
+    BUFFER_ROOM_KEPT = 64, /* slots that an empty ring may keep: half a kilobyte, as small as the channel itself */
 };
 
 /* All zero is an empty ring. */
@@ -24,39 +24,39 @@ typedef struct {
     size_t room; /* a power of two, or 0 */
     size_t first;
     size_t length;
-} Ring;
+} ChannelBuffer;
 
 /* The value in place `i`, counted from the oldest one; borrowed. */
 static inline PyObject *
-ring_get(const Ring *ring, size_t i)
+channel_buffer_get(const ChannelBuffer *ring, size_t i)
 {
     return ring->slots[(ring->first + i) & (ring->room - 1)];
 }
 
 /* Make room for one more value. 0, or -1 with MemoryError set and nothing changed. */
 static inline int
-ring_reserve(Ring *ring)
+channel_buffer_reserve(ChannelBuffer *ring)
 {
     if (ring->length < ring->room) {
         return 0;
     }
-    size_t room = ring->room == 0 ? RING_ROOM_MIN : 2 * ring->room;
+    size_t room = ring->room == 0 ? BUFFER_ROOM_MIN : 2 * ring->room;
     PyObject **slots = room <= (size_t)PY_SSIZE_T_MAX / sizeof(PyObject *) ? PyMem_Malloc(room * sizeof *slots) : NULL;
     if (slots == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (size_t i = 0; i < ring->length; i++) {
-        slots[i] = ring_get(ring, i);
+        slots[i] = channel_buffer_get(ring, i);
     }
     PyMem_Free(ring->slots);
-    *ring = (Ring){.slots = slots, .room = room, .length = ring->length};
+    *ring = (ChannelBuffer){.slots = slots, .room = room, .length = ring->length};
     return 0;
 }
 
-/* Put a value at the end, after `ring_reserve`. The ring takes a reference of its own. */
+/* Put a value at the end, after `channel_buffer_reserve`. The ring takes a reference of its own. */
 static inline void
-ring_append(Ring *ring, PyObject *value)
+channel_buffer_append(ChannelBuffer *ring, PyObject *value)
 {
     assert(ring->length < ring->room);
     ring->slots[(ring->first + ring->length) & (ring->room - 1)] = Py_NewRef(value);
@@ -65,37 +65,37 @@ ring_append(Ring *ring, PyObject *value)
 
 /* Take the oldest value out of a ring that is not empty: the ring's reference becomes the caller's. */
 static inline PyObject *
-ring_take(Ring *ring)
+channel_buffer_take(ChannelBuffer *ring)
 {
     assert(ring->length > 0);
-    PyObject *value = ring_get(ring, 0);
+    PyObject *value = channel_buffer_get(ring, 0);
     ring->first = (ring->first + 1) & (ring->room - 1);
     ring->length -= 1;
-    if (ring->length == 0 && ring->room > RING_ROOM_KEPT) {
+    if (ring->length == 0 && ring->room > BUFFER_ROOM_KEPT) {
         PyMem_Free(ring->slots);
-        *ring = (Ring){.slots = NULL};
+        *ring = (ChannelBuffer){.slots = NULL};
     }
     return value;
 }
 
 /* Drop everything. */
 static inline void
-ring_clear(Ring *ring)
+channel_buffer_clear(ChannelBuffer *ring)
 {
-    Ring old = *ring;
-    *ring = (Ring){.slots = NULL};
+    ChannelBuffer old = *ring;
+    *ring = (ChannelBuffer){.slots = NULL};
     for (size_t i = 0; i < old.length; i++) {
-        Py_DECREF(ring_get(&old, i));
+        Py_DECREF(channel_buffer_get(&old, i));
     }
     PyMem_Free(old.slots);
 }
 
 /* For tp_traverse. */
 static inline int
-ring_traverse(const Ring *ring, visitproc visit, void *arg)
+channel_buffer_traverse(const ChannelBuffer *ring, visitproc visit, void *arg)
 {
     for (size_t i = 0; i < ring->length; i++) {
-        Py_VISIT(ring_get(ring, i));
+        Py_VISIT(channel_buffer_get(ring, i));
     }
     return 0;
 }

@@ -5,15 +5,15 @@
 #include "python/ops/channel.h"
 
 /* `EndCore`, and with nothing added `SendCore` and `ReceiveCore`. */
-typedef struct End {
+typedef struct ChannelEnd {
     PyObject_HEAD
     Channel *channel;
     char open;    /* bool, for T_BOOL */
     char waiting; /* whether a task has ever waited on this very end */
-} End;
+} ChannelEnd;
 
-extern PyType_Spec end_spec; /* st->End */
+extern PyType_Spec channel_end_spec; /* st->End */
 
 /* For the types of the two ends. */
-int end_traverse(End *self, visitproc visit, void *arg);
-void end_dealloc(End *self);
+int channel_end_traverse(ChannelEnd *self, visitproc visit, void *arg);
+void channel_end_dealloc(ChannelEnd *self);

@@ -19,7 +19,7 @@ static const RequestVT receive_vt;
 
 /* A receive of one of the two types, which differ only in what they raise at the end. NULL with MemoryError set. */
 static PyObject *
-receive_of(End *end, PyTypeObject *type, FreeList *free)
+receive_of(ChannelEnd *end, PyTypeObject *type, FreeList *free)
 {
     Receive *self = (Receive *)free_take(free, type);
     if (self == NULL && (self = PyObject_GC_New(Receive, type)) == NULL) {
@@ -27,23 +27,23 @@ receive_of(End *end, PyTypeObject *type, FreeList *free)
     }
     self->request.vt = &receive_vt;
     self->request.awaited = false;
-    self->end = (End *)Py_NewRef(end);
+    self->end = (ChannelEnd *)Py_NewRef(end);
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }
 
 static PyObject *
-receive_make(End *end, PyObject *Py_UNUSED(unused))
+receive_make(ChannelEnd *end, PyObject *Py_UNUSED(unused))
 {
-    State *st = end->channel->st;
+    ModuleState *st = end->channel->st;
     return receive_of(end, st->Receive, &st->free_receives);
 }
 
 /* What a step of `async for` awaits. */
 static PyObject *
-next_make(End *end)
+next_make(ChannelEnd *end)
 {
-    State *st = end->channel->st;
+    ModuleState *st = end->channel->st;
     return receive_of(end, st->Next, &st->free_nexts);
 }
 
@@ -52,12 +52,12 @@ static PyObject *
 receive_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"end", NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *end;
     if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Receive", names, st->ReceiveEnd, &end)) {
         return NULL;
     }
-    return receive_make((End *)end, NULL);
+    return receive_make((ChannelEnd *)end, NULL);
 }
 
 static int
@@ -73,7 +73,7 @@ receive_dealloc(Receive *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    State *st = state_left(type);
+    ModuleState *st = state_left(type);
     Py_CLEAR(self->end);
     if (st == NULL || !free_give(type == st->Next ? &st->free_nexts : &st->free_receives, (PyObject *)self)) {
         PyObject_GC_Del(self);
@@ -85,8 +85,8 @@ receive_dealloc(Receive *self)
 static bool
 sender_waits(Channel *channel)
 {
-    PyObject *who = waitlist_oldest(channel->senders);
-    PyObject *operation = who == NULL ? NULL : who_operation(channel->st, who);
+    PyObject *waiter = waitlist_oldest(channel->senders);
+    PyObject *operation = waiter == NULL ? NULL : waiter_operation(channel->st, waiter);
     return operation != NULL && Py_IS_TYPE(operation, channel->st->Send);
 }
 
@@ -107,12 +107,12 @@ take_from_sender(Channel *channel)
     if (k == NULL) {
         return NULL;
     }
-    PyObject *who = waitlist_take(channel->senders);
-    PyObject *value = Py_NewRef(((Send *)who_operation(channel->st, who))->value);
-    if (k_answer(k, who, Py_None) < 0) {
+    PyObject *waiter = waitlist_take(channel->senders);
+    PyObject *value = Py_NewRef(((Send *)waiter_operation(channel->st, waiter))->value);
+    if (k_answer(k, waiter, Py_None) < 0) {
         Py_CLEAR(value);
     }
-    Py_DECREF(who);
+    Py_DECREF(waiter);
     return value;
 }
 
@@ -125,9 +125,9 @@ receive_get(Receive *self, PyObject *Py_UNUSED(unused))
         return channel_refuse(channel, "closed_here", NULL);
     }
     if (channel->buffer.length > 0) {
-        PyObject *value = ring_take(&channel->buffer);
-        if ((channel_refill(channel) < 0 || channel_settle(channel) < 0) &&
-            (channel->kernel == NULL || k_doom(channel->kernel) < 0)) {
+        PyObject *value = channel_buffer_take(&channel->buffer);
+        if ((channel_refill(channel) < 0 || channel_close_if_unused(channel) < 0) &&
+            (channel->kernel == NULL || k_defer_error(channel->kernel) < 0)) {
             Py_CLEAR(value); /* only a channel that nobody ever waited on; else the value is not lost */
         }
         return value;
@@ -152,11 +152,11 @@ receive_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *request)
 }
 
 static int
-receive_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+receive_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    End *end = ((Receive *)request)->end;
+    ChannelEnd *end = ((Receive *)request)->end;
     end->waiting = 1;
-    waitlist_join(end->channel->receivers, who);
+    waitlist_join(end->channel->receivers, waiter);
     return 0;
 }
 
@@ -168,16 +168,16 @@ receive_enlisted(Kernel *Py_UNUSED(k), Request *request)
 }
 
 static int
-receive_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+receive_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    waitlist_leave(((Receive *)request)->end->channel->receivers, who);
+    waitlist_leave(((Receive *)request)->end->channel->receivers, waiter);
     return 0;
 }
 
 static Kernel *
-receive_at_hand(const Request *request)
+receive_ready_now_in(const Request *request)
 {
-    const End *end = ((const Receive *)request)->end;
+    const ChannelEnd *end = ((const Receive *)request)->end;
     return end->open && end->channel->buffer.length > 0 ? end->channel->kernel : NULL;
 }
 
@@ -188,7 +188,7 @@ static const RequestVT receive_vt = {
     .enlist = receive_enlist,
     .enlisted = receive_enlisted,
     .delist = receive_delist,
-    .at_hand = receive_at_hand,
+    .ready_now_in = receive_ready_now_in,
 };
 
 static PyObject *
@@ -286,15 +286,15 @@ static PyType_Slot receive_end_slots[] = {
     {Py_tp_doc, "What the receiving end of a channel does at every message."},
     {Py_am_aiter, PyObject_SelfIter},
     {Py_am_anext, next_make},
-    {Py_tp_traverse, end_traverse},
-    {Py_tp_dealloc, end_dealloc},
+    {Py_tp_traverse, channel_end_traverse},
+    {Py_tp_dealloc, channel_end_dealloc},
     {Py_tp_methods, receive_end_methods},
     {0, NULL},
 };
 
 PyType_Spec receive_end_spec = {
     .name = "bursar.ops.channel.ReceiveCore",
-    .basicsize = sizeof(End),
+    .basicsize = sizeof(ChannelEnd),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = receive_end_slots,
 };

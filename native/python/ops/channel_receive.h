@@ -7,7 +7,7 @@
 /* The request behind `ReceiveEnd.receive`. */
 typedef struct Receive {
     Request request;
-    End *end;
+    ChannelEnd *end;
 } Receive;
 
 extern PyType_Spec receive_end_spec; /* st->ReceiveEnd, derived from st->End */

@@ -16,16 +16,16 @@ static const RequestVT send_vt;
 
 /* A send of `value`. NULL with MemoryError set. */
 static PyObject *
-send_make(End *end, PyObject *value)
+send_make(ChannelEnd *end, PyObject *value)
 {
-    State *st = end->channel->st;
+    ModuleState *st = end->channel->st;
     Send *self = (Send *)free_take(&st->free_sends, st->Send);
     if (self == NULL && (self = PyObject_GC_New(Send, st->Send)) == NULL) {
         return NULL;
     }
     self->request.vt = &send_vt;
     self->request.awaited = false;
-    self->end = (End *)Py_NewRef(end);
+    self->end = (ChannelEnd *)Py_NewRef(end);
     self->value = Py_NewRef(value);
     PyObject_GC_Track(self);
     return (PyObject *)self;
@@ -36,12 +36,12 @@ static PyObject *
 send_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"end", "value", NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *end, *value;
     if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!O:Send", names, st->SendEnd, &end, &value)) {
         return NULL;
     }
-    return send_make((End *)end, value);
+    return send_make((ChannelEnd *)end, value);
 }
 
 static int
@@ -66,7 +66,7 @@ send_dealloc(Send *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, send_dealloc) /* a program may send a send of a send of … */
-        State *st = state_left(type);
+        ModuleState *st = state_left(type);
     Py_CLEAR(self->value);
     Py_CLEAR(self->end);
     if (st == NULL || !free_give(&st->free_sends, (PyObject *)self)) {
@@ -80,7 +80,7 @@ send_dealloc(Send *self)
 static int
 send_ready(Kernel *k, Task *task, Request *request)
 {
-    End *end = ((Send *)request)->end;
+    ChannelEnd *end = ((Send *)request)->end;
     if (channel_bind(end->channel, k, task) < 0) {
         return -1;
     }
@@ -92,7 +92,7 @@ static PyObject *
 send_take(Kernel *Py_UNUSED(k), Task *task, Request *request)
 {
     Send *self = (Send *)request;
-    End *end = self->end;
+    ChannelEnd *end = self->end;
     if (!end->open || end->channel->receive_ends == 0) {
         PyObject *checked = PyObject_CallMethod((PyObject *)end, "_check", NULL); /* says which of the two it is */
         if (checked == NULL) {
@@ -107,25 +107,25 @@ send_take(Kernel *Py_UNUSED(k), Task *task, Request *request)
 }
 
 static int
-send_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+send_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    End *end = ((Send *)request)->end;
+    ChannelEnd *end = ((Send *)request)->end;
     end->waiting = 1;
-    waitlist_join(end->channel->senders, who);
+    waitlist_join(end->channel->senders, waiter);
     return 0;
 }
 
 static int
-send_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+send_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    waitlist_leave(((Send *)request)->end->channel->senders, who);
+    waitlist_leave(((Send *)request)->end->channel->senders, waiter);
     return 0;
 }
 
 static Kernel *
-send_at_hand(const Request *request)
+send_ready_now_in(const Request *request)
 {
-    const End *end = ((const Send *)request)->end;
+    const ChannelEnd *end = ((const Send *)request)->end;
     bool can = end->open && end->channel->receive_ends > 0 && channel_room(end->channel) > 0;
     return can ? end->channel->kernel : NULL;
 }
@@ -136,7 +136,7 @@ static const RequestVT send_vt = {
     .take = send_take,
     .enlist = send_enlist,
     .delist = send_delist,
-    .at_hand = send_at_hand,
+    .ready_now_in = send_ready_now_in,
 };
 
 static PyObject *
@@ -180,7 +180,7 @@ PyType_Spec send_spec = {
 
 /* send(value), or send(value=value). */
 static PyObject *
-send_end_send(End *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+send_end_send(ChannelEnd *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     bool named = names != NULL && PyTuple_GET_SIZE(names) == 1;
     if (n + (names == NULL ? 0 : PyTuple_GET_SIZE(names)) != 1 ||
@@ -199,15 +199,15 @@ static PyMethodDef send_end_methods[] = {
 
 static PyType_Slot send_end_slots[] = {
     {Py_tp_doc, "What the sending end of a channel does at every message."},
-    {Py_tp_traverse, end_traverse},
-    {Py_tp_dealloc, end_dealloc},
+    {Py_tp_traverse, channel_end_traverse},
+    {Py_tp_dealloc, channel_end_dealloc},
     {Py_tp_methods, send_end_methods},
     {0, NULL},
 };
 
 PyType_Spec send_end_spec = {
     .name = "bursar.ops.channel.SendCore",
-    .basicsize = sizeof(End),
+    .basicsize = sizeof(ChannelEnd),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = send_end_slots,
 };

@@ -7,7 +7,7 @@
 /* The request behind `SendEnd.send`. */
 typedef struct Send {
     Request request;
-    End *end;
+    ChannelEnd *end;
     PyObject *value; /* NULL only once it is garbage */
 } Send;
 

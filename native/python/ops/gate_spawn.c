@@ -18,17 +18,17 @@
 enum { AFTER_FEW = 16 }; /* so many to follow are usual: there is room for them at hand */
 
 /* What a spawn asks for. */
-typedef struct Asked {
+typedef struct SpawnOptions {
     PyObject *name;  /* NULL: that of the function */
     PyObject *after; /* a list or tuple; NULL: none */
     int64_t priority;
     bool by_priority; /* it was stated */
     bool values;      /* some arguments are tasks, in whose place it gets their values */
-    Permit **permits; /* whom it is to follow, each of them `named` while the spawn is looked at */
+    Ticket **tickets; /* whom it is to follow, each of them `named` while the spawn is looked at */
     Py_ssize_t n;
-    Permit *few[AFTER_FEW];
+    Ticket *few[AFTER_FEW];
     PyObject *demand, *needs; /* needs: NULL for none */
-} Asked;
+} SpawnOptions;
 
 /* Whether a name can be taken as it is. */
 static bool
@@ -51,7 +51,7 @@ read_priority(PyObject *value, int64_t *priority)
 
 /* Read the keywords. False: there is one that is not for here. */
 static bool
-read_keywords(Asked *asked, PyObject *const *values, PyObject *keywords)
+read_keywords(SpawnOptions *asked, PyObject *const *values, PyObject *keywords)
 {
     for (Py_ssize_t i = 0; keywords != NULL && i < PyTuple_GET_SIZE(keywords); i++) {
         PyObject *key = PyTuple_GET_ITEM(keywords, i), *value = values[i];
@@ -79,29 +79,29 @@ read_keywords(Asked *asked, PyObject *const *values, PyObject *keywords)
 }
 
 /* One more whom it is to follow. `again`: it may be among them already. False: it is no task, of another runtime, has no
- * permit, or there is more to it. */
+ * ticket, or there is more to it. */
 static bool
-add_task(Asked *asked, Kernel *k, PyObject *thing, bool again)
+add_task(SpawnOptions *asked, Kernel *k, PyObject *thing, bool again)
 {
     Handle *handle = (Handle *)thing;
-    Permit *permit = Py_TYPE(handle) == k->st->TaskHandle && handle->kernel == k && handle->record != NULL
-                         ? plain_permit(k->st, (Task *)handle->record)
+    Ticket *ticket = Py_TYPE(handle) == k->st->TaskHandle && handle->kernel == k && handle->record != NULL
+                         ? plain_ticket(k->st, (Task *)handle->record)
                          : NULL;
-    if (permit == NULL || permit->named) {
-        return permit != NULL && again;
+    if (ticket == NULL || ticket->named) {
+        return ticket != NULL && again;
     }
-    permit->named = true;
-    asked->permits[asked->n++] = permit;
+    ticket->named = true;
+    asked->tickets[asked->n++] = ticket;
     return true;
 }
 
-/* Find the permits of those whom it is to follow: those that are named, and the tasks among its arguments. */
+/* Find the tickets of those whom it is to follow: those that are named, and the tasks among its arguments. */
 static bool
-read_tasks(Asked *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
+read_tasks(SpawnOptions *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
     Py_ssize_t named = asked->after == NULL ? 0 : PySequence_Fast_GET_SIZE(asked->after);
-    asked->permits = named + n <= AFTER_FEW ? asked->few : PyMem_New(Permit *, (size_t)(named + n));
-    if (asked->permits == NULL) {
+    asked->tickets = named + n <= AFTER_FEW ? asked->few : PyMem_New(Ticket *, (size_t)(named + n));
+    if (asked->tickets == NULL) {
         return false; /* the Python way finds no memory either, and says so */
     }
     for (Py_ssize_t i = 0; i < named; i++) {
@@ -122,37 +122,37 @@ read_tasks(Asked *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
 
 /* All those have been found: they are not `named` any more. */
 static void
-forget_names(const Asked *asked)
+forget_names(const SpawnOptions *asked)
 {
     for (Py_ssize_t i = 0; i < asked->n; i++) {
-        asked->permits[i]->named = false;
+        asked->tickets[i]->named = false;
     }
 }
 
 /* Whether it is certain that none of those waits for this nursery (GRAPH-1): neither an owner nor one that follows an
  * owner. */
 static bool
-no_cycle(const Asked *asked, const Nursery *nursery)
+no_cycle(const SpawnOptions *asked, const Nursery *nursery)
 {
     for (const Task *owner = nursery->owner; asked->n > 0 && owner != NULL; owner = owner->nursery->owner) {
-        PyObject *permit = owner->more != NULL ? owner->more->permit : NULL;
-        const Permit *plain = plain_permit(task_kernel(owner)->st, owner);
-        if (permit != NULL && (plain == NULL || plain->named || plain->followers.n > 0)) {
+        PyObject *ticket = owner->extra != NULL ? owner->extra->ticket : NULL;
+        const Ticket *plain = plain_ticket(task_kernel(owner)->st, owner);
+        if (ticket != NULL && (plain == NULL || plain->named || plain->successors.n > 0)) {
             return false;
         }
     }
     return true;
 }
 
-/* A task with a permit, if there is a gate, which it then enters. `work`: its coroutine function and the arguments of that.
+/* A task with a ticket, if there is a gate, which it then enters. `work`: its coroutine function and the arguments of that.
  * NULL with an exception set: it was refused. New reference. */
 static PyObject *
-spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *work, Py_ssize_t n)
+spawn(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject *const *work, Py_ssize_t n)
 {
     PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */
-    Permit *permit =
-        handle == NULL || gate == NULL ? NULL : permit_new(k->st, gate, asked->priority, asked->demand, asked->needs);
-    PyObject *permission = (PyObject *)permit;
+    Ticket *ticket =
+        handle == NULL || gate == NULL ? NULL : ticket_new(k->st, gate, asked->priority, asked->demand, asked->needs);
+    PyObject *permission = (PyObject *)ticket;
     Task *task = PyErr_Occurred() ? NULL : k_spawn(k, nursery, asked->name, k->st->UNSTATED, NULL, 0, NULL, permission);
     if (task == NULL) {
         Py_XDECREF(permission);
@@ -161,10 +161,10 @@ spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *cons
     }
     ((Handle *)handle)->record = (PyObject *)task;
     handle_give_work(k, task, work, n);
-    if (permit != NULL) {
-        permit->task = Py_NewRef((PyObject *)task);
-        if (gate_enter(k, permit, asked->permits, asked->n) < 0) {
-            k_doom(k); /* it is there, and half of it is known to the gate */
+    if (ticket != NULL) {
+        ticket->task = Py_NewRef((PyObject *)task);
+        if (gate_enter(k, ticket, asked->tickets, asked->n) < 0) {
+            k_defer_error(k); /* it is there, and half of it is known to the gate */
         }
         Py_DECREF(permission);
     }
@@ -173,7 +173,8 @@ spawn(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *cons
 
 /* The same by a coroutine function of ours that calls the given one: on a thread, or with values in place of tasks. */
 static PyObject *
-spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *const *args, Py_ssize_t n, PyName by)
+spawn_by(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject *const *args, Py_ssize_t n,
+         PyName by)
 {
     PyObject *work[] = {py_require(k->st, by), args[0], PyTuple_New(n - 1)};
     if (work[0] == NULL || work[2] == NULL) {
@@ -190,16 +191,16 @@ spawn_by(Kernel *k, Nursery *nursery, Turnstile *gate, Asked *asked, PyObject *c
 
 /* The spawn, if it is of the usual kind. */
 static PyObject *
-ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Asked *asked, bool coroutine)
+ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, SpawnOptions *asked, bool coroutine)
 {
     bool asks = asked->n > 0 || !coroutine; /* else it does only where it must */
     PyObject *by = nursery->gate != NULL ? nursery->gate : asks ? k->gate : NULL;
-    Turnstile *gate = as_turnstile(k->st, by);
+    GateCore *gate = as_gate_core(k->st, by);
     if ((gate == NULL && (by != NULL || asks)) || (nursery->gate == NULL && asked->by_priority)) {
         return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
     }
     for (Py_ssize_t i = 0; i < asked->n; i++) {
-        Py_INCREF((PyObject *)asked->permits[i]); /* RECORD-3 */
+        Py_INCREF((PyObject *)asked->tickets[i]); /* RECORD-3 */
     }
     asked->name = asked->name != NULL ? asked->name : ((PyFunctionObject *)args[0])->func_qualname;
     asked->demand = gate == NULL ? NULL : coroutine ? gate->least : PyTuple_GET_ITEM(gate->thread, 0);
@@ -209,23 +210,23 @@ ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, Asked 
                            ? spawn(k, nursery, gate, asked, args, n)
                            : spawn_by(k, nursery, gate, asked, args, n, asked->values ? by_values : PY_on_thread);
     for (Py_ssize_t i = 0; i < asked->n; i++) {
-        Py_DECREF((PyObject *)asked->permits[i]);
+        Py_DECREF((PyObject *)asked->tickets[i]);
     }
     return handle;
 }
 
 PyObject *
-ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine)
+ask_fast(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool coroutine)
 {
-    Asked asked = {.priority = LAW_PRIORITY_NORMAL};
+    SpawnOptions asked = {.priority = LAW_PRIORITY_NORMAL};
     if (!read_keywords(&asked, args + n, keywords)) {
         return NULL;
     }
     bool usual = read_tasks(&asked, k, args, n) && no_cycle(&asked, nursery);
     forget_names(&asked);
     PyObject *handle = usual ? ask_for(k, nursery, args, n, &asked, coroutine) : NULL;
-    if (asked.permits != asked.few) {
-        PyMem_Free(asked.permits);
+    if (asked.tickets != asked.few) {
+        PyMem_Free(asked.tickets);
     }
     return handle;
 }

@@ -6,5 +6,5 @@
 
 /* A spawn by the gate, if it is of the usual kind. `coroutine`: the function is an `async def`; otherwise it is for a
  * thread. New reference to a handle. NULL without an exception: it is not of that kind, and nothing was done. */
-PyObject *ask_plainly(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords,
-                      bool coroutine);
+PyObject *ask_fast(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObject *keywords,
+                   bool coroutine);

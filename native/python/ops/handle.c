@@ -2,7 +2,8 @@
  *
  * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
  * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
- * `spawn` of a function that asks for nothing but its turn is done here and in gate_spawn.c; anything else by the Python method `_spawn`.
+ * `spawn` of a function that asks for nothing but its turn is done here and in gate_spawn.c; anything else by the
+ * Python method `_spawn`.
  */
 
 #include "python/ops/handle.h"
@@ -47,40 +48,40 @@ handle_drop(Handle *self, FreeList *list)
 static void
 task_handle_dealloc(Handle *self)
 {
-    State *st = state_left(Py_TYPE(self));
+    ModuleState *st = state_left(Py_TYPE(self));
     handle_drop(self, st ? &st->free_handles : NULL);
 }
 
 static void
 nursery_handle_dealloc(Handle *self)
 {
-    State *st = state_left(Py_TYPE(self));
+    ModuleState *st = state_left(Py_TYPE(self));
     handle_drop(self, st ? &st->free_nursery_handles : NULL);
 }
 
 /* (kernel, record). -1 with an exception set unless they are what they should be. */
 static int
-handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(State *))
+handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(ModuleState *))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *kernel, *record;
     if (st == NULL || !PyArg_ParseTuple(args, "O!O!", st->Kernel, &kernel, of(st), &record)) {
         return -1;
     }
-    aside_show_one((PyObject *)self); /* nobody knows what this record will come to */
+    gc_aside_show_one((PyObject *)self); /* nobody knows what this record will come to */
     Py_XSETREF(self->kernel, (Kernel *)Py_NewRef(kernel));
     Py_XSETREF(self->record, Py_NewRef(record));
     return 0;
 }
 
 static PyTypeObject *
-tasks(State *st)
+tasks(ModuleState *st)
 {
     return st->Task;
 }
 
 static PyTypeObject *
-nurseries(State *st)
+nurseries(ModuleState *st)
 {
     return st->Nursery;
 }
@@ -152,7 +153,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
         Nursery *nursery = (Nursery *)self->record;
         bool asks =
             !coroutine || tasks || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
-        handle = asks ? ask_plainly(self->kernel, nursery, args, n, keywords, coroutine)
+        handle = asks ? ask_fast(self->kernel, nursery, args, n, keywords, coroutine)
                       : spawn_at_once(self->kernel, nursery, args, n);
         if (handle == NULL && PyErr_Occurred()) {
             return spawn_refused(self->kernel);

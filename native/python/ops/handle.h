@@ -24,7 +24,7 @@ handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
     }
     self->kernel = (Kernel *)Py_NewRef((PyObject *)k);
     self->record = NULL;
-    aside_keep(&k->aside, (PyObject *)self);
+    gc_aside_keep(&k->gc_aside, (PyObject *)self);
     return (PyObject *)self;
 }
 

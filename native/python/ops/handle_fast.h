@@ -17,14 +17,14 @@ may_contain(PyObject *arg)
 
 /* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in execution/own.py. */
 static inline bool
-is_own(State *st, PyFunctionObject *fn)
+is_own(ModuleState *st, PyFunctionObject *fn)
 {
     bool named = st->own_modules != NULL && fn->func_module != NULL && PyUnicode_CheckExact(fn->func_module);
     return named && PySet_Contains(st->own_modules, fn->func_module) == 1;
 }
 
-/* Whether this call is one of those that are done here or in gate_spawn.c. *coroutine: the function is an `async def`; *tasks: some
- * arguments are tasks, which it is to follow. */
+/* Whether this call is one of those that are done here or in gate_spawn.c. *coroutine: the function is an `async def`;
+ * *tasks: some arguments are tasks, which it is to follow. */
 static inline bool
 is_plain_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, bool *tasks)
 {
@@ -57,7 +57,7 @@ spawn_at_once(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
     PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */
-    Task *task = handle == NULL ? NULL : k_spawn_plainly(k, nursery, name);
+    Task *task = handle == NULL ? NULL : k_spawn_fast(k, nursery, name);
     if (task == NULL) {
         Py_XDECREF(handle);
         return NULL;

@@ -1,8 +1,8 @@
 /* `async with nursery() as n`: opening, and the first step of leaving. After nursery.py.
  *
  * The block is the request that opens its nursery, and then the one that waits for its children: what is awaited at either
- * end is the block itself. Leaving it well or because of a cancellation, by the owner itself, is in nursery_exit.c; if it ends in
- * an error, or is left a second time, the Python method leaves it.
+ * end is the block itself. Leaving it well or because of a cancellation, by the owner itself, is in nursery_exit.c; if
+ * it ends in an error, or is left a second time, the Python method leaves it.
  */
 
 #include "python/ops/nursery_block.h"
@@ -17,7 +17,7 @@
 /* ---- entering */
 
 static PyObject *
-block_perform(Kernel *k, Task *task, Request *request)
+nursery_block_perform(Kernel *k, Task *task, Request *request)
 {
     NurseryBlock *self = (NurseryBlock *)request;
     PyObject *handle = nursery_handle_new(k); /* first: nobody could leave an open nursery without one */
@@ -31,7 +31,7 @@ block_perform(Kernel *k, Task *task, Request *request)
     ((Handle *)handle)->record = Py_NewRef((PyObject *)record);
     if (!PyObject_GC_IsTracked(
             (PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
-        aside_keep(&k->aside, (PyObject *)self);
+        gc_aside_keep(&k->gc_aside, (PyObject *)self);
     }
     Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
     Py_XSETREF(self->handle, Py_NewRef(handle));
@@ -39,13 +39,13 @@ block_perform(Kernel *k, Task *task, Request *request)
     return handle;
 }
 
-static const RequestVT block_vt = {.cost = LAW_ROW_OP, .perform = block_perform};
-static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = block_perform};
+static const RequestVT nursery_block_vt = {.cost = LAW_ROW_OP, .perform = nursery_block_perform};
+static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = nursery_block_perform};
 
 /* The block of `nursery()`, which before it is entered refers to nothing: the collector need not know it yet. NULL with
  * MemoryError set. */
 static NurseryBlock *
-block_new_plain(State *st)
+nursery_block_new_plain(ModuleState *st)
 {
     NurseryBlock *self = (NurseryBlock *)free_make(&st->free_blocks, st->NurseryBlock);
     if (self != NULL) {
@@ -57,22 +57,22 @@ block_new_plain(State *st)
 }
 
 static PyObject *
-block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+nursery_block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *name, *budget, *capabilities;
     int hold, cancel_on_failure;
     if (!PyArg_ParseTuple(args, "ppUOO:NurseryBlock", &hold, &cancel_on_failure, &name, &budget, &capabilities)) {
         return NULL;
     }
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     PyObject *plain[] = {budget}, *checked = NULL;
     if (st == NULL || (budget != st->UNSTATED && (checked = py_call(st, PY_require_plain, plain, 1)) == NULL)) {
         return NULL;
     }
     Py_XDECREF(checked);
-    NurseryBlock *self = block_new_plain(st);
+    NurseryBlock *self = nursery_block_new_plain(st);
     if (self != NULL) {
-        self->request.vt = &block_vt; /* a mapping of capabilities may be the program's */
+        self->request.vt = &nursery_block_vt; /* a mapping of capabilities may be the program's */
         self->name = PyUnicode_GET_LENGTH(name) > 0 ? Py_NewRef(name) : NULL;
         Py_SETREF(self->budget, Py_NewRef(budget));
         if (capabilities != Py_None) {
@@ -88,16 +88,16 @@ block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 PyObject *
 nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
-    State *st = PyModule_GetState(module);
+    ModuleState *st = PyModule_GetState(module);
     if (n == 0 && names == NULL && st->adopted) {
-        return (PyObject *)block_new_plain(st);
+        return (PyObject *)nursery_block_new_plain(st);
     }
     PyObject *function = py_require(st, PY_nursery);
     return function == NULL ? NULL : PyObject_Vectorcall(function, args, (size_t)n, names);
 }
 
 static PyObject *
-block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+nursery_block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 {
     if (self->record != NULL) {
         PyObject *args[] = {(PyObject *)self};
@@ -117,13 +117,13 @@ leave_in_python(NurseryBlock *self, PyObject *error)
 
 /* Whether it had to ask to start: then it may lend its place to its children. */
 static bool
-has_permit(const Task *owner)
+has_ticket(const Task *owner)
 {
-    return owner->more != NULL && owner->more->permit != NULL;
+    return owner->extra != NULL && owner->extra->ticket != NULL;
 }
 
 static PyObject *
-block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
+nursery_block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 3) {
         PyErr_Format(PyExc_TypeError, "__aexit__() takes 3 arguments, not %zd", n);
@@ -136,7 +136,7 @@ block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
     Task *owner = self->record->owner;
     PyObject *error = args[1] == Py_None ? NULL : args[1];
     bool usual = FAST_PATHS && (error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled);
-    if (!usual || k->current != owner || owner->cut || has_permit(owner) || block_is_left(self)) {
+    if (!usual || k->current != owner || owner->cut || has_ticket(owner) || nursery_block_is_left(self)) {
         return leave_in_python(self, args[1]);
     }
     if (k_close_nursery(k, self->record) < 0) {
@@ -153,7 +153,7 @@ not_entered(NurseryBlock *self)
 }
 
 static PyObject *
-block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+nursery_block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 {
     if (self->record == NULL) {
         return not_entered(self);
@@ -163,7 +163,7 @@ block_why(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyObject *
-block_blockers(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+nursery_block_blockers(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 {
     return self->record == NULL ? not_entered(self) : nursery_children_list(self->record);
 }
@@ -171,31 +171,33 @@ block_blockers(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 /* ---- being awaited */
 
 static PySendResult
-block_send(NurseryBlock *self, PyObject *sent, PyObject **result)
+nursery_block_send(NurseryBlock *self, PyObject *sent, PyObject **result)
 {
-    return block_is_left(self) ? leaving_send(self, sent, result) : request_send((PyObject *)self, sent, result);
+    return nursery_block_is_left(self) ? leaving_send(self, sent, result)
+                                       : request_send((PyObject *)self, sent, result);
 }
 
 static PyObject *
-block_py_send(NurseryBlock *self, PyObject *sent)
+nursery_block_py_send(NurseryBlock *self, PyObject *sent)
 {
     PyObject *result = NULL;
-    PySendResult status = block_send(self, sent, &result);
+    PySendResult status = nursery_block_send(self, sent, &result);
     return as_iteration(status, result);
 }
 
 PyObject *
-block_next(PyObject *self)
+nursery_block_next(PyObject *self)
 {
-    return block_is_left((NurseryBlock *)self) ? block_py_send((NurseryBlock *)self, Py_None) : request_next(self);
+    return nursery_block_is_left((NurseryBlock *)self) ? nursery_block_py_send((NurseryBlock *)self, Py_None)
+                                                       : request_next(self);
 }
 
 /* Opening a nursery is over when something is thrown at it: that is raised where it is awaited. */
 static PyObject *
-block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
+nursery_block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *thrown = thrown_of(args, n);
-    if (thrown != NULL && block_is_left(self)) {
+    if (thrown != NULL && nursery_block_is_left(self)) {
         return leaving_throw(self, thrown);
     }
     if (thrown != NULL) {
@@ -205,15 +207,15 @@ block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 }
 
 static PyObject *
-block_close(NurseryBlock *self, PyObject *Py_UNUSED(unused))
+nursery_block_close(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 {
-    return block_is_left(self) ? leaving_close(self) : Py_NewRef(Py_None);
+    return nursery_block_is_left(self) ? leaving_close(self) : Py_NewRef(Py_None);
 }
 
 /* ---- the type */
 
 static int
-block_traverse(NurseryBlock *self, visitproc visit, void *arg)
+nursery_block_traverse(NurseryBlock *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->capabilities);
@@ -227,7 +229,7 @@ block_traverse(NurseryBlock *self, visitproc visit, void *arg)
 }
 
 static int
-block_clear(NurseryBlock *self)
+nursery_block_clear(NurseryBlock *self)
 {
     Py_CLEAR(self->capabilities);
     Py_CLEAR(self->handle);
@@ -240,42 +242,42 @@ block_clear(NurseryBlock *self)
 }
 
 static void
-block_dealloc(NurseryBlock *self)
+nursery_block_dealloc(NurseryBlock *self)
 {
-    State *st = state_left(Py_TYPE(self));
+    ModuleState *st = state_left(Py_TYPE(self));
     PyObject_GC_UnTrack(self);
-    block_clear(self);
+    nursery_block_clear(self);
     Py_CLEAR(self->name);
     Py_CLEAR(self->budget);
     free_drop(st ? &st->free_blocks : NULL, (PyObject *)self);
 }
 
-static PyMethodDef block_methods[] = {
-    {"__aenter__", (PyCFunction)block_enter, METH_NOARGS, NULL},
-    {"__aexit__", (PyCFunction)(void (*)(void))block_exit, METH_FASTCALL, NULL},
-    {"why", (PyCFunction)block_why, METH_NOARGS, "What its owner does, which waits for the children."},
-    {"blockers", (PyCFunction)block_blockers, METH_NOARGS, "The children."},
-    {"send", (PyCFunction)block_py_send, METH_O, NULL},
-    {"throw", (PyCFunction)(void (*)(void))block_throw, METH_FASTCALL, NULL},
-    {"close", (PyCFunction)block_close, METH_NOARGS, NULL},
+static PyMethodDef nursery_block_methods[] = {
+    {"__aenter__", (PyCFunction)nursery_block_enter, METH_NOARGS, NULL},
+    {"__aexit__", (PyCFunction)(void (*)(void))nursery_block_exit, METH_FASTCALL, NULL},
+    {"why", (PyCFunction)nursery_block_why, METH_NOARGS, "What its owner does, which waits for the children."},
+    {"blockers", (PyCFunction)nursery_block_blockers, METH_NOARGS, "The children."},
+    {"send", (PyCFunction)nursery_block_py_send, METH_O, NULL},
+    {"throw", (PyCFunction)(void (*)(void))nursery_block_throw, METH_FASTCALL, NULL},
+    {"close", (PyCFunction)nursery_block_close, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef block_members[] = {
+static PyMemberDef nursery_block_members[] = {
     {"_nursery", T_OBJECT, offsetof(NurseryBlock, handle), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot block_slots[] = {
+static PyType_Slot nursery_block_slots[] = {
     {Py_tp_doc, "The `async with` part of a nursery."},
-    {Py_am_send, block_send},
-    {Py_tp_iternext, block_next},
-    {Py_tp_new, block_make},
-    {Py_tp_traverse, block_traverse},
-    {Py_tp_clear, block_clear},
-    {Py_tp_dealloc, block_dealloc},
-    {Py_tp_methods, block_methods},
-    {Py_tp_members, block_members},
+    {Py_am_send, nursery_block_send},
+    {Py_tp_iternext, nursery_block_next},
+    {Py_tp_new, nursery_block_make},
+    {Py_tp_traverse, nursery_block_traverse},
+    {Py_tp_clear, nursery_block_clear},
+    {Py_tp_dealloc, nursery_block_dealloc},
+    {Py_tp_methods, nursery_block_methods},
+    {Py_tp_members, nursery_block_members},
     {0, NULL},
 };
 
@@ -283,5 +285,5 @@ PyType_Spec nursery_block_spec = {
     .name = "bursar._native.NurseryBlock",
     .basicsize = sizeof(NurseryBlock),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = block_slots,
+    .slots = nursery_block_slots,
 };

@@ -29,16 +29,16 @@ leaving_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(sel
 }
 
 static int
-leaving_enlist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
+leaving_enlist(Kernel *Py_UNUSED(k), Request *self, PyObject *waiter)
 {
-    nursery_join(((NurseryBlock *)self)->record, who);
+    nursery_join(((NurseryBlock *)self)->record, waiter);
     return 0;
 }
 
 static int
-leaving_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *who)
+leaving_delist(Kernel *Py_UNUSED(k), Request *self, PyObject *waiter)
 {
-    nursery_unjoin(((NurseryBlock *)self)->record, who);
+    nursery_unjoin(((NurseryBlock *)self)->record, waiter);
     return 0;
 }
 
@@ -59,7 +59,7 @@ leaving_begin(NurseryBlock *self, PyObject *error)
     self->request.vt = &leaving_vt;
     if (error != NULL) {
         bool further = cancelled_reason(error) != self->record->scope->reason;
-        aside_show_one((PyObject *)self); /* an error may lead back here */
+        gc_aside_show_one((PyObject *)self); /* an error may lead back here */
         self->error = Py_NewRef(error);
         self->passing = further ? Py_NewRef(error) : NULL;
     }
@@ -133,7 +133,7 @@ leaving_throw(NurseryBlock *self, PyObject *thrown)
         return next;
     }
     PyObject *result = NULL;
-    aside_show_one((PyObject *)self); /* what was thrown may lead back here */
+    gc_aside_show_one((PyObject *)self); /* what was thrown may lead back here */
     if (!self->over && (PyObject *)Py_TYPE(thrown) == self->kernel->st->Cancelled) {
         Py_XSETREF(self->passing, thrown);
         PySendResult went = goes_on(self, &result);

@@ -6,7 +6,7 @@
 
 extern const RequestVT leaving_vt;
 static inline bool
-block_is_left(const NurseryBlock *self)
+nursery_block_is_left(const NurseryBlock *self)
 {
     return self->request.vt == &leaving_vt;
 }

@@ -64,7 +64,7 @@ PyType_Spec resume_spec = {
 };
 
 Resume *
-resume_new(State *st)
+resume_new(ModuleState *st)
 {
     Resume *self = PyObject_GC_New(Resume, st->Resume);
     if (self != NULL) {
@@ -81,7 +81,7 @@ NOINLINE static PySendResult
 first_send(Request *self, PyObject **result)
 {
     const RequestVT *vt = self->vt;
-    Kernel *k = vt->at_hand(self);
+    Kernel *k = vt->ready_now_in(self);
     Task *task = on_the_spot(k);
     if (task != NULL && k_paid_at_once(k, task, &vt->cost)) {
         *result = vt->take(k, task, self);
@@ -100,7 +100,7 @@ request_send(PyObject *thing, PyObject *sent, PyObject **result)
         *result = resumed_with(sent);
         return PYGEN_RETURN;
     }
-    if (self->vt != NULL && self->vt->at_hand != NULL) {
+    if (self->vt != NULL && self->vt->ready_now_in != NULL) {
         return first_send(self, result);
     }
     self->awaited = true;
@@ -217,7 +217,7 @@ request_next(PyObject *self)
 static int
 kernel_and(PyObject *self, PyObject *const *args, Py_ssize_t n, Kernel **k, PyObject **other)
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || n != 2 || !PyObject_TypeCheck(args[0], st->Kernel)) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "a native request is performed by a native kernel");
@@ -484,14 +484,14 @@ request_perform(Kernel *k, Task *task, Request *request)
 }
 
 int
-operation_delist(Kernel *k, PyObject *operation, PyObject *who)
+operation_delist(Kernel *k, PyObject *operation, PyObject *waiter)
 {
     Request *request = (Request *)operation;
     /* Only what is written in C is waited for bare, so that `vt` is there whenever k is NULL. */
-    if (is_task(who) || (is_request(operation) && request->vt != NULL && request->vt->delist != NULL)) {
-        return request->vt->delist(k, request, who);
+    if (is_task(waiter) || (is_request(operation) && request->vt != NULL && request->vt->delist != NULL)) {
+        return request->vt->delist(k, request, waiter);
     }
-    PyObject *none = PyObject_CallMethod(operation, "delist", "OO", (PyObject *)k, who);
+    PyObject *none = PyObject_CallMethod(operation, "delist", "OO", (PyObject *)k, waiter);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }

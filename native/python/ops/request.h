@@ -13,12 +13,12 @@ typedef struct RequestVT {
     PyObject *(*perform)(Kernel *, Task *, Request *);
     int (*ready)(Kernel *, Task *, Request *); /* 1 or 0 */
     PyObject *(*take)(Kernel *, Task *, Request *);
-    int (*enlist)(Kernel *, Request *, PyObject *who); /* who: a Task that waits bare, or an Entry */
-    int (*enlisted)(Kernel *, Request *);              /* or NULL */
-    int (*delist)(Kernel *, Request *, PyObject *who);
+    int (*enlist)(Kernel *, Request *, PyObject *waiter); /* who: a Task that waits bare, or an Entry */
+    int (*enlisted)(Kernel *, Request *);                 /* or NULL */
+    int (*delist)(Kernel *, Request *, PyObject *waiter);
     /* The kernel in which `take` would succeed here and now; borrowed. NULL: it might have to wait, or be refused, or
      * nobody knows. A NULL in the table: it is never asked. */
-    Kernel *(*at_hand)(const Request *);
+    Kernel *(*ready_now_in)(const Request *);
 } RequestVT;
 
 struct Request {
@@ -31,8 +31,8 @@ extern PyType_Spec request_spec, operation_spec, resume_spec;
 
 /* Perform any request. New reference, SUSPENDED once the poll is over, or NULL with an exception set. */
 PyObject *request_perform(Kernel *k, Task *task, Request *request);
-/* `who` no longer waits for the operation. 0, or -1 with an exception set. */
-int operation_delist(Kernel *k, PyObject *operation, PyObject *who);
+/* `waiter` no longer waits for the operation. 0, or -1 with an exception set. */
+int operation_delist(Kernel *k, PyObject *operation, PyObject *waiter);
 
 /* What a coroutine is resumed with. One per driver: the value is taken out before anything else can happen. */
 typedef struct Resume {
@@ -41,7 +41,7 @@ typedef struct Resume {
     PyObject *stop; /* the StopIteration that says None, and was used before; or NULL */
 } Resume;
 
-Resume *resume_new(State *st);
+Resume *resume_new(ModuleState *st);
 void resume_dealloc(Resume *self);
 
 static inline bool
@@ -71,7 +71,8 @@ PyObject *as_iteration(PySendResult status, PyObject *result); /* a send as a ca
 PyObject *as_answer(PyObject *sent, PySendResult status, PyObject *result);
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *request_next(PyObject *self);
-PyObject *block_next(PyObject *self); /* that of a nursery's block, which is more than a request when it is left */
+PyObject *nursery_block_next(
+    PyObject *self); /* that of a nursery's block, which is more than a request when it is left */
 
 /* Whether it is a request, without a walk through its bases: only what derives from that type can be stepped so. False
  * does not mean that it is none: a class may have a `__next__` of its own. */
@@ -79,7 +80,7 @@ static inline bool
 is_request(const PyObject *thing)
 {
     iternextfunc next = Py_TYPE(thing)->tp_iternext;
-    return next == request_next || next == block_next;
+    return next == request_next || next == nursery_block_next;
 }
 PyObject *operation_perform(Kernel *k, Task *task, Request *request);
 PyObject *cost_row(const LawCost *cost); /* as Python writes it: new tuple of pairs */

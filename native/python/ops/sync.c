@@ -19,7 +19,7 @@ typedef struct EventWait EventWait;
 /* `Event`. */
 typedef struct Event {
     PyObject_HEAD
-    State *st;
+    ModuleState *st;
     Kernel *kernel; /* owned; NULL until a task waits */
     WaitList *waiters;
     EventWait *request; /* borrowed, or NULL (EVENT-1) */
@@ -38,7 +38,7 @@ static PyObject *
 event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {NULL};
-    State *st = state_of(type);
+    ModuleState *st = state_of(type);
     if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, ":Event", names)) {
         return NULL;
     }
@@ -115,13 +115,13 @@ event_answer(Event *self, PyObject *value)
         PyErr_SetString(PyExc_AssertionError, "only a bound object has waiters");
         return -1;
     }
-    PyObject *who = waitlist_take(self->waiters);
-    if (who == NULL) {
+    PyObject *waiter = waitlist_take(self->waiters);
+    if (waiter == NULL) {
         PyErr_SetString(PyExc_KeyError, "nobody waits");
         return -1;
     }
-    int answered = k_answer(self->kernel, who, value);
-    Py_DECREF(who);
+    int answered = k_answer(self->kernel, waiter, value);
+    Py_DECREF(waiter);
     return answered;
 }
 
@@ -249,16 +249,16 @@ event_wait_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(
 }
 
 static int
-event_wait_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+event_wait_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    waitlist_join(((EventWait *)request)->event->waiters, who);
+    waitlist_join(((EventWait *)request)->event->waiters, waiter);
     return 0;
 }
 
 static int
-event_wait_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *who)
+event_wait_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
-    waitlist_leave(((EventWait *)request)->event->waiters, who);
+    waitlist_leave(((EventWait *)request)->event->waiters, waiter);
     return 0;
 }
 

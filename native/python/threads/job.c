@@ -1,4 +1,4 @@
-/* Plain functions on threads: after `Job` and `OnThread` in src/bursar/execution/thread.py. What every function goes
+/* Plain functions on threads: after `ThreadJob` and `OnThread` in src/bursar/execution/thread.py. What every function goes
  * through is here: the request, the call in its thread, and an end that makes nothing happen but that its task goes on.
  * All else (checkpoints, cancellation, failure, replays) are the Python methods, which are put on these types.
  *
@@ -94,7 +94,7 @@ PyType_Spec on_thread_spec = {
 
 /* ---- the job */
 
-typedef struct Job {
+typedef struct ThreadJob {
     Wait wait;
     PyObject *pool; /* whose it is, and whose `post` is told of its end */
     PyObject *fn;   /* until it is called */
@@ -102,13 +102,13 @@ typedef struct Job {
     PyObject *value; /* what it returned, or NULL */
     PyObject *error; /* what it raised, or NULL */
     PyObject *stop;  /* why it is to stop, or NULL */
-    int heeded;      /* the checkpoint where it stopped; 0: it was not called; -1: it came to its end */
+    int stopped_at;  /* the checkpoint where it stopped; 0: it was not called; -1: it came to its end */
     bool counted, begun, posted;
-} Job;
+} ThreadJob;
 
 /* What a job is about. 0, or -1 with an exception set. */
 static int
-set_up(Job *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
+set_up(ThreadJob *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
 {
     if (task->borrows && context_of_its_own(task) < 0) {
         return -1; /* JOB-1: a thread runs in it while others run in theirs */
@@ -118,15 +118,15 @@ set_up(Job *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
     Py_XSETREF(self->pool, Py_NewRef(pool));
     Py_XSETREF(self->fn, Py_NewRef(fn));
     Py_XSETREF(self->args, Py_NewRef(given));
-    self->heeded = -1;
+    self->stopped_at = -1;
     self->counted = true;
     return 0;
 }
 
 static int
-job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+thread_job_init(ThreadJob *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *pool, *task, *fn, *given;
     if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:Job", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
         return -1;
@@ -135,7 +135,7 @@ job_init(Job *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 }
 
 static int
-job_traverse(Job *self, visitproc visit, void *arg)
+thread_job_traverse(ThreadJob *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->wait.task);
@@ -149,7 +149,7 @@ job_traverse(Job *self, visitproc visit, void *arg)
 }
 
 static int
-job_clear(Job *self)
+thread_job_clear(ThreadJob *self)
 {
     Py_CLEAR(self->wait.task);
     Py_CLEAR(self->pool);
@@ -162,11 +162,11 @@ job_clear(Job *self)
 }
 
 static void
-job_dealloc(Job *self)
+thread_job_dealloc(ThreadJob *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    job_clear(self);
+    thread_job_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -182,9 +182,9 @@ hand_over(Kernel *k, Task *task, OnThread *request)
     PyObject *args[] = {(PyObject *)request, (PyObject *)k, (PyObject *)task};
     PyObject *answer = PyObject_VectorcallMethod(k->st->str_hand_over, args, 3, NULL);
     PyObject *wait = answer == NULL ? NULL : task->pending;
-    if (wait != NULL && Py_TYPE(wait) == k->st->Job && ((Job *)wait)->pool != NULL) {
-        Py_XSETREF(k->caches.threads, Py_NewRef(((Job *)wait)->pool));
-        Py_XSETREF(k->caches.thread_terms, (Terms *)Py_NewRef((PyObject *)task->terms));
+    if (wait != NULL && Py_TYPE(wait) == k->st->ThreadJob && ((ThreadJob *)wait)->pool != NULL) {
+        Py_XSETREF(k->caches.threads, Py_NewRef(((ThreadJob *)wait)->pool));
+        Py_XSETREF(k->caches.thread_terms, (SpawnTerms *)Py_NewRef((PyObject *)task->terms));
         PyFunctionObject *fn = PyFunction_Check(request->fn) ? (PyFunctionObject *)request->fn : NULL;
         Py_XSETREF(k->caches.thread_code, fn == NULL ? NULL : Py_NewRef(fn->func_code));
         Py_XSETREF(k->caches.thread_notes, fn == NULL ? NULL : Py_XNewRef(fn->func_annotations));
@@ -215,7 +215,7 @@ on_thread_perform(Kernel *k, Task *task, Request *request)
         return hand_over(k, task, self);
     }
     PyObject *pool = Py_NewRef(k->caches.threads); /* RECORD-3 */
-    Job *job = (Job *)k->st->Job->tp_alloc(k->st->Job, 0);
+    ThreadJob *job = (ThreadJob *)k->st->ThreadJob->tp_alloc(k->st->ThreadJob, 0);
     bool whole = job != NULL && set_up(job, pool, task, self->fn, self->args) == 0;
     PyObject *started = whole ? PyObject_CallMethodOneArg(pool, k->st->str_start, (PyObject *)job) : NULL;
     int failed = started == NULL ? -1 : k_blocked(k, task, (PyObject *)job);
@@ -230,13 +230,13 @@ on_thread_perform(Kernel *k, Task *task, Request *request)
 /* What the function returned, or NULL with an exception: a coroutine or a request is of no use to whoever does not await
  * it (execution/own.py). Takes over the value. */
 static PyObject *
-returned(Job *self, PyObject *value)
+returned(ThreadJob *self, PyObject *value)
 {
     const PyAsyncMethods *methods = value == NULL ? NULL : Py_TYPE(value)->tp_as_async;
     if (methods == NULL || methods->am_await == NULL) {
         return value;
     }
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     if (PyCoro_CheckExact(value) || PyObject_TypeCheck(value, st->Request)) {
         PyObject *told[] = {(PyObject *)self->wait.task, value};
         Py_XDECREF(py_call(st, PY_refuse_awaitable, told, 2)); /* raises TypeError */
@@ -247,7 +247,7 @@ returned(Job *self, PyObject *value)
 
 /* Call the function in the context of its task; what came of it is kept. 0, or -1: it cannot be called. */
 static int
-call(Job *self)
+call(ThreadJob *self)
 {
     PyObject *fn = self->fn, *args = self->args, *context = self->wait.task ? self->wait.task->context : NULL;
     if (rule(fn != NULL && args != NULL && context != NULL, "it is called once") < 0) {
@@ -278,15 +278,15 @@ call(Job *self)
 }
 
 static PyObject *
-job_py_call(Job *self, PyObject *Py_UNUSED(unused))
+thread_job_py_call(ThreadJob *self, PyObject *Py_UNUSED(unused))
 {
     return call(self) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *
-job_work(Job *self, PyObject *Py_UNUSED(unused))
+thread_job_work(ThreadJob *self, PyObject *Py_UNUSED(unused))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || rule(self->pool != NULL, "it is of a pool") < 0) {
         return NULL;
     }
@@ -296,7 +296,7 @@ job_work(Job *self, PyObject *Py_UNUSED(unused))
             return NULL;
         }
         Py_XSETREF(self->error, cancelled);
-        self->heeded = 0;
+        self->stopped_at = 0;
     } else if (call(self) < 0) {
         return NULL;
     }
@@ -306,7 +306,7 @@ job_work(Job *self, PyObject *Py_UNUSED(unused))
 
 /* In the loop, or in its place: take in an end that makes nothing happen but that the task goes on. True: done. */
 static PyObject *
-job_smoothly(Job *self, PyObject *kernel)
+thread_job_deliver_if_plain(ThreadJob *self, PyObject *kernel)
 {
     Task *task = self->wait.task;
     if (task == NULL || !PyObject_TypeCheck(kernel, task_kernel(task)->st->Kernel)) {
@@ -324,32 +324,33 @@ job_smoothly(Job *self, PyObject *kernel)
     return woken < 0 ? NULL : Py_NewRef(Py_True);
 }
 
-static PyMethodDef job_methods[] = {
-    {"call", (PyCFunction)job_py_call, METH_NOARGS, "Call the function."},
-    {"work", (PyCFunction)job_work, METH_NOARGS, "In the thread: call the function, and tell what came of it."},
-    {"smoothly", (PyCFunction)job_smoothly, METH_O, "Take in its end, if that makes nothing else happen."},
+static PyMethodDef thread_job_methods[] = {
+    {"call", (PyCFunction)thread_job_py_call, METH_NOARGS, "Call the function."},
+    {"work", (PyCFunction)thread_job_work, METH_NOARGS, "In the thread: call the function, and tell what came of it."},
+    {"deliver_if_plain", (PyCFunction)thread_job_deliver_if_plain, METH_O,
+     "Take in its end, if that makes nothing else happen."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef job_members[] = {
-    {"pool", T_OBJECT, offsetof(Job, pool), READONLY, NULL},
-    {"fn", T_OBJECT, offsetof(Job, fn), 0, NULL},
-    {"args", T_OBJECT, offsetof(Job, args), 0, NULL},
-    {"value", T_OBJECT, offsetof(Job, value), 0, NULL},
-    {"heeded", T_INT, offsetof(Job, heeded), 0, NULL},
-    {"counted", T_BOOL, offsetof(Job, counted), 0, NULL},
-    {"begun", T_BOOL, offsetof(Job, begun), 0, NULL},
-    {"posted", T_BOOL, offsetof(Job, posted), 0, NULL},
+static PyMemberDef thread_job_members[] = {
+    {"pool", T_OBJECT, offsetof(ThreadJob, pool), READONLY, NULL},
+    {"fn", T_OBJECT, offsetof(ThreadJob, fn), 0, NULL},
+    {"args", T_OBJECT, offsetof(ThreadJob, args), 0, NULL},
+    {"value", T_OBJECT, offsetof(ThreadJob, value), 0, NULL},
+    {"stopped_at", T_INT, offsetof(ThreadJob, stopped_at), 0, NULL},
+    {"counted", T_BOOL, offsetof(ThreadJob, counted), 0, NULL},
+    {"begun", T_BOOL, offsetof(ThreadJob, begun), 0, NULL},
+    {"posted", T_BOOL, offsetof(ThreadJob, posted), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 /* None, to Python, is nothing: these two are looked at here. */
 #define GET_SET(name)                                                                        \
-    static PyObject *get_##name(Job *self, void *Py_UNUSED(closure))                         \
+    static PyObject *get_##name(ThreadJob *self, void *Py_UNUSED(closure))                   \
     {                                                                                        \
         return Py_NewRef(self->name != NULL ? self->name : Py_None);                         \
     }                                                                                        \
-    static int set_##name(Job *self, PyObject *value, void *Py_UNUSED(closure))              \
+    static int set_##name(ThreadJob *self, PyObject *value, void *Py_UNUSED(closure))        \
     {                                                                                        \
         Py_XSETREF(self->name, value == NULL || value == Py_None ? NULL : Py_NewRef(value)); \
         return 0;                                                                            \
@@ -358,27 +359,27 @@ static PyMemberDef job_members[] = {
 GET_SET(error)
 GET_SET(stop)
 
-static PyGetSetDef job_getset[] = {
+static PyGetSetDef thread_job_getset[] = {
     {"error", (getter)get_error, (setter)set_error, NULL, NULL},
     {"stop", (getter)get_stop, (setter)set_stop, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot job_slots[] = {
+static PyType_Slot thread_job_slots[] = {
     {Py_tp_doc, "One function that runs on a thread, and the wait of its task for it."},
-    {Py_tp_init, job_init},
-    {Py_tp_traverse, job_traverse},
-    {Py_tp_clear, job_clear},
-    {Py_tp_dealloc, job_dealloc},
-    {Py_tp_methods, job_methods},
-    {Py_tp_members, job_members},
-    {Py_tp_getset, job_getset},
+    {Py_tp_init, thread_job_init},
+    {Py_tp_traverse, thread_job_traverse},
+    {Py_tp_clear, thread_job_clear},
+    {Py_tp_dealloc, thread_job_dealloc},
+    {Py_tp_methods, thread_job_methods},
+    {Py_tp_members, thread_job_members},
+    {Py_tp_getset, thread_job_getset},
     {0, NULL},
 };
 
-PyType_Spec job_spec = {
-    .name = "bursar._native.Job",
-    .basicsize = sizeof(Job),
+PyType_Spec thread_job_spec = {
+    .name = "bursar._native.ThreadJob",
+    .basicsize = sizeof(ThreadJob),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = job_slots,
+    .slots = thread_job_slots,
 };

@@ -4,4 +4,4 @@
 
 #include "python/law/records.h"
 
-extern PyType_Spec job_spec, on_thread_spec;
+extern PyType_Spec thread_job_spec, on_thread_spec;

@@ -1,4 +1,4 @@
-/* Calls that other threads hand in: after `Calls` in src/bursar/portal.py.
+/* Calls that other threads hand in: after `PortalCalls` in src/bursar/portal.py.
  *
  * A ring of functions with their arguments. Any thread puts one in; the runtime's thread takes them out and calls them.
  * The first that is put in after a drain tells the pump, the others find it told: a thousand calls are one message.
@@ -34,12 +34,12 @@ typedef struct {
     PyObject *function;
     Py_ssize_t n; /* of the arguments; above ARGS_KEPT they are the tuple args[0] */
     PyObject *args[ARGS_KEPT];
-} Call;
+} PortalCall;
 
-/* `Calls`. */
+/* `PortalCalls`. */
 typedef struct {
     PyObject_HEAD
-    Call *slots;
+    PortalCall *slots;
     size_t room; /* a power of two, or 0 */
     size_t first;
     size_t length;
@@ -47,20 +47,20 @@ typedef struct {
     PyObject *tell, *refuse, *failed; /* what the owner is called back by */
     char open;
     bool told; /* CALLS-1 */
-} Calls;
+} PortalCalls;
 
 /* ---- one call */
 
 static Py_ssize_t
-call_held(const Call *call)
+portal_call_held(const PortalCall *call)
 {
     return call->n <= ARGS_KEPT ? call->n : 1;
 }
 
 static void
-call_drop(Call *call)
+portal_call_drop(PortalCall *call)
 {
-    for (Py_ssize_t i = 0; i < call_held(call); i++) {
+    for (Py_ssize_t i = 0; i < portal_call_held(call); i++) {
         Py_DECREF(call->args[i]);
     }
     Py_DECREF(call->function);
@@ -68,7 +68,7 @@ call_drop(Call *call)
 
 /* Make one from the arguments of `call(function, *args)`. 0, or -1 with MemoryError set. */
 static int
-call_make(Call *call, PyObject *const *args, Py_ssize_t n)
+portal_call_make(PortalCall *call, PyObject *const *args, Py_ssize_t n)
 {
     call->n = n - 1;
     if (call->n <= ARGS_KEPT) {
@@ -91,7 +91,7 @@ call_make(Call *call, PyObject *const *args, Py_ssize_t n)
 
 /* Call it. What the function returned, or NULL with an exception set. */
 static PyObject *
-call_run(Call *call)
+portal_call_run(PortalCall *call)
 {
     if (call->n > ARGS_KEPT) {
         return PyObject_Call(call->function, call->args[0], NULL);
@@ -107,11 +107,11 @@ call_run(Call *call)
 
 /* Put a call at the end. 0: the ring owns it. -1 with MemoryError set: nothing has changed. */
 static int
-ring_put(Calls *self, const Call *call)
+channel_buffer_put(PortalCalls *self, const PortalCall *call)
 {
     if (self->length == self->room) {
         size_t room = self->room == 0 ? ROOM_FIRST : 2 * self->room;
-        Call *slots = room <= (size_t)PY_SSIZE_T_MAX / sizeof *slots ? PyMem_Malloc(room * sizeof *slots) : NULL;
+        PortalCall *slots = room <= (size_t)PY_SSIZE_T_MAX / sizeof *slots ? PyMem_Malloc(room * sizeof *slots) : NULL;
         if (slots == NULL) {
             PyErr_NoMemory();
             return -1;
@@ -131,7 +131,7 @@ ring_put(Calls *self, const Call *call)
 
 /* Take the oldest call out, which then is the caller's. False: there is none. */
 static bool
-ring_pop(Calls *self, Call *call)
+channel_buffer_pop(PortalCalls *self, PortalCall *call)
 {
     if (self->length == 0) {
         return false;
@@ -148,11 +148,11 @@ ring_pop(Calls *self, Call *call)
 }
 
 static bool
-pop(Calls *self, Call *call)
+pop(PortalCalls *self, PortalCall *call)
 {
     bool found;
     Py_BEGIN_CRITICAL_SECTION(self);
-    found = ring_pop(self, call);
+    found = channel_buffer_pop(self, call);
     Py_END_CRITICAL_SECTION();
     return found;
 }
@@ -163,7 +163,7 @@ PyDoc_STRVAR(call_doc, "call(fn, /, *args)\n--\n\n"
                        "Hand in `fn(*args)`. Raises what `refuse` raises if it is closed or full.");
 
 static PyObject *
-calls_call(Calls *self, PyObject *const *args, Py_ssize_t n)
+portal_calls_call(PortalCalls *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n < 1 || !PyCallable_Check(args[0])) {
         PyErr_Format(PyExc_TypeError, "call() takes a function and its arguments%s%.100s", n < 1 ? "" : ", not a ",
@@ -177,21 +177,21 @@ calls_call(Calls *self, PyObject *const *args, Py_ssize_t n)
         }
         Py_DECREF(refused); /* it may relent */
     }
-    Call call;
+    PortalCall call;
     int failed;
     bool told = true;
-    if (call_make(&call, args, n) < 0) {
+    if (portal_call_make(&call, args, n) < 0) {
         return NULL;
     }
     Py_BEGIN_CRITICAL_SECTION(self);
-    failed = ring_put(self, &call);
+    failed = channel_buffer_put(self, &call);
     if (!failed) {
         told = self->told;
         self->told = true;
     }
     Py_END_CRITICAL_SECTION();
     if (failed) {
-        call_drop(&call);
+        portal_call_drop(&call);
         return NULL;
     }
     if (!told) {
@@ -209,7 +209,7 @@ calls_call(Calls *self, PyObject *const *args, Py_ssize_t n)
 
 /* An error of a call goes to `failed(fn, error)`. 0, or -1: it is none of ours to swallow, or could not be told. */
 static int
-tell_failed(Calls *self, PyObject *function)
+notify_failed(PortalCalls *self, PyObject *function)
 {
     PyObject *error = taken_error();
     if (!PyErr_GivenExceptionMatches(error, PyExc_Exception)) {
@@ -229,7 +229,7 @@ PyDoc_STRVAR(
     "Call the oldest `n`, or as many as there are. True: others are left, and the pump is to be told of them.");
 
 static PyObject *
-calls_run(Calls *self, PyObject *number)
+portal_calls_run(PortalCalls *self, PyObject *number)
 {
     Py_ssize_t n = PyLong_AsSsize_t(number);
     if (n == -1 && PyErr_Occurred()) {
@@ -237,12 +237,12 @@ calls_run(Calls *self, PyObject *number)
     }
     int failed = 0;
     bool left;
-    Call call;
+    PortalCall call;
     while (!failed && n-- > 0 && pop(self, &call)) { /* CALLS-2 */
-        PyObject *result = call_run(&call);
-        failed = result == NULL ? tell_failed(self, call.function) : 0;
+        PyObject *result = portal_call_run(&call);
+        failed = result == NULL ? notify_failed(self, call.function) : 0;
         Py_XDECREF(result);
-        call_drop(&call);
+        portal_call_drop(&call);
     }
     Py_BEGIN_CRITICAL_SECTION(self);
     left = self->told = self->length > 0; /* CALLS-1: the caller tells the pump */
@@ -253,17 +253,17 @@ calls_run(Calls *self, PyObject *number)
 PyDoc_STRVAR(drop_doc, "drop()\n--\n\nForget every call that has not been made.");
 
 static PyObject *
-calls_drop(Calls *self, PyObject *Py_UNUSED(args))
+portal_calls_drop(PortalCalls *self, PyObject *Py_UNUSED(args))
 {
-    Call call;
+    PortalCall call;
     while (pop(self, &call)) {
-        call_drop(&call);
+        portal_call_drop(&call);
     }
     Py_RETURN_NONE;
 }
 
 static Py_ssize_t
-calls_length(Calls *self)
+portal_calls_length(PortalCalls *self)
 {
     return (Py_ssize_t)self->length;
 }
@@ -271,7 +271,7 @@ calls_length(Calls *self)
 /* ---- the type */
 
 static PyObject *
-calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+portal_calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"limit", "tell", "refuse", "failed", NULL};
     Py_ssize_t limit;
@@ -279,7 +279,7 @@ calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOO:Calls", names, &limit, &tell, &refuse, &failed)) {
         return NULL;
     }
-    Calls *self = (Calls *)type->tp_alloc(type, 0);
+    PortalCalls *self = (PortalCalls *)type->tp_alloc(type, 0);
     if (self != NULL) {
         self->limit = limit < 0 ? 0 : limit;
         self->tell = Py_NewRef(tell);
@@ -290,16 +290,16 @@ calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 }
 
 static int
-calls_traverse(Calls *self, visitproc visit, void *arg)
+portal_calls_traverse(PortalCalls *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->tell);
     Py_VISIT(self->refuse);
     Py_VISIT(self->failed);
     for (size_t i = 0; i < self->length; i++) {
-        const Call *call = &self->slots[(self->first + i) & (self->room - 1)];
+        const PortalCall *call = &self->slots[(self->first + i) & (self->room - 1)];
         Py_VISIT(call->function);
-        for (Py_ssize_t j = 0; j < call_held(call); j++) {
+        for (Py_ssize_t j = 0; j < portal_call_held(call); j++) {
             Py_VISIT(call->args[j]);
         }
     }
@@ -308,22 +308,22 @@ calls_traverse(Calls *self, visitproc visit, void *arg)
 
 /* The callbacks stay: a call may still come in and must be refused. Their cycles go through an owner with a dict. */
 static int
-calls_clear(Calls *self)
+portal_calls_clear(PortalCalls *self)
 {
     self->open = false;
-    Call call;
-    while (ring_pop(self, &call)) {
-        call_drop(&call);
+    PortalCall call;
+    while (channel_buffer_pop(self, &call)) {
+        portal_call_drop(&call);
     }
     return 0;
 }
 
 static void
-calls_dealloc(Calls *self)
+portal_calls_dealloc(PortalCalls *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    calls_clear(self);
+    portal_calls_clear(self);
     PyMem_Free(self->slots);
     Py_XDECREF(self->tell);
     Py_XDECREF(self->refuse);
@@ -332,42 +332,42 @@ calls_dealloc(Calls *self)
     Py_DECREF(type);
 }
 
-static PyMethodDef calls_methods[] = {
-    {"call", (PyCFunction)(void (*)(void))calls_call, METH_FASTCALL, call_doc},
-    {"run", (PyCFunction)calls_run, METH_O, run_doc},
-    {"drop", (PyCFunction)calls_drop, METH_NOARGS, drop_doc},
+static PyMethodDef portal_calls_methods[] = {
+    {"call", (PyCFunction)(void (*)(void))portal_calls_call, METH_FASTCALL, call_doc},
+    {"run", (PyCFunction)portal_calls_run, METH_O, run_doc},
+    {"drop", (PyCFunction)portal_calls_drop, METH_NOARGS, drop_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef calls_members[] = {
-    {"open", T_BOOL, offsetof(Calls, open), 0, "Whether it takes calls."},
+static PyMemberDef portal_calls_members[] = {
+    {"open", T_BOOL, offsetof(PortalCalls, open), 0, "Whether it takes calls."},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot calls_slots[] = {
+static PyType_Slot portal_calls_slots[] = {
     {Py_tp_doc, (void *)"Calls that other threads hand in, and that the runtime's thread makes."},
-    {Py_tp_new, (void *)calls_new},
-    {Py_tp_traverse, (void *)calls_traverse},
-    {Py_tp_clear, (void *)calls_clear},
-    {Py_tp_dealloc, (void *)calls_dealloc},
-    {Py_tp_methods, calls_methods},
-    {Py_tp_members, calls_members},
-    {Py_sq_length, (void *)calls_length},
+    {Py_tp_new, (void *)portal_calls_new},
+    {Py_tp_traverse, (void *)portal_calls_traverse},
+    {Py_tp_clear, (void *)portal_calls_clear},
+    {Py_tp_dealloc, (void *)portal_calls_dealloc},
+    {Py_tp_methods, portal_calls_methods},
+    {Py_tp_members, portal_calls_members},
+    {Py_sq_length, (void *)portal_calls_length},
     {0, NULL},
 };
 
-static PyType_Spec calls_spec = {
-    .name = "bursar._native.Calls",
-    .basicsize = sizeof(Calls),
+static PyType_Spec portal_calls_spec = {
+    .name = "bursar._native.PortalCalls",
+    .basicsize = sizeof(PortalCalls),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = calls_slots,
+    .slots = portal_calls_slots,
 };
 
 int
-calls_exec(PyObject *module)
+portal_calls_exec(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &calls_spec, NULL);
-    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "Calls", type);
+    PyObject *type = PyType_FromModuleAndSpec(module, &portal_calls_spec, NULL);
+    int failed = type == NULL ? -1 : PyModule_AddObjectRef(module, "PortalCalls", type);
     Py_XDECREF(type);
     return failed;
 }

@@ -5,4 +5,4 @@
 #include "python/law/records.h"
 
 /* Adds the type to the module. 0, or -1 with an exception set. */
-int calls_exec(PyObject *module);
+int portal_calls_exec(PyObject *module);

@@ -1,7 +1,7 @@
 /* What the notes of every step say: see events.h. `describe` of each kind in evidence/catalogue.py is the specification.
  *
- * A text that is not plain, a budget that states something, an outcome that was decided before: these are rare, the pen
- * is not asked, and Python describes them.
+ * A text that is not plain, a budget that states something, an outcome that was decided before: these are rare, the
+ * trace writer is not asked, and Python describes them.
  */
 
 #include "python/trace/events.h"
@@ -32,13 +32,14 @@ note_clock(Kernel *k, PyObject *now)
         PyErr_Clear();
         return false;
     }
-    return pen_write(k, NOTE_CLOCK, numbers, NULL);
+    return trace_writer_write(k, NOTE_CLOCK, numbers, NULL);
 }
 
 int
 note_step_begin(Kernel *k)
 {
-    return pen_write(k, NOTE_STEP_BEGIN, NULL, NULL) ? 0 : pen_decline(k, NOTE_STEP_BEGIN, NULL, NOTHING);
+    return trace_writer_write(k, NOTE_STEP_BEGIN, NULL, NULL) ? 0
+                                                              : trace_writer_decline(k, NOTE_STEP_BEGIN, NULL, NOTHING);
 }
 
 int
@@ -46,21 +47,21 @@ note_decision(Kernel *k, Task *task, LawLane lane, Worker *worker, uint32_t limi
 {
     uint32_t streak = worker->cancel_streak;
     uint64_t numbers[] = {task->id, lane, (uint64_t)worker->id, streak, limit, task->generation, k->chain};
-    if (pen_write(k, NOTE_STEP_DECISION, numbers, NULL)) {
+    if (trace_writer_write(k, NOTE_STEP_DECISION, numbers, NULL)) {
         return 0;
     }
     PyObject *detail = Py_BuildValue("OiII", k->st->lanes[lane], worker->id, (unsigned)streak, (unsigned)limit);
-    return pen_decline(k, NOTE_STEP_DECISION, task, detail);
+    return trace_writer_decline(k, NOTE_STEP_DECISION, task, detail);
 }
 
 int
 note_step_end(Kernel *k, Task *task)
 {
     uint64_t numbers[] = {task->id, task->state};
-    if (pen_write(k, NOTE_STEP_END, numbers, NULL)) {
+    if (trace_writer_write(k, NOTE_STEP_END, numbers, NULL)) {
         return 0;
     }
-    return pen_decline(k, NOTE_STEP_END, task, Py_NewRef(k->st->states[task->state]));
+    return trace_writer_decline(k, NOTE_STEP_END, task, Py_NewRef(k->st->states[task->state]));
 }
 
 /* ---- tasks */
@@ -69,7 +70,7 @@ int
 note_task(Kernel *k, Note note, Task *task)
 {
     uint64_t numbers[] = {task->id};
-    return pen_write(k, note, numbers, NULL) ? 0 : pen_decline(k, note, task, NOTHING);
+    return trace_writer_write(k, note, numbers, NULL) ? 0 : trace_writer_decline(k, note, task, NOTHING);
 }
 
 int
@@ -77,9 +78,9 @@ note_spawned(Kernel *k, Task *task, PyObject *budget)
 {
     uint64_t numbers[] = {task->id,   task->nursery->id, id_of(k->current), task->pinned, TRACE_NONE,
                           TRACE_NONE, TRACE_NONE,        TRACE_NONE,        TRACE_NONE};
-    bool plain = budget == k->st->UNSTATED && task->more == NULL; /* with a permit there is more to tell */
-    bool told = plain && pen_write(k, NOTE_SPAWNED, numbers, task->name);
-    return told ? 0 : pen_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
+    bool plain = budget == k->st->UNSTATED && task->extra == NULL; /* with a ticket there is more to tell */
+    bool told = plain && trace_writer_write(k, NOTE_SPAWNED, numbers, task->name);
+    return told ? 0 : trace_writer_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
 }
 
 /* Which queue a task is in that has just been queued, by its number in `QUEUES`. */
@@ -100,11 +101,11 @@ note_enqueued(Kernel *k, Task *task, Worker *home, bool timed, int64_t deadline_
 {
     uint64_t worker = home != NULL ? (uint64_t)home->id : TRACE_INJECTOR;
     uint64_t numbers[] = {task->id, queue_number(task, home), worker, timed ? (uint64_t)deadline_ns : TRACE_NONE};
-    if (pen_write(k, NOTE_ENQUEUED, numbers, NULL)) {
+    if (trace_writer_write(k, NOTE_ENQUEUED, numbers, NULL)) {
         return 0;
     }
     PyObject *when = timed ? PyLong_FromLongLong(deadline_ns) : Py_NewRef(Py_None);
-    return pen_decline(k, NOTE_ENQUEUED, task, Py_BuildValue("ON", home ? (PyObject *)home : Py_None, when));
+    return trace_writer_decline(k, NOTE_ENQUEUED, task, Py_BuildValue("ON", home ? (PyObject *)home : Py_None, when));
 }
 
 int
@@ -115,17 +116,18 @@ note_woken(Kernel *k, Task *task, uint64_t generation, LawNotice notice)
     uint64_t region = task->nursery != NULL ? task->nursery->id : 0;
     uint64_t woken[] = {task->id, generation, notice}, late[] = {task->id, region, generation, notice};
     Note note = stale ? NOTE_STALE_WAKE : NOTE_WOKEN;
-    if (pen_write(k, note, stale ? late : woken, NULL)) {
+    if (trace_writer_write(k, note, stale ? late : woken, NULL)) {
         return 0;
     }
-    return pen_decline(k, note, task, Py_BuildValue("KO", (unsigned long long)generation, k->st->notices[notice]));
+    return trace_writer_decline(k, note, task,
+                                Py_BuildValue("KO", (unsigned long long)generation, k->st->notices[notice]));
 }
 
 /* A wait for an operation of ours says itself why; one of the program's goes through `brief`. */
 int
 note_blocked(Kernel *k, Task *task)
 {
-    if (k->pen != NULL && task->bare) {
+    if (k->trace_writer != NULL && task->bare) {
         PyObject *operation = Py_NewRef(task->pending),
                  *why = PyObject_CallMethod(operation, "why", NULL); /* RECORD-3 */
         Py_DECREF(operation);
@@ -133,36 +135,36 @@ note_blocked(Kernel *k, Task *task)
             PyErr_Clear(); /* `brief` says so */
         }
         uint64_t numbers[] = {task->id, 1};
-        bool told = why != NULL && pen_write(k, NOTE_BLOCKED, numbers, why);
+        bool told = why != NULL && trace_writer_write(k, NOTE_BLOCKED, numbers, why);
         Py_XDECREF(why);
         if (told) {
             return 0;
         }
     }
-    return pen_decline(k, NOTE_BLOCKED, task, task_wait(k->st, task));
+    return trace_writer_decline(k, NOTE_BLOCKED, task, task_wait(k->st, task));
 }
 
 int
 note_done(Kernel *k, Task *task)
 {
-    const int64_t none[LAW_COMPONENTS] = {0}, *spent = task->more != NULL ? task->more->spent : none;
+    const int64_t none[LAW_COMPONENTS] = {0}, *spent = task->extra != NULL ? task->extra->spent : none;
     uint64_t numbers[2 + LAW_COMPONENTS] = {task->id, task->kind, (uint64_t)task->ops_spent};
     for (int i = LAW_OPS + 1; i < LAW_COMPONENTS; i++) {
         numbers[2 + i] = (uint64_t)spent[i];
     }
-    if (k->pen != NULL && !task->whole) {
+    if (k->trace_writer != NULL && !task->whole) {
         bool failed = task->kind == LAW_OUTCOME_FAILED || task->kind == LAW_OUTCOME_PANICKED;
         PyObject *error = failed && task->work != NULL ? PyType_GetName(Py_TYPE(task->work)) : NULL;
         if (failed && error == NULL) {
             PyErr_Clear();
         }
-        bool told = (error != NULL || !failed) && pen_write(k, NOTE_DONE, numbers, error);
+        bool told = (error != NULL || !failed) && trace_writer_write(k, NOTE_DONE, numbers, error);
         Py_XDECREF(error);
         if (told) {
             return 0;
         }
     }
-    return pen_decline(k, NOTE_DONE, task, task_outcome(k->st, task));
+    return trace_writer_decline(k, NOTE_DONE, task, task_outcome(k->st, task));
 }
 
 int
@@ -172,20 +174,20 @@ note_charged(Kernel *k, Task *task, const LawCost *cost, PyObject *row)
     for (unsigned i = 0; i < cost->n; i++) {
         numbers[1 + cost->component[i]] = (uint64_t)cost->amount[i];
     }
-    if (pen_write(k, NOTE_CHARGED, numbers, NULL)) {
+    if (trace_writer_write(k, NOTE_CHARGED, numbers, NULL)) {
         return 0;
     }
-    return pen_decline(k, NOTE_CHARGED, task, row != NULL ? Py_NewRef(row) : cost_row(cost));
+    return trace_writer_decline(k, NOTE_CHARGED, task, row != NULL ? Py_NewRef(row) : cost_row(cost));
 }
 
 int
 note_timer(Kernel *k, Note note, Task *task, Timer *timer)
 {
     uint64_t numbers[] = {id_of(task), timer->id, timer->generation, (uint64_t)timer->deadline_ns, timer->kind};
-    if (pen_write(k, note, numbers, NULL)) { /* armed takes all five of them, the others three */
+    if (trace_writer_write(k, note, numbers, NULL)) { /* armed takes all five of them, the others three */
         return 0;
     }
-    return pen_decline(k, note, task, Py_NewRef((PyObject *)timer));
+    return trace_writer_decline(k, note, task, Py_NewRef((PyObject *)timer));
 }
 
 /* ---- ownership */
@@ -193,42 +195,44 @@ note_timer(Kernel *k, Note note, Task *task, Timer *timer)
 int
 note_nursery_opened(Kernel *k, Nursery *nursery, PyObject *budget)
 {
-    if (k->pen != NULL && budget == k->st->UNSTATED) {
+    if (k->trace_writer != NULL && budget == k->st->UNSTATED) {
         uint64_t numbers[] = {
             id_of(nursery->owner), nursery->id, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE};
         PyObject *name = nursery_name(nursery);
         if (name == NULL) {
-            return k_doom(k);
+            return k_defer_error(k);
         }
-        bool told = pen_write(k, NOTE_NURSERY_OPENED, numbers, name);
+        bool told = trace_writer_write(k, NOTE_NURSERY_OPENED, numbers, name);
         Py_DECREF(name);
         if (told) {
             return 0;
         }
     }
-    return pen_decline(k, NOTE_NURSERY_OPENED, nursery->owner, PyTuple_Pack(2, (PyObject *)nursery, budget));
+    return trace_writer_decline(k, NOTE_NURSERY_OPENED, nursery->owner, PyTuple_Pack(2, (PyObject *)nursery, budget));
 }
 
 /* What a reason says: its kind and by whom, as numbers, and its detail, a new reference. False, and nothing set, if it
  * is not as the law makes them. */
 static bool
-read_reason(State *st, PyObject *reason, uint64_t *cause, uint64_t *by, PyObject **detail)
+read_reason(ModuleState *st, PyObject *reason, uint64_t *cause, uint64_t *by, PyObject **detail)
 {
     if ((PyObject *)Py_TYPE(reason) != st->CancelReason) {
         return false;
     }
     PyObject *kind = frozen_field(reason, st->reason_slots[0]);
     *detail = frozen_field(reason, st->reason_slots[1]);
-    PyObject *who = frozen_field(reason, st->reason_slots[2]);
+    PyObject *waiter = frozen_field(reason, st->reason_slots[2]);
     *cause = LAW_CANCEL_KINDS;
     for (unsigned i = 0; i < LAW_CANCEL_KINDS; i++) {
         *cause = st->cancel_kinds[i] == kind ? i : *cause;
     }
-    long long id = who == Py_None ? -1 : who != NULL && PyLong_CheckExact(who) ? PyLong_AsLongLong(who) : -2;
+    long long id = waiter == Py_None                             ? -1
+                   : waiter != NULL && PyLong_CheckExact(waiter) ? PyLong_AsLongLong(waiter)
+                                                                 : -2;
     *by = (uint64_t)id;
     bool known = *cause < LAW_CANCEL_KINDS && id >= -1 && *detail != NULL && !PyErr_Occurred();
     Py_XDECREF(kind);
-    Py_XDECREF(who);
+    Py_XDECREF(waiter);
     if (!known) {
         PyErr_Clear();
         Py_CLEAR(*detail);
@@ -243,12 +247,12 @@ note_nursery(Kernel *k, Note note, Nursery *nursery)
     PyObject *detail = NULL;
     bool told = false;
     if (note != NOTE_NURSERY_CANCELLING) {
-        told = pen_write(k, note, numbers, NULL); /* closing does not take the state */
-    } else if (k->pen != NULL && read_reason(k->st, nursery->reason, &numbers[2], &numbers[3], &detail)) {
-        told = pen_write(k, note, numbers, NULL);
+        told = trace_writer_write(k, note, numbers, NULL); /* closing does not take the state */
+    } else if (k->trace_writer != NULL && read_reason(k->st, nursery->reason, &numbers[2], &numbers[3], &detail)) {
+        told = trace_writer_write(k, note, numbers, NULL);
     }
     Py_XDECREF(detail);
-    return told ? 0 : pen_decline(k, note, nursery->owner, Py_NewRef((PyObject *)nursery));
+    return told ? 0 : trace_writer_decline(k, note, nursery->owner, Py_NewRef((PyObject *)nursery));
 }
 
 /* Which scope of a task was asked for this reason: 0 is the task itself, 1 its outermost block; the newest request is
@@ -273,10 +277,10 @@ note_cancel(Kernel *k, Note note, Task *task, PyObject *reason)
     uint64_t numbers[4] = {task->id};
     PyObject *detail = NULL;
     bool told = false;
-    if (k->pen != NULL && reason != NULL && read_reason(k->st, reason, &numbers[1], &numbers[2], &detail)) {
+    if (k->trace_writer != NULL && reason != NULL && read_reason(k->st, reason, &numbers[1], &numbers[2], &detail)) {
         numbers[3] = note == NOTE_CANCEL_REQUESTED ? scope_number(task, reason) : 0;
-        told = pen_write(k, note, numbers, detail);
+        told = trace_writer_write(k, note, numbers, detail);
     }
     Py_XDECREF(detail);
-    return told ? 0 : pen_decline(k, note, task, Py_XNewRef(reason));
+    return told ? 0 : trace_writer_decline(k, note, task, Py_XNewRef(reason));
 }

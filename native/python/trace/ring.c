@@ -1,7 +1,7 @@
-/* The shelf: the newest records of a run, in memory, for `Memory` of evidence/trace.py.
+/* The trace ring: the newest records of a run, in memory, for `Memory` of evidence/trace.py.
  *
  * Records stand one behind the other in one block of bytes, each with its size before it. The oldest ones go when there
- * are too many; what they say about those that stay (`Context` of evidence/events.py) is kept in the shelf itself,
+ * are too many; what they say about those that stay (`Context` of evidence/events.py) is kept in the trace ring itself,
  * because a run drops as many records as it tells.
  *
  * Rejected: a list of Python objects. Each note would make three, and let three go.
@@ -29,20 +29,20 @@ typedef struct Before {
     PyObject *regions; /* dict: live task -> its nursery */
 } Before;
 
-typedef struct Shelf {
-    Pen pen;
+typedef struct TraceRing {
+    TraceWriter trace_writer;
     uint8_t *bytes;
     size_t start, end, room;
     uint64_t kept, kept_max;
     uint64_t blob_bytes, blob_bytes_max;
     Before before;
-} Shelf;
+} TraceRing;
 
 /* ---- dropping */
 
 /* Remember that a task belongs to a region. 0, or -1 with an exception set. */
 static int
-join_region(Shelf *self, uint64_t task, uint64_t region)
+join_region(TraceRing *self, uint64_t task, uint64_t region)
 {
     PyObject *key = PyLong_FromUnsignedLongLong(task), *value = PyLong_FromUnsignedLongLong(region);
     int failed = key == NULL || value == NULL ? -1 : PyDict_SetItem(self->before.regions, key, value);
@@ -53,7 +53,7 @@ join_region(Shelf *self, uint64_t task, uint64_t region)
 
 /* Forget a task that is over; one that joined nothing is none to forget. */
 static int
-leave_region(Shelf *self, uint64_t task)
+leave_region(TraceRing *self, uint64_t task)
 {
     PyObject *key = PyLong_FromUnsignedLongLong(task);
     int there = key == NULL ? -1 : PyDict_Contains(self->before.regions, key);
@@ -70,12 +70,12 @@ read_clock(Before *before, uint64_t now_ns)
 
 /* Go past a record: `Context.skip`. 0, or -1 with an exception set, and then nothing has changed. */
 static int
-skip(Shelf *self, const uint8_t *record)
+skip(TraceRing *self, const uint8_t *record)
 {
-    const Layout *layouts = self->pen.layouts;
+    const Layout *layouts = self->trace_writer.layouts;
     Before *before = &self->before;
 #define IS(note) (record[0] == layouts[note].code)
-#define NUMBER(note, field) pen_number(&layouts[NOTE_##note], record, FIELD_##note##_##field)
+#define NUMBER(note, field) trace_writer_number(&layouts[NOTE_##note], record, FIELD_##note##_##field)
     if (IS(NOTE_STEP_DECISION)) {
         before->seq += 1;
         before->running = NUMBER(STEP_DECISION, TASK_ID);
@@ -108,7 +108,7 @@ skip(Shelf *self, const uint8_t *record)
 
 /* Let the oldest go until the others fit (RING-2). 0, or -1 with an exception set. */
 static int
-drop_old(Shelf *self)
+drop_old(TraceRing *self)
 {
     while (self->kept > self->kept_max || self->blob_bytes > self->blob_bytes_max) {
         Head head;
@@ -127,7 +127,7 @@ drop_old(Shelf *self)
 
 /* Room for `size` more bytes at the end (RING-1). What was dropped makes room before anything grows. */
 static int
-reserve(Shelf *self, size_t size)
+reserve(TraceRing *self, size_t size)
 {
     if (size <= self->room - self->end) {
         return 0;
@@ -153,7 +153,7 @@ reserve(Shelf *self, size_t size)
 }
 
 static int
-put(Shelf *self, const uint8_t *record, size_t size, size_t blob_bytes)
+put(TraceRing *self, const uint8_t *record, size_t size, size_t blob_bytes)
 {
     Head head = {(uint32_t)size, (uint32_t)blob_bytes};
     if (reserve(self, sizeof head + size) < 0) {
@@ -168,23 +168,23 @@ put(Shelf *self, const uint8_t *record, size_t size, size_t blob_bytes)
 }
 
 static int
-shelf_take(Kernel *Py_UNUSED(k), Pen *pen, const uint8_t *record, size_t size)
+trace_ring_take(Kernel *Py_UNUSED(k), TraceWriter *trace_writer, const uint8_t *record, size_t size)
 {
-    pen->count += 1;
-    return put((Shelf *)pen, record, size, 0);
+    trace_writer->count += 1;
+    return put((TraceRing *)trace_writer, record, size, 0);
 }
 
 /* ---- the face */
 
 static int
-shelf_init(Shelf *self, PyObject *args, PyObject *kwargs)
+trace_ring_init(TraceRing *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"layouts", "events_max", "blob_bytes_max", "chain", NULL};
     PyObject *layouts;
     unsigned long long events_max, blob_bytes_max, chain;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!KKK:Shelf", names, &PyDict_Type, &layouts, &events_max,
                                      &blob_bytes_max, &chain) ||
-        pen_learn(&self->pen, layouts) < 0) {
+        trace_writer_learn(&self->trace_writer, layouts) < 0) {
         return -1;
     }
     PyObject *regions = PyDict_New();
@@ -195,12 +195,12 @@ shelf_init(Shelf *self, PyObject *args, PyObject *kwargs)
     self->before.hash = chain;
     self->kept_max = events_max;
     self->blob_bytes_max = blob_bytes_max;
-    self->pen.take = shelf_take;
+    self->trace_writer.take = trace_ring_take;
     return 0;
 }
 
 static void
-shelf_dealloc(Shelf *self)
+trace_ring_dealloc(TraceRing *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyMem_Free(self->bytes);
@@ -211,7 +211,7 @@ shelf_dealloc(Shelf *self)
 
 /* put(record, blob_bytes): a record that Python has described */
 static PyObject *
-shelf_put(Shelf *self, PyObject *args)
+trace_ring_put(TraceRing *self, PyObject *args)
 {
     Py_buffer record;
     Py_ssize_t blob_bytes;
@@ -230,7 +230,7 @@ shelf_put(Shelf *self, PyObject *args)
 
 /* records() -> list of (record, whether its text is the answer of a host), oldest first */
 static PyObject *
-shelf_records(Shelf *self, PyObject *Py_UNUSED(unused))
+trace_ring_records(TraceRing *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *all = PyList_New(0);
     for (size_t at = self->start; all != NULL && at < self->end;) {
@@ -249,7 +249,7 @@ shelf_records(Shelf *self, PyObject *Py_UNUSED(unused))
 
 /* before() -> the fields of the Context of the oldest record that is kept */
 static PyObject *
-shelf_before(Shelf *self, PyObject *Py_UNUSED(unused))
+trace_ring_before(TraceRing *self, PyObject *Py_UNUSED(unused))
 {
     const Before *b = &self->before;
     PyObject *regions = PyDict_Copy(b->regions);
@@ -261,36 +261,37 @@ shelf_before(Shelf *self, PyObject *Py_UNUSED(unused))
                                (unsigned long long)b->running, (long long)b->now_ns, regions);
 }
 
-static PyMethodDef shelf_methods[] = {
-    {"put", (PyCFunction)shelf_put, METH_VARARGS, "Put a record there that Python has described."},
-    {"records", (PyCFunction)shelf_records, METH_NOARGS, "The records, oldest first."},
-    {"before", (PyCFunction)shelf_before, METH_NOARGS, "What the dropped records say about the first that is kept."},
+static PyMethodDef trace_ring_methods[] = {
+    {"put", (PyCFunction)trace_ring_put, METH_VARARGS, "Put a record there that Python has described."},
+    {"records", (PyCFunction)trace_ring_records, METH_NOARGS, "The records, oldest first."},
+    {"before", (PyCFunction)trace_ring_before, METH_NOARGS,
+     "What the dropped records say about the first that is kept."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyObject *
-get_dropped(Shelf *self, void *Py_UNUSED(closure))
+get_dropped(TraceRing *self, void *Py_UNUSED(closure))
 {
     return PyLong_FromUnsignedLongLong(self->before.number);
 }
 
-static PyGetSetDef shelf_getset[] = {
+static PyGetSetDef trace_ring_getset[] = {
     {"dropped", (getter)get_dropped, NULL, "how many older records are gone", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot shelf_slots[] = {
+static PyType_Slot trace_ring_slots[] = {
     {Py_tp_doc, "Keeps the newest notes of a native kernel."},
-    {Py_tp_init, shelf_init},
-    {Py_tp_dealloc, shelf_dealloc},
-    {Py_tp_methods, shelf_methods},
-    {Py_tp_getset, shelf_getset},
+    {Py_tp_init, trace_ring_init},
+    {Py_tp_dealloc, trace_ring_dealloc},
+    {Py_tp_methods, trace_ring_methods},
+    {Py_tp_getset, trace_ring_getset},
     {0, NULL},
 };
 
-PyType_Spec shelf_spec = {
-    .name = "bursar._native.Shelf",
-    .basicsize = sizeof(Shelf),
+PyType_Spec trace_ring_spec = {
+    .name = "bursar._native.TraceRing",
+    .basicsize = sizeof(TraceRing),
     .flags = Py_TPFLAGS_DEFAULT,
-    .slots = shelf_slots,
+    .slots = trace_ring_slots,
 };

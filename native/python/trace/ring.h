@@ -4,4 +4,4 @@
 
 #include "python/trace/writer.h"
 
-extern PyType_Spec shelf_spec; /* st->Shelf, derived from st->Pen */
+extern PyType_Spec trace_ring_spec; /* st->Shelf, derived from st->Pen */

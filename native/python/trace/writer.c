@@ -1,10 +1,10 @@
-/* The pen: a record laid out as the catalogue says, and the page of a trace file. See writer.h.
+/* The trace writer: a record laid out as the catalogue says, and the page of a trace file. See writer.h.
  *
  * Rejected: calling the observer with ready numbers. It saves the tuples and still costs two calls of Python per note,
  * five notes per step.
  *
  *   WRITER-1  a record is written whole or not at all: nothing else runs between its first byte and its last
- *   WRITER-2  the pen declines what it cannot write exactly as `Recorder` would, before anything has changed
+ *   WRITER-2  the trace writer declines what it cannot write exactly as `Recorder` would, before anything has changed
  */
 
 #include "python/trace/writer.h"
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* What C has to say of each kind: the table is checked against the catalogue when a pen is made. */
+/* What C has to say of each kind: the table is checked against the catalogue when a trace writer is made. */
 static const struct {
     const char *name;
     uint8_t n;
@@ -23,7 +23,7 @@ static const struct {
 
 /* ---- layouts */
 
-/* The bytes of a number with this code of `struct`; 0: no number that a pen writes. */
+/* The bytes of a number with this code of `struct`; 0: no number that a trace writer writes. */
 static uint8_t
 width_of(char code)
 {
@@ -62,14 +62,14 @@ read_layout(const char *format, int n, Layout *layout)
 }
 
 int
-pen_learn(Pen *pen, PyObject *layouts)
+trace_writer_learn(TraceWriter *trace_writer, PyObject *layouts)
 {
     for (int note = 0; note < NOTES; note++) {
         PyObject *name = PyUnicode_FromString(KNOWN[note].name);
         PyObject *told = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
         Py_XDECREF(name);
         const char *format;
-        Layout *layout = &pen->layouts[note];
+        Layout *layout = &trace_writer->layouts[note];
         if (told == NULL && PyErr_Occurred()) {
             return -1;
         }
@@ -83,10 +83,10 @@ pen_learn(Pen *pen, PyObject *layouts)
 }
 
 int
-pen_of(State *st, PyObject *observer, Pen **pen)
+trace_writer_of(ModuleState *st, PyObject *observer, TraceWriter **trace_writer)
 {
-    *pen = NULL;
-    PyObject *found = PyObject_GetAttrString(observer, "pen");
+    *trace_writer = NULL;
+    PyObject *found = PyObject_GetAttrString(observer, "trace_writer");
     if (found == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
             return -1;
@@ -94,8 +94,8 @@ pen_of(State *st, PyObject *observer, Pen **pen)
         PyErr_Clear();
         return 0;
     }
-    if (FAST_PATHS && PyObject_TypeCheck(found, st->Pen) && ((Pen *)found)->take != NULL) {
-        *pen = (Pen *)found;
+    if (FAST_PATHS && PyObject_TypeCheck(found, st->TraceWriter) && ((TraceWriter *)found)->take != NULL) {
+        *trace_writer = (TraceWriter *)found;
         return 0;
     }
     Py_DECREF(found);
@@ -119,7 +119,7 @@ put_number(uint8_t *at, uint64_t number)
 }
 
 uint64_t
-pen_number(const Layout *layout, const uint8_t *record, int field)
+trace_writer_number(const Layout *layout, const uint8_t *record, int field)
 {
     const uint8_t *at = record + 1;
     for (int i = 0; i < field; i++) {
@@ -141,13 +141,13 @@ is_plain(PyObject *text)
 }
 
 bool
-pen_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
+trace_writer_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
 {
-    Pen *pen = k->pen;
-    if (pen == NULL || !is_plain(text)) {
+    TraceWriter *trace_writer = k->trace_writer;
+    if (trace_writer == NULL || !is_plain(text)) {
         return false;
     }
-    const Layout *layout = &pen->layouts[note];
+    const Layout *layout = &trace_writer->layouts[note];
     uint8_t record[RECORD_MAX], *at = record;
     *at++ = layout->code;
     for (int i = 0; i < layout->n; i++) {
@@ -167,14 +167,14 @@ pen_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
             at += length;
         }
     }
-    if (pen->take(k, pen, record, (size_t)(at - record)) < 0) {
-        k_doom(k);
+    if (trace_writer->take(k, trace_writer, record, (size_t)(at - record)) < 0) {
+        k_defer_error(k);
     }
     return true;
 }
 
 int
-pen_decline(Kernel *k, Note note, Task *task, PyObject *detail)
+trace_writer_decline(Kernel *k, Note note, Task *task, PyObject *detail)
 {
     return k_note(k, KNOWN[note].name, task, detail);
 }
@@ -183,18 +183,19 @@ pen_decline(Kernel *k, Note note, Task *task, PyObject *detail)
 
 /* Append to the page (WRITER-1); a full one goes to the file. */
 static int
-page_take(Kernel *k, Pen *pen, const uint8_t *record, size_t size)
+page_take(Kernel *k, TraceWriter *trace_writer, const uint8_t *record, size_t size)
 {
-    Py_ssize_t length = PyByteArray_GET_SIZE(pen->page);
-    if (PyByteArray_Resize(pen->page, length + (Py_ssize_t)size) < 0) {
+    Py_ssize_t length = PyByteArray_GET_SIZE(trace_writer->page);
+    if (PyByteArray_Resize(trace_writer->page, length + (Py_ssize_t)size) < 0) {
         return -1;
     }
-    memcpy(PyByteArray_AS_STRING(pen->page) + length, record, size);
-    pen->count += 1;
-    if (length + (Py_ssize_t)size <= pen->page_max) {
+    memcpy(PyByteArray_AS_STRING(trace_writer->page) + length, record, size);
+    trace_writer->count += 1;
+    if (length + (Py_ssize_t)size <= trace_writer->page_max) {
         return 0;
     }
-    PyObject *observer = Py_NewRef(k->observer); /* RECORD-3: trouble with the file takes it off, and the pen with it */
+    PyObject *observer =
+        Py_NewRef(k->observer); /* RECORD-3: trouble with the file takes it off, and the trace writer with it */
     PyObject *none = PyObject_CallMethod(observer, "flush", NULL);
     Py_DECREF(observer);
     Py_XDECREF(none);
@@ -202,17 +203,18 @@ page_take(Kernel *k, Pen *pen, const uint8_t *record, size_t size)
 }
 
 static int
-pen_init(Pen *self, PyObject *args, PyObject *kwargs)
+trace_writer_init(TraceWriter *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"layouts", "page", "page_max", NULL};
     PyObject *layouts, *page;
     Py_ssize_t page_max;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!n:Pen", names, &PyDict_Type, &layouts, &PyByteArray_Type, &page,
                                      &page_max) ||
-        pen_learn(self, layouts) < 0) {
+        trace_writer_learn(self, layouts) < 0) {
         return -1;
     }
-    if (!PyByteArray_CheckExact(page)) { /* one with attributes could refer to the pen, which no collector sees */
+    if (!PyByteArray_CheckExact(
+            page)) { /* one with attributes could refer to the trace writer, which no collector sees */
         PyErr_SetString(PyExc_TypeError, "Pen() takes a plain bytearray");
         return -1;
     }
@@ -223,7 +225,7 @@ pen_init(Pen *self, PyObject *args, PyObject *kwargs)
 }
 
 static void
-pen_dealloc(Pen *self)
+trace_writer_dealloc(TraceWriter *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     Py_CLEAR(self->page);
@@ -231,23 +233,23 @@ pen_dealloc(Pen *self)
     Py_DECREF(type);
 }
 
-static PyMemberDef pen_members[] = {
-    {"count", T_ULONGLONG, offsetof(Pen, count), READONLY, "how many records it wrote"},
+static PyMemberDef trace_writer_members[] = {
+    {"count", T_ULONGLONG, offsetof(TraceWriter, count), READONLY, "how many records it wrote"},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot pen_slots[] = {
+static PyType_Slot trace_writer_slots[] = {
     {Py_tp_doc, "Writes the notes of a native kernel into the buffer of a trace file."},
     {Py_tp_new, PyType_GenericNew},
-    {Py_tp_init, pen_init},
-    {Py_tp_dealloc, pen_dealloc},
-    {Py_tp_members, pen_members},
+    {Py_tp_init, trace_writer_init},
+    {Py_tp_dealloc, trace_writer_dealloc},
+    {Py_tp_members, trace_writer_members},
     {0, NULL},
 };
 
-PyType_Spec pen_spec = {
-    .name = "bursar._native.Pen",
-    .basicsize = sizeof(Pen),
+PyType_Spec trace_writer_spec = {
+    .name = "bursar._native.TraceWriter",
+    .basicsize = sizeof(TraceWriter),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = pen_slots,
+    .slots = trace_writer_slots,
 };

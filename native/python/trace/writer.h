@@ -1,12 +1,12 @@
 /* Records: how the notes of every step become bytes of a trace, without a call of Python.
  *
- * An observer that is a recorder has a *pen*. A note that the pen can write goes straight into the recorder's store, in
- * the layout that the catalogue (evidence/catalogue.py) gives its kind; every other note goes to the observer itself,
- * which writes into the same store. So there is one order of records, and one description of each kind: the pen is told
- * the layouts when it is made, and knows only how many numbers it has for each.
+ * An observer that is a recorder has a *trace writer*. A note that the trace writer can write goes straight into the
+ * recorder's store, in the layout that the catalogue (evidence/catalogue.py) gives its kind; every other note goes to
+ * the observer itself, which writes into the same store. So there is one order of records, and one description of each
+ * kind: the trace writer is told the layouts when it is made, and knows only how many numbers it has for each.
  *
- * A pen writes on a *page*, the buffer of a trace file (writer.c), or onto a *shelf*, which keeps the newest records in
- * memory (ring.c). Both are made by evidence/trace.py.
+ * A trace writer writes on a *page*, the buffer of a trace file (writer.c), or onto a *trace ring*, which keeps the
+ * newest records in memory (ring.c). Both are made by evidence/trace.py.
  */
 
 #pragma once
@@ -25,33 +25,34 @@ typedef struct Layout {
     bool text;                       /* a length and a text follow */
 } Layout;
 
-typedef struct Pen Pen;
+typedef struct TraceWriter TraceWriter;
 
-struct Pen {
+struct TraceWriter {
     PyObject_HEAD
     Layout layouts[NOTES];
     /* Take a whole record in: 0, or -1 with an exception set. */
-    int (*take)(Kernel *k, Pen *pen, const uint8_t *record, size_t size);
+    int (*take)(Kernel *k, TraceWriter *trace_writer, const uint8_t *record, size_t size);
     unsigned long long count; /* records that it wrote */
-    PyObject *page;           /* a bytearray; NULL: this is a shelf */
+    PyObject *page;           /* a bytearray; NULL: this is a trace ring */
     Py_ssize_t page_max;      /* when it is longer, the observer is asked to `flush` */
 };
 
-extern PyType_Spec pen_spec;
+extern PyType_Spec trace_writer_spec;
 
 /* The layouts, from a dict: name -> (code, format of `struct`). 0, or -1 with an exception set. */
-int pen_learn(Pen *pen, PyObject *layouts);
+int trace_writer_learn(TraceWriter *trace_writer, PyObject *layouts);
 
-/* The pen of an observer, if it has one: *pen is a new reference, or NULL. 0, or -1 with an exception set. */
-int pen_of(State *st, PyObject *observer, Pen **pen);
+/* The trace writer of an observer, if it has one: *trace writer is a new reference, or NULL. 0, or -1 with an exception
+ * set. */
+int trace_writer_of(ModuleState *st, PyObject *observer, TraceWriter **trace_writer);
 
-/* Write a note if the observer of the kernel has a pen. `numbers` are as many as the kind has; `text` is that of a kind
- * with one, or NULL: empty. False: no pen, or a number or a text that it leaves to Python, and nothing happened. What
- * fails dooms the run, as with any observer: see `k_doom`. */
-bool pen_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text);
+/* Write a note if the observer of the kernel has a trace writer. `numbers` are as many as the kind has; `text` is that
+ * of a kind with one, or NULL: empty. False: no trace writer, or a number or a text that it leaves to Python, and
+ * nothing happened. What fails dooms the run, as with any observer: see `k_defer_error`. */
+bool trace_writer_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text);
 
-/* Tell the observer in Python: what NOTE does, for a kind that a pen knows. */
-int pen_decline(Kernel *k, Note note, Task *task, PyObject *detail);
+/* Tell the observer in Python: what NOTE does, for a kind that a trace writer knows. */
+int trace_writer_decline(Kernel *k, Note note, Task *task, PyObject *detail);
 
-/* The same number that `pen_write` stored, read back. */
-uint64_t pen_number(const Layout *layout, const uint8_t *record, int field);
+/* The same number that `trace_writer_write` stored, read back. */
+uint64_t trace_writer_number(const Layout *layout, const uint8_t *record, int field);

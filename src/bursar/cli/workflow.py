@@ -86,8 +86,8 @@ def carry_out(
         except BursarError as error:
             stack.close()
             refuse(str(error))
-        if execution.unheard is not None:
-            complain(f"nobody was there to listen to the end: {brief(execution.unheard, repr)}")
+        if execution.listener_error is not None:
+            complain(f"nobody was there to listen to the end: {brief(execution.listener_error, repr)}")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python fails to flush what is left, and says so
         else:
             view.finish(report)

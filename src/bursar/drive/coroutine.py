@@ -69,7 +69,7 @@ def _as_request(thing: object) -> Request[Any]:
 expose_to_c(as_request=_as_request)
 
 
-@accelerated(omits={"resume", "see_to_collected"})
+@accelerated(omits={"resume", "close_collected_generators"})
 class Driver:
     """What happens at every poll."""
 
@@ -108,7 +108,7 @@ class Driver:
             if self.aborting:
                 raise KeyboardInterrupt
             if self.collected:
-                self.see_to_collected()
+                self.close_collected_generators()
             kernel.step_over(task)
             if overdue is not None and left and kernel.runnable and overdue():
                 return left, True
@@ -194,7 +194,7 @@ class Driver:
     def _close(self, task: Task) -> None:
         raise NotImplementedError
 
-    def see_to_collected(self) -> None:
+    def close_collected_generators(self) -> None:
         raise NotImplementedError
 
 
@@ -207,7 +207,7 @@ class Coroutines(Driver):
         self.ours = OURS
         self.close_collected: Callable[[], None] | None = None
 
-    def see_to_collected(self) -> None:
+    def close_collected_generators(self) -> None:
         """A poll dropped async generators: whoever closes them is told at once."""
         if self.close_collected is not None:
             self.close_collected()
@@ -235,8 +235,8 @@ class Coroutines(Driver):
         kind = OutcomeKind.PANICKED
         if isinstance(error, Exception):
             kind = OutcomeKind.FAILED
-            if task.permit is not None:
-                task.permit.failed(error)
+            if task.ticket is not None:
+                task.ticket.failed(error)
         self.kernel.finish(task, Outcome(kind, error=error))
 
     def _close(self, task: Task) -> None:

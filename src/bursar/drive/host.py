@@ -77,7 +77,7 @@ class Loop(Host, Protocol):
 class Lender(Host, Protocol):
     """A host for whose loop another thread may stand in while it sleeps (`drive.loop_ownership`)."""
 
-    def stand_in(self, drive: Callable[[], bool]) -> bool:
+    def drive_from_thread(self, drive: Callable[[], bool]) -> bool:
         """In another thread: `drive()` in the loop's place. False: that did nothing, or it could not: wake the loop."""
         ...
 

@@ -30,7 +30,7 @@ _OURS: Final = "bursar."
 LOOP_MARK: Final = "__bursar_loop__"  # a module of a host's own loop has it: that code may be interrupted
 
 
-class Program(Protocol):
+class InterruptOwner(Protocol):
     """What is interrupted: the runtime."""
 
     driver: Coroutines
@@ -45,7 +45,7 @@ class Program(Protocol):
 class Interrupts:
     """What one runtime hears of signals, and does about them."""
 
-    def __init__(self, program: Program, host: Host, dump_signal: int | None) -> None:
+    def __init__(self, program: InterruptOwner, host: Host, dump_signal: int | None) -> None:
         if dump_signal is not None and not hasattr(host, "run_until"):
             raise HostMisuse(
                 f"dump_signal: host {host.name!r} is a guest in a loop that is not ours, and so are the signals there; "
@@ -57,7 +57,7 @@ class Interrupts:
         self.count = 0
 
     @contextmanager
-    def heard(self) -> Generator[None]:
+    def listening(self) -> Generator[None]:
         """Listen while the block runs, if this is the thread that hears of signals."""
         if threading.current_thread() is not threading.main_thread():
             if self._dump_signal is not None:
@@ -85,7 +85,7 @@ class Interrupts:
             return
         driver = self._program.driver
         insisting, driver.aborting = driver.aborting, True
-        if insisting or may_be_struck(frame):
+        if insisting or is_interruptible(frame):
             raise KeyboardInterrupt
         self._host.wake()  # to the batch that looks
 
@@ -100,7 +100,7 @@ class Interrupts:
             os.write(sys.stderr.fileno(), f"{self._program.snapshot()}\n".encode())
 
 
-def may_be_struck(frame: FrameType | None) -> bool:
+def is_interruptible(frame: FrameType | None) -> bool:
     """Whether an error may be raised in this frame: it is the program's own, or that of a loop between two batches."""
     struck = frame
     while frame is not None:

@@ -27,7 +27,7 @@ from bursar.errors import BudgetExceeded, BursarError
 from bursar.law.budget import MEMORY, Pool, refund
 
 if TYPE_CHECKING:
-    from bursar._native import MemoryAccount, MemoryBook
+    from bursar._native import MemoryAccount, MemoryAccountSet
     from bursar.backend import Kernel, Task
 
 CLEANUP_BYTES: Final = 1 << 20  # what a task that tidies up may hold beyond its limit: one arena of the interpreter
@@ -42,49 +42,49 @@ class _Holding(NamedTuple):
 class MemoryMeter:
     """The memory of the tasks of one kernel."""
 
-    __slots__ = ("_book", "_holdings", "_kernel", "_may_strike", "_native")
+    __slots__ = ("_accounts", "_holdings", "_kernel", "_may_interrupt", "_native")
 
-    def __init__(self, kernel: Kernel, may_strike: Callable[[FrameType | None], bool]) -> None:
-        """`may_strike` says whether an error may be raised in a frame."""
+    def __init__(self, kernel: Kernel, may_interrupt: Callable[[FrameType | None], bool]) -> None:
+        """`may_interrupt` says whether an error may be raised in a frame."""
         try:
             from bursar import _native  # absent where there was no compiler
         except ImportError:
             _native = None
-        if not hasattr(_native, "MemoryBook"):
+        if not hasattr(_native, "MemoryAccountSet"):
             raise BursarError(
                 "meter_memory=True needs the native extension, and this installation of Bursar has none; "
                 "install it again where there is a C compiler, or leave the option out"
             )
         self._native: Any = _native
         self._kernel = kernel
-        self._may_strike = may_strike
-        self._book: MemoryBook | None = None
+        self._may_interrupt = may_interrupt
+        self._accounts: MemoryAccountSet | None = None
         self._holdings: dict[int, _Holding] = {}  # of tasks that live, and of those that left something behind
 
     def open(self) -> None:
         """The run begins: put the hooks into the interpreter's allocators."""
         try:
-            self._book = self._native.MemoryBook(self._tell)
+            self._accounts = self._native.MemoryAccountSet(self._error_for)
         except RuntimeError as refusal:
             raise BursarError(f"meter_memory=True: {refusal}; leave the option out here") from None
 
     def close(self) -> None:
         """The run is over: the last one takes the hooks out (METER-3)."""
-        if self._book is None:
+        if self._accounts is None:
             return
         try:
-            self._settle_changed()
+            self._refund_freed()
         finally:
             self._holdings.clear()
-            self._book.close()
-            self._book = None
+            self._accounts.close()
+            self._accounts = None
 
     # ---- around a stretch of the program's code
 
     def enter(self, task: Task) -> MemoryAccount:
         """The task's code runs from here on, in this thread. native/python/memory/stretch.c needs its account for
         the next time: there this and `leave` are written once more."""
-        self._settle_changed()
+        self._refund_freed()
         left = task.pools[MEMORY].left
         if task.credit_of is not None or task.cut:  # who tidies up for another has no money, who is closed no choice
             left = None
@@ -97,17 +97,17 @@ class MemoryMeter:
     def leave(self, task: Task, account: MemoryAccount) -> BudgetExceeded | None:
         """It does not run any more, but will again. What is returned is to be raised where it stands."""
         due = account.leave()
-        if not due or self._book is None:  # all of it is paid for, and so within the limit; or METER-3
+        if not due or self._accounts is None:  # all of it is paid for, and so within the limit; or METER-3
             return None
-        self._settle(task, account, due)
+        self._charge_growth(task, account, due)
         return self.shortage(task, account.due) if account.untold() else None
 
     def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
         """Its account was left, for good (METER-1, METER-2). What is returned is to be raised instead of `error`."""
-        if self._book is None:  # METER-3
+        if self._accounts is None:  # METER-3
             return None
         account = self._holdings.pop(task.id).account
-        self._settle(task, account, account.end())
+        self._charge_growth(task, account, account.end())
         if account.held:
             self._holdings[task.id] = _Holding(account, task.pools[MEMORY], None)
         return self.shortage(task, account.refused) if type(error) is MemoryError and account.refused else None
@@ -142,25 +142,25 @@ class MemoryMeter:
     def _account(self, task: Task) -> MemoryAccount:
         holding = self._holdings.get(task.id)
         if holding is None:
-            account = self._native.MemoryAccount(self._book, task.id)
+            account = self._native.MemoryAccount(self._accounts, task.id)
             holding = self._holdings[task.id] = _Holding(account, task.pools[MEMORY], task)
         return holding.account
 
-    def _settle(self, task: Task, account: MemoryAccount, due: int) -> None:
+    def _charge_growth(self, task: Task, account: MemoryAccount, due: int) -> None:
         """Bring the pool to what the account says."""
         if due:
-            account.paid(self._kernel.settle_memory(task, due))
+            account.paid(self._kernel.charge_memory_growth(task, due))
 
-    def _settle_changed(self) -> None:
+    def _refund_freed(self) -> None:
         """Others have freed what these tasks had allocated: refund it."""
-        assert self._book is not None, "METER-3"
-        for id in self._book.changed():
+        assert self._accounts is not None, "METER-3"
+        for id in self._accounts.changed():
             holding = self._holdings.get(id)
             if holding is None:
                 continue
             account, pool, task = holding
             if task is not None:
-                self._settle(task, account, account.due)
+                self._charge_growth(task, account, account.due)
                 continue
             due = account.due
             if due < 0:
@@ -171,14 +171,14 @@ class MemoryMeter:
 
     # ---- what a task is told
 
-    def _tell(self, id: int) -> BaseException | None:
+    def _error_for(self, id: int) -> BaseException | None:
         """Between two bytecodes of a task that went over its limit: the error to raise, or None if not here."""
         here = inspect.currentframe()
-        if here is None or not self._may_strike(here.f_back):
+        if here is None or not self._may_interrupt(here.f_back):
             return None
         account, _, task = self._holdings[id]
         assert task is not None, "METER-1"
-        self._settle(task, account, account.due)
+        self._charge_growth(task, account, account.due)
         return self.shortage(task, account.due)
 
     def shortage(self, task: Task, needed: int) -> BudgetExceeded:

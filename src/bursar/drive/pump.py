@@ -11,9 +11,9 @@ A host whose loop cannot wait for a whole batch (a page has frames to draw) says
 every step. The batch is then cut: the host gets its turn, and the next call of `drain` goes on with the same batch,
 where nothing new enters. So how fast the machine is decides when the host gets its turn, but never what a task does.
 
-A worker of the pool that has ended a function while the loop sleeps makes the next batch itself (`stand_in`): it takes
-in such ends and nothing else, and polls only what runs no code of the program's. As soon as the law's choice falls on
-anything else the batch is cut there, and the loop is woken and goes on with it.
+A worker of the pool that has ended a function while the loop sleeps makes the next batch itself (`drive_from_thread`):
+it takes in such ends and nothing else, and polls only what runs no code of the program's. As soon as the law's choice
+falls on anything else the batch is cut there, and the loop is woken and goes on with it.
 
 PUMP-1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
 PUMP-2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there; what
@@ -52,7 +52,7 @@ BURST_MAX: Final = 256
 # How long others stand in for a loop that sleeps: it is woken at least so often, because only its own thread hears of
 # signals, and Python may leave one unheard that comes while it is about to sleep. A hundredth of a second is soon for
 # whoever presses Ctrl-C, and long beside what it costs to wake a thread.
-STAND_IN_NS_MAX: Final = 10_000_000
+THREAD_DRIVE_NS_MAX: Final = 10_000_000
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Outpost(Protocol):
         ...
 
 
-class Program(Protocol):
+class PumpOwner(Protocol):
     """Whose tasks are pumped: the runtime."""
 
     @property
@@ -123,7 +123,7 @@ class Program(Protocol):
 class Pump:
     """Drives one kernel from one host."""
 
-    def __init__(self, kernel: Kernel, program: Program, host: Host, burst_limit: int = BURST_MAX) -> None:
+    def __init__(self, kernel: Kernel, program: PumpOwner, host: Host, burst_limit: int = BURST_MAX) -> None:
         self.kernel = kernel
         self.program = program
         self.host = host
@@ -148,10 +148,10 @@ class Pump:
         self._left: int = burst_limit  # decisions that may still be made in this turn (PUMP-3)
         self._cut: Cut | None = None  # the rest of a batch in parts
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
-        self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "stand_in", None)
+        self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "drive_from_thread", None)
         self.take_in_ends: Callable[[], None] = lambda: None  # of functions that ended well; the pool's
         self._looked_ns = 0  # when the loop last began a batch itself
-        self._struck: BaseException | None = None  # what ended a batch that another thread made
+        self._thread_error: BaseException | None = None  # what ended a batch that another thread made
         self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
 
     # ---- what happens outside
@@ -201,7 +201,7 @@ class Pump:
     def until(self, ready: Callable[[], bool], what: str) -> None:
         """A replay waits here until the threads of the program have done what they had done when it was recorded."""
 
-    def foretold(self, label: str) -> dict[int, str]:
+    def recorded_responses(self, label: str) -> dict[int, str]:
         """In a replay: at which of its checkpoints the function of this label heeds what it was asked."""
         return {}
 
@@ -251,25 +251,25 @@ class Pump:
 
     # ---- in a thread that stands in for the loop
 
-    def stand_in(self) -> bool:
+    def drive_from_thread(self) -> bool:
         """Another thread has ended functions while the loop sleeps: make the batch that begins with these ends.
 
         False: the loop must do it, because it is awake, or because there is more to do than may be done here (PUMP-4).
         """
         try:
-            return self._lend is not None and self._lend(self._stand_in)
+            return self._lend is not None and self._lend(self._drive_from_thread)
         except BaseException:  # the thread was struck: what it has left undone, the loop finds
             self.host.wake()
             raise
 
-    def _stand_in(self) -> bool:
+    def _drive_from_thread(self) -> bool:
         kernel, driver, now_ns = self.kernel, self.program.driver, self.host.now_ns()
         deadline_ns: int | None = kernel.timers.next_deadline_ns()
         if self.state is not PumpState.IDLE or self._inbox or kernel.runnable or self.over or self.host.virtual:
             return False
         if kernel.observer is not None or driver.meter is not None:
             return False  # evidence may be the program's own code, and memory is metered in the loop's thread
-        if now_ns - self._looked_ns >= STAND_IN_NS_MAX or (deadline_ns is not None and deadline_ns <= now_ns):
+        if now_ns - self._looked_ns >= THREAD_DRIVE_NS_MAX or (deadline_ns is not None and deadline_ns <= now_ns):
             return False
         self.state, self._pending = PumpState.RUNNING, False
         self.batch += 1
@@ -281,11 +281,11 @@ class Pump:
             left, cut = driver.run(self.burst_limit, None)
             self._cut = Cut(False, left) if cut else None
         except BaseException as error:  # as if it had struck the loop
-            self._struck = error
+            self._thread_error = error
         finally:
             driver.anywhere = False
             self.state = PumpState.IDLE
-        if self._cut or self._inbox or self._pending or kernel.runnable or self._struck or self._alarm_is_wrong():
+        if self._cut or self._inbox or self._pending or kernel.runnable or self._thread_error or self._alarm_is_wrong():
             self.host.wake()
         return True
 
@@ -302,8 +302,8 @@ class Pump:
     @calls_program
     def _run_batch(self) -> bool:
         """Time, then what came from outside, then steps. True: a limit was reached."""
-        if self._struck is not None:
-            raise self._struck
+        if self._thread_error is not None:
+            raise self._thread_error
         program = self.program
         program.batch_begins()
         try:

@@ -24,7 +24,7 @@ BILLED: Final = tuple(dict(SYSCALL).get(component, 0) for component in range(len
 Portion = tuple[int, ...]  # of money, by component
 
 
-class Loan:
+class FiberBudget:
     """The loan of one function: spent here + held there = charged to the task (FIBERTASK-2)."""
 
     __slots__ = ("_lent", "_metered", "_sizes", "_task")

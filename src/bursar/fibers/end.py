@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bursar.errors import BudgetExceeded, NativeFailed, NativePanic, NativeUnavailable
-from bursar.fibers.mailbox import Letter
+from bursar.fibers.mailbox import GuestMessage
 
 DONE, CANCELLED = 0, 2  # of the kinds of janus_rt.h, those that are not told by an error
 REFUSED: Final = 19  # a kind of our own: it was not started
@@ -18,7 +18,7 @@ REFUSALS: Final = {
 }
 
 
-class Program:
+class FiberEntry:
     """What runs: a function, as `native()` was told."""
 
     __slots__ = ("address", "keep", "name", "stack", "symbol")
@@ -36,10 +36,10 @@ def as_symbol(name: str) -> bytes:
     return name.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
-def came_to(task: str, program: Program, letter: Letter) -> int:
+def result_of_message(task: str, program: FiberEntry, message: GuestMessage) -> int:
     """What the function of that task came to: its value, or the error that stands for how it ended."""
-    function, code = f"task {task!r}: native function {program.name}", letter.code
-    match letter.kind:
+    function, code = f"task {task!r}: native function {program.name}", message.code
+    match message.kind:
         case 0:  # DONE
             return code
         case 1:
@@ -48,8 +48,8 @@ def came_to(task: str, program: Program, letter: Letter) -> int:
             told = f"{function} was stopped by somebody else: the native runtime was shut down"
             raise NativeFailed(told, task=task, code=-1)
         case 3:
-            how = PANICS.get(letter.panic, "for an unknown reason").format(code=code)
-            more = f"; give it more: native(f, stack={2 * program.stack})" if letter.panic > 1 else ""
+            how = PANICS.get(message.panic, "for an unknown reason").format(code=code)
+            more = f"; give it more: native(f, stack={2 * program.stack})" if message.panic > 1 else ""
             raise NativePanic(f"{function} is gone: {how}{more}", task=task, code=code)
         case 4:
             raise BudgetExceeded(f"{function} needed more than it was granted", task=task)

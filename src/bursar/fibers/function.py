@@ -71,4 +71,4 @@ def native(function: Any, /, *, name: str | None = None, stack: int = STACK_BYTE
     if type(stack) is not int or stack < 1:
         raise ValueError(f"native(stack={stack!r}): must be a whole number of bytes, at least 1")
     title = brief(name) if name else symbol or f"native function at {address:#x}"
-    return native_run.as_async_function(native_run.Program(address, title, stack, cast("object", function)))
+    return native_run.as_async_function(native_run.FiberEntry(address, title, stack, cast("object", function)))

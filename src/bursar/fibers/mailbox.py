@@ -35,13 +35,13 @@ from bursar.drive.pump import Pump
 from bursar.fibers import library
 from bursar.fibers.budget import Portion
 
-LETTERS_N: Final = 256  # taken at once: as many as enter in one batch
+MESSAGES_N: Final = 256  # taken at once: as many as enter in one batch
 EXIT_S_MAX: Final = 2.0  # STRAY-3: what a stray may take to reach a point where it can stop
-SHORT, STANDS = 16, 20  # beside the kinds of endings: it lacks money; it stands still
+SHORT, PAUSED = 16, 20  # beside the kinds of endings: it lacks money; it stands still
 LOST: Final = 17  # an ending of our own: it was in the process that this one was forked from
 
 
-class Letter(NamedTuple):
+class GuestMessage(NamedTuple):
     """What came from the engine: `BursarLetter` of `native/abi/guest.h`."""
 
     key: int
@@ -60,14 +60,14 @@ class Letter(NamedTuple):
         return self[4:]
 
     @classmethod
-    def read(cls, text: str) -> Letter:
+    def read(cls, text: str) -> GuestMessage:
         return cls(0, *map(int, text.split()))
 
     def __str__(self) -> str:
         return " ".join(map(str, self[1:]))
 
 
-_LETTER: Final = struct.Struct("=Qiiq5q")
+_MESSAGE: Final = struct.Struct("=Qiiq5q")
 
 
 class Guest:
@@ -77,7 +77,7 @@ class Guest:
     keep: object  # STRAY-1
     address: int | None  # Invariant: set exactly while letters may come
 
-    def hear(self, letter: Letter) -> None:
+    def on_message(self, message: GuestMessage) -> None:
         """In the loop, at the beginning of a batch: this came."""
         raise NotImplementedError
 
@@ -86,21 +86,21 @@ class _Process:
     ends = False  # nobody is told anything any more
 
 
-_all: weakref.WeakSet[Guests] = weakref.WeakSet()
-_strays: set[Guests] = set()  # STRAY-2
+_all: weakref.WeakSet[GuestMailbox] = weakref.WeakSet()
+_abandoned_mailboxes: set[GuestMailbox] = set()  # STRAY-2
 
 
-class Guests:
+class GuestMailbox:
     """The guests of one run: an outpost of its pump."""
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._library = library.library()
-        self._letters = bytearray(LETTERS_N * _LETTER.size)
-        self._page: Any = (ctypes.c_char * len(self._letters)).from_buffer(self._letters)
-        self._arrived: deque[tuple[Guest, Letter]] = deque()  # letters that the loop has not taken in
-        self._told = False  # that there are such
-        self.permit: object = None  # the last capability that was found to allow native functions,
+        self._messages = bytearray(MESSAGES_N * _MESSAGE.size)
+        self._page: Any = (ctypes.c_char * len(self._messages)).from_buffer(self._messages)
+        self._arrived: deque[tuple[Guest, GuestMessage]] = deque()  # letters that the loop has not taken in
+        self._posted = False  # that there are such
+        self.cap: object = None  # the last capability that was found to allow native functions,
         self.open_pools: object = None  # and the last pools that were found to have no limit
         self._living: dict[int, Guest] = {}  # by key
         self._keys = 0
@@ -108,15 +108,15 @@ class Guests:
         self._listener: threading.Thread | None = None
         self._lock = threading.Lock()  # between the listener, which lets go of guests, and whoever uses their addresses
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._mailbox: int | None = self._library.bursar_mailbox_open(self._bell)
-        if self._mailbox is None:
+        self._handle: int | None = self._library.bursar_mailbox_open(self._bell)
+        if self._handle is None:
             os.close(self._bell)
             raise MemoryError("there is none for a mailbox of the native workers")
         _once()
         _all.add(self)
 
     @classmethod
-    def of(cls, pump: Pump) -> Guests:
+    def of(cls, pump: Pump) -> GuestMailbox:
         found = pump.outposts.get(cls)
         if not isinstance(found, cls):
             sweep()
@@ -134,7 +134,7 @@ class Guests:
         budget = _budget(portion) if portion is not None else None
         with self._lock:  # it may end at once, but nobody hears of it before this is over
             self._keys = key = self._keys + 1
-            address: int = self._library.bursar_guest_spawn(self._mailbox, key, function, argument, name, stack, budget)
+            address: int = self._library.bursar_guest_spawn(self._handle, key, function, argument, name, stack, budget)
             if address < 0:
                 return address
             guest.address = address
@@ -199,7 +199,7 @@ class Guests:
             self._pump.host.unwatch(self._bell, False)  # pyright: ignore
 
     def _sleep_and_listen(self) -> None:
-        while self._mailbox is not None and not self._pump.over:
+        while self._handle is not None and not self._pump.over:
             select.select([self._bell], [], [])
             self.take()
 
@@ -208,43 +208,43 @@ class Guests:
         if library.is_forked():
             return  # they are the parent's
         with self._lock:
-            if self._mailbox is None:
+            if self._handle is None:
                 return
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._bell)
-            while self._read() == LETTERS_N:
+            while self._read() == MESSAGES_N:
                 pass
-        self._tell()
+        self._post_messages()
 
     def _read(self) -> int:
         """As many as there is room for. How many that were. Under the lock."""
-        n: int = self._library.bursar_mailbox_take(self._mailbox, self._page, LETTERS_N)
-        for letter in map(Letter._make, _LETTER.iter_unpack(memoryview(self._letters)[: n * _LETTER.size])):
-            self._arrived.append((self._living[letter.key], letter))
-            if letter.kind not in (SHORT, STANDS):
-                self._gone(letter.key)
+        n: int = self._library.bursar_mailbox_take(self._handle, self._page, MESSAGES_N)
+        for message in map(GuestMessage._make, _MESSAGE.iter_unpack(memoryview(self._messages)[: n * _MESSAGE.size])):
+            self._arrived.append((self._living[message.key], message))
+            if message.kind not in (SHORT, PAUSED):
+                self._gone(message.key)
         return n
 
-    def tell(self, guest: Guest, letter: Letter) -> None:
+    def deliver(self, guest: Guest, message: GuestMessage) -> None:
         """Have a guest hear this, at the beginning of a batch."""
-        self._arrived.append((guest, letter))
-        self._tell()
+        self._arrived.append((guest, message))
+        self._post_messages()
 
-    def _tell(self) -> None:
+    def _post_messages(self) -> None:
         """One message is about all that has come before the loop looks."""
-        if self._arrived and not self._told and not _Process.ends:
-            self._told = True
+        if self._arrived and not self._posted and not _Process.ends:
+            self._posted = True
             self._pump.post("", self._take_in)
 
     def _take_in(self) -> int:
         """The letters, as many as a batch lets in. Returns how many."""
         pump, arrived = self._pump, self._arrived
-        self._told = False  # first: who comes after this tells by himself
+        self._posted = False  # first: who comes after this tells by himself
         n = len(arrived) if pump.over else min(len(arrived), pump.room)
         for _ in range(n):
-            guest, letter = arrived.popleft()
-            guest.hear(letter)
-        self._tell()
+            guest, message = arrived.popleft()
+            guest.on_message(message)
+        self._post_messages()
         return n
 
     def _gone(self, key: int) -> None:
@@ -265,7 +265,7 @@ class Guests:
         if self._listener is not None:
             os.eventfd_write(self._bell, 1)
             self._listener.join()
-        _strays.add(self)
+        _abandoned_mailboxes.add(self)
         sweep()
 
     # ---- strays
@@ -273,24 +273,24 @@ class Guests:
     def close_if_empty(self) -> None:
         self.take()
         with self._lock:
-            if self._living or self._mailbox is None:
+            if self._living or self._handle is None:
                 return
-            error: int = self._library.bursar_mailbox_close(self._mailbox)
+            error: int = self._library.bursar_mailbox_close(self._handle)
             assert not error, "STRAY-1"
-            self._mailbox = None
+            self._handle = None
             os.close(self._bell)
-            _strays.discard(self)
+            _abandoned_mailboxes.discard(self)
 
-    def forsake(self) -> None:
+    def abandon(self) -> None:
         """STRAY-3: they may go on writing to what they were given, until the process is gone."""
         for guest in self._living.values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(guest.keep))
 
-    def lose(self) -> None:
+    def drop_all(self) -> None:
         """This is the child of a fork, and they are in the parent."""
         for key, guest in list(self._living.items()):
             self._gone(key)
-            self._arrived.append((guest, Letter(key, LOST, 0, 0, 0, 0, 0, 0, 0)))
+            self._arrived.append((guest, GuestMessage(key, LOST, 0, 0, 0, 0, 0, 0, 0)))
         if self._arrived and not self._pump.over:
             self._pump.post("", self._take_in)
 
@@ -311,8 +311,8 @@ def _budget(amounts: Portion) -> Any:
 
 def sweep() -> None:
     """Let go of strays that have left."""
-    for guests in list(_strays):
-        guests.close_if_empty()
+    for mailbox in list(_abandoned_mailboxes):
+        mailbox.close_if_empty()
 
 
 def _leave() -> None:
@@ -320,25 +320,25 @@ def _leave() -> None:
     if library.is_forked():
         return
     _Process.ends = True
-    for guests in list(_all):
-        guests.cancel_all()
+    for mailbox in list(_all):
+        mailbox.cancel_all()
     deadline_s = time.monotonic() + EXIT_S_MAX
     try:
-        while bells := [guests.bell for guests in _all if guests.bell is not None]:
+        while bells := [mailbox.bell for mailbox in _all if mailbox.bell is not None]:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 break
             select.select(bells, [], [], left_s)
-            for guests in list(_all):
-                guests.take()
+            for mailbox in list(_all):
+                mailbox.take()
     finally:
-        for guests in _all:
-            guests.forsake()
+        for mailbox in _all:
+            mailbox.abandon()
 
 
 def _forked() -> None:
-    for guests in list(_all):
-        guests.lose()
+    for mailbox in list(_all):
+        mailbox.drop_all()
 
 
 @functools.cache

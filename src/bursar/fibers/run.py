@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from bursar.backend import Kernel, Task, Wait
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied
-from bursar.fibers.budget import Loan, Portion
-from bursar.fibers.end import CANCELLED, DONE, REFUSED, Program, as_symbol, came_to
-from bursar.fibers.mailbox import SHORT, STANDS, Guest, Guests, Letter
+from bursar.fibers.budget import FiberBudget, Portion
+from bursar.fibers.end import CANCELLED, DONE, REFUSED, FiberEntry, as_symbol, result_of_message
+from bursar.fibers.mailbox import PAUSED, SHORT, Guest, GuestMailbox, GuestMessage
 from bursar.fibers.pointers import argument_at
 from bursar.law.budget import FREE, SYSCALL, Cost
 from bursar.law.capability import CapExecutor, require
@@ -38,11 +38,11 @@ from bursar.request import SUSPENDED, Request
 if TYPE_CHECKING:
     from bursar.drive.pump import Pump
     from bursar.fibers.function import NativeFunction
-    from bursar.law.admission.ticket import Permit
+    from bursar.law.admission.ticket import Ticket
 
 BACKEND: Final = "native"
 PAY: Final = 18  # a kind of letter of our own
-TO_PAY: Final = Letter(0, PAY, 0, 0, 0, 0, 0, 0, 0)
+TO_PAY: Final = GuestMessage(0, PAY, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Run(Guest, Request[Any]):
@@ -51,19 +51,19 @@ class Run(Guest, Request[Any]):
     __slots__ = (
         "_argument",
         "_counted",
-        "_guests",
+        "_fiber_budget",
+        "_guest_mailbox",
         "_lacks",
-        "_loan",
         "_portion",
         "_pump",
-        "_stood",
+        "_reported_pause",
         "address",
         "asked",
         "held",
         "keep",
         "kernel",
-        "letter",
         "lives",
+        "message",
         "pauses",
         "program",
         "stopping",
@@ -71,22 +71,22 @@ class Run(Guest, Request[Any]):
         "wait",
     )
 
-    def __init__(self, program: Program, argument: Any) -> None:
+    def __init__(self, program: FiberEntry, argument: Any) -> None:
         self.program = program
         self.lives = False  # it has begun, and the letter of its end has not been delivered
         self.stopping = False  # there is nothing more to give: only its end is awaited
         self.asked = False  # to stop
         self.held = False  # it was asked to stand still, and not resumed
         self.pauses = 0  # how often it was
-        self._stood = 0  # the last one of which it said so while nobody waited
+        self._reported_pause = 0  # the last one of which it said so while nobody waited
         self._counted = False  # as a source of the pump (FIBERTASK-4)
         self.wait: NativeWait | None = None
         self.address: int | None = None
-        self.letter: Letter | None = None  # what came while nobody waited
+        self.message: GuestMessage | None = None  # what came while nobody waited
         self._argument, self.keep = argument_at(argument)
         self._pump: Pump | None = None  # None: it was not awaited yet
-        self._guests: Guests | None = None  # None also in a replay (FIBERTASK-3)
-        self._loan: Loan | None = None  # None: nothing is limited
+        self._guest_mailbox: GuestMailbox | None = None  # None also in a replay (FIBERTASK-3)
+        self._fiber_budget: FiberBudget | None = None  # None: nothing is limited
         self._lacks: Portion | None = None
         self._portion: Portion | None = None  # None: as much as can be counted
 
@@ -98,20 +98,20 @@ class Run(Guest, Request[Any]):
     def bill(self) -> Cost:
         if self.stopping:
             return FREE  # what cannot be paid must not keep a task from ending
-        if self._loan is None:
+        if self._fiber_budget is None:
             self._portion = self._lacks
             return SYSCALL
-        self._portion = self._loan.portion(self._lacks)
-        return self._loan.cost(self._portion)
+        self._portion = self._fiber_budget.portion(self._lacks)
+        return self._fiber_budget.cost(self._portion)
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         if self._pump is None:
-            self._guests = guests = Guests.of(pump) if pump.live else None
-            self._require_allowed(kernel, task, guests)
+            self._guest_mailbox = mailbox = GuestMailbox.of(pump) if pump.live else None
+            self._require_allowed(kernel, task, mailbox)
             self._pump, self.kernel, self.task_name = pump, kernel, task.name
-            if not self._is_free(task, guests):
-                self._loan = Loan(task, kernel.driver.driver.meter is not None)
+            if not self._is_free(task, mailbox):
+                self._fiber_budget = FiberBudget(task, kernel.runtime.driver.meter is not None)
                 return TO_PAY  # now that it is known from whom: await again
         if self.lives:
             self._go_on(task)
@@ -124,43 +124,43 @@ class Run(Guest, Request[Any]):
         self._counted = True
         if not pump.live:
             pump.expected[wait.label] = wait.deliver
-        elif (self.letter is not None or self._stood) and self._guests is not None:
-            self._remind(self._guests)
+        elif (self.message is not None or self._reported_pause) and self._guest_mailbox is not None:
+            self._remind(self._guest_mailbox)
         return SUSPENDED
 
-    def _require_allowed(self, kernel: Kernel, task: Task, guests: Guests | None) -> None:
+    def _require_allowed(self, kernel: Kernel, task: Task, mailbox: GuestMailbox | None) -> None:
         """Most tasks of a run have the same capability: looked at once, it need not be looked at again."""
         held = task.capabilities.get(CapExecutor)
-        if guests is not None and held is not None and held is guests.permit and not kernel.registry.revoked_serials:
+        if mailbox is not None and held is not None and held is mailbox.cap and not kernel.registry.revoked_serials:
             return
-        permit = require(task, task.capabilities, CapExecutor, "run a native function")
-        if BACKEND not in permit.backends:
-            allowed = ", ".join(sorted(permit.backends)) or "nothing"
+        cap = require(task, task.capabilities, CapExecutor, "run a native function")
+        if BACKEND not in cap.backends:
+            allowed = ", ".join(sorted(cap.backends)) or "nothing"
             raise CapabilityDenied(
                 f"task {task.name!r} may not run a native function: its CapExecutor allows {allowed}; "
                 f"grant it CapExecutor(frozenset({{{BACKEND!r}}}))"
             )
-        if guests is not None:
-            guests.permit = permit
+        if mailbox is not None:
+            mailbox.cap = cap
 
-    def _is_free(self, task: Task, guests: Guests | None) -> bool:
+    def _is_free(self, task: Task, mailbox: GuestMailbox | None) -> bool:
         """Whether nothing that the task has is limited. A pool that is open stays so."""
         pools = task.pools
-        if guests is not None and pools is guests.open_pools:
+        if mailbox is not None and pools is mailbox.open_pools:
             return True
         free = all(pool.left is None for pool in pools)
-        if free and guests is not None:
-            guests.open_pools = pools
+        if free and mailbox is not None:
+            mailbox.open_pools = pools
         return free
 
     def _begin(self, task: Task) -> None:
         """A function that cannot be started has ended at once: so what was paid for it comes back in the usual way."""
-        guests, program = self._guests, self.program
-        if guests is not None:
+        mailbox, program = self._guest_mailbox, self.program
+        if mailbox is not None:
             symbol = program.symbol if task.name == program.name else as_symbol(task.name)
-            error = guests.spawn(self, program.address, self._argument, symbol, program.stack, self._portion)
+            error = mailbox.spawn(self, program.address, self._argument, symbol, program.stack, self._portion)
             if error:
-                self.letter = Letter(0, REFUSED, 0, error, 0, 0, 0, 0, 0)
+                self.message = GuestMessage(0, REFUSED, 0, error, 0, 0, 0, 0, 0)
         self.lives = True
         self._handed()
 
@@ -169,46 +169,46 @@ class Run(Guest, Request[Any]):
             self._handed()
         if self.held and not is_pausing(task):  # it was resumed while it did not wait here
             self.resume()
-        if self._guests is None:
+        if self._guest_mailbox is None:
             return
         if self.stopping or self._portion is None:
-            self._guests.refuse(self)
+            self._guest_mailbox.refuse(self)
         else:
-            self._guests.fill(self, self._portion)
+            self._guest_mailbox.fill(self, self._portion)
 
     def _handed(self) -> None:
-        if self._loan is not None and self._portion is not None:
-            self._loan.handed(self._portion)
+        if self._fiber_budget is not None and self._portion is not None:
+            self._fiber_budget.handed(self._portion)
 
-    def _remind(self, guests: Guests) -> None:
+    def _remind(self, mailbox: GuestMailbox) -> None:
         """What came while nobody waited comes again."""
-        letter, stood, self.letter, self._stood = self.letter, self._stood, None, 0
+        message, stood, self.message, self._reported_pause = self.message, self._reported_pause, None, 0
         if stood:
-            guests.tell(self, Letter(0, STANDS, 0, stood, 0, 0, 0, 0, 0))
-        if letter is not None:
-            guests.tell(self, letter)
+            mailbox.deliver(self, GuestMessage(0, PAUSED, 0, stood, 0, 0, 0, 0, 0))
+        if message is not None:
+            mailbox.deliver(self, message)
 
     # ---- from outside
 
     def cancel(self) -> None:
         self.asked = True
         self._count(True)
-        if self._guests is not None:
-            self._guests.cancel(self)
+        if self._guest_mailbox is not None:
+            self._guest_mailbox.cancel(self)
 
     def pause(self) -> None:
         self.held = True
         self.pauses += 1
-        if self._guests is not None:
-            self._guests.pause(self, self.pauses)
+        if self._guest_mailbox is not None:
+            self._guest_mailbox.pause(self, self.pauses)
 
     def resume(self) -> None:
         self.held = False
         self._count(True)
-        if self._guests is not None:
-            self._guests.resume(self)
+        if self._guest_mailbox is not None:
+            self._guest_mailbox.resume(self)
 
-    def stands(self) -> None:
+    def report_paused(self) -> None:
         self._count(False)
 
     def _count(self, works: bool) -> None:
@@ -223,16 +223,16 @@ class Run(Guest, Request[Any]):
         if isinstance(told, Cancelled):
             self.cancel()
 
-    def hear(self, letter: Letter) -> None:
+    def on_message(self, message: GuestMessage) -> None:
         """A letter, at the beginning of a batch."""
         pump, wait = self._pump, self.wait
-        if wait is None and letter.kind == STANDS:
-            self._stood = letter.code
+        if wait is None and message.kind == PAUSED:
+            self._reported_pause = message.code
             return
-        if self.letter is not None and letter.kind == SHORT:  # it lacks this as well
-            lacks = map(max, letter.amounts, self.letter.amounts)
-            letter = Letter(letter.key, SHORT, 0, letter.code | self.letter.code, *lacks)
-        self.letter = letter
+        if self.message is not None and message.kind == SHORT:  # it lacks this as well
+            lacks = map(max, message.amounts, self.message.amounts)
+            message = GuestMessage(message.key, SHORT, 0, message.code | self.message.code, *lacks)
+        self.message = message
         assert pump is not None, "it has begun"
         if wait is None or pump.over:
             return
@@ -240,28 +240,28 @@ class Run(Guest, Request[Any]):
             pump.kernel.observer("outside", None, wait.label)
         wait.deliver()
 
-    def take(self, kernel: Kernel, task: Task) -> Letter:
+    def take(self, kernel: Kernel, task: Task) -> GuestMessage:
         """What came, on record if there is one; in a replay what came then (FIBERTASK-3)."""
-        pump, letter = self._pump, self.letter
+        pump, message = self._pump, self.message
         assert pump is not None, "it has begun"
-        if letter is None or kernel.observer is not None:
-            letter = Letter.read(pump.ask(task, "native", self._told))
-        self.letter = None
-        return letter
+        if message is None or kernel.observer is not None:
+            message = GuestMessage.read(pump.ask(task, "native", self._message_text))
+        self.message = None
+        return message
 
-    def _told(self) -> str:
-        assert self.letter is not None, "a delivery is about something"
-        return str(self.letter)
+    def _message_text(self) -> str:
+        assert self.message is not None, "a delivery is about something"
+        return str(self.message)
 
-    def ended(self, kernel: Kernel, task: Task, letter: Letter) -> None:
+    def ended(self, kernel: Kernel, task: Task, message: GuestMessage) -> None:
         self.lives = False
-        if self._loan is not None:
-            kernel.settle(task, self._loan.difference(letter.amounts))
-        elif any(amounts := letter[4:]):
-            kernel.settle(task, amounts)
+        if self._fiber_budget is not None:
+            kernel.charge_difference(task, self._fiber_budget.difference(message.amounts))
+        elif any(amounts := message[4:]):
+            kernel.charge_difference(task, amounts)
 
-    def lacks(self, letter: Letter) -> None:
-        self._lacks = letter.amounts
+    def lacks(self, message: GuestMessage) -> None:
+        self._lacks = message.amounts
 
     def withdrawn(self, wait: NativeWait) -> None:
         """Nobody waits any more."""
@@ -274,13 +274,13 @@ class Run(Guest, Request[Any]):
 
     # ---- what came of it
 
-    async def to_its_end(self, letter: Letter) -> int:
+    async def to_its_end(self, message: GuestMessage) -> int:
         """From a letter that is no value to the end."""
         told: BaseException | None = None
-        while letter.kind in (SHORT, PAY):
+        while message.kind in (SHORT, PAY):
             try:
                 answer = await self
-                letter = Letter(0, DONE, 0, answer, 0, 0, 0, 0, 0) if type(answer) is int else answer
+                message = GuestMessage(0, DONE, 0, answer, 0, 0, 0, 0, 0) if type(answer) is int else answer
             except (Cancelled, BudgetExceeded) as error:
                 if not self.lives:
                     raise
@@ -288,7 +288,7 @@ class Run(Guest, Request[Any]):
                 self.stop(error)
         if told is not None:
             raise told
-        return came_to(self.task_name, self.program, letter)
+        return result_of_message(self.task_name, self.program, message)
 
 
 class NativeWait(Wait):
@@ -330,40 +330,40 @@ class NativeWait(Wait):
         """A letter is here, at the beginning of a batch."""
         run, task = self.run, self.task
         kernel = run.kernel
-        letter = run.take(kernel, task)
-        kind = letter.kind
-        if kind == STANDS:
-            if letter.code == run.pauses and is_pausing(task):  # else it was resumed meanwhile
-                run.stands()
+        message = run.take(kernel, task)
+        kind = message.kind
+        if kind == PAUSED:
+            if message.code == run.pauses and is_pausing(task):  # else it was resumed meanwhile
+                run.report_paused()
                 reached(kernel, task)
             return
         if kind == SHORT:
-            run.lacks(letter)
-            self.answer(kernel, letter)
+            run.lacks(message)
+            self.answer(kernel, message)
         else:
-            run.ended(kernel, task, letter)
+            run.ended(kernel, task, message)
             if kind == CANCELLED and task.cancel_pending:
                 kernel.wake(task, self.generation)  # and is told `Cancelled`
             else:
-                self.answer(kernel, letter.code if kind == DONE else letter)
-        if run.held and is_pausing(task) and can_stand(task, letter):
+                self.answer(kernel, message.code if kind == DONE else message)
+        if run.held and is_pausing(task) and can_pause(task, message):
             reached(kernel, task)
 
 
 def is_pausing(task: Task) -> bool:
     """Whether it was asked to pause, and does not stand yet."""
-    permit = cast("Permit | None", task.permit)
-    return permit is not None and permit.pausing is not None
+    ticket = cast("Ticket | None", task.ticket)
+    return ticket is not None and ticket.pausing is not None
 
 
-def can_stand(task: Task, letter: Letter) -> bool:
+def can_pause(task: Task, message: GuestMessage) -> bool:
     """Whether a task whose wait is over by this letter stands: its function holds itself, and not one of its own tasks;
     or it has ended, and is not all that the task does.
     """
-    return bool(letter.code) if letter.kind == SHORT else getattr(task.work, "cr_code", None) is not CODE
+    return bool(message.code) if message.kind == SHORT else getattr(task.work, "cr_code", None) is not CODE
 
 
-def as_async_function(program: Program) -> NativeFunction:
+def as_async_function(program: FiberEntry) -> NativeFunction:
     async def call(argument: Any = None, /) -> int:
         run = Run(program, argument)
         try:

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, HostMisuse
-from bursar.hosts.asyncio_bridge import Crossing
+from bursar.hosts.asyncio_bridge import AsyncioBridge
 from bursar.text import brief, counted
 
 WAIT_S_MAX: Final = 3600.0  # loops differ in the longest delay that they take; the pump looks at the clock again anyway
@@ -43,7 +43,7 @@ class AsyncioHost:
 
     def __init__(self) -> None:
         self.asyncio_loop = running_loop("an AsyncioHost was made")
-        self.crossings: dict[Crossing, None] = {}  # what its tasks wait for in asyncio
+        self.bridges: dict[AsyncioBridge, None] = {}  # what its tasks wait for in asyncio
         self.coroutines: set[Coroutine[Any, Any, Any]] = set()  # those among them that it started itself
         self.context = contextvars.copy_context()  # of every callback: what a task has set must not leak into another
         self._pump: Pump | None = None  # Invariant: set exactly while open
@@ -73,7 +73,7 @@ class AsyncioHost:
             return  # there is nothing left to take back, and nobody who could end
         for fd, write in list(self._watched):
             self.unwatch(fd, write)
-        for crossing in list(self.crossings):
+        for crossing in list(self.bridges):
             crossing.abandon()
 
     def now_ns(self) -> int:

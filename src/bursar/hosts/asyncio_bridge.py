@@ -64,7 +64,7 @@ class _FromAsyncio(Request[T]):
                 cast("Coroutine[Any, Any, T]", self._awaitable).close()
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         host = cast("AsyncioHost", pump.host)
         if getattr(host, "asyncio_loop", None) is None:
             raise HostMisuse(
@@ -73,7 +73,7 @@ class _FromAsyncio(Request[T]):
             )
         require(task, task.capabilities, CapIO, "wait for asyncio")
         future = self._begin(host, task)
-        crossing = Crossing(task, pump, host, future, self._what())
+        crossing = AsyncioBridge(task, pump, host, future, self._what())
         kernel.blocked(task, crossing)
         return SUSPENDED
 
@@ -107,7 +107,7 @@ async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable
 
 
-class Crossing(Wait):
+class AsyncioBridge(Wait):
     """A Bursar task that waits for a future of asyncio's, until that has really ended (ASYNCIO-1)."""
 
     __slots__ = ("_abandoned", "_asked", "_awaited", "_future", "_host", "_pump", "_timer", "_what")
@@ -124,7 +124,7 @@ class Crossing(Wait):
         self._abandoned = False
         self._timer: Timer | None = None  # how long it may take to stop
         pump.sources += 1
-        host.crossings[self] = None
+        host.bridges[self] = None
         future.add_done_callback(self._ended, context=host.context)
 
     @property
@@ -161,7 +161,7 @@ class Crossing(Wait):
         if self._awaited:
             self._awaited = False
             self._pump.sources -= 1
-            del self._host.crossings[self]
+            del self._host.bridges[self]
 
     # ---- the asyncio side
 

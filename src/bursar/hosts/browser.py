@@ -222,7 +222,7 @@ class _Promise:
         self.entry = entry
         self.waits = True
         self._proxies: list[Any] = []
-        kernel.driver.pump.sources += 1
+        kernel.runtime.pump.sources += 1
 
     def listen(self, promise: Any) -> None:
         """A promise that a JavaScript function returned is a future by the time that Python sees it; others are as
@@ -248,7 +248,7 @@ class _Promise:
     def close(self) -> bool:
         """True, once."""
         waits, self.waits = self.waits, False
-        self.kernel.driver.pump.sources -= waits
+        self.kernel.runtime.pump.sources -= waits
         return waits
 
     def post(self, deliver: Callable[[], None]) -> None:
@@ -257,10 +257,10 @@ class _Promise:
         self._proxies = []
         for proxy in proxies:
             proxy.destroy()
-        self.kernel.driver.pump.post(f"promise {entry.task.id} {entry.generation}", lambda: self._deliver(deliver))
+        self.kernel.runtime.pump.post(f"promise {entry.task.id} {entry.generation}", lambda: self._deliver(deliver))
 
     def _deliver(self, deliver: Callable[[], None]) -> None:
-        if not self.close() or self.kernel.driver.pump.over:
+        if not self.close() or self.kernel.runtime.pump.over:
             return
         task = self.entry.task
         try:

@@ -131,7 +131,7 @@ class NativeHost:
             except RuntimeError:
                 pass  # it was struck before
 
-    def stand_in(self, drive: Callable[[], bool]) -> bool:
+    def drive_from_thread(self, drive: Callable[[], bool]) -> bool:
         turn = self._turn
         if self._waking or not turn.free:
             return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bursar.backend import Kernel, Task
 from bursar.drive.pump import Pump
 from bursar.io.files import FileOperation, Watches
-from bursar.io.sockets import Address, Box, numeric, require_context, resolve, resolved, unix_address
+from bursar.io.sockets import Address, SocketBox, numeric, require_context, resolve, resolved, unix_address
 from bursar.io.streams import AskKernel, SocketOperation, Stream
 from bursar.request import Entry
 
@@ -29,7 +29,7 @@ class _Connect(FileOperation[None]):
     __slots__ = ("_address", "_box")
     action = "connect to a socket"
 
-    def __init__(self, box: Box, address: Address) -> None:
+    def __init__(self, box: SocketBox, address: Address) -> None:
         self._box = box
         self._address = address
 
@@ -40,7 +40,7 @@ class _Connect(FileOperation[None]):
         return True
 
     def look(self, kernel: Kernel, task: Task) -> bool:
-        return kernel.driver.pump.ask(task, "connect", partial(self._box.connect, self._address)) >= 0
+        return kernel.runtime.pump.ask(task, "connect", partial(self._box.connect, self._address)) >= 0
 
     def take(self, kernel: Kernel, task: Task) -> None:
         """It is connected."""
@@ -70,7 +70,7 @@ class _Handshake(SocketOperation[Stream, None]):
 
     def look(self, kernel: Kernel, task: Task) -> bool:
         call = partial(self.endpoint.box.shake_hands, self._context, self._hostname)
-        return not self.wants(kernel.driver.pump.ask(task, "handshake", call))
+        return not self.wants(kernel.runtime.pump.ask(task, "handshake", call))
 
     def take(self, kernel: Kernel, task: Task) -> None:
         """It is TLS from here on."""
@@ -99,7 +99,7 @@ class _Resolve(FileOperation[str]):
         return False
 
     def look(self, kernel: Kernel, task: Task) -> bool:
-        self._answer = kernel.driver.pump.ask(task, "getaddrinfo", self._outcome or str)
+        self._answer = kernel.runtime.pump.ask(task, "getaddrinfo", self._outcome or str)
         return True
 
     def take(self, kernel: Kernel, task: Task) -> str:
@@ -136,12 +136,12 @@ async def addresses(host: str, port: int) -> list[Address]:
 
 
 async def _open(address: Address, kind: str) -> Stream:
-    kernel, box = await AskKernel(), Box()
+    kernel, box = await AskKernel(), SocketBox()
     try:
         await _Connect(box, address)
     except BaseException:
         if box.socket is not None:
-            Watches.of(kernel.driver.pump).forget(box.fd)
+            Watches.of(kernel.runtime.pump).forget(box.fd)
             box.close()
         raise
     return Stream(kernel, box, address.text, kind)

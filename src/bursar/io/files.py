@@ -78,14 +78,14 @@ class FileOperation(Operation[T_co]):
     def require_allowed(self, kernel: Kernel, task: Task) -> None:
         """Raise unless the task may do this, here and now."""
         require(task, task.capabilities, CapIO, self.action)
-        require_files(kernel.driver.pump, task)
+        require_files(kernel.runtime.pump, task)
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         self.require_allowed(kernel, task)
         return self.look(kernel, task)
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         label = f"ready {entry.task.id} {entry.generation} {'w' if self.writes() else 'r'}"
         while label in pump.expected:
             label += "'"  # another case of the same select
@@ -101,7 +101,7 @@ class FileOperation(Operation[T_co]):
             return
         label, call = entry.token
         entry.token = None
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         pump.sources -= 1
         del pump.expected[label]
         self.unwatch(pump, entry, call)
@@ -118,7 +118,7 @@ class FileOperation(Operation[T_co]):
 
     def _arrived(self, kernel: Kernel, entry: Entry) -> None:
         """The file is said to be ready: look, and answer, refuse, or wait on."""
-        if entry.token is None or kernel.driver.pump.over:
+        if entry.token is None or kernel.runtime.pump.over:
             return  # FILES-2
         task = entry.task
         try:
@@ -133,7 +133,7 @@ class FileOperation(Operation[T_co]):
             if done:
                 entry.answer(kernel, self.take(kernel, task))
             else:
-                self._watch(kernel.driver.pump, entry, entry.token[1])
+                self._watch(kernel.runtime.pump, entry, entry.token[1])
 
 
 class Watches:
@@ -209,7 +209,7 @@ class _Ready(FileOperation[None]):
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         self.require_allowed(kernel, task)
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         self._fd = self._file if isinstance(self._file, int) else self._file.fileno()
         if self._fd < 0:
             raise self._refusal(task, "it is closed")
@@ -237,7 +237,7 @@ class _Ready(FileOperation[None]):
         return HostMisuse(f"task {task.name!r} cannot wait until file {self._fd} is {VERBS[self._write]}: {why}")
 
     def look(self, kernel: Kernel, task: Task) -> bool:
-        if kernel.driver.pump.ask(task, "closed", self.is_gone):
+        if kernel.runtime.pump.ask(task, "closed", self.is_gone):
             raise self._refusal(task, "it was closed meanwhile; end the wait first, by cancelling the task or select()")
         return True
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from bursar.backend import Kernel, Task
 from bursar.errors import BudgetExceeded, BursarError, DelimiterNotFound, SpawnBudgetExceeded, StreamClosed, StreamEnded
 from bursar.io.connect import addresses
-from bursar.io.sockets import Address, Box, require_context, unix_address
+from bursar.io.sockets import Address, SocketBox, require_context, unix_address
 from bursar.io.streams import AskKernel, Call, Endpoint, SocketOperation, Stream
 from bursar.law.budget import Budget
 from bursar.law.state import Outcome
@@ -47,8 +47,8 @@ class _Accept(SocketOperation["Listener", Stream]):
         listener = self.endpoint
         if listener.accepted is not None:
             return True
-        box = Box()
-        peer: Any = kernel.driver.pump.ask(task, "accept", partial(listener.box.accept, box, listener.tls))
+        box = SocketBox()
+        peer: Any = kernel.runtime.pump.ask(task, "accept", partial(listener.box.accept, box, listener.tls))
         if self.wants(peer):
             return False
         box.tls = listener.tls is not None
@@ -71,7 +71,7 @@ class Listener(Endpoint):
 
     __slots__ = ("accepted", "address", "kind", "tls")
 
-    def __init__(self, kernel: Kernel, box: Box, address: str, kind: str, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, kernel: Kernel, box: SocketBox, address: str, kind: str, tls: ssl.SSLContext | None) -> None:
         super().__init__(kernel, box, f"{kind} listener at {address}")
         self.address = address
         self.kind = kind
@@ -106,7 +106,7 @@ class Listener(Endpoint):
 
 
 async def _listen(address: Address, backlog: int, kind: str, tls: ssl.SSLContext | None) -> Listener:
-    kernel, box = await AskKernel(), Box()
+    kernel, box = await AskKernel(), SocketBox()
     where = await Call("listen", f"listen at {address.text}", partial(box.listen, address, backlog))
     return Listener(kernel, box, where, kind, tls)
 

@@ -98,7 +98,7 @@ class _Signal(Operation[None]):
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         require(task, task.capabilities, CapIO, f"wait for {self._number.name}")
-        if kernel.driver.pump.live and threading.current_thread() is not threading.main_thread():
+        if kernel.runtime.pump.live and threading.current_thread() is not threading.main_thread():
             raise HostMisuse(
                 f"task {task.name!r} cannot wait for {self._number.name}: only the main thread of a process hears of "
                 "signals, and this runtime runs in another"
@@ -109,7 +109,7 @@ class _Signal(Operation[None]):
         """Never ready at once."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         handler = _find(pump, self._number)
         if handler is None:
             handler = _Handler(pump, self._number)

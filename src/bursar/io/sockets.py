@@ -2,7 +2,7 @@
 
 Each call returns bytes, a number or a text, or raises `OSError`; one that would have to wait returns `WANT_READ` or
 `WANT_WRITE`, whichever it would wait for (TLS may have to read in order to write). The socket that a call makes is put
-into a `Box`. In a replay no call is made, and the box stays empty.
+into a `SocketBox`. In a replay no call is made, and the box stays empty.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def require_context(tls: ssl.SSLContext, *, server_side: bool = False, hostname:
         raise ValueError(f"this TLS context does not do for {whom}: {error}") from None
 
 
-class Box:
+class SocketBox:
     """A socket, once there is one, and the calls on it."""
 
     __slots__ = ("socket", "tls")
@@ -107,7 +107,7 @@ class Box:
         unix = address.family == socket.AF_UNIX
         return address.text if unix else tcp_address(address.family, made.getsockname()).text
 
-    def accept(self, into: Box, tls: ssl.SSLContext | None) -> str | int:
+    def accept(self, into: SocketBox, tls: ssl.SSLContext | None) -> str | int:
         assert self.socket is not None, "a listener has a socket"
         while True:
             try:
@@ -118,7 +118,7 @@ class Box:
                 continue  # it was gone before we saw it
             into.socket = made
             try:
-                into.settle()
+                into.configure()
                 if tls is not None:
                     into.wrap(tls, server_side=True)
             except OSError:  # so was this one: the trouble of a peer is not the listener's
@@ -138,10 +138,10 @@ class Box:
             code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, f"{os.strerror(code)} ({address.text})")
-        self.settle()
+        self.configure()
         return 0
 
-    def settle(self) -> None:
+    def configure(self) -> None:
         """A new connection: it does not block, and does not hold small messages back."""
         assert self.socket is not None, "there is a socket now"
         self.socket.setblocking(False)

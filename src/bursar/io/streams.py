@@ -28,7 +28,7 @@ from bursar.errors import (
     StreamEnded,
 )
 from bursar.io.files import FileOperation, Watches, require_files
-from bursar.io.sockets import WANT_WRITE, Box
+from bursar.io.sockets import WANT_WRITE, SocketBox
 from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
 from bursar.request import Entry, Operation, Request, loop_module
@@ -57,8 +57,8 @@ class Call(Request[T_co]):
 
     def perform(self, kernel: Kernel, task: Task) -> T_co:
         require(task, task.capabilities, CapIO, self._action)
-        require_files(kernel.driver.pump, task)
-        return kernel.driver.pump.ask(task, self._what, self._call)
+        require_files(kernel.runtime.pump, task)
+        return kernel.runtime.pump.ask(task, self._what, self._call)
 
 
 class AskKernel(Request[Kernel]):
@@ -75,14 +75,14 @@ class Endpoint:
 
     __slots__ = ("_calls", "box", "closed", "kernel", "name", "waits")
 
-    def __init__(self, kernel: Kernel, box: Box, name: str) -> None:
+    def __init__(self, kernel: Kernel, box: SocketBox, name: str) -> None:
         self.kernel = kernel
         self.box = box
         self.name = name
         self.closed = ""  # why it cannot be used any more
         self.waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
         self._calls: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
-        pump: Pump = kernel.driver.pump
+        pump: Pump = kernel.runtime.pump
         if box.socket is not None:
             Watches.of(pump).forget(box.fd)
 
@@ -115,10 +115,10 @@ class Endpoint:
 
     def close(self) -> None:
         """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
-        if self.kernel.driver.thread != threading.get_ident() and not self.kernel.driver.pump.over:
+        if self.kernel.runtime.thread != threading.get_ident() and not self.kernel.runtime.pump.over:
             raise ScopeMisuse(f"{self.name} was closed from another thread than the one that runs its runtime")
         if self.box.socket is not None:
-            Watches.of(self.kernel.driver.pump).forget(self.box.fd)
+            Watches.of(self.kernel.runtime.pump).forget(self.box.fd)
             self.box.close()
         self.closed = "is closed"
         for entry in list(self.waits.values()):
@@ -196,7 +196,7 @@ class _Receive(SocketOperation["Stream", bytes]):
         stream = self.endpoint
         if stream.ahead or stream.ended:
             return True
-        got: Any = kernel.driver.pump.ask(task, "receive", partial(stream.box.receive, self._size))
+        got: Any = kernel.runtime.pump.ask(task, "receive", partial(stream.box.receive, self._size))
         if self.wants(got):
             return False
         stream.ahead = got
@@ -224,7 +224,7 @@ class _Send(SocketOperation["Stream", int]):
 
     def look(self, kernel: Kernel, task: Task) -> bool:
         self.tried = True
-        answer = kernel.driver.pump.ask(task, "send", partial(self.endpoint.box.send, self._data))
+        answer = kernel.runtime.pump.ask(task, "send", partial(self.endpoint.box.send, self._data))
         if self.wants(answer):
             return False
         self._sent = answer
@@ -248,7 +248,7 @@ class Stream(Endpoint):
 
     __slots__ = ("_sending", "ahead", "ended", "peer")
 
-    def __init__(self, kernel: Kernel, box: Box, peer: str, kind: str) -> None:
+    def __init__(self, kernel: Kernel, box: SocketBox, peer: str, kind: str) -> None:
         super().__init__(kernel, box, f"{kind} {peer}".rstrip())
         self.peer = peer
         self.ahead = b""  # received, and not taken

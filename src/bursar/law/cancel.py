@@ -104,7 +104,7 @@ class Scope:
         raise NotImplementedError
 
 
-class Block(Scope):
+class CancelScope(Scope):
     """A scope inside a task: a timeout, a shield, the body of a nursery."""
 
     __slots__ = ("_task",)
@@ -146,7 +146,7 @@ def look(task: Task) -> None:
     task.cancel_pending = task.requested > 0 and deliverable(task) is not None
 
 
-def require_innermost(kernel: Ledger, block: Block) -> None:
+def require_innermost(kernel: Ledger, block: CancelScope) -> None:
     """Raise unless the block may be left now, by whoever runs now."""
     task = block.task
     if task.inner is not block or kernel.current not in (task, None):
@@ -156,13 +156,13 @@ def require_innermost(kernel: Ledger, block: Block) -> None:
         )
 
 
-def leave(kernel: Ledger, block: Block) -> None:
+def leave(kernel: Ledger, block: CancelScope) -> None:
     """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
     task = block.task
     require_innermost(kernel, block)
     if block.body_of is None:  # the end of a nursery is told by itself
         kernel.note("scope_left", task)
-    task.inner = None if block.parent is task else cast("Block", block.parent)
+    task.inner = None if block.parent is task else cast("CancelScope", block.parent)
     if block.timer is not None:
         kernel.timers.disarm(block.timer)
     was_draining = block.phase is CancelPhase.DRAINING

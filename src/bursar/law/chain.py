@@ -8,7 +8,7 @@ each reduced modulo 2**64. The chain starts at `seed_chain(seed, workers)`. Equa
 the first difference stays visible for ever. docs/internals/chain.md has worked values that any other
 implementation must reproduce.
 
-`Stream` is the only source of randomness in the law: the same mixer over a counter (splitmix64). Each use has
+`RandomStream` is the only source of randomness in the law: the same mixer over a counter (splitmix64). Each use has
 a stream of its own, so that one more draw in one place does not shift the draws of another.
 """
 
@@ -53,7 +53,7 @@ def fingerprint(chain: int) -> str:
     return f"{chain:016x}"
 
 
-class Stream:
+class RandomStream:
     """A seeded stream of 64-bit numbers (splitmix64)."""
 
     __slots__ = ("_state",)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from bursar.law import lanes
 from bursar.law.capability import Registry
-from bursar.law.chain import Stream, link, seed_chain
+from bursar.law.chain import RandomStream, link, seed_chain
 from bursar.law.decide import cancel_limit, decide, streaks_after
 from bursar.law.lanes import Lane, Worker
 from bursar.law.state import State, move
@@ -59,7 +59,7 @@ class Dispatch:
         self.now_ns = 0
         self.steal_policy = steal_policy
         self.yield_interval = yield_interval
-        self.workers = [Worker(i, Stream(seed, 1 + i)) for i in range(workers)]
+        self.workers = [Worker(i, RandomStream(seed, 1 + i)) for i in range(workers)]
         self.injector: lanes.Queue = OrderedDict()
         self.runnable = 0  # entries in all lanes
         self.current: Task | None = None
@@ -69,7 +69,7 @@ class Dispatch:
         # the order of workers, and the chain
         self.decisions = 0
         self.chain = seed_chain(seed, workers)
-        self._rounds = Stream(seed, 0)
+        self._rounds = RandomStream(seed, 0)
         self._order = list(range(workers))
         self._place = workers  # where the current round of workers stands
         # drain mode

@@ -28,13 +28,13 @@ from bursar.errors import Cancelled, NurseryClosed, SpawnBudgetExceeded
 from bursar.law import budget as money
 from bursar.law import cancel, obligation
 from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason, Scope
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, CancelScope, Scope
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
-from bursar.law.chain import Stream
+from bursar.law.chain import RandomStream
 from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.obligation import Obligation
-from bursar.law.permission import Permission, Permit
+from bursar.law.permission import Permission, Ticket
 from bursar.law.state import Outcome, OutcomeKind, State, end
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -80,10 +80,10 @@ class Kernel(Permission):
         self.inherit = inherit  # children get their nursery's capabilities without being handed them
         self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
         self.thread = 0  # where it runs, if whoever drives it said so
-        self.driver: Any = None  # whoever drives it; requests may ask there, the law never does
+        self.runtime: Any = None  # whoever drives it; requests may ask there, the law never does
         self.gate: Any = None  # who admits those whose nursery has no gate of its own, and who have to ask
-        self.choices = Stream(seed, -1)  # for select
-        self.entropy = Stream(seed, -2)  # for programs
+        self.choices = RandomStream(seed, -1)  # for select
+        self.entropy = RandomStream(seed, -2)  # for programs
         self.tasks: dict[int, Task] = {}  # live ones
         self.spawned = 0
         self.done: Counter[OutcomeKind] = Counter()
@@ -122,14 +122,14 @@ class Kernel(Permission):
         pinned: bool = False,
         acting: bool = False,
         spawner: Task | None = None,
-        permit: Permit | None = None,
+        ticket: Ticket | None = None,
         again: bool = False,
     ) -> Task:
         """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole.
 
         `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
         `spawner`: on whose authority, if that is not the task that runs.
-        `permit`: it waits for permission (`admit`), PENDING, and this is what it holds.
+        `ticket`: it waits for permission (`admit`), PENDING, and this is what it holds.
         `again`: it is another attempt at a task of this nursery, which may be closing.
         """
         money.require_plain(budget)
@@ -152,7 +152,7 @@ class Kernel(Permission):
         short = money.pay(nursery.pools, money.SPAWN)
         assert short == PAID, "BUDGET-3"
         if spawner is not None:
-            self._book(spawner, money.SPAWN)
+            self._record_spent(spawner, money.SPAWN)
         id = self.new_id()
         budget = money.affordable(nursery.pools, budget)
         pools = money.derive(nursery.pools, budget)
@@ -160,13 +160,13 @@ class Kernel(Permission):
         task.spawn_cap = cap
         task.pinned = pinned
         task.worker = 0 if pinned else -1
-        task.permit = permit
+        task.ticket = ticket
         nursery.children[id] = task
         nursery.spawned += 1
         self.tasks[id] = task
         self.spawned += 1
         self.note("task_spawned", task, budget)
-        if permit is not None:
+        if ticket is not None:
             task.since_ns = self.now_ns
         else:
             self._ready(task)
@@ -248,7 +248,7 @@ class Kernel(Permission):
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
         nursery.explicit = capabilities is not None
         nursery.gate = self.root.gate
-        nursery.scope = Block(owner)
+        nursery.scope = CancelScope(owner)
         nursery.scope.body_of = nursery
         if owner.owned is None:
             owner.owned = {}
@@ -308,7 +308,7 @@ class Kernel(Permission):
         """Ask a nursery to stop: its children, and the body of its block in the owner. Idempotent."""
         cancel.request_nursery(self, nursery, reason)
 
-    def leave_scope(self, block: Block) -> None:
+    def leave_scope(self, block: CancelScope) -> None:
         """Close the innermost block of the task that runs."""
         cancel.leave(self, block)
 
@@ -327,7 +327,7 @@ class Kernel(Permission):
             return False
         if task.state is not State.PENDING:
             self._poll_over(task)
-        self.settle_estate(task)
+        self.release_leftovers(task)
         cancel.leave_all(self, task)
         end(task, outcome)
         task.wake = WakeState.DONE
@@ -337,8 +337,8 @@ class Kernel(Permission):
         del self.tasks[task.id]
         self.done[outcome.kind] += 1
         self.note("task_done", task, outcome)
-        if task.permit is not None:
-            task.permit.ended(self, outcome)
+        if task.ticket is not None:
+            task.ticket.ended(self, outcome)
         self._tell_parent(task, outcome)
         waiters, task.waiters = task.waiters, None
         for waiter in list(waiters or ()):
@@ -346,7 +346,7 @@ class Kernel(Permission):
         task.work = task.context = task.retry = task.inbox = task.error = task.ending = None
         return True
 
-    def settle_estate(self, task: Task) -> None:
+    def release_leftovers(self, task: Task) -> None:
         """See to what an ended task should not have left: open promises, and nurseries that it never left."""
         for leak in obligation.leaked(task):
             self.report("obligation_leaked", task, str(leak))
@@ -435,8 +435,8 @@ class Kernel(Permission):
             case TimerKind.CLEANUP:
                 cancel.cut(self, task, f"cleanup took longer than {self.cleanup_ns / 1e9:g} s")
             case TimerKind.PERMIT:
-                if task.permit is not None:
-                    task.permit.expired(self, timer)
+                if task.ticket is not None:
+                    task.ticket.expired(self, timer)
 
     def _stale_timer(self, task: Task | None, id: int, generation: int) -> None:
         self.counters["stale_timer"] += 1

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from bursar.law.chain import MASK64
 
 if TYPE_CHECKING:
-    from bursar.law.chain import Stream
+    from bursar.law.chain import RandomStream
     from bursar.law.task import Task
 
 INJECTOR_INTERVAL: Final = 61  # a prime, so that it does not beat with programs that work in rounds of 2ⁿ
@@ -121,7 +121,7 @@ class Worker:
         "timed_streak",
     )
 
-    def __init__(self, id: int, stream: Stream) -> None:
+    def __init__(self, id: int, stream: RandomStream) -> None:
         self.id = id
         self.stream = stream
         self.cancel: Queue = OrderedDict()

@@ -52,7 +52,7 @@ class Ledger(Dispatch):
         cleaning = task.cleanup_left >= 0
         short = self._pay_cleanup(task, cost) if cleaning else money.pay(task.pools, cost)
         if short == PAID:
-            self._book(task, cost)
+            self._record_spent(task, cost)
             if cost and self.observer is not None:
                 self.observer("charged", task, cost)
             return Bill.PAID
@@ -61,7 +61,7 @@ class Ledger(Dispatch):
             return Bill.CUT
         if cleaning or short in (MEMORY, SPAWNS):
             return self.shortage(task, short, cost)
-        self._run_dry(task, short, cost)
+        self._exhaust(task, short, cost)
         return Bill.SUSPENDED
 
     def charge_now(self, task: Task, cost: Cost) -> None:
@@ -69,11 +69,11 @@ class Ledger(Dispatch):
         short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else money.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short, cost)
-        self._book(task, cost)
+        self._record_spent(task, cost)
         if self.observer is not None:
             self.observer("charged", task, cost)
 
-    def settle_memory(self, task: Task, growth: int) -> int:
+    def charge_memory_growth(self, task: Task, growth: int) -> int:
         """The memory that a live task holds has grown by so much: charge it, as far as its pool goes, or refund it.
 
         Returns what was charged. No event tells of it: how much memory a program takes is a fact of its host, which
@@ -82,35 +82,35 @@ class Ledger(Dispatch):
         pool = task.pools[MEMORY]
         if growth < 0:
             money.refund(pool, -growth)
-            self._unbook(task, MEMORY, -growth)
+            self._record_refund(task, MEMORY, -growth)
             return growth
         cost = ((MEMORY, growth if pool.left is None else min(growth, pool.left)),)
         short = money.pay(task.pools, cost)
         assert short == PAID, "BUDGET-3"
-        self._book(task, cost)
+        self._record_spent(task, cost)
         return cost[0][1]
 
-    def settle(self, task: Task, difference: Sequence[int]) -> None:
+    def charge_difference(self, task: Task, difference: Sequence[int]) -> None:
         """What a live task spends where it cannot be billed, in advance or afterwards, by component. Less than 0: it
         gets back what was too much. Its pools must have what it pays.
         """
         for component, amount in enumerate(difference):
             if amount < 0:
                 money.refund(task.pools[component], -amount)
-                self._unbook(task, component, -amount)
+                self._record_refund(task, component, -amount)
             elif amount:
                 cost = ((component, amount),)
                 short = money.pay(task.pools, cost)
                 assert short == PAID, "BUDGET-3"
-                self._book(task, cost)
+                self._record_spent(task, cost)
         if any(difference):
             self.note("settled", task, difference)
 
-    def _unbook(self, task: Task, component: int, amount: int) -> None:
+    def _record_refund(self, task: Task, component: int, amount: int) -> None:
         """Write down what was refunded. A record that was saturated does not know better."""
         task.spent[component] = max(task.spent[component] - amount, 0)
 
-    def _book(self, task: Task, cost: Cost) -> None:
+    def _record_spent(self, task: Task, cost: Cost) -> None:
         """Write down what was paid. The record saturates; the pools do not."""
         spent = task.spent
         for component, amount in cost:
@@ -147,14 +147,14 @@ class Ledger(Dispatch):
         task.since_ns = self.now_ns
         self.note("task_exhausted", task, (component, cost))
 
-    def _run_dry(self, task: Task, component: int, cost: Cost) -> None:
+    def _exhaust(self, task: Task, component: int, cost: Cost) -> None:
         """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
         self.counters["exhausted"] += 1
         self._exhausted(task, component, cost)
         task.error = self.shortage(task, component, cost)
         nursery = task.nursery
         if not nursery.hold or nursery.reason is not None or task.requested:
-            self._end_dry(task)
+            self._end_exhausted(task)
             return
         self.note("budget_held", task, COMPONENTS[component])
         nursery.exhausted[task.id] = task
@@ -162,7 +162,7 @@ class Ledger(Dispatch):
         if waiter is not None:
             waiter.answer(self, task)
 
-    def _end_dry(self, task: Task) -> None:
+    def _end_exhausted(self, task: Task) -> None:
         """Nobody will recharge the EXHAUSTED task: it is told, once, and cleans up."""
         self.note("budget_exceeded", task, COMPONENTS[task.short_of])
         task.retry = None
@@ -202,8 +202,8 @@ class Ledger(Dispatch):
     def recharge_by_capability(self, holder: Task, task: Task, amount: Budget) -> None:
         """Put fresh money into a task's pools, within the limits of the holder's `CapBudget`."""
         self._require_countable(task, amount)
-        permit = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
-        self.registry.draw(holder, permit, amount)
+        cap = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
+        self.registry.draw(holder, cap, amount)
         self._mint(task, amount)
 
     def _mint(self, task: Task, amount: Budget) -> None:

@@ -24,7 +24,7 @@ from bursar.law.state import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from bursar.law.budget import Pools
-    from bursar.law.cancel import Block, CancelReason
+    from bursar.law.cancel import CancelReason, CancelScope
     from bursar.law.capability import Capabilities
     from bursar.law.task import Task
     from bursar.law.wake import Wait
@@ -98,7 +98,7 @@ class Nursery:
         self.id = id
         self.name = name
         self.owner = owner
-        self.scope: Block | None = None  # None only in the root
+        self.scope: CancelScope | None = None  # None only in the root
         self.state = NurseryState.OPEN
         self.children: dict[int, Task] = {}  # live ones, in order of spawning
         self.spawned = 0
@@ -153,7 +153,7 @@ def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
         return False
     if outcome.kind not in (OutcomeKind.FAILED, OutcomeKind.PANICKED):
         return False
-    if task.permit is not None and task.permit.excused:
+    if task.ticket is not None and task.ticket.excused:
         return False
     assert outcome.error is not None, "a failure has an error"
     add_failure(nursery, outcome.error)

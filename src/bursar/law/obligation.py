@@ -1,6 +1,6 @@
 """Obligations: promises in two phases that a task must settle before it ends.
 
-A reserved place in a channel, a held permit, an unanswered call: each is made in one step and committed or
+A reserved place in a channel, a held ticket, an unanswered call: each is made in one step and committed or
 aborted in another. A task that ends with one open has leaked it. The leak is reported with the place in the
 program where the promise was made, the obligation is aborted, so that whoever waits behind it goes on, and
 the region closes all the same.
@@ -29,7 +29,7 @@ class Settled(IntEnum):
 
 
 class Obligation:
-    """One open promise. `undo` is what aborting it does: give the place, the permit, the turn back."""
+    """One open promise. `undo` is what aborting it does: give the place, the ticket, the turn back."""
 
     __slots__ = ("holder", "id", "note", "origin", "settled", "undo", "what")
 

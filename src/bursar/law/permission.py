@@ -1,6 +1,6 @@
 """Permission: what admission may do to a task. The rules by which it decides are not here (`law.admission`).
 
-The layer of the kernel between money and families. A task that has to ask is spawned PENDING and holds a *permit*,
+The layer of the kernel between money and families. A task that has to ask is spawned PENDING and holds a *ticket*,
 through which its gate hears of its end and of its timers. The gate lets it start (`admit`), or never (`drop`). Anybody
 who may can have any task stand still (`pause`) and go on (`resume`):
 
@@ -34,7 +34,7 @@ ADMIT: Final = 6  # in the place of a lane in the chain, after the last of them
 DROP: Final = 7
 
 
-class Permit(Protocol):
+class Ticket(Protocol):
     """What admission knows of one task, as far as the law asks."""
 
     excused: bool  # another attempt follows its failure, which therefore counts for nothing
@@ -43,7 +43,7 @@ class Permit(Protocol):
         """The task as a whole is asked to stop, or cut off."""
         ...
 
-    def hurried(self, kernel: Dispatch) -> None:
+    def scope_cancelled(self, kernel: Dispatch) -> None:
         """A block of the task is asked to stop. It is resumed for that if it is to go on, and waits for its turn."""
         ...
 
@@ -104,12 +104,12 @@ class Permission(Ledger):
         task.since_ns = self.now_ns
 
     def interrupt(self, task: Task) -> None:
-        if task.permit is not None:
+        if task.ticket is not None:
             if task.cut or deliverable(task) is task:
-                task.permit.stopped(self)
+                task.ticket.stopped(self)
             else:
                 stands = self.is_paused(task)
-                task.permit.hurried(self)
+                task.ticket.scope_cancelled(self)
                 if stands:
                     return
         super().interrupt(task)

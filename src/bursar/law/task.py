@@ -20,12 +20,12 @@ from bursar.law.wake import Wait, WaitList, WakeState
 
 if TYPE_CHECKING:
     from bursar.law.budget import Pools
-    from bursar.law.cancel import Block
+    from bursar.law.cancel import CancelScope
     from bursar.law.capability import Capabilities, CapSpawn
     from bursar.law.lanes import Lane
     from bursar.law.nursery import Nursery
     from bursar.law.obligation import Obligation
-    from bursar.law.permission import Permit
+    from bursar.law.permission import Ticket
     from bursar.law.timers import Timer
 
 _NOTHING: Final = array("q", [0] * len(COMPONENTS))
@@ -58,7 +58,6 @@ class Task(Scope):
         "obligations",
         "outcome",
         "owned",
-        "permit",
         "pinned",
         "pools",
         "purse_of",
@@ -71,6 +70,7 @@ class Task(Scope):
         "spent",
         "started",
         "state",
+        "ticket",
         "turn_left",
         "wait",
         "waiters",
@@ -104,7 +104,7 @@ class Task(Scope):
         # ownership
         self.owned: dict[int, Nursery] | None = None  # the nurseries it has open, outermost first
         self.obligations: dict[int, Obligation] | None = None
-        self.inner: Block | None = None  # the innermost open block; None: the task itself
+        self.inner: CancelScope | None = None  # the innermost open block; None: the task itself
         self.requested = 0  # scopes of it that were asked to stop and not told yet
         self.draining = 0  # and those that were told and are being unwound
         self.cancel_pending = False  # a request is visible from where it stands
@@ -124,7 +124,7 @@ class Task(Scope):
         self.capabilities = capabilities
         self.spawn_cap: CapSpawn | None = None  # counted against until the task ends
         # admission
-        self.permit: Permit | None = None  # what admission knows of it; None: it never had to ask
+        self.ticket: Ticket | None = None  # what admission knows of it; None: it never had to ask
         # execution
         self.work: Any = None
         self.context: Any = None

@@ -43,7 +43,7 @@ class TimerKind(IntEnum):
     WAKE = 0  # wake the task that sleeps
     DEADLINE = 1  # request cancellation of the scope
     CLEANUP = 2  # the task overran its cleanup
-    PERMIT = 3  # the task's permit has waited long enough
+    PERMIT = 3  # the task's ticket has waited long enough
 
 
 class Timer:

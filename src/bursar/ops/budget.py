@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from bursar.backend import Kernel
-from bursar.backend import Task as Record
+from bursar.backend import Task as LawTask
 from bursar.law.budget import COMPONENTS, SYSCALL, UNITS_MAX, Budget, Cost
 from bursar.law.capability import Capabilities, Capability, CapEntropy, require
 from bursar.ops.task import Task
@@ -26,7 +26,7 @@ class _Charge(Request[None]):
     def bill(self) -> Cost:
         return self._cost
 
-    def perform(self, kernel: Kernel, task: Record) -> None:
+    def perform(self, kernel: Kernel, task: LawTask) -> None:
         """The bill was all."""
 
 
@@ -52,7 +52,7 @@ class _Recharge(Request[None]):
         self._amount = amount
         self._task = task
 
-    def perform(self, kernel: Kernel, task: Record) -> None:
+    def perform(self, kernel: Kernel, task: LawTask) -> None:
         target = task if self._task is None else self._task.inside(kernel)
         kernel.recharge_by_capability(task, target, self._amount)
 
@@ -70,7 +70,7 @@ def recharge(amount: Budget, task: Task[object] | None = None) -> Request[None]:
 class _Held(Request[Capabilities]):
     __slots__ = ()
 
-    def perform(self, kernel: Kernel, task: Record) -> Capabilities:
+    def perform(self, kernel: Kernel, task: LawTask) -> Capabilities:
         return dict(task.capabilities)
 
 
@@ -85,7 +85,7 @@ class _Revoke(Request[None]):
     def __init__(self, capability: Capability) -> None:
         self._capability = capability
 
-    def perform(self, kernel: Kernel, task: Record) -> None:
+    def perform(self, kernel: Kernel, task: LawTask) -> None:
         kernel.registry.revoke(self._capability, by=task)
 
 
@@ -100,7 +100,7 @@ def revoke(capability: Capability) -> Request[None]:
 class _Entropy(Request[int]):
     __slots__ = ()
 
-    def perform(self, kernel: Kernel, task: Record) -> int:
+    def perform(self, kernel: Kernel, task: LawTask) -> int:
         require(task, task.capabilities, CapEntropy, "draw random numbers")
         return kernel.entropy.next()
 
@@ -120,9 +120,9 @@ class _HostEntropy(Request[bytes]):
     def __init__(self, size: int) -> None:
         self._size = size
 
-    def perform(self, kernel: Kernel, task: Record) -> bytes:
+    def perform(self, kernel: Kernel, task: LawTask) -> bytes:
         require(task, task.capabilities, CapEntropy, "draw entropy of the host")
-        pump, size = kernel.driver.pump, self._size
+        pump, size = kernel.runtime.pump, self._size
         return pump.ask(task, "entropy", lambda: pump.host.entropy(size))
 
 

@@ -4,7 +4,7 @@
     send, receive = channel(10)      up to ten values wait in the buffer
 
 A channel comes to life in the task that first awaits it or one of its operations, which needs `CapChannel` for that;
-whoever holds an end may use it. `reserve` is the first half of a send: it waits for room and gives a `Permit`, an
+whoever holds an end may use it. `reserve` is the first half of a send: it waits for room and gives a `Reservation`, an
 obligation, with which the value is put in later without waiting. Ends can be cloned; a side is closed when its last
 clone is. After that senders and drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
 
@@ -104,7 +104,7 @@ class ChannelCore(Generic[T]):
 class _Channel(ChannelCore[T]):
     """Birth and end of a channel."""
 
-    _permit: CapChannel | None = None
+    _cap: CapChannel | None = None
     _label = "a channel"
 
     def __str__(self) -> str:
@@ -116,21 +116,21 @@ class _Channel(ChannelCore[T]):
             return
         if self.kernel is not None:
             raise ScopeMisuse(f"task {task.name!r} used {self}, which belongs to another runtime")
-        permit = require(task, task.capabilities, CapChannel, "make a channel")
-        if permit.max_buffer is not None and self.capacity > permit.max_buffer:
+        reservation = require(task, task.capabilities, CapChannel, "make a channel")
+        if reservation.max_buffer is not None and self.capacity > reservation.max_buffer:
             raise CapabilityDenied(
                 f"task {task.name!r} may not make a channel with a buffer of {self.capacity}: "
-                f"its CapChannel allows {permit.max_buffer}"
+                f"its CapChannel allows {reservation.max_buffer}"
             )
-        kernel.registry.acquire(task, permit, "max_channels", "make a channel")
+        kernel.registry.acquire(task, reservation, "max_channels", "make a channel")
         self.kernel = kernel
-        self._permit = permit
+        self._cap = reservation
         self._label = f"channel {kernel.new_id()}"
 
     def _release(self) -> None:
-        permit, self._permit = self._permit, None  # first: whatever happens, it is released once
-        if permit is not None and self.kernel is not None:
-            self.kernel.registry.release(permit)
+        reservation, self._cap = self._cap, None  # first: whatever happens, it is released once
+        if reservation is not None and self.kernel is not None:
+            self.kernel.registry.release(reservation)
 
     def __del__(self) -> None:
         self._release()
@@ -141,7 +141,7 @@ class _Channel(ChannelCore[T]):
     def closed_here(self) -> ChannelClosed:
         return ChannelClosed(f"this end of {self} was closed")
 
-    def settle(self) -> None:
+    def close_if_unused(self) -> None:
         """An end was closed or a reservation ended: let nobody wait in vain (CHANNEL-3)."""
         if self.kernel is None:
             return
@@ -250,7 +250,7 @@ class SendEnd(SendCore[T], _End[T]):
             self._open = False
             self._channel.send_ends -= 1
             self._channel.refuse_waiters(self._channel.senders, self)
-            self._channel.settle()
+            self._channel.close_if_unused()
 
     def _check(self) -> None:
         if not self._open:
@@ -316,7 +316,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
             if not self._channel.receive_ends:
                 self._channel.drain()
             self._channel.refuse_waiters(self._channel.receivers, self)
-            self._channel.settle()
+            self._channel.close_if_unused()
 
     def unread(self) -> list[T]:
         """For Bursar's own parts: take out all that is buffered, without being charged for it."""
@@ -369,7 +369,7 @@ class Send(_SendSide[None, T]):
         self._channel.accept(self.value, task)
 
 
-class Reserve(_SendSide["Permit[T]", T]):
+class Reserve(_SendSide["Reservation[T]", T]):
     """The request behind `SendEnd.reserve`."""
 
     __slots__ = ()
@@ -378,16 +378,16 @@ class Reserve(_SendSide["Permit[T]", T]):
     def why(self) -> str:
         return f"waits to reserve a place in {self._channel}"
 
-    def take(self, kernel: Kernel, task: Task) -> Permit[T]:
+    def take(self, kernel: Kernel, task: Task) -> Reservation[T]:
         self.end._check()  # pyright: ignore[reportPrivateUsage]
         return self.grant(kernel, task)
 
-    def grant(self, kernel: Kernel, task: Task) -> Permit[T]:
+    def grant(self, kernel: Kernel, task: Task) -> Reservation[T]:
         self._channel.reserved += 1
-        return Permit(self._channel, kernel, task)
+        return Reservation(self._channel, kernel, task)
 
 
-class Permit(Generic[T]):
+class Reservation(Generic[T]):
     """A reserved place in a channel: send one value, or abort, before the task ends. `with` aborts if nothing was
     sent."""
 
@@ -401,7 +401,7 @@ class Permit(Generic[T]):
     def _give_back(self) -> None:
         self._channel.reserved -= 1
         self._channel.refill()
-        self._channel.settle()
+        self._channel.close_if_unused()
 
     def send(self, value: T) -> None:
         """Put the value in. Never waits, and costs nothing more. Raises `ChannelClosed` if no receiver is left."""
@@ -413,7 +413,7 @@ class Permit(Generic[T]):
         self._obligation.settle(Settled.COMMITTED)
         self._channel.reserved -= 1
         self._channel.accept(value)
-        self._channel.settle()
+        self._channel.close_if_unused()
 
     def abort(self) -> None:
         """Give the place back. Idempotent."""
@@ -462,7 +462,7 @@ class Receive(Operation[T]):
         if channel.buffer:
             value = channel.buffer.popleft()
             channel.refill()
-            channel.settle()
+            channel.close_if_unused()
             return value
         if channel.senders and self._sender_waits():
             entry = cast("Entry", channel.senders.take_oldest())

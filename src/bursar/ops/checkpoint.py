@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class CheckpointLine(Protocol):
+class CheckpointControl(Protocol):
     """What a checkpoint speaks through: the line from the thread to the loop (`threads.checkpoint`)."""
 
     number: int
@@ -48,18 +48,18 @@ class Checkpoint:
     ```
     """
 
-    __slots__ = ("_line",)
+    __slots__ = ("_control",)
 
-    def __init__(self, line: CheckpointLine) -> None:
-        self._line = line
+    def __init__(self, control: CheckpointControl) -> None:
+        self._control = control
 
     def __call__(self, progress: float | None = None, message: str | None = None) -> None:
         """Say how far it is (0 to 1), stand while paused, raise `Cancelled` when asked to stop, and pay one op."""
-        self._line.point(progress, message)
+        self._control.point(progress, message)
 
     def charge(self, ops: int) -> None:
         """Pay for `ops` more operations, or raise `BudgetExceeded`."""
-        self._line.charge(ops)
+        self._control.charge(ops)
 
     def __repr__(self) -> str:
-        return f"<Checkpoint {self._line.number} of task {self._line.label.partition(' ')[0]}>"
+        return f"<Checkpoint {self._control.number} of task {self._control.label.partition(' ')[0]}>"

@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, cast
 
-from bursar.backend import Gate, Kernel, Nursery, Permit
-from bursar.backend import Task as Record
+from bursar.backend import Gate, Kernel, Nursery, Ticket
+from bursar.backend import Task as LawTask
 from bursar.errors import BadDependency, BursarError
 from bursar.law.admission import graph
 from bursar.law.admission.authority import require_priority
@@ -21,7 +21,7 @@ from bursar.law.admission.retry import Retry
 from bursar.law.budget import Budget
 from bursar.law.capability import Capability
 from bursar.law.nursery import NurseryState
-from bursar.ops.pause import permit_of
+from bursar.ops.pause import ticket_of
 from bursar.ops.start import start
 from bursar.ops.task import Task
 from bursar.text import brief
@@ -29,11 +29,11 @@ from bursar.text import brief
 Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[Any]) -> list[Record]:
+def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[Any]) -> list[LawTask]:
     """The tasks that the new one follows, each once, checked."""
     if isinstance(after, Task):
         raise TypeError(f"spawn(after=...): task {name!r}: give a list of tasks, after=[task]")
-    found: dict[Record, None] = {}
+    found: dict[LawTask, None] = {}
     for handle in after:
         if not isinstance(handle, Task):
             raise BadDependency(f"task {name!r} cannot follow {brief(handle, repr)}, which is not a task")
@@ -46,7 +46,7 @@ def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[
     return list(found)
 
 
-def _inside(kernel: Kernel, name: str, handle: Task[Any]) -> Record:
+def _inside(kernel: Kernel, name: str, handle: Task[Any]) -> LawTask:
     try:
         return handle.inside(kernel)
     except BursarError as foreign:
@@ -64,24 +64,24 @@ def ask(
     budget: Budget,
     capabilities: tuple[Capability, ...] | None,
     priority: int,
-    after: list[Record],
+    after: list[LawTask],
     needs: Needs,
     retry: Retry | None,
-    spawner: Record | None = None,
-) -> Record:
+    spawner: LawTask | None = None,
+) -> LawTask:
     """Spawn `run(*args)` as a task that waits for permission. `spawner`: on whose authority, if nobody runs."""
     if retry is not None and not isinstance(retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"spawn(retry={brief(retry, repr)}): task {name!r}: must be a Retry(times, backoff, on=...)")
-    permit = Permit(gate, require_priority(priority), *gate.resources.demand(needs, name))
+    ticket = Ticket(gate, require_priority(priority), *gate.resources.demand(needs, name))
     if after:
         graph.require_no_cycle(name, nursery, after)
-    record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, permit=permit, spawner=spawner)
-    permit.task = record
+    record = kernel.spawn(nursery, name=name, budget=budget, capabilities=capabilities, ticket=ticket, spawner=spawner)
+    ticket.task = record
     start(record, run, args)
     if retry is not None:
-        permit.retry = retry
-        permit.call = functools.partial(_try_again, kernel, nursery, run, args, budget, contextvars.copy_context())
-    gate.enter(kernel, permit, [graph.last_attempt(permit_of(kernel, other)) for other in after] if after else ())
+        ticket.retry = retry
+        ticket.call = functools.partial(_try_again, kernel, nursery, run, args, budget, contextvars.copy_context())
+    gate.enter(kernel, ticket, [graph.last_attempt(ticket_of(kernel, other)) for other in after] if after else ())
     return record
 
 
@@ -92,25 +92,25 @@ def _try_again(
     args: tuple[Any, ...],
     budget: Budget,
     context: contextvars.Context,
-    permit: Permit,
+    ticket: Ticket,
     error: Exception,
 ) -> None:
     """The task fails. If it is to be tried again: spawn the next attempt, which excuses this failure."""
-    task, retry, gate = permit.task, permit.retry, permit.gate
-    if retry is None or not retry.applies(permit.attempt, error) or task.requested or task.draining:
+    task, retry, gate = ticket.task, ticket.retry, ticket.gate
+    if retry is None or not retry.applies(ticket.attempt, error) or task.requested or task.draining:
         return
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return
-    again = Permit(gate, permit.priority, permit.demand, permit.needs)
-    again.retry, again.call = retry, permit.call
+    again = Ticket(gate, ticket.priority, ticket.demand, ticket.needs)
+    again.retry, again.call = retry, ticket.call
     again.retry_of = task
     try:
-        record = kernel.spawn(nursery, name=task.name, budget=budget, permit=again, again=True, spawner=nursery.owner)
+        record = kernel.spawn(nursery, name=task.name, budget=budget, ticket=again, again=True, spawner=nursery.owner)
     except BursarError:
         return  # nobody pays for another attempt: this failure stands
     record.capabilities = task.capabilities
     again.task = record
     context.run(start, record, run, args)
-    graph.try_again(permit, again)
+    graph.try_again(ticket, again)
     gate.totals.retried += 1
-    gate.enter(kernel, again, (), retry.delay_ns(permit.attempt))
+    gate.enter(kernel, again, (), retry.delay_ns(ticket.attempt))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bursar.backend import Kernel, Nursery, Permit, Task
+from bursar.backend import Kernel, Nursery, Task, Ticket
 from bursar.law.admission import explain as admission
 from bursar.law.admission.explain import Admission
 from bursar.law.budget import COMPONENTS, OPS, Budget
@@ -88,8 +88,8 @@ def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
 
 
 def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
-    permit = task.permit
-    return admission.explain(permit, kernel.tasks.values(), kernel.now_ns) if isinstance(permit, Permit) else None
+    ticket = task.ticket
+    return admission.explain(ticket, kernel.tasks.values(), kernel.now_ns) if isinstance(ticket, Ticket) else None
 
 
 def explain(kernel: Kernel, task: Task) -> Explanation:
@@ -190,7 +190,7 @@ def wait_graph(kernel: Kernel) -> str:
     """Who waits for what, one line a task: what a deadlock report shows."""
     lines: list[str] = []
     for task in kernel.tasks.values():
-        told = explain(kernel, task) if task.permit is not None else None
+        told = explain(kernel, task) if task.ticket is not None else None
         line = f"  task {task.name!r} ({task.id}) {why(task) if told is None else told.reason}"
         blockers, more = _blockers(task) if told is None else (told.blockers, told.more_blockers)
         if blockers:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from bursar.backend import Gate, Kernel
-from bursar.backend import Nursery as Record
+from bursar.backend import Nursery as LawNursery
 from bursar.backend import Task as TaskRecord
 from bursar.errors import Cancelled, CapabilityDenied, ScopeMisuse
 from bursar.law import budget as money
@@ -54,7 +54,7 @@ class Stated(TypedDict, total=False):
     retry: Retry | None
 
 
-def why_join(record: Record) -> str:
+def why_join(record: LawNursery) -> str:
     return f"waits for {counted(len(record.children), 'task')} of {record.name}"
 
 
@@ -68,7 +68,7 @@ class _Join(Operation[None]):
     __slots__ = ("_record",)
     cost: ClassVar[Cost] = FREE
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: LawNursery) -> None:
         self._record = record
 
     def why(self) -> str:
@@ -96,7 +96,7 @@ class _Exhausted(Operation[Task[Any]]):
 
     __slots__ = ("_record",)
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: LawNursery) -> None:
         self._record = record
 
     def why(self) -> str:
@@ -143,7 +143,7 @@ class Nursery:
 
     __slots__ = ("_kernel", "_record")
 
-    def __init__(self, kernel: Kernel, record: Record) -> None:
+    def __init__(self, kernel: Kernel, record: LawNursery) -> None:
         self._kernel = kernel
         self._record = record
 
@@ -328,7 +328,7 @@ class Nursery:
         time."""
         return _Exhausted(self._record)
 
-    def inside(self) -> tuple[Kernel, Record]:
+    def inside(self) -> tuple[Kernel, LawNursery]:
         """For Bursar's own parts: what the handle looks at."""
         return self._kernel, self._record
 
@@ -438,7 +438,7 @@ class NurseryBlock(Request["Nursery"]):
 
 
 async def _quiesce(
-    kernel: Kernel, record: Record, passing: Cancelled | None, thrown: BaseException | None
+    kernel: Kernel, record: LawNursery, passing: Cancelled | None, thrown: BaseException | None
 ) -> Cancelled | None:
     """Wait until no child lives, and end the nursery. Returns the cancellation that goes further out, if there is one.
 
@@ -460,7 +460,7 @@ async def _quiesce(
     return passing
 
 
-def end_failed(kernel: Kernel, record: Record) -> None:
+def end_failed(kernel: Kernel, record: LawNursery) -> None:
     """End a nursery without children, and raise what they failed with, if they did."""
     try:
         kernel.end_nursery(record)

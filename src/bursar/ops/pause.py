@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from bursar.backend import Permit, Wait
+from bursar.backend import Ticket, Wait
 from bursar.errors import ScopeMisuse
 from bursar.law.admission import graph
-from bursar.law.admission.ticket import PermitState
+from bursar.law.admission.ticket import TicketState
 from bursar.law.budget import FREE, Cost
 from bursar.law.state import State
 from bursar.law.timers import TimerKind, to_ns
@@ -30,42 +30,42 @@ if TYPE_CHECKING:
     from bursar.law.task import Task
 
 
-def pause(kernel: Dispatch, permit: Permit, timeout_ns: int | None = None, at_checkpoint: bool | None = None) -> None:
+def pause(kernel: Dispatch, ticket: Ticket, timeout_ns: int | None = None, at_checkpoint: bool | None = None) -> None:
     """Have a task stand still. Asking again changes nothing, nor does asking one that is over or told to stop.
 
     `at_checkpoint`: whether it runs on a thread, if its wait does not say so.
     """
-    task = permit.task
-    if permit.paused or task.outcome is not None or task.requested or task.cleanup_left >= 0:
+    task = ticket.task
+    if ticket.paused or task.outcome is not None or task.requested or task.cleanup_left >= 0:
         return
     if task.state is State.RUNNING:
         raise ScopeMisuse(f"task {task.name!r} cannot pause itself: it would not be there to go on; await an Event")
-    gate = permit.gate
+    gate = ticket.gate
     stands = cast("Kernel", kernel).is_paused(task)  # it was told to go on, and has not got its place back yet
     ask_pause = None if stands else getattr(task.wait, "ask_pause", None)
     later = ask_pause is not None if at_checkpoint is None else at_checkpoint
-    permit.paused = True
+    ticket.paused = True
     gate.totals.paused += 1
     if not later:
         kernel.note("pause_requested", task, None)
-        _stand(kernel, permit)
+        _stand(kernel, ticket)
         return
-    permit.patience_ns = to_ns(gate.authority.pause_timeout, "pause_timeout") if timeout_ns is None else timeout_ns
-    kernel.note("pause_requested", task, permit.patience_ns)
-    permit.pausing = []
-    permit.timer = kernel.timers.arm(kernel.now_ns + permit.patience_ns, TimerKind.PERMIT, task)
+    ticket.patience_ns = to_ns(gate.authority.pause_timeout, "pause_timeout") if timeout_ns is None else timeout_ns
+    kernel.note("pause_requested", task, ticket.patience_ns)
+    ticket.pausing = []
+    ticket.timer = kernel.timers.arm(kernel.now_ns + ticket.patience_ns, TimerKind.PERMIT, task)
     if ask_pause is not None:
         ask_pause(kernel)
 
 
 def reached(kernel: Dispatch, task: Task) -> None:
     """The thread of a task that was asked to pause stands at a checkpoint."""
-    permit = cast("Permit | None", task.permit)
-    if permit is None or permit.pausing is None:  # it was told to go on, or to stop, meanwhile
+    ticket = cast("Ticket | None", task.ticket)
+    if ticket is None or ticket.pausing is None:  # it was told to go on, or to stop, meanwhile
         resume_thread(kernel, task)
         return
     kernel.note("pause_reached", task)
-    _stand(kernel, permit)
+    _stand(kernel, ticket)
 
 
 def resume_thread(kernel: Dispatch, task: Task) -> None:
@@ -74,42 +74,42 @@ def resume_thread(kernel: Dispatch, task: Task) -> None:
         resume(kernel)
 
 
-def _stand(kernel: Dispatch, permit: Permit) -> None:
-    gate = permit.gate
-    if permit.state is not PermitState.WAITS:  # else it is the time of a retry, which goes on
-        gate.stop_timer(kernel, permit)
-    if permit.state is PermitState.QUEUED:
-        gate.leave_queue(permit)
-    elif permit.state is PermitState.HELD:
-        gate.stand_aside(permit)
-    elif permit.state is PermitState.RETURNS:
-        gate.step_back(permit)
+def _stand(kernel: Dispatch, ticket: Ticket) -> None:
+    gate = ticket.gate
+    if ticket.state is not TicketState.WAITING:  # else it is the time of a retry, which goes on
+        gate.stop_timer(kernel, ticket)
+    if ticket.state is TicketState.QUEUED:
+        gate.leave_queue(ticket)
+    elif ticket.state is TicketState.ADMITTED:
+        gate.lend_resources(ticket)
+    elif ticket.state is TicketState.RETURNING:
+        gate.withdraw_return(ticket)
     law = cast("Kernel", kernel)
-    if not law.is_paused(permit.task):
-        law.pause(permit.task)
-    permit.note(kernel.now_ns, "is paused")
-    gate.tell_pausing(kernel, permit, True)
-    gate.settle(kernel)
+    if not law.is_paused(ticket.task):
+        law.pause(ticket.task)
+    ticket.note(kernel.now_ns, "is paused")
+    gate.answer_pause_waiters(kernel, ticket, True)
+    gate.admit_waiting(kernel)
 
 
-def resume(kernel: Dispatch, permit: Permit) -> None:
+def resume(kernel: Dispatch, ticket: Ticket) -> None:
     """Let a task go on that was paused. Any other goes on as it is."""
-    task, gate, law = permit.task, permit.gate, cast("Kernel", kernel)
-    if not permit.paused:
+    task, gate, law = ticket.task, ticket.gate, cast("Kernel", kernel)
+    if not ticket.paused:
         return
-    permit.paused = False
+    ticket.paused = False
     kernel.note("resume_requested", task)
-    if permit.pausing is not None:  # it does not stand yet
-        gate.stop_timer(kernel, permit)
-        gate.tell_pausing(kernel, permit, False)
+    if ticket.pausing is not None:  # it does not stand yet
+        gate.stop_timer(kernel, ticket)
+        gate.answer_pause_waiters(kernel, ticket, False)
         resume_thread(kernel, task)
-    elif permit.state is PermitState.WAITS:
+    elif ticket.state is TicketState.WAITING:
         law.resume(task, False)
-        gate.enter_queue(kernel, permit)
-    elif permit.state is PermitState.ASIDE and not permit.joins:
-        gate.ask_again(kernel, permit)
+        gate.enter_queue(kernel, ticket)
+    elif ticket.state is TicketState.LENT and not ticket.waits_for_children:
+        gate.ask_again(kernel, ticket)
         if task.cancel_pending:  # a block of it was asked to stop while it stood
-            gate.hurried(kernel, permit)
+            gate.scope_cancelled(kernel, ticket)
     else:
         law.resume(task, True)
 
@@ -117,30 +117,30 @@ def resume(kernel: Dispatch, permit: Permit) -> None:
 class Pausing(Operation[bool]):
     """Awaited: whether the task stands. It may have ended first."""
 
-    __slots__ = ("_permit", "_task")
+    __slots__ = ("_task", "_ticket")
 
-    def __init__(self, permit: Permit, task: Task) -> None:
-        self._permit = permit
+    def __init__(self, ticket: Ticket, task: Task) -> None:
+        self._ticket = ticket
         self._task = task
 
     def why(self) -> str:
         return f"waits for task {self._task.name!r} to come to a checkpoint"
 
     def ready(self, kernel: Any, task: Any) -> bool:
-        if self._permit.late is not None:
-            raise self._permit.late
-        return self._permit.pausing is None
+        if self._ticket.late is not None:
+            raise self._ticket.late
+        return self._ticket.pausing is None
 
     def take(self, kernel: Any, task: Any) -> bool:
         return kernel.is_paused(self._task)
 
     def enlist(self, kernel: Any, entry: Entry) -> None:
-        if self._permit.pausing is not None:
-            self._permit.pausing.append(entry)
+        if self._ticket.pausing is not None:
+            self._ticket.pausing.append(entry)
 
     def delist(self, kernel: Any, entry: Entry) -> None:
-        if self._permit.pausing is not None and entry in self._permit.pausing:
-            self._permit.pausing.remove(entry)
+        if self._ticket.pausing is not None and entry in self._ticket.pausing:
+            self._ticket.pausing.remove(entry)
 
     def blockers(self) -> tuple[Any, ...]:
         return (self._task,)
@@ -149,54 +149,54 @@ class Pausing(Operation[bool]):
 # ---- lending
 
 
-def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Permit | None:
+def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Ticket | None:
     """A task ends its block: while it waits for its children its place at their gate is theirs. None: it has none."""
-    permit = cast("Permit | None", owner.permit)
-    if permit is None or permit.gate is not (nursery.gate or kernel.gate) or not nursery.children:
+    ticket = cast("Ticket | None", owner.ticket)
+    if ticket is None or ticket.gate is not (nursery.gate or kernel.gate) or not nursery.children:
         return None
-    if permit.state is not PermitState.HELD or not permit.gate.resources.usable_while_still(permit.demand):
+    if ticket.state is not TicketState.ADMITTED or not ticket.gate.resources.lendable(ticket.demand):
         return None
     kernel.note("permit_lent", owner)
-    permit.joins = True
-    permit.gate.stand_aside(permit)
-    permit.gate.settle(kernel)
-    return permit
+    ticket.waits_for_children = True
+    ticket.gate.lend_resources(ticket)
+    ticket.gate.admit_waiting(kernel)
+    return ticket
 
 
-async def take_back(kernel: Kernel, permit: Permit) -> None:
+async def take_back(kernel: Kernel, ticket: Ticket) -> None:
     """Its children have ended: it goes on when it has its place again; not if all is torn down from outside."""
-    if permit.state is PermitState.OVER or kernel.current is not permit.task:
+    if ticket.state is TicketState.DONE or kernel.current is not ticket.task:
         return
-    ask(kernel, permit)
-    if permit.state is PermitState.RETURNS:
-        await _Regain(permit)
+    ask(kernel, ticket)
+    if ticket.state is TicketState.RETURNING:
+        await _Regain(ticket)
 
 
-def ask(kernel: Kernel, permit: Permit) -> None:
+def ask(kernel: Kernel, ticket: Ticket) -> None:
     """It asks for the place that it lent, or takes it: who is asked to stop, or cleans up, does not wait for it."""
-    task = permit.task
+    task = ticket.task
     kernel.note("permit_asked", task)
-    permit.joins = False
+    ticket.waits_for_children = False
     if task.cancel_pending or task.cleanup_left >= 0 or task.cut:
-        permit.gate.reclaim(kernel, permit)
+        ticket.gate.reclaim(kernel, ticket)
     else:
-        permit.gate.ask_again(kernel, permit)
+        ticket.gate.ask_again(kernel, ticket)
 
 
 class _Regain(Request[None]):
     """Free: what cannot be paid must not keep a block from ending."""
 
-    __slots__ = ("_permit",)
+    __slots__ = ("_ticket",)
     cost: ClassVar[Cost] = FREE
 
-    def __init__(self, permit: Permit) -> None:
-        self._permit = permit
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
 
     def perform(self, kernel: Any, task: Any) -> Any:
-        permit = self._permit
-        if permit.state is PermitState.HELD:  # by now: its turn was over when it asked
+        ticket = self._ticket
+        if ticket.state is TicketState.ADMITTED:  # by now: its turn was over when it asked
             return None
-        permit.regain = wait = _Regaining(task)
+        ticket.regain = wait = _Regaining(task)
         kernel.blocked(task, wait)
         return SUSPENDED
 
@@ -212,40 +212,43 @@ class _Regaining(Wait):
 # ---- what a handle does
 
 
-def permit_of(kernel: Kernel, record: Task) -> Permit:
-    """The permit of a task; one that never had to ask gets one now that says so."""
-    permit = cast("Permit | None", record.permit)
-    if permit is None:
-        permit = Permit(kernel.gate, 0, (), state=PermitState.HELD)
+def ticket_of(kernel: Kernel, record: Task) -> Ticket:
+    """The ticket of a task; one that never had to ask gets one now that says so."""
+    ticket = cast("Ticket | None", record.ticket)
+    if ticket is None:
+        ticket = Ticket(kernel.gate, 0, (), state=TicketState.ADMITTED)
         if record.outcome is not None:
-            permit.task = record
-            _, permit.cause = graph.settle(permit, record.outcome)
-            permit.over()
-            return permit
-        permit.task = record
-        record.permit = permit
-        kernel.gate.held[permit] = None
-    return permit
+            ticket.task = record
+            _, ticket.cause = graph.release_successors(ticket, record.outcome)
+            ticket.over()
+            return ticket
+        ticket.task = record
+        record.ticket = ticket
+        kernel.gate.held[ticket] = None
+    return ticket
 
 
 def pause_task(kernel: Kernel, record: Task, timeout: float | None) -> Pausing:
-    permit = permit_of(kernel, record)
-    if permit.state is not PermitState.OVER:
-        pause(kernel, permit, None if timeout is None else to_ns(timeout, "pause(timeout)"))
-    return Pausing(permit, record)
+    ticket = ticket_of(kernel, record)
+    if ticket.state is not TicketState.DONE:
+        pause(kernel, ticket, None if timeout is None else to_ns(timeout, "pause(timeout)"))
+    return Pausing(ticket, record)
 
 
 def resume_task(kernel: Kernel, record: Task) -> None:
-    if record.permit is not None:
-        resume(kernel, permit_of(kernel, record))
+    if record.ticket is not None:
+        resume(kernel, ticket_of(kernel, record))
 
 
 def drop_task(kernel: Kernel, record: Task, detail: str) -> None:
-    permit = permit_of(kernel, record)
-    if permit.state not in (PermitState.WAITS, PermitState.QUEUED) or record.state not in (State.PENDING, State.PAUSED):
+    ticket = ticket_of(kernel, record)
+    if ticket.state not in (TicketState.WAITING, TicketState.QUEUED) or record.state not in (
+        State.PENDING,
+        State.PAUSED,
+    ):
         raise ScopeMisuse(
             f"task {record.name!r} is {record.state.name} and does not wait for permission: only what has "
             "not started is dropped; cancel it"
         )
     by = kernel.current
-    permit.gate.drop(kernel, permit, "explicit", detail or "by hand", by.id if by is not None else None)
+    ticket.gate.drop(kernel, ticket, "explicit", detail or "by hand", by.id if by is not None else None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from bursar.backend import Block, Kernel, Task
+from bursar.backend import CancelScope, Kernel, Task
 from bursar.errors import Cancelled, ScopeMisuse
 from bursar.law.cancel import CancelPhase
 from bursar.law.capability import CapTimer, require
@@ -18,7 +18,7 @@ from bursar.request import Request, loop_module
 loop_module(__name__)
 
 
-class _Enter(Request[tuple[Kernel, Block]]):
+class _Enter(Request[tuple[Kernel, CancelScope]]):
     __slots__ = ("_shielded", "_timeout_ns")
     timed: ClassVar[bool] = True
 
@@ -26,10 +26,10 @@ class _Enter(Request[tuple[Kernel, Block]]):
         self._timeout_ns = timeout_ns
         self._shielded = shielded
 
-    def perform(self, kernel: Kernel, task: Task) -> tuple[Kernel, Block]:
+    def perform(self, kernel: Kernel, task: Task) -> tuple[Kernel, CancelScope]:
         if self._timeout_ns is not None:
             require(task, task.capabilities, CapTimer, "set a timeout")
-        block = Block(task)
+        block = CancelScope(task)
         block.shielded = self._shielded
         kernel.note("scope_opened", task, block)
         if self._timeout_ns is not None:
@@ -47,7 +47,7 @@ class _ScopeBlock:
 
     def __init__(self, timeout_ns: int | None, shielded: bool) -> None:
         self._enter = _Enter(timeout_ns, shielded)
-        self._entered: tuple[Kernel, Block] | None = None
+        self._entered: tuple[Kernel, CancelScope] | None = None
 
     async def __aenter__(self) -> Self:
         if self._entered is not None:
@@ -58,7 +58,7 @@ class _ScopeBlock:
     def _delivered(self) -> bool:
         return self._entered is not None and self._entered[1].phase is CancelPhase.DRAINING
 
-    def _leave(self) -> Block:
+    def _leave(self) -> CancelScope:
         if self._entered is None:
             kind = type(self).__name__.lower()
             raise ScopeMisuse(f"this {kind} was left without having been entered; write `async with {kind}(...):`")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from bursar.backend import Totals
-from bursar.law.admission.ticket import PermitState
+from bursar.backend import GateTotals
+from bursar.law.admission.ticket import TicketState
 from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.state import OutcomeKind
@@ -99,7 +99,7 @@ def _at_gates(kernel: Kernel) -> AdmissionStatistics:
         for nursery in (task.owned or {}).values():
             if nursery.gate is not None:
                 gates[id(nursery.gate)] = nursery.gate
-    totals = kernel.gate.totals if kernel.gate is not None else Totals()
+    totals = kernel.gate.totals if kernel.gate is not None else GateTotals()
     queues: Counter[int] = Counter()
     waiting = held = aside = 0
     waits: list[int] = []
@@ -107,12 +107,12 @@ def _at_gates(kernel: Kernel) -> AdmissionStatistics:
     for gate in gates.values():
         queues.update(gate.queues.lengths())
         waiting += gate.waiting
-        standing = sum(permit.state is not PermitState.HELD for permit in gate.held)
+        standing = sum(ticket.state is not TicketState.ADMITTED for ticket in gate.held)
         aside += standing
         held += len(gate.held) - standing
-        for permit in gate.queues:
-            waits.append(kernel.now_ns - permit.ready_ns)
-            starved.append(gate.queues.starved_ns(permit, kernel.now_ns))
+        for ticket in gate.queues:
+            waits.append(kernel.now_ns - ticket.ready_ns)
+            starved.append(gate.queues.starved_ns(ticket, kernel.now_ns))
     return AdmissionStatistics(
         entered=totals.entered,
         admitted=totals.admitted,

@@ -108,30 +108,30 @@ class Semaphore(_Shared):
             raise ValueError(f"Semaphore({value!r}): must be a whole number, not negative")
         self.label = "a permit of a semaphore"
         self._value = value
-        self._holders: dict[HeldPermit, None] = {}
-        self._entered: dict[Task, list[HeldPermit]] = {}  # permits of open `async with` blocks
+        self._holders: dict[Hold, None] = {}
+        self._entered: dict[Task, list[Hold]] = {}  # permits of open `async with` blocks
 
     @property
     def value(self) -> int:
         """How many permits are left."""
         return self._value
 
-    def acquire(self) -> Operation[HeldPermit]:
-        """Awaited: a permit. Release it with `.release()` or `with permit:`. Works in `select`."""
+    def acquire(self) -> Operation[Hold]:
+        """Awaited: a permit. Release it with `.release()` or `with hold:`. Works in `select`."""
         return _Acquire(self)
 
-    def give(self, kernel: Kernel, task: Task) -> HeldPermit:
+    def give(self, kernel: Kernel, task: Task) -> Hold:
         """Make out a permit to a task."""
-        permit = HeldPermit(self, kernel, task)
-        self._holders[permit] = None
-        return permit
+        hold = Hold(self, kernel, task)
+        self._holders[hold] = None
+        return hold
 
-    def take_back(self, permit: HeldPermit) -> None:
+    def take_back(self, hold: Hold) -> None:
         """A permit was released: it goes to whoever waits longest, or back into the store.
 
         Without memory for the new one it stays in store, and goes to whoever waits with the next.
         """
-        if self._holders.pop(permit, self) is self:
+        if self._holders.pop(hold, self) is self:
             return  # for want of memory it was never handed out
         self._value += 1
         while self._value and self.waiters:
@@ -142,31 +142,31 @@ class Semaphore(_Shared):
             self._value -= 1
             wait.answer(self.kernel, new)
 
-    def permits(self) -> Iterable[HeldPermit]:
+    def holds(self) -> Iterable[Hold]:
         """Those that are out, oldest first."""
         return iter(self._holders)
 
     def holders(self) -> Iterable[Task]:
-        return (permit.holder for permit in self._holders)
+        return (hold.holder for hold in self._holders)
 
     def take_one(self) -> None:
         self._value -= 1
 
     async def __aenter__(self) -> None:
-        permit = await self.acquire()
-        self._entered.setdefault(permit.holder, []).append(permit)
+        hold = await self.acquire()
+        self._entered.setdefault(hold.holder, []).append(hold)
 
     async def __aexit__(self, *_: object) -> None:
         current = self.kernel.current if self.kernel is not None else None
-        permits = self._entered.get(current, []) if current is not None else []
-        if not permits or current is None:
+        holds = self._entered.get(current, []) if current is not None else []
+        if not holds or current is None:
             raise ScopeMisuse("a semaphore's block was left by another task than the one that entered it")
-        permits.pop().release()
-        if not permits:
+        holds.pop().release()
+        if not holds:
             del self._entered[current]
 
 
-class _Acquire(_Queued["HeldPermit"]):
+class _Acquire(_Queued["Hold"]):
     __slots__ = ("_semaphore",)
 
     def __init__(self, semaphore: Semaphore) -> None:
@@ -180,16 +180,16 @@ class _Acquire(_Queued["HeldPermit"]):
         self._semaphore.bind(kernel, task)
         return self._semaphore.value > 0
 
-    def take(self, kernel: Kernel, task: Task) -> HeldPermit:
-        permit = self._semaphore.give(kernel, task)
+    def take(self, kernel: Kernel, task: Task) -> Hold:
+        hold = self._semaphore.give(kernel, task)
         self._semaphore.take_one()
-        return permit
+        return hold
 
     def blockers(self) -> Iterable[Task]:
         return self._semaphore.holders()
 
 
-class HeldPermit:
+class Hold:
     """One permit of a semaphore, held by one task. Must be released before the task ends."""
 
     __slots__ = ("_obligation", "_semaphore")
@@ -243,9 +243,9 @@ class Lock:
         """Give the lock back. Only the task that holds it may."""
         kernel = self._semaphore.kernel
         current = kernel.current if kernel is not None else None
-        for permit in self._semaphore.permits():
-            if permit.holder is current:
-                permit.release()
+        for hold in self._semaphore.holds():
+            if hold.holder is current:
+                hold.release()
                 return
         who = f"task {current.name!r}" if current is not None else "code outside any task"
         raise ScopeMisuse(f"{who} released a lock that it does not hold")

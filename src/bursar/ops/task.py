@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from bursar.backend import Kernel, Wait, WaitList
-from bursar.backend import Task as Record
+from bursar.backend import Task as LawTask
 from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -21,7 +21,7 @@ from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief
 
 if TYPE_CHECKING:
-    from bursar.law.admission.ticket import Past
+    from bursar.law.admission.ticket import WaitReason
     from bursar.ops.introspection import Explanation
 
 loop_module(__name__)
@@ -45,7 +45,7 @@ def unwrap(name: str, outcome: Outcome) -> Any:
             raise TaskDropped(f"task {name!r} was dropped ({outcome.reason})")
 
 
-def why_ended(record: Record) -> str:
+def why_ended(record: LawTask) -> str:
     return f"waits for task {record.name!r}"
 
 
@@ -58,20 +58,20 @@ class _Ended(Operation[Outcome]):
 
     __slots__ = ("_record",)
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: LawTask) -> None:
         self._record = record
 
     def why(self) -> str:
         return why_ended(self._record)
 
-    def ready(self, kernel: Kernel, task: Record) -> bool:
+    def ready(self, kernel: Kernel, task: LawTask) -> bool:
         if task is self._record:
             raise ScopeMisuse(f"task {task.name!r} awaits itself, which would never end")
         if self._record.outcome is None and kernel.tasks.get(self._record.id) is not self._record:
             raise ScopeMisuse(f"task {self._record.name!r} belongs to another runtime than {task.name!r}")
         return self._record.outcome is not None
 
-    def take(self, kernel: Kernel, task: Record) -> Outcome | None:
+    def take(self, kernel: Kernel, task: LawTask) -> Outcome | None:
         return self._record.outcome
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
@@ -83,7 +83,7 @@ class _Ended(Operation[Outcome]):
         if self._record.waiters is not None:
             self._record.waiters.leave(entry)
 
-    def blockers(self) -> Iterable[Record]:
+    def blockers(self) -> Iterable[LawTask]:
         return (self._record,)
 
 
@@ -98,7 +98,7 @@ class _AtEnd(Wait):
         self.call(value)
 
 
-def at_end(record: Record, call: Callable[[Outcome], None]) -> None:
+def at_end(record: LawTask, call: Callable[[Outcome], None]) -> None:
     """For Bursar's own parts: `call` is called when the task ends, in the middle of the law, also if it never began."""
     if record.waiters is None:
         record.waiters = WaitList()
@@ -117,7 +117,7 @@ class Task(Generic[T_co]):
 
     __slots__ = ("_kernel", "_record")
 
-    def __init__(self, kernel: Kernel, record: Record) -> None:
+    def __init__(self, kernel: Kernel, record: LawTask) -> None:
         self._kernel = kernel
         self._record = record
 
@@ -204,14 +204,14 @@ class Task(Generic[T_co]):
     @property
     def priority(self) -> int:
         """The priority with which the task asked for permission."""
-        permit = cast("Any", self._record.permit)
-        return permit.priority if permit is not None else 0
+        ticket = cast("Any", self._record.ticket)
+        return ticket.priority if ticket is not None else 0
 
     @property
-    def history(self) -> list[Past]:
+    def history(self) -> list[WaitReason]:
         """What the task has waited for permission for, oldest first; the newest 32 entries."""
-        permit = cast("Any", self._record.permit)
-        return permit.history if permit is not None else []
+        ticket = cast("Any", self._record.ticket)
+        return ticket.history if ticket is not None else []
 
     @property
     def progress(self) -> float | None:
@@ -221,22 +221,22 @@ class Task(Generic[T_co]):
     @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""
-        permit = cast("Any", self._record.permit)
-        return permit.attempt if permit is not None else 1
+        ticket = cast("Any", self._record.ticket)
+        return ticket.attempt if ticket is not None else 1
 
     @property
     def retry_of(self) -> Task[T_co] | None:
         """The attempt before this one, or None."""
-        permit = cast("Any", self._record.permit)
-        return Task(self._kernel, permit.retry_of) if permit is not None and permit.retry_of is not None else None
+        ticket = cast("Any", self._record.ticket)
+        return Task(self._kernel, ticket.retry_of) if ticket is not None and ticket.retry_of is not None else None
 
     @property
     def retried_by(self) -> Task[T_co] | None:
         """The attempt after this one, or None."""
-        permit = cast("Any", self._record.permit)
-        return Task(self._kernel, permit.next_task) if permit is not None and permit.next_task is not None else None
+        ticket = cast("Any", self._record.ticket)
+        return Task(self._kernel, ticket.next_task) if ticket is not None and ticket.next_task is not None else None
 
-    def inside(self, kernel: Kernel) -> Record:
+    def inside(self, kernel: Kernel) -> LawTask:
         """For Bursar's own parts: the record behind the handle, which must belong to `kernel`."""
         if self._kernel is not kernel:
             raise ScopeMisuse(f"task {self.name!r} belongs to another runtime")
@@ -271,7 +271,7 @@ expose_to_c(result_of=result_of)
 class _Checkpoint(Request[None]):
     __slots__ = ()
 
-    def perform(self, kernel: Kernel, task: Record) -> Any:
+    def perform(self, kernel: Kernel, task: LawTask) -> Any:
         kernel.yielded(task)
         return SUSPENDED
 
@@ -288,7 +288,7 @@ def checkpoint() -> Request[None]:
 class _Current(Request[Task[Any]]):
     __slots__ = ()
 
-    def perform(self, kernel: Kernel, task: Record) -> Task[Any]:
+    def perform(self, kernel: Kernel, task: LawTask) -> Task[Any]:
         return Task(kernel, task)
 
 

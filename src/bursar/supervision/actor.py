@@ -57,13 +57,13 @@ class Call:
 
     def reply(self, value: Any) -> None:
         """Give the answer to the task that asked. If that task has ended, the answer is discarded."""
-        self._settle(value, None)
+        self._answer_once(value, None)
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in the task that asked."""
-        self._settle(None, error)
+        self._answer_once(None, error)
 
-    def _settle(self, value: Any, error: BaseException | None) -> None:
+    def _answer_once(self, value: Any, error: BaseException | None) -> None:
         if self._answered:
             raise BursarError("this call was answered already")
         with contextlib.suppress(ChannelClosed):
@@ -179,7 +179,7 @@ class Actor(Generic[M]):
                 call.drop()
 
 
-class _Obituary(Wait):
+class _EndNotice(Wait):
     """Waits for the end of an actor's task without being a task: closes the mailbox."""
 
     __slots__ = ("_actor",)
@@ -252,6 +252,6 @@ def actor(
     task = scope.spawn(fn, made.mailbox(), *args, name=title, budget=budget)
     record = task.inside(kernel)
     record.waiters = WaitList()
-    record.waiters.join(_Obituary(made, record))
+    record.waiters.join(_EndNotice(made, record))
     made.run_by(lambda: task)
     return made

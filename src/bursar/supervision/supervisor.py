@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
 
 from bursar.backend import Kernel
-from bursar.backend import Task as Record
+from bursar.backend import Task as LawTask
 from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse
 from bursar.law.budget import COMPONENTS, UNSTATED, Budget
 from bursar.law.capability import Capabilities, Capability, CapSpawn
@@ -99,7 +99,7 @@ class _Supervise(Request[Kernel]):
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
 
-    def perform(self, kernel: Kernel, task: Record) -> Kernel:
+    def perform(self, kernel: Kernel, task: LawTask) -> Kernel:
         _, record = self._nursery.inside()
         record.ends = deque()
         return kernel
@@ -113,14 +113,14 @@ class _Permission(Request[Kernel]):
     def __init__(self, what: str) -> None:
         self._what = what
 
-    def perform(self, kernel: Kernel, task: Record) -> Kernel:
+    def perform(self, kernel: Kernel, task: LawTask) -> Kernel:
         check_profile(kernel, self._what)
         return kernel
 
 
 def check_profile(kernel: Kernel, what: str) -> None:
     """Supervisors and actors belong to the profiles that have them."""
-    if kernel.driver is None or not kernel.driver.profile.actors:
+    if kernel.runtime is None or not kernel.runtime.profile.actors:
         raise ProfileError(f"{what} belongs to the cluster and sovereign profiles; run(..., profile='cluster')")
 
 
@@ -135,10 +135,10 @@ class _NextEnd(Operation[None]):
     def why(self) -> str:
         return f"supervises {counted(len(self._nursery.children), 'task')} of {self._nursery.name}"
 
-    def ready(self, kernel: Kernel, task: Record) -> bool:
+    def ready(self, kernel: Kernel, task: LawTask) -> bool:
         return bool(self._nursery.ends)
 
-    def take(self, kernel: Kernel, task: Record) -> None:
+    def take(self, kernel: Kernel, task: LawTask) -> None:
         """The news is read by `Supervisor._news`."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
@@ -148,7 +148,7 @@ class _NextEnd(Operation[None]):
         if self._nursery.ends_waiter is entry:
             self._nursery.ends_waiter = None
 
-    def blockers(self) -> Iterable[Record]:
+    def blockers(self) -> Iterable[LawTask]:
         return self._nursery.children.values()
 
 
@@ -226,9 +226,9 @@ class Supervisor:
         title = brief(name) if name else title_of(fn)
         passed = tuple(capabilities) if capabilities is not None else None
         starter = running(kernel, "Supervisor.start")
-        permit = starter.capabilities.get(CapSpawn)
-        if isinstance(permit, CapSpawn) and permit.task_budget is not None:
-            budget = permit.task_budget if budget is None else budget.clamp(permit.task_budget)
+        cap = starter.capabilities.get(CapSpawn)
+        if isinstance(cap, CapSpawn) and cap.task_budget is not None:
+            budget = cap.task_budget if budget is None else budget.clamp(cap.task_budget)
         held: Capabilities | None = None
 
         def spawn() -> Task[Any]:
@@ -307,7 +307,7 @@ class Supervisor:
             while record.ends:
                 await self._ended(record.ends.popleft())
 
-    async def _ended(self, record: Record) -> None:
+    async def _ended(self, record: LawTask) -> None:
         """What the end of one task leads to. A task that was stopped for another one's sake is known no more."""
         child = self._by_task.pop(record.id, None)
         outcome = record.outcome

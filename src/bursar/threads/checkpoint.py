@@ -46,15 +46,15 @@ def _ops(amount: int) -> tuple[int, ...]:
 class Turns(Protocol):
     """Who decides when the thread at the end of a line may work: the pool."""
 
-    def ring(self, line: Line) -> None:
+    def ring(self, control: ThreadControl) -> None:
         """In the loop: what the thread waits for has come."""
         ...
 
-    def rest(self, line: Line) -> None:
+    def rest(self, control: ThreadControl) -> None:
         """In the thread: wait for the bell."""
         ...
 
-    def give_way(self, line: Line) -> None:
+    def give_way(self, control: ThreadControl) -> None:
         """In the thread: let the loop have a turn, if it needs one from here."""
         ...
 
@@ -63,24 +63,23 @@ class Turns(Protocol):
         ...
 
 
-class Line:
+class ThreadControl:
     """The line between one task and the function that runs for it."""
 
     __slots__ = (
         "_answered",
-        "_foretold",
         "_limited",
-        "_on_stand",
+        "_on_paused",
         "_prepaid",
         "_pump",
+        "_recorded_responses",
         "_refusal",
+        "_reported_pause",
         "_task",
         "_thread",
-        "_told",
         "_turns",
         "asked",
         "bell",
-        "heeded",
         "label",
         "message",
         "number",
@@ -89,14 +88,15 @@ class Line:
         "pausing",
         "progress",
         "reason",
+        "stopped_at",
         "used",
     )
 
-    def __init__(self, pump: Pump, task: Task, label: str, turns: Turns, on_stand: Callable[[], None]) -> None:
+    def __init__(self, pump: Pump, task: Task, label: str, turns: Turns, on_paused: Callable[[], None]) -> None:
         self._pump = pump
         self._task = task
         self._turns = turns
-        self._on_stand = on_stand  # called in the loop when the thread stands
+        self._on_paused = on_paused  # called in the loop when the thread stands
         self.label = label  # the task and its poll, as they are named in the evidence
         self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         # what the function says
@@ -109,7 +109,7 @@ class Line:
         self.reason: CancelReason | None = None  # why it is to stop
         self.pausing = False
         self.pauses = 0  # how often it was asked to pause
-        self.heeded = -1  # the checkpoint where it first heard that it is to stop
+        self.stopped_at = -1  # the checkpoint where it first heard that it is to stop
         # what it pays
         self._limited = task.pools[OPS].left is not None
         self._prepaid = 0
@@ -117,8 +117,8 @@ class Line:
         self._refusal: BaseException | None = None  # the answer to the last question for money, if it was no
         self._answered = True
         self._thread = 0
-        self._told = 0  # the last pause of which the thread said that it stands
-        self._foretold: dict[int, str] | None = None if pump.live else pump.foretold(label)
+        self._reported_pause = 0  # the last pause of which the thread said that it stands
+        self._recorded_responses: dict[int, str] | None = None if pump.live else pump.recorded_responses(label)
 
     # ---- in the thread
 
@@ -138,8 +138,8 @@ class Line:
         if message is not None:
             self.message = brief(message)
         self._turns.give_way(self)
-        if self.asked or self._foretold is not None:
-            self._heed()
+        if self.asked or self._recorded_responses is not None:
+            self._respond()
         self.spend(1)
 
     def spend(self, ops: int) -> None:
@@ -160,25 +160,25 @@ class Line:
         why = "after it had ended" if self.over else "in another thread than its own; use it where the function runs"
         raise ScopeMisuse(f"the checkpoint of task {self._task.name!r} was used {why}")
 
-    def _heed(self) -> None:
+    def _respond(self) -> None:
         """Stand while paused, end when asked to (CHECKPOINT-1, CHECKPOINT-2)."""
-        planned = self._foretold.get(self.number) if self._foretold is not None else ""
-        if planned is None and self.heeded < 0:
+        planned = self._recorded_responses.get(self.number) if self._recorded_responses is not None else ""
+        if planned is None and self.stopped_at < 0:
             return  # CHECKPOINT-4: then, it had heard of nothing yet
         while planned and self.reason is None and not self.pausing:
             self._turns.rest(self)  # CHECKPOINT-4: then, it had heard of it here
         while self.pausing and self.reason is None:
-            self.stand()
+            self.report_paused()
             self._turns.rest(self)
-        if self.reason is not None and (planned != "paused" or self._foretold is None):
-            self.heeded = self.number if self.heeded < 0 else self.heeded
+        if self.reason is not None and (planned != "paused" or self._recorded_responses is None):
+            self.stopped_at = self.number if self.stopped_at < 0 else self.stopped_at
             raise Cancelled(self.reason)
 
-    def stand(self) -> None:
+    def report_paused(self) -> None:
         """Say that it stands: at a checkpoint, or before it has begun."""
-        if self._told != self.pauses:
-            self._told = self.pauses
-            self._pump.post(f"paused {self.label} {self.number}", partial(self._stands, self.pauses))
+        if self._reported_pause != self.pauses:
+            self._reported_pause = self.pauses
+            self._pump.post(f"paused {self.label} {self.number}", partial(self._thread_paused, self.pauses))
 
     def _ask_for(self, ops: int) -> None:
         """The slice is used up: a round trip to the law."""
@@ -196,7 +196,7 @@ class Line:
         """Stand at the next checkpoint."""
         self.pausing = self.asked = True
         self.pauses += 1
-        if self._foretold is not None:
+        if self._recorded_responses is not None:
             self._turns.ring(self)
 
     def resume(self) -> None:
@@ -210,15 +210,15 @@ class Line:
         self.pausing, self.asked = False, True
         self._turns.ring(self)
 
-    def settle(self) -> None:
+    def return_unused(self) -> None:
         """The function has returned: bring the books to what it has used (CHECKPOINT-3)."""
         self.over = True
         if self.used != self._prepaid:
-            self._pump.kernel.settle(self._task, _ops(self.used - self._prepaid))
+            self._pump.kernel.charge_difference(self._task, _ops(self.used - self._prepaid))
 
-    def _stands(self, pause: int) -> None:
+    def _thread_paused(self, pause: int) -> None:
         if self.pausing and pause == self.pauses and not self._pump.over:
-            self._on_stand()
+            self._on_paused()
 
     def _grant(self, ops: int) -> None:
         kernel, task = self._pump.kernel, self._task
@@ -230,7 +230,7 @@ class Line:
             if granted < lacking:
                 self._refusal = kernel.shortage(task, OPS, ((OPS, lacking),))
             else:
-                kernel.settle(task, _ops(granted))
+                kernel.charge_difference(task, _ops(granted))
                 self._prepaid += granted
         self._answered = True
         self._turns.ring(self)

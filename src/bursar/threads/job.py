@@ -17,8 +17,8 @@ fails, and the error says what to pass instead. Rejected: to await that in the t
 
 Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
 
-What every function goes through is `Job`, and C in the native kernel (`native/python/threads/job.c`). What few need, a
-checkpoint or a replay, is `TiedJob`.
+What every function goes through is `ThreadJob`, and C in the native kernel (`native/python/threads/job.c`). What few
+need, a checkpoint or a replay, is `ControlledJob`.
 
 Rejected: futures of `concurrent.futures` and their callbacks. A future is three locks and a condition, for what one
 message says; and its callback runs in the thread, where it may not touch the law.
@@ -47,8 +47,8 @@ from bursar.ops.task import Task as Handle
 from bursar.request import SUSPENDED, Request
 from bursar.seam import expose_to_c, methods_on
 from bursar.text import brief
-from bursar.threads.checkpoint import Line
-from bursar.threads.pool import Pool
+from bursar.threads.checkpoint import ThreadControl
+from bursar.threads.pool import ThreadPool
 from bursar.threads.signature import Place, arguments, place_of
 
 T = TypeVar("T")
@@ -75,14 +75,16 @@ expose_to_c(on_thread=on_thread, on_thread_with_values=on_thread_with_values)
 
 def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
     """In its thread: a function returned something that was to be awaited."""
-    told = f"task {brief(task.name)!r}: the function ran on a thread and returned "
+    end_label = f"task {brief(task.name)!r}: the function ran on a thread and returned "
     if inspect.iscoroutine(returned):
-        told += f"the coroutine {brief(returned.__qualname__)!r}, which nobody awaits; pass the async function itself: "
+        end_label += (
+            f"the coroutine {brief(returned.__qualname__)!r}, which nobody awaits; pass the async function itself: "
+        )
         if inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
             returned.close()  # or Python would say the same, later and elsewhere
-        raise TypeError(f"{told}spawn(fn, x), not spawn(lambda: fn(x))")
+        raise TypeError(f"{end_label}spawn(fn, x), not spawn(lambda: fn(x))")
     what = brief(returned, lambda request: type(request).__qualname__.lstrip("_"))
-    raise TypeError(f"{told}a request, {what}, which nobody awaits; spawn an `async def` that awaits it")
+    raise TypeError(f"{end_label}a request, {what}, which nobody awaits; spawn an `async def` that awaits it")
 
 
 expose_to_c(refuse_awaitable=refuse_awaitable)
@@ -100,16 +102,16 @@ class OnThread(Request[T]):
         self.args = args
 
     def hand_over(self, kernel: Kernel, task: Task) -> Any:
-        pump, fn = kernel.driver.pump, self.fn
-        pool = pump.outposts.get(Pool) or Pool.of(pump)
-        permit = task.capabilities.get(CapExecutor)
-        if permit is None or permit is not pool.permit or kernel.registry.revoked_serials:
-            pool.permit = _require_threads(task)
+        pump, fn = kernel.runtime.pump, self.fn
+        pool = pump.outposts.get(ThreadPool) or ThreadPool.of(pump)
+        cap = task.capabilities.get(CapExecutor)
+        if cap is None or cap is not pool.cap or kernel.registry.revoked_serials:
+            pool.cap = _require_threads(task)
         place = place_of(fn) if type(fn) is not FunctionType or fn.__annotations__ else None
         if place is None and pump.live:
-            job = Job(pool, task, fn, self.args)
+            job = ThreadJob(pool, task, fn, self.args)
         else:
-            job = TiedJob(pool, task, fn, self.args, place)
+            job = ControlledJob(pool, task, fn, self.args, place)
         pool.start(job)
         kernel.blocked(task, job)
         return SUSPENDED
@@ -119,24 +121,24 @@ class OnThread(Request[T]):
 
 def _require_threads(task: Task) -> CapExecutor:
     """The capability by which the task may do this, or `CapabilityDenied`."""
-    permit = require(task, task.capabilities, CapExecutor, "run a function on a thread")
-    if BACKEND not in permit.backends:
+    cap = require(task, task.capabilities, CapExecutor, "run a function on a thread")
+    if BACKEND not in cap.backends:
         raise CapabilityDenied(
             f"task {task.name!r} may not run a function on a thread: its CapExecutor allows "
-            f"{', '.join(sorted(permit.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
+            f"{', '.join(sorted(cap.backends)) or 'nothing'}; grant CapExecutor(frozenset({{{BACKEND!r}}}))"
         )
-    return permit
+    return cap
 
 
-@methods_on("Job", replaces={"call", "smoothly", "work"})
-class Job(Wait):
+@methods_on("ThreadJob", replaces={"call", "deliver_if_plain", "work"})
+class ThreadJob(Wait):
     """One function that runs, and the wait of its task for it."""
 
-    __slots__ = ("args", "begun", "counted", "error", "fn", "heeded", "pool", "posted", "stop", "value")
+    __slots__ = ("args", "begun", "counted", "error", "fn", "pool", "posted", "stop", "stopped_at", "value")
     interruptible = False
-    line: Line | None = None  # by which it can be asked to stop or to pause, if it can
+    control: ThreadControl | None = None  # by which it can be asked to stop or to pause, if it can
 
-    def __init__(self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self, pool: ThreadPool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
         self.pool = pool
         self.fn: Callable[..., Any] | None = fn
@@ -144,7 +146,7 @@ class Job(Wait):
         self.value: Any = None
         self.error: BaseException | None = None
         self.stop: CancelReason | None = None  # why it is to stop
-        self.heeded = -1  # at which checkpoint it stopped; 0: it was not called
+        self.stopped_at = -1  # at which checkpoint it stopped; 0: it was not called
         self.counted = True  # as a source of the pump (THREAD-4)
         self.begun = False
         self.posted = False  # it is over, and the loop will hear of it
@@ -163,11 +165,11 @@ class Job(Wait):
     @property
     def progress(self) -> float | None:
         """What its checkpoint last said; None: nothing yet."""
-        return self.line.progress if self.line is not None else None
+        return self.control.progress if self.control is not None else None
 
     @property
     def message(self) -> str:
-        return self.line.message if self.line is not None else ""
+        return self.control.message if self.control is not None else ""
 
     # ---- in the thread
 
@@ -176,7 +178,7 @@ class Job(Wait):
         if self.stop is None:
             self.call()
         else:
-            self.error, self.heeded = Cancelled(self.stop), 0
+            self.error, self.stopped_at = Cancelled(self.stop), 0
         self.posted = True
         self.pool.post(self)
 
@@ -194,8 +196,8 @@ class Job(Wait):
 
     def lost(self, error: BaseException) -> None:
         """Its thread died around the function."""
-        told = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
-        self.error = ThreadLost(f"{told} struck it outside the function, or it had none; run the task again")
+        end_label = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
+        self.error = ThreadLost(f"{end_label} struck it outside the function, or it had none; run the task again")
         self.error.__cause__ = error
         self.posted = True
         self.pool.post(self)
@@ -203,12 +205,12 @@ class Job(Wait):
     # ---- in the loop
 
     @property
-    def told(self) -> str:
+    def end_label(self) -> str:
         """What its end is called in the evidence."""
-        where = "" if self.heeded < 0 else f" stopped at {self.heeded}"
+        where = "" if self.stopped_at < 0 else f" stopped at {self.stopped_at}"
         return f"thread {self.label}{where}"
 
-    def smoothly(self, kernel: Kernel) -> bool:
+    def deliver_if_plain(self, kernel: Kernel) -> bool:
         """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
         if self.error is not None or self.task.cancel_pending:
             return False
@@ -223,8 +225,8 @@ class Job(Wait):
             return
         self.count(False)
         self.pool.end(self)
-        if self.line is not None:
-            self.line.settle()
+        if self.control is not None:
+            self.control.return_unused()
         value, self.value, self.error = self.value, None, None
         if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
             self.refuse(pump.kernel, error)
@@ -241,7 +243,7 @@ class Job(Wait):
         self.begun = True
         if self.stop is None:
             self.call()
-            if isinstance(self.error, KeyboardInterrupt) and pump.kernel.driver.driver.aborting:
+            if isinstance(self.error, KeyboardInterrupt) and pump.kernel.runtime.driver.aborting:
                 raise self.error
         self.deliver()
 
@@ -251,8 +253,8 @@ class Job(Wait):
         reason = scope.reason if scope is not None else None
         self.stop = reason or cancel.why_ended(self.task)
         self.count(True)
-        if self.line is not None:
-            self.line.stop(self.stop)
+        if self.control is not None:
+            self.control.stop(self.stop)
 
     def ask_pause(self, kernel: Dispatch) -> None:
         """Stand at the next checkpoint. A function without one never comes to it."""
@@ -267,51 +269,51 @@ class Job(Wait):
             self.pool.pump.sources += 1 if works else -1
 
 
-class TiedJob(Job):
+class ControlledJob(ThreadJob):
     """A job of which more is known than that it begins and ends: it has a checkpoint, or it was recorded."""
 
-    __slots__ = ("line",)
+    __slots__ = ("control",)
 
     def __init__(
-        self, pool: Pool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...], place: Place | None
+        self, pool: ThreadPool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...], place: Place | None
     ) -> None:
         super().__init__(pool, task, fn, args)
-        self.line = None
+        self.control = None
         if place is not None:
-            self.line = Line(pool.pump, task, self.label, pool, self._stands)
-            self.args, keywords = arguments(place, args, Checkpoint(self.line))
+            self.control = ThreadControl(pool.pump, task, self.label, pool, self._thread_paused)
+            self.args, keywords = arguments(place, args, Checkpoint(self.control))
             self.fn = partial(fn, **keywords) if keywords else fn
 
     def work(self) -> None:
         pump = self.pool.pump
-        if self.stop is None if pump.live else 0 not in pump.foretold(self.label):
+        if self.stop is None if pump.live else 0 not in pump.recorded_responses(self.label):
             self.call()
-            self.heeded = self.line.heeded if self.line is not None else -1
+            self.stopped_at = self.control.stopped_at if self.control is not None else -1
         else:
-            self.error, self.heeded = Cancelled(self.stop), 0
+            self.error, self.stopped_at = Cancelled(self.stop), 0
         self.posted = True
         self.pool.post(self)
 
     def call(self) -> None:
-        if self.line is not None:
-            self.line.begin()
+        if self.control is not None:
+            self.control.begin()
         super().call()
 
-    def smoothly(self, kernel: Kernel) -> bool:
-        if self.line is not None or not self.counted:
+    def deliver_if_plain(self, kernel: Kernel) -> bool:
+        if self.control is not None or not self.counted:
             return False  # there are books to be brought up to date
-        return super().smoothly(kernel)
+        return super().deliver_if_plain(kernel)
 
     def ask_pause(self, kernel: Dispatch) -> None:
-        if self.line is not None:
-            self.line.pause()
+        if self.control is not None:
+            self.control.pause()
 
     def ask_resume(self, kernel: Dispatch) -> None:
-        if self.line is not None:
+        if self.control is not None:
             self.count(True)
-            self.line.resume()
+            self.control.resume()
 
-    def _stands(self) -> None:
+    def _thread_paused(self) -> None:
         """The thread stands at its checkpoint."""
         self.count(False)
         reached(self.pool.pump.kernel, self.task)

@@ -9,7 +9,7 @@ one. Who finds one and sees more wakes the next, and who is done looks for anoth
 are run by one thread, and long ones soon have a thread each.
 
 The same goes for waking the loop. A worker that has ended a function, and finds the loop asleep, stands in for it
-(`Pump.stand_in`): it takes in what has ended, the gate lets in who is next, and the worker runs that.
+(`Pump.drive_from_thread`): it takes in what has ended, the gate lets in who is next, and the worker runs that.
 
 Workers never end before the run, and functions never outlive their tasks; so when a run ends all workers are idle, and
 are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.settings import SOLO
-from bursar.threads.checkpoint import Line
+from bursar.threads.checkpoint import ThreadControl
 
 if TYPE_CHECKING:
     from bursar.backend import Kernel
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
 
 
-class Job(Protocol):
+class ThreadJob(Protocol):
     """One function to be run."""
 
-    line: Line | None  # by which it can be asked to stop or to pause, if it can
+    control: ThreadControl | None  # by which it can be asked to stop or to pause, if it can
     begun: bool
     posted: bool  # it is over, and the loop will hear of it
 
@@ -60,11 +60,11 @@ class Job(Protocol):
         ...
 
     @property
-    def told(self) -> str:
+    def end_label(self) -> str:
         """What its end is called in the evidence."""
         ...
 
-    def smoothly(self, kernel: Kernel) -> bool:
+    def deliver_if_plain(self, kernel: Kernel) -> bool:
         """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
         ...
 
@@ -85,16 +85,16 @@ class Job(Protocol):
         ...
 
 
-class Worker:
+class PoolThread:
     """One worker: a thread at a time, and the job that it is at."""
 
     __slots__ = ("_hiring", "_pool", "job", "number", "thread")
 
-    def __init__(self, pool: Pool, number: int) -> None:
+    def __init__(self, pool: ThreadPool, number: int) -> None:
         self._pool = pool
         self._hiring = threading.Lock()
         self.number = number
-        self.job: Job | None = None
+        self.job: ThreadJob | None = None
         self.thread: threading.Thread
         self._employ()
 
@@ -138,73 +138,75 @@ class Worker:
             self._employ()
 
 
-class Pool:
+class ThreadPool:
     """The workers of one run."""
 
     def __init__(self, pump: Pump) -> None:
         self.pump = pump
-        pump.take_in_ends = self._take_in_smooth
-        self._workers: list[Worker] = []
-        self._jobs: set[Job] = set()  # THREADPOOL-1
-        self._queue: deque[Job] = deque()  # those that nobody has begun
+        pump.take_in_ends = self._take_in_plain
+        self._workers: list[PoolThread] = []
+        self._jobs: set[ThreadJob] = set()  # THREADPOOL-1
+        self._queue: deque[ThreadJob] = deque()  # those that nobody has begun
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._errand: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
-        self._looks = False  # a worker stands in for the loop, and looks for a job itself afterwards (THREADPOOL-2)
+        self._search_token: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
+        self._searches = False  # a worker stands in for the loop, and looks for a job itself afterwards (THREADPOOL-2)
         self._over = False
         self._counting = threading.Lock()
-        self._ended: deque[Job] = deque()  # which the loop has not taken in
-        self._told = False  # that there are such
+        self._ended: deque[ThreadJob] = deque()  # which the loop has not taken in
+        self._posted = False  # that there are such
         # A job is over, in its thread. The worker sees to that before it rests, or whoever is on the way does
         # (THREADPOOL-5).
-        self.post: Callable[[Job], None] = self._ended.append if pump.live else self._post_by_name
-        self.permit: object = None  # the last capability that was found to allow threads
+        self.post: Callable[[ThreadJob], None] = self._ended.append if pump.live else self._post_by_name
+        self.cap: object = None  # the last capability that was found to allow threads
 
     @classmethod
-    def of(cls, pump: Pump) -> Pool:
+    def of(cls, pump: Pump) -> ThreadPool:
         """That of a run, as its settings want it."""
-        found = pump.outposts.get(Pool)
+        found = pump.outposts.get(ThreadPool)
         if found is None:
-            found = pump.outposts[Pool] = KINDS[pump.kernel.driver.settings.scheduler](pump)
-        assert isinstance(found, Pool), "it is there under its own name"
+            found = pump.outposts[ThreadPool] = KINDS[pump.kernel.runtime.settings.scheduler](pump)
+        assert isinstance(found, ThreadPool), "it is there under its own name"
         return found
 
     # ---- in the loop
 
-    def start(self, job: Job) -> None:
+    def start(self, job: ThreadJob) -> None:
         """Have a job done. Until its end is taken in it is a source of the pump."""
         self._hand_out(job)
         self.pump.sources += 1
 
-    def _hand_out(self, job: Job) -> None:
+    def _hand_out(self, job: ThreadJob) -> None:
         if len(self._jobs) >= len(self._workers):  # THREADPOOL-1
-            self._workers.append(Worker(self, len(self._workers) + 1))  # the system may refuse: then nothing is changed
+            self._workers.append(
+                PoolThread(self, len(self._workers) + 1)
+            )  # the system may refuse: then nothing is changed
         self._jobs.add(job)
         self._queue.append(job)
-        if not self._looks:
+        if not self._searches:
             self._send()
 
-    def end(self, job: Job) -> None:
+    def end(self, job: ThreadJob) -> None:
         """The loop has taken in the end of a job."""
         self._jobs.discard(job)
 
     def _take_in(self) -> int:
         """The ends of jobs, each under its own name, as many as a batch lets in. Returns how many."""
         pump, ended = self.pump, self._ended
-        self._told = False  # first: who comes after this tells by himself
+        self._posted = False  # first: who comes after this tells by himself
         if pump.over:
             ended.clear()  # too late is also in another thread
         n = min(len(ended), pump.room)
         for _ in range(n):
             job = ended.popleft()
             if pump.kernel.observer is not None:
-                pump.kernel.observer("outside", None, job.told)
-            if job.smoothly(pump.kernel):
+                pump.kernel.observer("outside", None, job.end_label)
+            if job.deliver_if_plain(pump.kernel):
                 self._jobs.discard(job)
                 pump.sources -= 1
             else:
                 job.deliver()
         if ended:
-            self._tell()
+            self._post_ends()
         return n
 
     @property
@@ -212,8 +214,8 @@ class Pool:
         """How many workers there are."""
         return len(self._workers)
 
-    def ring(self, line: Line) -> None:
-        line.bell.put(None)
+    def ring(self, control: ThreadControl) -> None:
+        control.bell.put(None)
 
     def resting(self) -> None:
         """Nothing goes away unseen: a worker sees to its own death."""
@@ -222,8 +224,8 @@ class Pool:
         """The run is over: let everybody go."""
         self._over = True
         for job in self._jobs:  # then the run was torn down
-            if job.line is not None:
-                job.line.stop(TORN_DOWN)
+            if job.control is not None:
+                job.control.stop(TORN_DOWN)
         for _ in self._workers:
             self._bell.put(None)
         if not self._jobs:
@@ -234,58 +236,58 @@ class Pool:
 
     def _send(self) -> None:
         """There is a job: have somebody look for it, unless somebody is about to (THREADPOOL-2)."""
-        if self._errand:
+        if self._search_token:
             try:
-                self._errand.pop()
+                self._search_token.pop()
             except IndexError:
                 return  # another was faster
             self._bell.put(None)
 
     # ---- in a worker's thread
 
-    def _post_by_name(self, job: Job) -> None:
+    def _post_by_name(self, job: ThreadJob) -> None:
         """A replay takes in each end by its name."""
-        self.pump.post(job.told, job.deliver)
+        self.pump.post(job.end_label, job.deliver)
 
-    def _tell(self) -> None:
+    def _post_ends(self) -> None:
         """One message is about all that end before the loop looks."""
-        if not self._told:
-            self._told = True
+        if not self._posted:
+            self._posted = True
             self.pump.post("", self._take_in)
 
-    def _see_to_ended(self) -> None:
+    def _take_in_ended(self) -> None:
         """Take in what has ended in place of the loop, if that sleeps; else it hears of it."""
         try:
-            if not self._told and not self.pump.stand_in():
-                self._tell()
+            if not self._posted and not self.pump.drive_from_thread():
+                self._post_ends()
         finally:
-            self._looks = False
+            self._searches = False
 
-    def _take_in_smooth(self) -> None:
+    def _take_in_plain(self) -> None:
         """In place of the loop."""
-        self._looks = True
+        self._searches = True
         ended, jobs, kernel, done = self._ended, self._jobs, self.pump.kernel, 0
-        while ended and done < self.pump.burst_limit and ended[0].smoothly(kernel):
+        while ended and done < self.pump.burst_limit and ended[0].deliver_if_plain(kernel):
             jobs.discard(ended.popleft())
             done += 1
         self.pump.sources -= done
         if ended:
-            self._tell()
+            self._post_ends()
 
-    def _take(self) -> Job | None:
+    def _take(self) -> ThreadJob | None:
         try:
             return self._queue.popleft()
         except IndexError:
             return None  # another was faster
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> ThreadJob | None:
         """The next job, once there is one; None: the worker is dismissed."""
         waiting, ended = self._queue, self._ended
         while True:
             job = self._take() if waiting else None
             if job is None:
                 if ended:
-                    self._see_to_ended()
+                    self._take_in_ended()
                     if waiting:
                         continue
                 self._bell.get()
@@ -293,20 +295,20 @@ class Pool:
                     return None
                 job = self._take() if waiting else None
                 # Whoever comes from here on sends somebody else (THREADPOOL-2), or sees to it (THREADPOOL-5).
-                self._errand.append(None)
+                self._search_token.append(None)
                 if ended:
-                    self._see_to_ended()
+                    self._take_in_ended()
             elif ended and not waiting:
-                self._see_to_ended()  # nobody is on the way who would
+                self._take_in_ended()  # nobody is on the way who would
             if waiting:
                 self._send()
             if job is not None:
                 return job
 
-    def rest(self, line: Line) -> None:
-        line.bell.get()
+    def rest(self, control: ThreadControl) -> None:
+        control.bell.get()
 
-    def give_way(self, line: Line) -> None:
+    def give_way(self, control: ThreadControl) -> None:
         """The loop has a thread of its own."""
 
     def ask(self, label: str, answer: Callable[[], None]) -> None:
@@ -321,12 +323,12 @@ class Pool:
             self.pump.kernel.counters["workers_replaced"] += 1
         found = [job for job in list(self._jobs) if not job.begun and job not in self._queue]
         self._queue.extend(found)
-        self._errand.append(None)  # at worst two will be on the way one day
+        self._search_token.append(None)  # at worst two will be on the way one day
         self._send()
         return not self._over
 
 
-class Alternation(Pool):
+class Alternation(ThreadPool):
     """`simple`: never two functions at once, and none while the loop works.
 
     A function without a checkpoint runs in the loop's own thread. One with a checkpoint has a worker, which takes turns
@@ -337,20 +339,20 @@ class Alternation(Pool):
     def __init__(self, pump: Pump) -> None:
         super().__init__(pump)
         self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # the turn comes back to the loop
-        self._due: set[Line] = set()  # whose turn is posted
-        self._resting: set[Line] = set()  # at whose end a thread waits for its turn
+        self._due: set[ThreadControl] = set()  # whose turn is posted
+        self._resting: set[ThreadControl] = set()  # at whose end a thread waits for its turn
         self.post = self._post_in_turn if pump.live else self._post_by_name
 
     # ---- in the loop
 
-    def start(self, job: Job) -> None:
-        if job.line is None:
+    def start(self, job: ThreadJob) -> None:
+        if job.control is None:
             self.pump.post(f"thread {job.label}", job.work_here)
         else:
             self.pump.post(f"turn {job.label}", partial(self._begin, job))
         self.pump.sources += 1
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: ThreadJob) -> None:
         if self.pump.over:
             return
         try:
@@ -366,38 +368,38 @@ class Alternation(Pool):
         if not self.pump.over:
             self._back.get()
 
-    def ring(self, line: Line) -> None:
+    def ring(self, control: ThreadControl) -> None:
         """Also in a thread, for itself."""
-        if line not in self._due:
-            self._due.add(line)
-            self.pump.post(f"turn {line.label}", partial(self._turn, line))
+        if control not in self._due:
+            self._due.add(control)
+            self.pump.post(f"turn {control.label}", partial(self._turn, control))
 
-    def _turn(self, line: Line) -> None:
-        self._due.discard(line)
-        if line in self._resting or self.pump.over:  # else it was asked to stop before it began: nobody is there
-            self._resting.discard(line)
-            self._await_turn(partial(line.bell.put, None))
+    def _turn(self, control: ThreadControl) -> None:
+        self._due.discard(control)
+        if control in self._resting or self.pump.over:  # else it was asked to stop before it began: nobody is there
+            self._resting.discard(control)
+            self._await_turn(partial(control.bell.put, None))
 
     # ---- in a thread
 
-    def rest(self, line: Line) -> None:
-        self._resting.add(line)
+    def rest(self, control: ThreadControl) -> None:
+        self._resting.add(control)
         self._back.put(None)
-        line.bell.get()
+        control.bell.get()
 
-    def give_way(self, line: Line) -> None:
-        self.ring(line)
-        self.rest(line)
+    def give_way(self, control: ThreadControl) -> None:
+        self.ring(control)
+        self.rest(control)
 
-    def _post_in_turn(self, job: Job) -> None:
+    def _post_in_turn(self, job: ThreadJob) -> None:
         self._ended.append(job)
-        self._tell()  # while it is the worker's turn
+        self._post_ends()  # while it is the worker's turn
 
     def worked(self) -> None:
         self._back.put(None)
 
 
-class Solo(Pool):
+class Solo(ThreadPool):
     """`simple` where there are no threads: every function runs in the loop, and to its end.
 
     Nothing else happens meanwhile, so nobody can ask it anything then. What is asked to pause before it begins stands
@@ -406,29 +408,29 @@ class Solo(Pool):
 
     def __init__(self, pump: Pump) -> None:
         super().__init__(pump)
-        self._standing: dict[Line, Job] = {}
+        self._standing: dict[ThreadControl, ThreadJob] = {}
 
-    def _hand_out(self, job: Job) -> None:
+    def _hand_out(self, job: ThreadJob) -> None:
         self.pump.post(f"thread {job.label}", partial(self._run, job))
 
-    def _run(self, job: Job) -> None:
-        line = job.line
-        if line is not None and line.pausing and not self.pump.over:
-            self._standing[line] = job
-            line.stand()
+    def _run(self, job: ThreadJob) -> None:
+        control = job.control
+        if control is not None and control.pausing and not self.pump.over:
+            self._standing[control] = job
+            control.report_paused()
         else:
             job.work_here()
 
-    def ring(self, line: Line) -> None:
-        job = self._standing.pop(line, None)
+    def ring(self, control: ThreadControl) -> None:
+        job = self._standing.pop(control, None)
         if job is not None:
             self._hand_out(job)
 
     def ask(self, label: str, answer: Callable[[], None]) -> None:
         answer()
 
-    def rest(self, line: Line) -> None:
+    def rest(self, control: ThreadControl) -> None:
         raise AssertionError("what is asked in the loop is answered at once")
 
 
-KINDS: Final[dict[str, type[Pool]]] = {"threadpool": Pool, "simple": Alternation, SOLO: Solo}
+KINDS: Final[dict[str, type[ThreadPool]]] = {"threadpool": ThreadPool, "simple": Alternation, SOLO: Solo}

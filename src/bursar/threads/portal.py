@@ -44,10 +44,10 @@ PENDING_MAX: Final = 10_000  # tasks, and calls, that were not looked at yet: mo
 
 
 @accelerated
-class Calls:
+class PortalCalls:
     """A queue of calls. Any thread hands them in, the thread of the runtime makes them."""
 
-    __slots__ = ("_failed", "_limit", "_queue", "_refuse", "_tell", "_told", "open")
+    __slots__ = ("_failed", "_limit", "_post_calls", "_queue", "_refuse", "_told", "open")
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Calls:
     ) -> None:
         self.open = False
         self._limit = limit
-        self._tell = tell  # there are calls, and `run` is to be called
+        self._post_calls = tell  # there are calls, and `run` is to be called
         self._refuse = refuse  # it is closed or full; unless this raises, the call is taken all the same
         self._failed = failed  # what a call raised
         self._queue: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
@@ -75,7 +75,7 @@ class Calls:
         self._queue.append((fn, args))
         if not self._told:
             self._told = True
-            self._tell()
+            self._post_calls()
 
     def run(self, n: int, /) -> bool:
         """Call the oldest `n`, or as many as there are. True: others are left, and somebody is to be told of them."""
@@ -100,10 +100,10 @@ class Portal:
 
     def __init__(self, nursery: Nursery) -> None:
         self.kernel, self.record = nursery.inside()
-        self.pump: Pump = self.kernel.driver.pump
+        self.pump: Pump = self.kernel.runtime.pump
         self._open = False
         self._label = ""  # of its calls
-        self._calls = Calls(PENDING_MAX, self._tell, self._refuse, self._failed)
+        self._calls = PortalCalls(PENDING_MAX, self._post_calls, self._refuse, self._failed)
         self.call = self._calls.call  # the same without a detour
         self.answering = threading.RLock()  # between a thread that asks a future and the runtime that answers it
         self.pending: set[Submission] = set()  # that were not looked at yet
@@ -135,7 +135,7 @@ class Portal:
 
     def close(self) -> None:
         """Accept nothing more. Tasks that came through continue. Idempotent; only in the runtime's thread."""
-        if self.kernel.driver.thread != threading.get_ident() and not self.pump.over:
+        if self.kernel.runtime.thread != threading.get_ident() and not self.pump.over:
             raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
         if self._open:
             self._open = self._calls.open = False
@@ -164,7 +164,7 @@ class Portal:
         future = submission.future
         assert future is not None, "nobody has answered yet"
         if len(self.pending) >= PENDING_MAX:
-            submission.settle(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self.record.name}"))
+            submission.resolve(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self.record.name}"))
         else:
             self.pending.add(submission)
             self.pump.post(f"spawn {title}", submission.take)
@@ -191,7 +191,7 @@ class Portal:
         """
         self._calls.call(fn, *args)
 
-    def _tell(self) -> None:
+    def _post_calls(self) -> None:
         if self.pump.over:
             self._calls.drop()
             self._calls.open = False
@@ -236,7 +236,7 @@ class Portal:
         self._calls.drop()
         living, self.living = self.living, set()
         for submission in living:
-            submission.settle(error=HostLost(f"task {submission.title!r}: the run was torn down before it ended"))
+            submission.resolve(error=HostLost(f"task {submission.title!r}: the run was torn down before it ended"))
         self.answer()
 
     def __repr__(self) -> str:

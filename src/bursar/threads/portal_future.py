@@ -44,9 +44,9 @@ class Submission:
         "error",
         "future",
         "portal",
+        "resolved",
         "task",
         "title",
-        "told",
         "value",
         "withdrawn",
         "work",
@@ -65,7 +65,7 @@ class Submission:
         self.answered = False  # with one of these:
         self.value: Any = None
         self.error: BaseException | None = None
-        self.told = False  # the future knows
+        self.resolved = False  # the future knows
 
     # ---- in the thread of the runtime, unless the run is over
 
@@ -83,7 +83,7 @@ class Submission:
             if portal.pump.ask(owner, "withdrawn", self._is_withdrawn):
                 if self.future is not None:
                     self.future.cancel()  # in a replay nobody may have done so yet
-                self.settle()
+                self.resolve()
                 return
             context, fn, args = work
             if record.gate is None:
@@ -94,7 +94,7 @@ class Submission:
         except Exception as refused:
             if isinstance(refused, CapabilityDenied):
                 kernel.note("capability_denied", owner, refused)
-            self.settle(error=refused)
+            self.resolve(error=refused)
             return
         self.task = task
         portal.living.add(self)
@@ -140,27 +140,27 @@ class Submission:
     def pass_on(self, outcome: Outcome) -> None:
         """Answer with what the task came to."""
         if outcome.kind is OutcomeKind.OK:
-            self.settle(value=outcome.value)
+            self.resolve(value=outcome.value)
             return
         try:
             unwrap(self.title, outcome)
         except Exception as error:
-            self.settle(error=error)
+            self.resolve(error=error)
 
-    def settle(self, *, value: Any = None, error: BaseException | None = None) -> None:
+    def resolve(self, *, value: Any = None, error: BaseException | None = None) -> None:
         """Answer (SUBMISSION-1)."""
         self.value, self.error = value, error
         self.answered = True
         future, self.future = self.future, None
         if future is not None and self.alive:
-            self.tell(future)
+            self.resolve_future(future)
 
     # ---- in any thread
 
-    def tell(self, future: Answer) -> None:
+    def resolve_future(self, future: Answer) -> None:
         """Both are there, the answer and the future (SUBMISSION-2)."""
         with self.portal.answering:
-            first, self.told = not self.told, True
+            first, self.resolved = not self.resolved, True
         if not first or not future.set_running_or_notify_cancel():
             return  # told already, or cancelled
         if self.error is not None:
@@ -187,7 +187,7 @@ class Answer(Future[Any]):
                 super().__init__()
                 submission.alive = True  # SUBMISSION-2: from here on, whoever answers tells it
         if submission.answered:
-            submission.tell(self)
+            submission.resolve_future(self)
         return object.__getattribute__(self, name)
 
     def result(self, timeout: float | None = None) -> Any:

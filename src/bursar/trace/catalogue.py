@@ -35,7 +35,7 @@ from bursar.trace.host_answer_codec import error_in, pack_answer
 
 if TYPE_CHECKING:
     from bursar.law.admission.gate import Gate
-    from bursar.law.admission.ticket import Permit
+    from bursar.law.admission.ticket import Ticket
 
 NONE: Final = -1  # how an absent number is written
 INJECTOR: Final = 0xFFFF  # the worker of a queue that belongs to none
@@ -164,7 +164,7 @@ def _only_task(kernel: Any, task: Task | None, detail: Any) -> Described:
     return (_id(task),), ""
 
 
-def _told(kernel: Any, task: Task | None, detail: Any) -> Described:
+def _text_only(kernel: Any, task: Task | None, detail: Any) -> Described:
     return (_id(task),), detail
 
 
@@ -232,8 +232,8 @@ _kind("scheduler_host_handoff", describe=_nothing, host=True)
 def _spawned(kernel: Any, task: Task | None, budget: Budget) -> Described:
     assert task is not None, "a task is spawned"
     how = int(task.pinned)
-    if task.permit is not None:
-        how = SPAWNED.index("again" if cast("Permit", task.permit).retry_of is not None else "pending")
+    if task.ticket is not None:
+        how = SPAWNED.index("again" if cast("Ticket", task.ticket).retry_of is not None else "pending")
     return (task.id, task.nursery.id, _id(kernel.current), how, *_money(budget)), task.name
 
 
@@ -395,8 +395,8 @@ for _name in ("obligation_made", "obligation_settled"):
 # ---- economy
 
 _kind("charged", TASK, *MONEY, describe=lambda kernel, task, cost: ((_id(task), *_cost(cost)), ""))
-_kind("budget_held", TASK, describe=_told, text="component")
-_kind("budget_exceeded", TASK, describe=_told, text="component", error="BudgetExceeded")
+_kind("budget_held", TASK, describe=_text_only, text="component")
+_kind("budget_exceeded", TASK, describe=_text_only, text="component", error="BudgetExceeded")
 _kind("recharged", TASK, *MONEY, describe=lambda kernel, task, amount: ((_id(task), *_money(amount)), ""))
 _kind(
     "capability_denied",
@@ -424,7 +424,7 @@ REPORTS: Final = (
 
 
 def _report(name: str) -> None:
-    _kind(name, TASK, describe=_told, text="detail", error=name)
+    _kind(name, TASK, describe=_text_only, text="detail", error=name)
 
 
 for _name in REPORTS[:-1]:  # the last one came later
@@ -449,9 +449,9 @@ _kind("settled", TASK, *MONEY, describe=lambda kernel, task, difference: ((_id(t
 # ---- admission
 
 
-def _submitted(kernel: Any, task: Task | None, detail: tuple[Permit, bytes]) -> Described:
-    permit, asked = detail
-    return (_id(task), permit.gate.number, permit.priority, _id(permit.retry_of)), asked
+def _submitted(kernel: Any, task: Task | None, detail: tuple[Ticket, bytes]) -> Described:
+    ticket, asked = detail
+    return (_id(task), ticket.gate.number, ticket.priority, _id(ticket.retry_of)), asked
 
 
 def _admitted(kernel: Any, task: Task | None, detail: tuple[int, int]) -> Described:

@@ -1,8 +1,8 @@
 """Events: what the records of the catalogue mean in the run that they come from.
 
 A record holds only what is new. What every event carries besides (the decision's number and hash, the turn and batch of
-the host, the streak and its limit, the lane) follows from the records before it: `Context` works that out, so it cannot
-be recorded wrongly. `fingerprint` is a hash over what must be the same on every host.
+the host, the streak and its limit, the lane) follows from the records before it: `TraceContext` works that out, so it
+cannot be recorded wrongly. `fingerprint` is a hash over what must be the same on every host.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [  # the catalogue's names can be had here too
     "NONE",
     "QUEUES",
     "REPORTS",
-    "Context",
     "Event",
     "Field",
     "Kind",
     "Numbers",
-    "Record",
+    "TraceContext",
+    "TraceRecord",
     "fingerprint",
     "pack_answer",
     "unpack_answer",
@@ -54,7 +54,7 @@ MANDATORY: Final = (
 )
 
 
-class Record(NamedTuple):
+class TraceRecord(NamedTuple):
     """One event as a trace holds it: only what is new."""
 
     kind: Kind
@@ -69,14 +69,14 @@ class Record(NamedTuple):
     def said(self) -> str:
         return self.text.decode("utf-8", "replace")
 
-    def same(self, other: Record) -> bool:
+    def same(self, other: TraceRecord) -> bool:
         """Equal, but for the addresses of objects that a program has put into words."""
         if self.kind is not other.kind or self.numbers != other.numbers:
             return False
         return self.text == other.text or _ADDRESS.sub(b"0x", self.text) == _ADDRESS.sub(b"0x", other.text)
 
     def __str__(self) -> str:
-        return str(Context().event(*self))
+        return str(TraceContext().event(*self))
 
 
 class Event(NamedTuple):
@@ -139,7 +139,7 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True)
-class Context:
+class TraceContext:
     """What the records so far say about the next one."""
 
     hash: int = 0  # the decision chain; a trace begins with its seed
@@ -154,7 +154,7 @@ class Context:
     now_ns: int = 0
     regions: dict[int, int] = field(default_factory=dict[int, int])  # live task → its nursery
 
-    def copy(self) -> Context:
+    def copy(self) -> TraceContext:
         return replace(self, regions=dict(self.regions))
 
     def skip(self, kind: Kind, numbers: Numbers) -> None:
@@ -195,33 +195,33 @@ class Context:
         return event
 
 
-Change = Callable[[Context, dict[str, int]], None]
+Change = Callable[[TraceContext, dict[str, int]], None]
 
 
-def _turn_begun(context: Context, numbers: dict[str, int]) -> None:
+def _turn_begun(context: TraceContext, numbers: dict[str, int]) -> None:
     context.turn, context.batch = numbers["host_turn_id"], numbers["microtask_batch_id"]
     _clock_read(context, numbers)
 
 
-def _clock_read(context: Context, numbers: dict[str, int]) -> None:
+def _clock_read(context: TraceContext, numbers: dict[str, int]) -> None:
     context.now_ns = max(context.now_ns, numbers["now_ns"])
 
 
-def _decided(context: Context, numbers: dict[str, int]) -> None:
+def _decided(context: TraceContext, numbers: dict[str, int]) -> None:
     context.seq += 1
     context.hash, context.lane, context.running = numbers["decision_hash"], numbers["lane"], numbers["task_id"]
     context.streak, context.limit = numbers["cancel_streak"], numbers["cancel_streak_limit"]
 
 
-def _admitted(context: Context, numbers: dict[str, int]) -> None:
+def _admitted(context: TraceContext, numbers: dict[str, int]) -> None:
     context.hash = numbers["decision_hash"]
 
 
-def _joined_region(context: Context, numbers: dict[str, int]) -> None:
+def _joined_region(context: TraceContext, numbers: dict[str, int]) -> None:
     context.regions[numbers["task_id"]] = numbers["region_id"]
 
 
-def _step_over(context: Context, numbers: dict[str, int]) -> None:
+def _step_over(context: TraceContext, numbers: dict[str, int]) -> None:
     context.lane, context.running = Lane.IDLE, 0
     if numbers["state"] == State.DONE:
         context.regions.pop(numbers["task_id"], None)

@@ -15,7 +15,7 @@ from bursar.law.chain import fingerprint, link, seed_chain
 from bursar.law.dispatch import WORKERS_MAX
 from bursar.law.permission import ADMIT, DROP
 from bursar.text import brief
-from bursar.trace.events import BY_CODE, Context, Event, Kind, Record
+from bursar.trace.events import BY_CODE, Event, Kind, TraceContext, TraceRecord
 from bursar.trace.file_format import DIGEST_BYTES, END, ENDING, HEADER, LENGTH, MAGIC, SCHEMA, TEXT_BYTES_MAX, told
 
 # What else is a link of the chain, of a task that no poll has begun yet (`Permission._link`).
@@ -67,7 +67,7 @@ class Trace:
         """Where its decision chain starts."""
         return seed_chain(self.header["seed"], self.header["workers"])
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[TraceRecord]:
         """An iterator over the bare records."""
         with self._open() as reader:
             reader.header()
@@ -76,7 +76,7 @@ class Trace:
 
     def events(self) -> Iterator[Event]:
         """An iterator over every event."""
-        context = Context(hash=self.seed_hash)
+        context = TraceContext(hash=self.seed_hash)
         for kind, numbers, text in self.records():
             yield context.event(kind, numbers, text)
 
@@ -156,7 +156,7 @@ class _Reader:
             raise self._fail(f"the header speaks of {header['workers']} workers; 1 to {WORKERS_MAX} make sense")
         return header
 
-    def records(self, chain: int) -> Iterator[Record]:
+    def records(self, chain: int) -> Iterator[TraceRecord]:
         """Each record; at the end, whether the end fits them. `chain` is where the decisions start from."""
         while (code := self._take(1)) != bytes((END,)):
             kind = BY_CODE.get(code[0])
@@ -168,7 +168,7 @@ class _Reader:
             if kind.name == "scheduler_step_decision":
                 chain = numbers[-1]
             self._count += 1
-            yield Record(kind, tuple(numbers), text)
+            yield TraceRecord(kind, tuple(numbers), text)
         self._end(chain)
 
     def _check_names(self, kind: Kind, numbers: list[int]) -> None:

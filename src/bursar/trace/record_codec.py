@@ -1,7 +1,7 @@
 """Where the records of a run go while it happens, and the pen by which a kernel in C puts most of them there itself.
 
-An observer in Python costs a kernel in C more than the rest of a step. So a recorder has a `pen`: the kernel, which
-looks for one when it is given an observer, lets the pen write what happens to every task, into the recorder's own
+An observer in Python costs a kernel in C more than the rest of a step. So a recorder has a `trace_writer`: the kernel,
+which looks for one when it is given an observer, lets the pen write what happens to every task, into the recorder's own
 store; of everything else it tells the recorder as ever, which describes it and puts it there too. A kernel in Python
 knows of no pens. The layout of a record is the catalogue's; the pen is told it here.
 
@@ -17,7 +17,7 @@ from bursar.backend import NativeKernel
 from bursar.trace.catalogue import BY_CODE, KINDS, Kind, Numbers
 
 if TYPE_CHECKING:
-    from bursar._native import Pen
+    from bursar._native import TraceWriter
 
 LAYOUTS: Final = {kind.name: (kind.code, kind.layout.format) for kind in KINDS.values()}
 
@@ -31,16 +31,16 @@ def encoded(kind: Kind, numbers: Numbers, text: bytes) -> bytes:
     return kind.layout.pack(kind.code, *numbers)
 
 
-def pen_for(kernel: Any, page: bytearray, page_max: int) -> Pen | None:
+def trace_writer_for(kernel: Any, page: bytearray, page_max: int) -> TraceWriter | None:
     """A pen that writes on `page`, and asks the observer to `flush` when that is longer than `page_max`.
 
     None: the kernel has no use for one.
     """
     if not takes_pens(kernel):
         return None
-    from bursar._native import Pen
+    from bursar._native import TraceWriter
 
-    return Pen(LAYOUTS, page, page_max)
+    return TraceWriter(LAYOUTS, page, page_max)
 
 
 def takes_pens(kernel: Any) -> bool:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.trace.catalogue import KINDS, Kind, Numbers
-from bursar.trace.events import Context, Event
+from bursar.trace.events import Event, TraceContext
 from bursar.trace.record_codec import LAYOUTS, Kept, decoded, encoded, takes_pens
 
 if TYPE_CHECKING:
-    from bursar._native import Pen, Shelf
+    from bursar._native import TraceRing, TraceWriter
 
 MEMORY_BYTES_MAX: Final = 1 << 26  # of the answers of the host that `Memory` keeps
 
@@ -27,12 +27,12 @@ class Memory:
             raise ValueError(f"Memory(events_max={events_max!r}): must be a whole number, at least 1")
         self.events_max = events_max
         self._kernel: Kernel | None = None
-        self._store: Deque | Shelved = Deque(0, events_max, MEMORY_BYTES_MAX)
+        self._store: DequeStore | TraceRingStore = DequeStore(0, events_max, MEMORY_BYTES_MAX)
 
     @property
-    def pen(self) -> Pen | None:
+    def trace_writer(self) -> TraceWriter | None:
         """By which a kernel in C writes down most of what happens."""
-        return self._store.pen
+        return self._store.trace_writer
 
     @property
     def dropped(self) -> int:
@@ -51,7 +51,7 @@ class Memory:
         self._store.put(kind, numbers, text)
 
     @property
-    def _before(self) -> Context:
+    def _before(self) -> TraceContext:
         """What the dropped ones say about the first that is kept."""
         return self._store.before()
 
@@ -62,23 +62,23 @@ class Memory:
             yield context.event(*record)
 
 
-def newest(kernel: Any, events_max: int, answers_bytes_max: int) -> Deque | Shelved:
+def newest(kernel: Any, events_max: int, answers_bytes_max: int) -> DequeStore | TraceRingStore:
     """A store for the newest records of a kernel: so many of them, and so many bytes of what the host answered."""
-    kind = Shelved if takes_pens(kernel) else Deque
+    kind = TraceRingStore if takes_pens(kernel) else DequeStore
     return kind(kernel.chain, events_max, answers_bytes_max)
 
 
-class Deque:
+class DequeStore:
     """The newest records, as they were described."""
 
-    pen: Final = None
+    trace_writer: Final = None
 
     def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
         self._events_max = events_max
         self._answers_bytes_max = answers_bytes_max
         self._records: deque[Kept] = deque()
         self._answers_bytes = 0
-        self._before = Context(hash=chain)
+        self._before = TraceContext(hash=chain)
 
     def put(self, kind: Kind, numbers: Numbers, text: str | bytes) -> None:
         self._records.append((kind, numbers, text))
@@ -98,7 +98,7 @@ class Deque:
         """Older ones that are gone."""
         return self._before.number
 
-    def before(self) -> Context:
+    def before(self) -> TraceContext:
         """What those say about the first that is kept."""
         return self._before.copy()
 
@@ -107,26 +107,26 @@ class Deque:
         return list(self._records)
 
 
-class Shelved:
+class TraceRingStore:
     """The newest records of a kernel in C, as bytes on a shelf, which is the pen as well."""
 
     def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
-        from bursar._native import Shelf
+        from bursar._native import TraceRing
 
-        self.pen: Final[Shelf] = Shelf(LAYOUTS, min(events_max, sys.maxsize), answers_bytes_max, chain)
+        self.trace_writer: Final[TraceRing] = TraceRing(LAYOUTS, min(events_max, sys.maxsize), answers_bytes_max, chain)
 
     def put(self, kind: Kind, numbers: Numbers, text: str | bytes) -> None:
         if isinstance(text, bytes):
-            self.pen.put(encoded(kind, numbers, text), len(text))
+            self.trace_writer.put(encoded(kind, numbers, text), len(text))
         else:
-            self.pen.put(encoded(kind, numbers, text.encode()), 0)
+            self.trace_writer.put(encoded(kind, numbers, text.encode()), 0)
 
     @property
     def dropped(self) -> int:
-        return self.pen.dropped
+        return self.trace_writer.dropped
 
-    def before(self) -> Context:
-        return Context(*self.pen.before())
+    def before(self) -> TraceContext:
+        return TraceContext(*self.trace_writer.before())
 
     def records(self) -> list[Kept]:
-        return [decoded(record, answer) for record, answer in self.pen.records()]
+        return [decoded(record, answer) for record, answer in self.trace_writer.records()]

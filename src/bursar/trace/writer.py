@@ -20,7 +20,7 @@ from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.trace.events import KINDS
 from bursar.trace.file_format import END, ENDING, LENGTH, MAGIC, TEXT_BYTES_MAX, told
-from bursar.trace.record_codec import encoded, pen_for
+from bursar.trace.record_codec import encoded, trace_writer_for
 
 BUFFER_BYTES: Final = 64 * 1024  # a batch that tells more than this is written in parts
 
@@ -64,7 +64,9 @@ class Recorder:
         if len(text) > TEXT_BYTES_MAX:
             raise TraceError(f"{self.path}: the header of the trace would be {len(text):,} bytes long")
         self._buffer = bytearray(MAGIC + LENGTH.pack(len(text)) + text)
-        self.pen = pen_for(kernel, self._buffer, BUFFER_BYTES)  # writes into this very buffer: it is never replaced
+        self.trace_writer = trace_writer_for(
+            kernel, self._buffer, BUFFER_BYTES
+        )  # writes into this very buffer: it is never replaced
         try:
             self._file: BinaryIO | None = claim(self.path)
             if self.path.is_file():
@@ -117,7 +119,7 @@ class Recorder:
     def close(self, ending: dict[str, Any]) -> None:
         """Write the end and the digest. Idempotent."""
         text = json.dumps(ending, sort_keys=True).encode()
-        records = self._records + (self.pen.count if self.pen is not None else 0)
+        records = self._records + (self.trace_writer.count if self.trace_writer is not None else 0)
         self._buffer += ENDING.pack(END, records, self._kernel.chain, len(text)) + text
         self.flush()
         self._buffer += self._digest.digest()

@@ -114,7 +114,7 @@ def require_journal(path: Path) -> None:
         )
 
 
-def is_unborn(path: Path) -> bool:
+def is_absent(path: Path) -> bool:
     """Whether there is no journal here yet, but there may be one: no file, or one whose run was killed at its birth."""
     if not path.exists():
         return True

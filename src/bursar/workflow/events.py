@@ -29,7 +29,7 @@ class Event:
 class Listener(Protocol):
     """Who watches a run. Called in its thread, so it should be quick. Once it has raised, it hears no more."""
 
-    def told(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something happened."""
         ...
 

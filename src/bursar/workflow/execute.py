@@ -74,7 +74,7 @@ class Execution:
         self.workflow = workflow
         self.journal = journal
         self.stopped = ""
-        self.unheard: Exception | None = None  # what made the listener go away
+        self.listener_error: Exception | None = None  # what made the listener go away
         self._calls = workflow.load()
         self._listener = listener
         self._broken: JournalError | None = None
@@ -110,7 +110,7 @@ class Execution:
         if self.journal is not None:
             self._take_up(self.journal.begin(self.workflow, self._again))
         waiting = sum(run.state == "pending" for run in self.steps.values())
-        self._tell("run", detail=f"{waiting} of {len(self.steps)} tasks to run")
+        self._publish("run", detail=f"{waiting} of {len(self.steps)} tasks to run")
         try:
             self.runtime.run(self._main)
         except KeyboardInterrupt:
@@ -133,13 +133,13 @@ class Execution:
             run.state, run.earlier, run.value, run.seconds = "ok", True, value, plan.seconds[name]
             self.results[name] = value
         for task, attempt in plan.lost:
-            self._tell("lost", task, attempt, "was running when the run was killed")
+            self._publish("lost", task, attempt, "was running when the run was killed")
         for task, why in plan.again.items():
-            self._tell("again", task, detail=why)
+            self._publish("again", task, detail=why)
         if plan.lost:
             ended = end_leftovers(self._key)
             if ended:
-                self._tell("leftovers", detail=f"ended {ended} processes that the killed run had left behind")
+                self._publish("leftovers", detail=f"ended {ended} processes that the killed run had left behind")
 
     async def _main(self) -> None:
         async with nursery(name="watch") as watch:
@@ -150,7 +150,7 @@ class Execution:
                     for number in drained():
                         watch.spawn(self._drain_on, number, steps, name=number.name)
                     if self._listener is not None or self.journal is not None:
-                        watch.spawn(self._look_now_and_then, name="look")
+                        watch.spawn(self._poll_listeners, name="look")
                     self._spawn_all(steps)
             watch.cancel("the workflow is over")
 
@@ -170,8 +170,8 @@ class Execution:
                     retry=step.retry,
                 )
             except BursarError as error:  # none of them has begun
-                told = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run"
-                self._refused = WorkflowError(f"{told}: {error}")
+                on_event = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run"
+                self._refused = WorkflowError(f"{on_event}: {error}")
                 self._refused.__cause__ = error
                 into.cancel("the workflow was refused")
                 return
@@ -195,7 +195,7 @@ class Execution:
     def _end(self) -> None:
         """WORKFLOW-2, and the last words of the session."""
         self._over = self.now()
-        self._settle()
+        self._record_unstarted()
         with contextlib.suppress(JournalError):
             if self.journal is not None and self._broken is None:
                 self.journal.end(self.stopped or ("ok" if self.report().ok else "failed"))
@@ -211,7 +211,7 @@ class Execution:
         before = [self.steps[other] for other in run.step.after]
         ready = max((other.began + other.seconds for other in before if not other.earlier), default=0.0)
         run.waited = run.began - ready
-        self._tell("started", name, run.attempt)
+        self._publish("started", name, run.attempt)
         limit = timeout(run.step.timeout)
         try:
             async with limit:
@@ -234,9 +234,9 @@ class Execution:
         run.seconds = self.now() - run.began
         self._write(lambda journal: journal.succeeded(name, kept))  # WORKFLOW-1
         run.state, run.value, self.results[name] = "ok", kept.value, kept.value
-        self._tell("ok", name, run.attempt, seconds=run.seconds, value=kept.value)
+        self._publish("ok", name, run.attempt, seconds=run.seconds, value=kept.value)
         if self.journal is not None and kept.json is None:
-            self._tell("unkept", name, detail=f"its result is not in the journal: {kept.why_not}")
+            self._publish("unkept", name, detail=f"its result is not in the journal: {kept.why_not}")
         return kept.value
 
     async def _work(self, step: Step) -> Any:
@@ -254,7 +254,7 @@ class Execution:
         ours = {VARIABLE: self._key, "BURSAR_TASK": step.name, "BURSAR_ATTEMPT": str(self.steps[step.name].attempt)}
 
         def line(stream: str, text: str) -> None:
-            self._tell("output", step.name, detail=text, value=stream)
+            self._publish("output", step.name, detail=text, value=stream)
 
         return await process.execute(
             argv,
@@ -277,7 +277,7 @@ class Execution:
         retry = run.step.retry
         if retry is not None and retry.applies(attempt, error):
             left = counted(retry.times - attempt + 1, "more time")
-            self._tell("retry", run.step.name, run.attempt, f"{left} at most")
+            self._publish("retry", run.step.name, run.attempt, f"{left} at most")
 
     def _ended(self, run: StepRun, state: str, error: str) -> None:
         """A step ended badly, whether or not it ever began."""
@@ -288,23 +288,23 @@ class Execution:
             with contextlib.suppress(JournalError):  # the run stops anyway, and for that reason
                 self._write(lambda journal: getattr(journal, state)(name, error))
         run.state, run.error = state, error
-        self._tell(state, name, run.attempt, error, run.seconds)
+        self._publish(state, name, run.attempt, error, run.seconds)
 
     # ---- the others
 
-    async def _look_now_and_then(self) -> None:
+    async def _poll_listeners(self) -> None:
         noted = -REASONS_S
         while True:
             began = self.now()
-            self._settle()
+            self._record_unstarted()
             if self.journal is not None and began - noted >= REASONS_S:
                 noted = began
                 self._note_reasons()
-            self._let_listen(lambda listener: listener.tick(self))
+            self._call_listener(lambda listener: listener.tick(self))
             pace = TICK_S if self._listener is not None else REASONS_S
             await sleep(max(pace, (self.now() - began) / LOOK_SHARE))
 
-    def _settle(self) -> None:
+    def _record_unstarted(self) -> None:
         """Steps that ended without having begun: dropped, or cancelled because of another."""
         for run in self.steps.values():
             outcome = run.task.outcome if run.task is not None and run.state == "pending" else None
@@ -343,13 +343,13 @@ class Execution:
             self._nursery.cancel("the journal cannot be written")
             raise
 
-    def _tell(
+    def _publish(
         self, kind: str, task: str = "", attempt: int = 0, detail: str = "", seconds: float = 0.0, value: Any = None
     ) -> None:
         event = Event(self.now(), kind, task, attempt, detail, seconds, value)
-        self._let_listen(lambda listener: listener.told(event))
+        self._call_listener(lambda listener: listener.on_event(event))
 
-    def _let_listen(self, call: Callable[[Listener], None]) -> None:
+    def _call_listener(self, call: Callable[[Listener], None]) -> None:
         """Who watches does not get into the way of the work: what fails there, such as a closed pipe, is the end of the
         watching and of nothing else."""
         if self._listener is not None:
@@ -357,7 +357,7 @@ class Execution:
                 call(self._listener)
             except Exception as error:
                 self._listener = None
-                self.unheard = error
+                self.listener_error = error
 
     def now(self) -> float:
         """Seconds since the session began."""

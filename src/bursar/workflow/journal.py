@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bursar.errors import JournalError
-from bursar.workflow.database import connect, is_unborn, make_tables, plain_errors, require_journal, take_lock
+from bursar.workflow.database import connect, is_absent, make_tables, plain_errors, require_journal, take_lock
 from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.references import Kept
@@ -217,4 +217,4 @@ def open_journal(path: Path, workflow: Workflow, resume: bool) -> Journal:
     workflow.load()  # nothing is left behind if it cannot be run
     for step in workflow.steps.values():
         step.digest()
-    return Journal.open(path) if resume and not is_unborn(path) else Journal.create(path, workflow)
+    return Journal.open(path) if resume and not is_absent(path) else Journal.create(path, workflow)

@@ -136,7 +136,7 @@ def _attempt(row: sqlite3.Row) -> Attempt:
 def explained(found: TaskRecord, now: float | None = None) -> str:
     """Where a task stands and why, as a few lines."""
     now = time.time() if now is None else now
-    lines = [f"task {found.name!r} {_standing(found, now)}", f"  runs {found.title}"]
+    lines = [f"task {found.name!r} {_state_line(found, now)}", f"  runs {found.title}"]
     if found.state == "pending" and not found.running and found.reason:
         lines.append(f"  when it was last looked at, it {found.reason}")
     if found.state == "pending":
@@ -148,7 +148,7 @@ def explained(found: TaskRecord, now: float | None = None) -> str:
     return "\n".join(lines)
 
 
-def _standing(found: TaskRecord, now: float) -> str:
+def _state_line(found: TaskRecord, now: float) -> str:
     for_s = f"for {max(0.0, now - found.since):.1f} s"
     match found.live_state:
         case "pending" if not found.running:

@@ -41,7 +41,7 @@ class Live(Silent):
         self._frame = 0.0
         self._spinner = Spinner("dots")
 
-    def told(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind in NEWS:
             colour = COLOURS.get(event.kind, "dim" if event.kind == "output" else "yellow")
             self._console.print(Text(words(event), colour), soft_wrap=True)

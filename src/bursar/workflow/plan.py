@@ -38,7 +38,7 @@ def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], 
             raise WorkflowError(f"there is no task {name!r} in workflow {workflow.name!r}{hint}")
     _require_same(db, workflow)
     session = db.execute("INSERT INTO session (pid, began) VALUES (?, ?)", (os.getpid(), at)).lastrowid or 0
-    lost = _settle(db, session, at)
+    lost = _end_lost_attempts(db, session, at)
     reasons = _take_in(db, workflow, at)
     for name in again:
         reasons.setdefault(name, "it was asked for")
@@ -49,7 +49,7 @@ def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], 
     )
     db.execute("UPDATE task SET state = 'pending', since = ?, error = NULL WHERE state <> 'ok'", (at,))
     db.execute("UPDATE task SET reason = NULL, reason_at = NULL")
-    results, seconds = _standing(db)
+    results, seconds = _valid_results(db)
     return session, Plan(results, seconds, reasons, lost)
 
 
@@ -61,7 +61,7 @@ def _require_same(db: sqlite3.Connection, workflow: Workflow) -> None:
     db.execute("UPDATE run SET file = ?", (None if workflow.file is None else str(workflow.file),))
 
 
-def _settle(db: sqlite3.Connection, session: int, at: float) -> list[tuple[str, int]]:
+def _end_lost_attempts(db: sqlite3.Connection, session: int, at: float) -> list[tuple[str, int]]:
     """Attempts that nobody ended: their process is gone."""
     lost = db.execute("SELECT task, n FROM attempt WHERE ending IS NULL ORDER BY task").fetchall()
     db.execute("UPDATE attempt SET ending = 'lost', ended = ? WHERE ending IS NULL", (at,))
@@ -111,7 +111,7 @@ def _out_of_date(db: sqlite3.Connection, workflow: Workflow, roots: dict[str, st
     return {name: reasons[name] for name in workflow.steps if name in reasons and name in done}
 
 
-def _standing(db: sqlite3.Connection) -> tuple[dict[str, Any], dict[str, float]]:
+def _valid_results(db: sqlite3.Connection) -> tuple[dict[str, Any], dict[str, float]]:
     """The results that stand, and how long it took to make each."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}

@@ -23,7 +23,7 @@ INDENT: Final = len("    0.000 s  ")  # of what goes on in the next line
 class Silent:
     """Nobody watches. The others are built on this."""
 
-    def told(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Something happened."""
 
     def tick(self, run: Execution) -> None:
@@ -42,7 +42,7 @@ class Plain(Silent):
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def told(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self._line(f"{event.at:9.3f} s  {words(event)}".replace("\n", "\n" + " " * INDENT))
 
     def finish(self, report: Report) -> None:
@@ -58,7 +58,7 @@ class Json(Silent):
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def told(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         found: dict[str, Any] = {"event": event.kind, "at": round(event.at, 6)}
         if event.task:
             found["task"] = event.task

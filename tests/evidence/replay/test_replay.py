@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 from support import programs
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, Runtime
@@ -199,7 +199,7 @@ def test_a_host_that_calls_at_a_bad_moment_makes_no_difference(path):
     class Reenter(bursar.request.Request):
         def perform(self, kernel, task):
             if bad:
-                kernel.driver.pump.drain()
+                kernel.runtime.pump.drain()
 
     async def main():
         await Reenter()
@@ -657,7 +657,7 @@ class Ask(bursar.request.Request):
         self.what = what
 
     def perform(self, kernel, task):
-        return kernel.driver.pump.ask(task, self.what, lambda: 1)
+        return kernel.runtime.pump.ask(task, self.what, lambda: 1)
 
 
 def test_a_divergence_does_not_become_the_programs_own_problem(path):
@@ -886,7 +886,7 @@ class Knock(bursar.request.Request):
         self.thread = thread
 
     def perform(self, kernel, task):
-        pump = kernel.driver.pump
+        pump = kernel.runtime.pump
         wait = KnockWait(task, pump)
         pump.sources += 1
         kernel.blocked(task, wait)

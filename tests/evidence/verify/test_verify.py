@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support import flows, programs
-from support.forge import Forgery, Record
-from support.incidents import INCIDENTS
+from support import admission_programs, programs
+from support.rare_programs import INCIDENTS
+from support.trace_forgery import Forgery, TraceRecord
 
 import bursar
 from bursar import Runtime, TraceError
@@ -176,7 +176,7 @@ async def one_after_the_other(count):
 # ---- what does not
 
 
-def rechained(forgery: Forgery, records: list[Record]) -> list[Record]:
+def rechained(forgery: Forgery, records: list[TraceRecord]) -> list[TraceRecord]:
     """With the hash of every decision worked out anew: a forger who knows the chain."""
     chain, regions, done = forgery.seed_hash, {}, []
     for record in records:
@@ -232,7 +232,7 @@ def test_a_ready_task_before_a_cancelled_one_is_named(path):
     assert caught.value.record == at
 
 
-def changed(forgery: Forgery, name: str, place: int, value: int, which: int = 0) -> list[Record]:
+def changed(forgery: Forgery, name: str, place: int, value: int, which: int = 0) -> list[TraceRecord]:
     """The records with one number of the `which`-th one of a kind changed."""
     at = [i for i, record in enumerate(forgery.records) if record.name == name][which]
     return [*forgery.records[:at], forgery.records[at].with_number(place, value), *forgery.records[at + 1 :]]
@@ -313,7 +313,7 @@ def forged(path: Path, fn, forge, **keywords) -> str:
     return str(caught.value)
 
 
-def place(records: list[Record], name: str, after: int = 0, **numbers: int) -> int:
+def place(records: list[TraceRecord], name: str, after: int = 0, **numbers: int) -> int:
     """Where the first record of this kind, with these numbers, is."""
     wanted = numbers.items()
     return next(
@@ -323,14 +323,14 @@ def place(records: list[Record], name: str, after: int = 0, **numbers: int) -> i
     )
 
 
-def pay(records: list[Record], at: int, task: int, sign: int = 1) -> None:
+def pay(records: list[TraceRecord], at: int, task: int, sign: int = 1) -> None:
     """One op more, or less, in the account that the task leaves behind."""
     end = place(records, "task_done", at, task_id=task)
     records[end] = records[end].with_number(2, records[end].of("ops") + sign)
 
 
-def one_op(task: int) -> Record:
-    return Record(KINDS["charged"], (task, 1, 0, 0, 0, 0), b"")
+def one_op(task: int) -> TraceRecord:
+    return TraceRecord(KINDS["charged"], (task, 1, 0, 0, 0, 0), b"")
 
 
 async def cancels_before_it_begins():
@@ -408,7 +408,7 @@ async def two_run_out():
 def test_a_nursery_does_not_hold_one_and_end_another(path):
     def hold_the_second(records):
         at = place(records, "budget_exceeded", task_id=5)
-        records[at] = Record(KINDS["budget_held"], (5,), b"ops")
+        records[at] = TraceRecord(KINDS["budget_held"], (5,), b"ops")
 
     assert "the law would have told budget_exceeded(task_id=5" in forged(path, two_run_out, hold_the_second)
 
@@ -498,8 +498,8 @@ def test_virtual_time_shows_nothing_but_deadlines(path):
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_programs_with_gates_follow_the_law(first, path):
     for number in range(first, first + 20):
-        runtime = flows.runtime_for(number, record=path)
-        flows.run(runtime, number)
+        runtime = admission_programs.runtime_for(number, record=path)
+        admission_programs.run(runtime, number)
         assert verify.verify(Trace(path)).fingerprint == runtime.fingerprint
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 from support import programs
-from support.forge import Change, Forgery, Record
-from support.incidents import INCIDENTS
+from support.rare_programs import INCIDENTS
+from support.trace_forgery import Change, Forgery, TraceRecord
 
 import bursar
 from bursar import TraceError
@@ -31,17 +31,17 @@ from bursar.trace.reader import Trace
 # ---- when a change does not matter
 
 
-def _of_task(records: list[Record], at: int, *names: str) -> Record | None:
+def _of_task(records: list[TraceRecord], at: int, *names: str) -> TraceRecord | None:
     """The next record after `at` about the same task that has one of these names."""
     task = records[at].of("task_id")
     return next((r for r in records[at + 1 :] if r.name in names and r.of("task_id") == task), None)
 
 
-def _always(records: list[Record], change: Change) -> bool:
+def _always(records: list[TraceRecord], change: Change) -> bool:
     return True
 
 
-def _nobody_interrupts(records: list[Record], change: Change) -> bool:
+def _nobody_interrupts(records: list[TraceRecord], change: Change) -> bool:
     """Nobody asks the task to stop while it waits."""
     before = records[change.at - 1]
     if change.before.of("interruptible"):  # it could wait for asyncio; or, unbilled, for the children that it leaves
@@ -50,7 +50,7 @@ def _nobody_interrupts(records: list[Record], change: Change) -> bool:
     return found is None or found.name == "task_enqueued"
 
 
-def _nothing_to_shield(records: list[Record], change: Change) -> bool:
+def _nothing_to_shield(records: list[TraceRecord], change: Change) -> bool:
     """Nobody asks the task, or a block around this one, to stop while this one is open."""
     task, depth = change.before.of("task_id"), 0
     opened = {"scope_opened": 1, "nursery_opened": 1, "scope_left": -1, "nursery_closed": -1}
@@ -66,67 +66,67 @@ def _nothing_to_shield(records: list[Record], change: Change) -> bool:
     return True
 
 
-def _never_delivered(records: list[Record], change: Change) -> bool:
+def _never_delivered(records: list[TraceRecord], change: Change) -> bool:
     return _of_task(records, change.at, "cancel_delivered") is None
 
 
-def _told_before(records: list[Record], change: Change) -> bool:
+def _told_before(records: list[TraceRecord], change: Change) -> bool:
     """The words come back in another record, or have been made up by the law: then they are checked."""
     return change.before.of("cause") != 1 and _of_task(records, change.at, "cancel_delivered") is None
 
 
-def _disarmed(records: list[Record], change: Change) -> bool:
+def _disarmed(records: list[TraceRecord], change: Change) -> bool:
     timer = change.before.of("timer_id")
     return any(r.name == "timer_disarmed" and r.of("timer_id") == timer for r in records[change.at :])
 
 
-def _next_door(records: list[Record], change: Change) -> bool:
+def _next_door(records: list[TraceRecord], change: Change) -> bool:
     return abs(change.before.of("host_turn_id") - change.after.of("host_turn_id")) == 1
 
 
-def _one_of(field: str, *pairs: set[int]) -> Callable[[list[Record], Change], bool]:
+def _one_of(field: str, *pairs: set[int]) -> Callable[[list[TraceRecord], Change], bool]:
     return lambda records, change: {change.before.of(field), change.after.of(field)} in pairs
 
 
-def _over(records: list[Record], change: Change) -> bool:
+def _over(records: list[TraceRecord], change: Change) -> bool:
     task = change.before.of("task_id")
     return any(r.name == "task_done" and r.of("task_id") == task for r in records[: change.at])
 
 
-def _still_an_error(records: list[Record], change: Change) -> bool:
+def _still_an_error(records: list[TraceRecord], change: Change) -> bool:
     return bool(change.before.text) and bool(change.after.text)
 
 
-def _after_one_op(records: list[Record], change: Change) -> bool:
+def _after_one_op(records: list[TraceRecord], change: Change) -> bool:
     """It had just paid one op: it may as well have given way of its own accord."""
     before = records[change.at - 1]
     return before.name == "charged" and before.numbers[1:] == (1, 0, 0, 0, 0)
 
 
-def _still_too_much(records: list[Record], change: Change) -> bool:
+def _still_too_much(records: list[TraceRecord], change: Change) -> bool:
     """It asked for something else, and for too much all the same; or its turn was over, whatever it asked for."""
     short = change.before.of("component")
     return short < 0 or change.field != COMPONENTS[short] or change.after.of(change.field) > 0
 
 
-def _nothing_follows(records: list[Record], change: Change) -> bool:
+def _nothing_follows(records: list[TraceRecord], change: Change) -> bool:
     return change.before.of("notice") in (Notice.MERGED, Notice.STALE)
 
 
-def _never_admitted(records: list[Record], change: Change) -> bool:
+def _never_admitted(records: list[TraceRecord], change: Change) -> bool:
     return _of_task(records, change.at, "task_admitted") is None
 
 
-def _by_hand(records: list[Record], change: Change) -> bool:
+def _by_hand(records: list[TraceRecord], change: Change) -> bool:
     return change.before.of("by") >= 0
 
 
-def _left_at_once(records: list[Record], change: Change) -> bool:
+def _left_at_once(records: list[TraceRecord], change: Change) -> bool:
     """The task cleaned up already, and left the block without awaiting anything: it need not have been told."""
     return records[change.at + 1].name in ("scope_left", "nursery_closing", "nursery_closed")
 
 
-def _commute(records: list[Record], change: Change) -> bool:
+def _commute(records: list[TraceRecord], change: Change) -> bool:
     """Two things that one task does in one poll, of which neither leads to the other; or only their words differ."""
     first, second = change.before, change.after
     same_task = first.numbers[:1] == second.numbers[:1] or "obligation_made" in (first.name, second.name)
@@ -153,7 +153,7 @@ class Excuse(NamedTuple):
     what: str
     kind: str
     field: str
-    when: Callable[[list[Record], Change], bool]
+    when: Callable[[list[TraceRecord], Change], bool]
 
 
 IDLE_REPORTS = (
@@ -219,7 +219,7 @@ EXCUSES = (
 )
 
 
-def excused(records: list[Record], change: Change) -> bool:
+def excused(records: list[TraceRecord], change: Change) -> bool:
     if change.what == "swap":
         return _commute(records, change)
     told = (change.what, change.before.name, change.field)
@@ -292,7 +292,7 @@ def test_many_more_changes_are_caught(which, tmp_path):
 # ---- two of the excuses, in full: what is forged is, to the byte, what another run leaves behind
 
 
-def dropped(path: Path, priority: int, words: str) -> list[Record]:
+def dropped(path: Path, priority: int, words: str) -> list[TraceRecord]:
     """The records of a run in which one waits, of this priority, and is dropped with these words."""
 
     async def main():

@@ -32,7 +32,7 @@ def test_it_waits_for_those_that_it_follows():
     told = asked(spawn)
     (blocker,) = told.admission.blockers
     assert (blocker.what, blocker.tasks) == ("task", ("a", "b"))
-    assert told.admission.state == "waits"
+    assert told.admission.state == "waiting"
     assert "waits for 2 that it follows: 'a', 'b'" in str(told)
 
 
@@ -154,7 +154,7 @@ def test_it_is_paused():
 def test_what_is_admitted_is_held_up_by_nothing():
     told = asked(lambda n: n.spawn(nap), max_concurrent=1)
     assert told.admission.blockers == ()
-    assert told.admission.state == "held"
+    assert told.admission.state == "admitted"
 
 
 def test_the_priority_that_counts_by_now():
@@ -194,7 +194,7 @@ def test_the_reasons_can_be_asked_afterwards():
     slot = "waits for permission, at first short of slot (needs 1, 1 of 1 taken)"
     assert second == [(0.0, "waits for 1 task that it follows"), (1.0, slot), (1.25, "is paused"), (2.25, slot)]
     assert third == [(0.0, slot)]
-    assert told.admission.state == other.admission.state == "over"
+    assert told.admission.state == other.admission.state == "done"
 
 
 def test_who_was_merely_behind_others_says_so_afterwards():

@@ -1,7 +1,7 @@
 """Faults that schedulers of this kind have had, each as a check that sees it.
 
-A check plays a scheduler by moves that any has (`support.toy`). It must fail on a naive one that has the fault
-(`support.naive`), or it would show nothing; pass on one that differs in nothing but that; and pass on ours.
+A check plays a scheduler by moves that any has (`support.toy_scheduler`). It must fail on a naive one that has the
+fault (`support.naive`), or it would show nothing; pass on one that differs in nothing but that; and pass on ours.
 docs/internals/admission-checklist.md says which fault is which.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 from support import naive
+from support.bursar_adapter import BursarAdapter, Simple, WorkflowAdapter
 from support.naive import Orchestra
-from support.ours import Ours, OurWorkflow, Simple
-from support.toy import INTERVAL, Refused, Toy
+from support.toy_scheduler import INTERVAL, Refused, Toy
 
 import bursar
 from bursar import Authority
@@ -21,7 +21,7 @@ from bursar import Authority
 CAUGHT = (AssertionError, Refused, SystemError, pytest.fail.Exception)
 
 
-def fault(wrong: type[Toy], right: type[Toy] = Toy, ours: type = Ours):
+def fault(wrong: type[Toy], right: type[Toy] = Toy, ours: type = BursarAdapter):
     """Turn a check into a test on all three."""
 
     def decorate(check):
@@ -41,7 +41,7 @@ def fault(wrong: type[Toy], right: type[Toy] = Toy, ours: type = Ours):
                     check(make)
             finally:
                 for one in made:
-                    if isinstance(one, Ours):
+                    if isinstance(one, BursarAdapter):
                         one.hands.abandon()
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
@@ -288,21 +288,21 @@ FILM = {
 GOOD = {name: (after, ram, "end") for name, (after, ram, _) in FILM.items()}
 
 
-@fault(naive.RegistersLast, Orchestra, OurWorkflow)
+@fault(naive.RegistersLast, Orchestra, WorkflowAdapter)
 def test_a_workflow_that_is_fast_is_completed_all_the_same(make):
     w = make()
     w.perform(GOOD, fast=True)
     assert w.completed == [True]
 
 
-@fault(naive.CompletesOnSuccess, Orchestra, OurWorkflow)
+@fault(naive.CompletesOnSuccess, Orchestra, WorkflowAdapter)
 def test_a_workflow_that_failed_is_completed_and_says_so(make):
     w = make()
     w.perform(FILM)
     assert w.completed == [False]
 
 
-@fault(naive.SharesOneToken, Orchestra, OurWorkflow)
+@fault(naive.SharesOneToken, Orchestra, WorkflowAdapter)
 def test_a_failing_step_cancels_its_descendants_and_no_sibling(make):
     w = make(ram=100)
     w.perform(FILM)
@@ -310,7 +310,7 @@ def test_a_failing_step_cancels_its_descendants_and_no_sibling(make):
     assert w.state("poster") == "cancelled"
 
 
-@fault(naive.StatesNoNeeds, Orchestra, OurWorkflow)
+@fault(naive.StatesNoNeeds, Orchestra, WorkflowAdapter)
 def test_what_a_step_needs_reaches_the_gate(make):
     w = make(ram=10)
     w.perform(GOOD)

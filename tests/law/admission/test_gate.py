@@ -193,12 +193,12 @@ def test_what_can_never_be_is_refused_at_the_spawn_and_leaves_nothing(needs):
         authority = Authority(max_concurrent=1, resources={"cpu": 2, "licences": 1})
         async with bursar.nursery(admission=authority, budget=bursar.Budget(spawns=3)) as n:
             first = n.spawn(nap)
-            left, successors = n.budget, first.inside(n.inside()[0]).permit.successors
+            left, successors = n.budget, first.inside(n.inside()[0]).ticket.successors
             with pytest.raises(InfeasibleDemand):
                 n.spawn(nap, needs=needs, after=[first])
             assert n.budget == left
             assert n.tasks == [first]
-            assert first.inside(n.inside()[0]).permit.successors == successors
+            assert first.inside(n.inside()[0]).ticket.successors == successors
             n.spawn(nap, after=[first])
         gate = n.inside()[1].gate
         return gate.totals.entered, gate.resources.taken, gate.waiting
@@ -433,11 +433,11 @@ def test_also_at_the_gate_that_everybody_has():
 
 
 def test_the_same_seed_gives_the_same_decisions():
-    from support import flows
+    from support import admission_programs
 
     logs = []
     for _ in range(2):
-        _, runtime, judge = flows.run_checked(7)
+        _, runtime, judge = admission_programs.run_checked(7)
         logs.append((judge.log, runtime.fingerprint))
     assert logs[0] == logs[1]
     assert len(logs[0][0]) > 5

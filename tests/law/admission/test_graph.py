@@ -65,7 +65,7 @@ def test_success_wakes_direct_successors_when_the_last_of_their_dependencies_is_
             c = n.spawn(log.work, "c", 3.0, after=[a])
             d = n.spawn(log.work, "d", 1.0, after=[b, c])
             await bursar.sleep(3.5)
-            assert d.inside(n.inside()[0]).permit.unmet == 1
+            assert d.inside(n.inside()[0]).ticket.unmet == 1
 
     run(main)
     assert [log.at(name) for name in "abcd"] == [0, 1, 1, 4]
@@ -79,8 +79,8 @@ def test_an_end_looks_at_nobody_but_direct_successors():
             task = first = n.spawn(nap)
             for _ in range(1000):
                 task = n.spawn(add, after=[task])
-            permit = first.inside(n.inside()[0]).permit
-            assert len(permit.successors) == 1
+            ticket = first.inside(n.inside()[0]).ticket
+            assert len(ticket.successors) == 1
         return task.result
 
     assert bursar.Runtime(clock="virtual").run(main) == 0
@@ -213,7 +213,7 @@ async def refused(n, match, **keywords):
     kernel, record = n.inside()
     gate = record.gate
     before = (list(record.children), n.budget, kernel.spawned, gate.totals.entered, gate.waiting, list(gate.held))
-    edges = {task: list(task.permit.successors or ()) for task in record.children.values() if task.permit is not None}
+    edges = {task: list(task.ticket.successors or ()) for task in record.children.values() if task.ticket is not None}
     with pytest.raises(BadDependency, match=match):
         n.spawn(nap, **keywords)
     assert (
@@ -225,7 +225,7 @@ async def refused(n, match, **keywords):
         list(gate.held),
     ) == before
     assert edges == {
-        task: list(task.permit.successors or ()) for task in record.children.values() if task.permit is not None
+        task: list(task.ticket.successors or ()) for task in record.children.values() if task.ticket is not None
     }
 
 
@@ -326,8 +326,8 @@ def test_a_closed_nursery_links_nothing():
                 pass
             with pytest.raises(bursar.NurseryClosed):
                 inner.spawn(nap, after=[first])
-            permit = first.inside(inner.inside()[0]).permit
-            assert permit is None or not permit.successors
+            ticket = first.inside(inner.inside()[0]).ticket
+            assert ticket is None or not ticket.successors
 
     run(main)
 
@@ -338,7 +338,7 @@ def test_a_spawn_that_nobody_pays_for_links_nothing():
             first = n.spawn(nap)
             with pytest.raises(bursar.SpawnBudgetExceeded):
                 n.spawn(nap, after=[first])
-            assert not first.inside(n.inside()[0]).permit.successors
+            assert not first.inside(n.inside()[0]).ticket.successors
             assert n.inside()[1].gate.totals.entered == 1
 
     run(main)

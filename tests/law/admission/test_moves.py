@@ -5,7 +5,7 @@ it waits for permission (`queued`), and a failed one that is queued again is ano
 """
 
 import pytest
-from support.ours import Ours, Simple
+from support.bursar_adapter import BursarAdapter, Simple
 
 import bursar
 from bursar import Retry
@@ -13,31 +13,31 @@ from bursar import Retry
 
 @pytest.fixture
 def s():
-    ours = Ours(cpu=1)
+    ours = BursarAdapter(cpu=1)
     yield ours
     ours.hands.abandon()
 
 
-def queued(s: Ours) -> None:
+def queued(s: BursarAdapter) -> None:
     """`x` waits for `a`, which runs."""
     s.submit("a")
     s.submit("x", after=["a"])
-    assert s.state("x") == "waits"
+    assert s.state("x") == "waiting"
 
 
-def ready(s: Ours) -> None:
+def ready(s: BursarAdapter) -> None:
     """`x` waits for permission, which `a` has."""
     s.submit("a")
     s.submit("x")
     assert s.state("x") == "queued"
 
 
-def running(s: Ours) -> None:
+def running(s: BursarAdapter) -> None:
     s.submit("x")
     assert s.state("x") == "runs"
 
 
-def paused(s: Ours) -> None:
+def paused(s: BursarAdapter) -> None:
     running(s)
     s.pause("x")
     s.tell("x", "checkpoint")
@@ -55,7 +55,7 @@ LEGAL = {
     "running to cancelled": (running, lambda s: (s.cancel("x"), s.tell("x", "checkpoint")), "cancelled"),
     "running to failed": (running, lambda s: s.tell("x", "fail"), "failed"),
     "running to succeeded": (running, lambda s: s.tell("x", "end"), "ok"),
-    "paused to queued": (queued, lambda s: (s.pause("x"), s.resume("x")), "waits"),
+    "paused to queued": (queued, lambda s: (s.pause("x"), s.resume("x")), "waiting"),
     "paused to ready": (ready, lambda s: (s.pause("x"), s.resume("x")), "queued"),
     "paused to running": (paused, lambda s: s.resume("x"), "runs"),
     "paused to cancelled": (paused, lambda s: s.cancel("x"), "cancelled"),
@@ -82,7 +82,7 @@ def test_what_failed_is_queued_again_as_its_next_attempt(s):
     assert first.result == "done"
 
 
-def nobody(s: Ours) -> None:
+def nobody(s: BursarAdapter) -> None:
     """Nothing that can be done to `x` makes it run, or end as if it had."""
     calls = s.calls("x")
     for _ in range(2):
@@ -95,7 +95,7 @@ def nobody(s: Ours) -> None:
 def test_what_waits_for_others_does_not_run(s):
     queued(s)
     nobody(s)
-    assert s.state("x") == "waits"
+    assert s.state("x") == "waiting"
 
 
 @pytest.mark.parametrize("end", ["succeeded", "cancelled"])
@@ -112,7 +112,7 @@ def test_what_is_over_does_not_run(s, end):
 # ---- the scheduler to fall back on, and the pool, by the same moves
 
 
-@pytest.fixture(params=[Ours, Simple])
+@pytest.fixture(params=[BursarAdapter, Simple])
 def either(request):
     ours = request.param(cpu=1)
     yield ours
@@ -130,7 +130,7 @@ def test_a_chain(either):
     either.submit("holder")
     for before, name in zip(["holder", "a", "b"], "abc", strict=True):
         either.submit(name, after=[before], fate="end")
-    assert [either.state(name) for name in "abc"] == ["waits"] * 3
+    assert [either.state(name) for name in "abc"] == ["waiting"] * 3
     either.tell("holder", "end")
     assert [name for name, what in either.events if what == "started"] == ["holder", *"abc"]
     assert [either.state(name) for name in "abc"] == ["ok"] * 3

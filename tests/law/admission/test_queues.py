@@ -5,27 +5,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bursar import Authority
-from bursar.backend import Gate, Permit, Queues
+from bursar.backend import Gate, Queues, Ticket
 
 INTERVAL = 10
 GATE = Gate(1, Authority())
 
 
-def permit(priority=50, demand=(), at=0):
-    one = Permit(GATE, priority, demand)
+def ticket(priority=50, demand=(), at=0):
+    one = Ticket(GATE, priority, demand)
     one.ready_ns = at
     return one
 
 
-def filled(boost, *permits) -> Queues:
+def filled(boost, *tickets) -> Queues:
     queues = Queues(INTERVAL, boost)
-    for one in permits:
+    for one in tickets:
         queues.enter(one)
     return queues
 
 
 def test_higher_classes_first_and_first_come_first_served_inside():
-    low, first, second, high = permit(10), permit(), permit(), permit(100)
+    low, first, second, high = ticket(10), ticket(), ticket(), ticket(100)
     queues = filled(0, low, first, second, high)
     assert queues.firsts(0) == [high, first, low]
     queues.leave(first)
@@ -34,26 +34,26 @@ def test_higher_classes_first_and_first_come_first_served_inside():
 
 
 def test_without_aging_who_waits_long_waits_long():
-    low = permit(10)
+    low = ticket(10)
     queues = filled(0, low)
     assert queues.effective(low, 10**18) == 10
 
 
 def test_with_aging_each_whole_interval_counts():
-    low = permit(10)
+    low = ticket(10)
     queues = filled(3, low)
     assert [queues.effective(low, now) for now in (0, 9, 10, 19, 20)] == [10, 10, 13, 13, 16]
 
 
 def test_equals_go_by_who_came_first():
-    older, younger = permit(10, at=0), permit(13, at=10)
+    older, younger = ticket(10, at=0), ticket(13, at=10)
     assert filled(3, older, younger).firsts(10) == [older, younger]
-    more_urgent = permit(14, at=10)
+    more_urgent = ticket(14, at=10)
     assert filled(3, older, more_urgent).firsts(10) == [more_urgent, older]
 
 
 def test_lengths_by_priority():
-    queues = filled(0, permit(10), permit(), permit(), permit(100))
+    queues = filled(0, ticket(10), ticket(), ticket(), ticket(100))
     assert queues.lengths() == {100: 1, 50: 2, 10: 1}
     assert len(queues) == 4
 
@@ -70,7 +70,7 @@ def test_the_first_of_all_is_the_one_with_the_best_score(wishes, boost):
     queues = Queues(INTERVAL, boost)
     everybody = []
     for priority, demand, at in sorted(wishes, key=lambda wish: wish[2]):
-        one = permit(priority, demand, at)
+        one = ticket(priority, demand, at)
         queues.enter(one)
         everybody.append(one)
     now = 60
@@ -83,12 +83,12 @@ def test_the_first_of_all_is_the_one_with_the_best_score(wishes, boost):
 
 
 def test_the_last_of_all_is_the_one_with_the_worst_score():
-    one, two, three = permit(50), permit(10), permit(10)
+    one, two, three = ticket(50), ticket(10), ticket(10)
     assert filled(0, one, two, three).last(0) is three
 
 
 def test_starvation_begins_when_somebody_of_higher_priority_is_let_in():
-    low, high = permit(10, at=0), permit(100, at=5)
+    low, high = ticket(10, at=0), ticket(100, at=5)
     queues = filled(0, low, high)
     assert queues.starved_ns(low, 7) == 0
     queues.leave(high)
@@ -98,7 +98,7 @@ def test_starvation_begins_when_somebody_of_higher_priority_is_let_in():
 
 
 def test_equal_priorities_starve_nobody():
-    one, other = permit(), permit()
+    one, other = ticket(), ticket()
     queues = filled(0, one, other)
     queues.leave(other)
     queues.let_in(other, 5)
@@ -106,7 +106,7 @@ def test_equal_priorities_starve_nobody():
 
 
 def test_who_came_after_the_overtaking_has_not_been_overtaken():
-    low, high, late = permit(10, at=0), permit(100, at=0), permit(10, at=8)
+    low, high, late = ticket(10, at=0), ticket(100, at=0), ticket(10, at=8)
     queues = filled(0, low, high)
     queues.leave(high)
     queues.let_in(high, 7)
@@ -116,7 +116,7 @@ def test_who_came_after_the_overtaking_has_not_been_overtaken():
 
 
 def test_nor_has_who_came_after_it_in_the_same_moment():
-    low, high, late = permit(10, at=7), permit(100, at=7), permit(10, at=7)
+    low, high, late = ticket(10, at=7), ticket(100, at=7), ticket(10, at=7)
     queues = filled(0, low, high)
     queues.leave(high)
     queues.let_in(high, 7)
@@ -127,6 +127,6 @@ def test_nor_has_who_came_after_it_in_the_same_moment():
 
 @pytest.mark.parametrize("boost", [0, 5])
 def test_ahead_is_everybody_with_a_better_rank(boost):
-    permits = [permit(p, at=i) for i, p in enumerate([50, 10, 100, 50])]
-    queues = filled(boost, *permits)
-    assert queues.ahead(permits[1], 3) == [permits[2], permits[0], permits[3]]
+    tickets = [ticket(p, at=i) for i, p in enumerate([50, 10, 100, 50])]
+    queues = filled(boost, *tickets)
+    assert queues.ahead(tickets[1], 3) == [tickets[2], tickets[0], tickets[3]]

@@ -128,7 +128,7 @@ def test_what_would_keep_a_reservation_from_being_met():
 def test_who_stands_still_gives_back_slot_and_processor_and_keeps_the_rest():
     gate = books(2, cpu=4, ram=10)
     whole = demand(gate, cpu=2, ram=5)
-    assert [gate.name(number) for number, _ in gate.usable_while_still(whole)] == ["slot", "cpu"]
+    assert [gate.name(number) for number, _ in gate.lendable(whole)] == ["slot", "cpu"]
 
 
 def test_what_will_never_drain():

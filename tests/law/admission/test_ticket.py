@@ -1,22 +1,22 @@
-"""The states of a permit."""
+"""The states of a ticket."""
 
 from itertools import product
 
 import pytest
 
 from bursar import Authority
-from bursar.backend import Gate, Permit
+from bursar.backend import Gate, Ticket
 from bursar.errors import IllegalTransition
-from bursar.law.admission.ticket import HISTORY_MAX, TRANSITIONS, PermitState, move
+from bursar.law.admission.ticket import HISTORY_MAX, TRANSITIONS, TicketState, move
 
 
-def permit(state=PermitState.WAITS) -> Permit:
-    return Permit(Gate(0, Authority()), 50, (), state=state)
+def ticket(state=TicketState.WAITING) -> Ticket:
+    return Ticket(Gate(0, Authority()), 50, (), state=state)
 
 
-@pytest.mark.parametrize(("here", "there"), list(product(PermitState, PermitState)))
+@pytest.mark.parametrize(("here", "there"), list(product(TicketState, TicketState)))
 def test_every_move_is_in_the_table_or_refused(here, there):
-    one = permit(here)
+    one = ticket(here)
     if there in TRANSITIONS[here]:
         move(one, there)
         assert one.state is there
@@ -27,15 +27,15 @@ def test_every_move_is_in_the_table_or_refused(here, there):
 
 
 def test_what_is_over_stays_so():
-    assert not TRANSITIONS[PermitState.OVER]
+    assert not TRANSITIONS[TicketState.DONE]
 
 
 def test_nobody_is_held_that_was_asked_to_stop():
-    assert TRANSITIONS[PermitState.STOPS] == {PermitState.OVER}
+    assert TRANSITIONS[TicketState.STOPPING] == {TicketState.DONE}
 
 
 def test_only_the_newest_reasons_are_kept():
-    one = permit()
+    one = ticket()
     for i in range(HISTORY_MAX + 10):
         one.note(i * 10**9, f"reason {i}")
     assert len(one.history) == HISTORY_MAX
@@ -44,7 +44,7 @@ def test_only_the_newest_reasons_are_kept():
 
 
 def test_what_it_keeps_is_what_it_did_not_give_back():
-    one = permit()
+    one = ticket()
     one.demand = ((0, 1), (1, 2), (2, 3))
     assert one.kept() == one.demand
     one.lent, one.still = ((0, 1), (1, 2)), ((2, 3),)

@@ -186,7 +186,7 @@ static const struct {
     const char *name;
     size_t at;
 } LISTS[] = {
-#define LIST(field) {#field, offsetof(State, field)},
+#define LIST(field) {#field, offsetof(ModuleState, field)},
     FREE_LISTS
 #undef LIST
 };

@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 EDGES = {
     "small runs leave no runtime behind": (

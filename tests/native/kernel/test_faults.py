@@ -402,10 +402,10 @@ class Penned:
     """An observer with a pen (see `trace.ring`), whose page is full again and again."""
 
     def __init__(self):
-        from bursar._native import Pen
+        from bursar._native import TraceWriter
 
         self._page = bytearray()
-        self.pen = Pen(LAYOUTS, self._page, 300)
+        self.trace_writer = TraceWriter(LAYOUTS, self._page, 300)
 
     def __call__(self, *_):
         pass
@@ -614,7 +614,7 @@ def all_fail_in_turn(failing, scenario, mode):
 
 def program(*args):
     """Run this file as one: see `main`. What it said. Functions alternate there, so that every run is the same."""
-    from support.patience import WAIT_S  # the program finds no such thing
+    from support.time_limits import WAIT_S  # the program finds no such thing
 
     command = [sys.executable, "-W", "ignore", __file__, *map(str, args)]
     env = {**os.environ, "BURSAR_SCHEDULER": "simple"}
@@ -656,7 +656,7 @@ def test_no_list_of_free_records_was_forgotten(failing):
 
 
 def test_the_lists_that_are_emptied_are_those_of_the_module(free_lists):
-    opened = re.findall(r"offsetof\(State, (free_\w+)\)", (SOURCES / "module" / "module.c").read_text())
+    opened = re.findall(r"offsetof\(ModuleState, (free_\w+)\)", (SOURCES / "module" / "module.c").read_text())
     assert sorted(free_lists) == sorted(opened)
 
 

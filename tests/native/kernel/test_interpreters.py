@@ -12,7 +12,7 @@ import sys
 import textwrap
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 from bursar.backend import NATIVE
 

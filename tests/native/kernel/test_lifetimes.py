@@ -21,13 +21,13 @@ import pytest
 from support.metered import require_meter
 
 import bursar
-from bursar.backend import NATIVE, Gate, Permit
+from bursar.backend import NATIVE, Gate, Ticket
 from bursar.errors import Cancelled
 from bursar.law.budget import UNSTATED
 from bursar.law.state import OutcomeKind
 from bursar.ops.start import start
 from bursar.request import SUSPENDED
-from bursar.threads.job import Job, OnThread
+from bursar.threads.job import OnThread, ThreadJob
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
@@ -482,7 +482,7 @@ def ring_nursery(mark):
 
 def ring_block(mark):
     kernel = a_kernel()
-    block = _native.Block(a_task(kernel))
+    block = _native.CancelScope(a_task(kernel))
     mark.holds = block
     return {"reason": lambda: setattr(block, "reason", mark)}
 
@@ -509,7 +509,7 @@ def ring_entry(mark):
 
 def ring_job(mark):
     kernel = a_kernel()
-    job = Job(types.SimpleNamespace(post=len), a_task(kernel), len, ())
+    job = ThreadJob(types.SimpleNamespace(post=len), a_task(kernel), len, ())
     mark.holds = (kernel, job)
     names = ("fn", "args", "value", "error", "stop")
     other = {
@@ -601,15 +601,15 @@ def ring_pool(mark):
     return {"parent": lambda: kernel.observe(lambda *_: mark)}
 
 
-def ring_permit(mark):
+def ring_ticket(mark):
     gate = Gate(1, bursar.Authority())
-    permit, follower = Permit(gate, 50, ()), Permit(gate, 50, ())
+    ticket, follower = Ticket(gate, 50, ()), Ticket(gate, 50, ())
     follower.task = mark
-    mark.holds = permit
-    fields = {name: lambda name=name: setattr(permit, name, mark) for name in ("task", "needs", "reasons", "timer")}
+    mark.holds = ticket
+    fields = {name: lambda name=name: setattr(ticket, name, mark) for name in ("task", "needs", "reasons", "timer")}
     return fields | {
-        "demand": lambda: setattr(permit, "demand", (mark,)),
-        "successors": lambda: setattr(permit, "successors", [follower]),
+        "demand": lambda: setattr(ticket, "demand", (mark,)),
+        "successors": lambda: setattr(ticket, "successors", [follower]),
         "gate": lambda: setattr(gate, "authority", mark),
     }
 
@@ -630,14 +630,14 @@ def ring_gate(mark):
 
 def ring_rows(mark):
     gate = Gate(1, bursar.Authority())
-    permit = Permit(gate, 50, ())
-    gate.queues.enter(permit)
+    ticket = Ticket(gate, 50, ())
+    gate.queues.enter(ticket)
     mark.holds = gate
     (row,) = gate.queues.classes.values()
     return {
-        "members": lambda: setattr(permit, "task", mark),
+        "members": lambda: setattr(ticket, "task", mark),
         "overtaken": lambda: row.overtaken.append(mark),
-        "key": lambda: gate.queues.enter(Permit(gate, 50, (mark,))),
+        "key": lambda: gate.queues.enter(Ticket(gate, 50, (mark,))),
     }
 
 
@@ -656,7 +656,7 @@ def ring_driver(mark):
 def ring_memory(mark):
     def book():
         require_meter()
-        mark.holds = _native.MemoryBook(lambda _tag: mark)
+        mark.holds = _native.MemoryAccountSet(lambda _tag: mark)
 
     def account():
         book()
@@ -668,7 +668,7 @@ def ring_memory(mark):
 def ring_calls(mark):
     def told(**callbacks):
         by = {"tell": list, "refuse": list, "failed": list} | callbacks
-        mark.holds = _native.Calls(9, **by)
+        mark.holds = _native.PortalCalls(9, **by)
         mark.holds.open = True
 
     def queued(fn, *args):
@@ -705,12 +705,12 @@ def test_the_collector_sees_every_reference(make, field):
 def test_no_type_was_forgotten():
     """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
     in_rings = (
-        "Arguments Block Calls Channel ChannelCore Children Driver EndCore Entry Event EventWait Job Kernel "
-        "MemoryAccount MemoryBook Nursery OnThread Operation Permit Pool Receive ReceiveCore Request Row Rows Send "
-        "SendCore Task Terms Timer Timers Turnstile View Wait WaitList Worker"
+        "Arguments CancelScope PortalCalls Channel ChannelCore Children Driver EndCore Entry Event EventWait ThreadJob "
+        "Kernel MemoryAccount MemoryAccountSet Nursery OnThread Operation Ticket Pool Receive ReceiveCore Request "
+        "WaitClass QueuesCore Send SendCore Task SpawnTerms Timer Timers GateCore QueueView Wait WaitList Worker"
     )
     in_lives = "Next NurseryBlock NurseryBase Resume TaskBase _Ended _Join"
-    without_references = "Checkpoint Flow Pen Shelf _Sleep"
+    without_references = "Checkpoint GateTotalsCore TraceWriter TraceRing _Sleep"
     known = set(f"{in_rings} {in_lives} {without_references}".split())
     assert {kind.__name__ for kind in TYPES} <= known
 

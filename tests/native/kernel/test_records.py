@@ -526,7 +526,7 @@ def step(kernel):
 
 
 def test_nobody_makes_workers_views_timers_or_terms_in_python():
-    for kind in (native.Worker, native.View, native.Timer, native.Terms):
+    for kind in (native.Worker, native.QueueView, native.Timer, native.SpawnTerms):
         with pytest.raises(TypeError, match="cannot create"):
             kind()
 

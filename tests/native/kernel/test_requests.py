@@ -121,7 +121,7 @@ def main(argv):
 
 
 def difference(failing, program):
-    from support.patience import WAIT_S  # the program finds no such thing
+    from support.time_limits import WAIT_S  # the program finds no such thing
 
     command = [sys.executable, __file__, str(failing), program.__name__]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)

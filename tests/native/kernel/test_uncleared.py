@@ -35,9 +35,9 @@ LEADS_TO = {
     "Receive": "EndCore",
     "Next": "EndCore",
     "EventWait": "Event",
-    "View": "Kernel",  # or a worker
+    "QueueView": "Kernel",  # or a worker
     "Children": "Nursery",
-    "MemoryAccount": "MemoryBook",
+    "MemoryAccount": "MemoryAccountSet",
 }
 SLOTS = re.compile(r"PyType_Slot (\w+)\[\] = \{(.*?)\n\};", re.DOTALL)
 SPEC = re.compile(r"PyType_Spec \w+ = \{(.*?)\n\};", re.DOTALL)
@@ -122,7 +122,7 @@ def ring_operation(mark):
 
 def ring_account(mark):
     try:
-        book = _native.MemoryBook(lambda *_: mark)
+        book = _native.MemoryAccountSet(lambda *_: mark)
     except RuntimeError as error:
         pytest.skip(str(error))  # it is not metered everywhere
     mark.holds = _native.MemoryAccount(book, 1)

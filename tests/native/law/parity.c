@@ -48,14 +48,14 @@ parity_link(uint64_t chain, uint64_t task_id, uint64_t nursery_id, uint64_t lane
 EXPORT uint64_t
 parity_stream_init(uint64_t seed, int64_t purpose)
 {
-    return law_stream_init(seed, purpose).state;
+    return law_random_init(seed, purpose).state;
 }
 
 EXPORT uint64_t
 parity_stream_next(uint64_t *state)
 {
-    LawStream stream = {*state};
-    uint64_t drawn = law_stream_next(&stream);
+    LawRandomStream stream = {*state};
+    uint64_t drawn = law_random_next(&stream);
     *state = stream.state;
     return drawn;
 }
@@ -63,8 +63,8 @@ parity_stream_next(uint64_t *state)
 EXPORT uint64_t
 parity_stream_below(uint64_t *state, uint64_t n)
 {
-    LawStream stream = {*state};
-    uint64_t drawn = law_stream_below(&stream, n);
+    LawRandomStream stream = {*state};
+    uint64_t drawn = law_random_below(&stream, n);
     *state = stream.state;
     return drawn;
 }
@@ -139,9 +139,9 @@ parity_streaks_after(int lane, uint32_t *cancel_streak, uint32_t *timed_streak)
 }
 
 EXPORT bool
-parity_permit_may_move(unsigned from, unsigned to)
+parity_ticket_may_move(unsigned from, unsigned to)
 {
-    return law_permit_may_move(from, to);
+    return law_ticket_may_move(from, to);
 }
 
 EXPORT bool
@@ -207,7 +207,7 @@ EXPORT uint32_t
 parity_victims(int policy, uint32_t thief, uint32_t workers, uint64_t *stream_state, uint32_t *next_victim,
                uint64_t *loads, uint32_t attempts, uint32_t *named)
 {
-    LawStream stream = {*stream_state};
+    LawRandomStream stream = {*stream_state};
     LawVictims victims = law_victims((LawStealPolicy)policy, thief, workers, &stream, next_victim, load_of, loads);
     uint32_t n = 0;
     while (n < attempts && law_next_victim(&victims, &named[n])) {

@@ -46,15 +46,15 @@ test_decisions_in_a_row(void)
 static void
 test_streams(void)
 {
-    LawStream stream = law_stream_init(0, 0);
-    CHECK_EQUAL(law_stream_next(&stream), UINT64_C(0x568a9b0b1a2c05ec));
-    CHECK_EQUAL(law_stream_next(&stream), UINT64_C(0x44e5b8b147ef718b));
-    stream = law_stream_init(42, -2);
-    CHECK_EQUAL(law_stream_next(&stream), UINT64_C(0xf2e5bf1e89fbf604));
-    stream = law_stream_init(42, 1);
+    LawRandomStream stream = law_random_init(0, 0);
+    CHECK_EQUAL(law_random_next(&stream), UINT64_C(0x568a9b0b1a2c05ec));
+    CHECK_EQUAL(law_random_next(&stream), UINT64_C(0x44e5b8b147ef718b));
+    stream = law_random_init(42, -2);
+    CHECK_EQUAL(law_random_next(&stream), UINT64_C(0xf2e5bf1e89fbf604));
+    stream = law_random_init(42, 1);
     static const uint64_t dice[] = {1, 5, 3, 0, 5, 4, 2, 1, 5, 1};
     for (size_t i = 0; i < sizeof dice / sizeof *dice; i++) {
-        CHECK_EQUAL(law_stream_below(&stream, 6), dice[i]);
+        CHECK_EQUAL(law_random_below(&stream, 6), dice[i]);
     }
 }
 
@@ -69,9 +69,9 @@ test_the_portable_product_is_the_same(void)
             CHECK_EQUAL(law_high_product(edges[i], edges[j]), law_high_product_portable(edges[i], edges[j]));
         }
     }
-    LawStream stream = law_stream_init(1, 1);
+    LawRandomStream stream = law_random_init(1, 1);
     for (int i = 0; i < 10000; i++) {
-        uint64_t a = law_stream_next(&stream), b = law_stream_next(&stream);
+        uint64_t a = law_random_next(&stream), b = law_random_next(&stream);
         CHECK_EQUAL(law_high_product(a, b), law_high_product_portable(a, b));
     }
     CHECK_EQUAL(law_high_product_portable(UINT64_MAX, UINT64_MAX), UINT64_MAX - 1);

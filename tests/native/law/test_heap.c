@@ -72,9 +72,9 @@ test_order_and_removal(void)
     Memory memory = {.left = 1000};
     LawHeap heap = {0};
     LawHeapEntry entries[ENTRIES] = {0};
-    LawStream stream = law_stream_init(7, 0);
+    LawRandomStream stream = law_random_init(7, 0);
     for (uint64_t i = 0; i < ENTRIES; i++) { /* few deadlines, so that the id often decides */
-        CHECK(push(&heap, &memory, &entries[i], (int64_t)law_stream_below(&stream, 20) - 10, i));
+        CHECK(push(&heap, &memory, &entries[i], (int64_t)law_random_below(&stream, 20) - 10, i));
     }
     check_heap(&heap);
     for (size_t i = 0; i < ENTRIES; i += 3) {

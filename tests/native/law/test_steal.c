@@ -17,7 +17,7 @@ test_never_itself_and_bounded(void)
     for (uint32_t n = 0; n <= 40; n++) {
         for (unsigned policy = LAW_STEAL_RANDOM; policy <= LAW_STEAL_LEAST_LOADED; policy++) {
             uint32_t thief = n / 2, next_victim = thief, tried = 0, victim;
-            LawStream stream = law_stream_init(n, policy);
+            LawRandomStream stream = law_random_init(n, policy);
             LawVictims victims = law_victims((LawStealPolicy)policy, thief, n, &stream, &next_victim, load_of, loads);
             while (law_next_victim(&victims, &victim)) {
                 CHECK(victim < n && victim != thief);
@@ -31,7 +31,7 @@ test_never_itself_and_bounded(void)
 static void
 test_an_attempt_not_made_draws_nothing(void)
 {
-    LawStream stream = law_stream_init(1, 1), untouched = stream;
+    LawRandomStream stream = law_random_init(1, 1), untouched = stream;
     uint32_t next_victim = 0, victim;
     LawVictims victims = law_victims(LAW_STEAL_RANDOM, 0, 8, &stream, &next_victim, load_of, NULL);
     CHECK_EQUAL(stream.state, untouched.state);

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parents[2] / "native"

@@ -1,5 +1,5 @@
-/* Every allocation, mapping, advice and thread refused in turn, once and from there on, in scenarios that together use all of
- * the engine: an error comes back, nothing hangs, nothing is left. Faults 2, 8 and 9. */
+/* Every allocation, mapping, advice and thread refused in turn, once and from there on, in scenarios that together use
+ * all of the engine: an error comes back, nothing hangs, nothing is left. Faults 2, 8 and 9. */
 #include "rt.h"
 
 #include <errno.h>

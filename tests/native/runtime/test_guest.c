@@ -25,17 +25,17 @@ spawn(uint64_t key, janus_task_fn fn, void *arg, const janus_budget *budget)
 }
 
 /* The next letter, waited for. */
-static BursarLetter
+static BursarMessage
 next(void)
 {
-    BursarLetter letter = {0};
-    while (bursar_mailbox_take(mailbox, &letter, 1) == 0) {
+    BursarMessage message = {0};
+    while (bursar_mailbox_take(mailbox, &message, 1) == 0) {
         uint64_t rings;
         struct pollfd waits = {.fd = bell, .events = POLLIN};
         CHECK(poll(&waits, 1, -1) == 1);
         CHECK(read(bell, &rings, sizeof rings) == sizeof rings);
     }
-    return letter;
+    return message;
 }
 
 static int64_t
@@ -96,12 +96,12 @@ ends(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         (void)spawn(i, cases[i].fn, (void *)cases[i].arg, &plenty);
-        BursarLetter letter = next();
-        CHECK_EQUAL(letter.key, i);
-        CHECK_EQUAL(letter.kind, cases[i].kind);
-        CHECK_EQUAL(letter.code, cases[i].code);
-        CHECK_EQUAL(letter.panic, cases[i].fn == panics);
-        CHECK_EQUAL(letter.amounts[0], cases[i].fn == ticks ? 3000 : 0);
+        BursarMessage message = next();
+        CHECK_EQUAL(message.key, i);
+        CHECK_EQUAL(message.kind, cases[i].kind);
+        CHECK_EQUAL(message.code, cases[i].code);
+        CHECK_EQUAL(message.panic, cases[i].fn == panics);
+        CHECK_EQUAL(message.amounts[0], cases[i].fn == ticks ? 3000 : 0);
     }
 }
 
@@ -112,15 +112,15 @@ portions(void)
     const janus_budget little = {100, 0, 0, 0, 0}, more = {150, 0, 0, 0, 0};
     Guest *guest = spawn(1, ticks, (void *)1000, &little);
     int asked = 0;
-    BursarLetter letter = next();
-    for (; letter.kind == GUEST_SHORT; letter = next()) {
-        CHECK_EQUAL(letter.amounts[0], 1);
+    BursarMessage message = next();
+    for (; message.kind == GUEST_SHORT; message = next()) {
+        CHECK_EQUAL(message.amounts[0], 1);
         CHECK_EQUAL(bursar_guest_fill(guest, &more), JANUS_OK);
         asked += 1;
     }
     CHECK_EQUAL(asked, 6);
-    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(letter.amounts[0], 1000);
+    CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(message.amounts[0], 1000);
 }
 
 static void
@@ -130,9 +130,9 @@ refused(void)
     Guest *guest = spawn(1, ticks, (void *)1000, &little);
     CHECK_EQUAL(next().kind, GUEST_SHORT);
     bursar_guest_refuse(guest);
-    BursarLetter letter = next();
-    CHECK_EQUAL(letter.kind, JANUS_KIND_BUDGET);
-    CHECK_EQUAL(letter.amounts[0], 100);
+    BursarMessage message = next();
+    CHECK_EQUAL(message.kind, JANUS_KIND_BUDGET);
+    CHECK_EQUAL(message.amounts[0], 100);
 }
 
 /* LENDER-2: ten children share what was lent, hold together, and all go on. */
@@ -141,18 +141,18 @@ families(void)
 {
     const janus_budget little = {500, 0, 10, 0, 0}, more = {700, 0, 0, 0, 0};
     Guest *guest = spawn(1, family, (void *)1000, &little);
-    BursarLetter letter = next();
-    for (; letter.kind == GUEST_SHORT; letter = next()) {
+    BursarMessage message = next();
+    for (; message.kind == GUEST_SHORT; message = next()) {
         CHECK_EQUAL(bursar_guest_fill(guest, &more), JANUS_OK);
     }
-    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(letter.amounts[0], 10 * 1000 + 10); /* and ten spawns */
-    CHECK_EQUAL(letter.amounts[2], 10);
+    CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(message.amounts[0], 10 * 1000 + 10); /* and ten spawns */
+    CHECK_EQUAL(message.amounts[2], 10);
     guest = spawn(2, family, (void *)1000, &little);
     CHECK_EQUAL(next().kind, GUEST_SHORT);
     bursar_guest_refuse(guest);
-    letter = next();
-    CHECK(letter.kind == JANUS_KIND_FAILED || letter.kind == JANUS_KIND_BUDGET);
+    message = next();
+    CHECK(message.kind == JANUS_KIND_FAILED || message.kind == JANUS_KIND_BUDGET);
 }
 
 static void
@@ -232,9 +232,9 @@ awaits(void *arg)
     Place *place = arg;
     void *nursery = janus_nursery_create();
     MUST(nursery != NULL && janus_nursery_spawn(receives, place) == 0);
-    int64_t came_to = janus_nursery_await_all();
+    int64_t result_of_message = janus_nursery_await_all();
     atomic_fetch_add(&place->rounds, 1);
-    return came_to == 0 || came_to == 7 ? 7 : came_to;
+    return result_of_message == 0 || result_of_message == 7 ? 7 : result_of_message;
 }
 
 static void
@@ -254,9 +254,9 @@ stands(janus_task_fn fn)
     has_begun(&place);
     for (int64_t number = 1; number <= 50; number++) {
         bursar_guest_pause(guest, number);
-        BursarLetter letter = next();
-        CHECK(letter.kind == GUEST_STANDS && letter.key == 3);
-        CHECK_EQUAL(letter.code, number);
+        BursarMessage message = next();
+        CHECK(message.kind == GUEST_PAUSED && message.key == 3);
+        CHECK_EQUAL(message.code, number);
         int before = atomic_load(&place.rounds);
         CHECK_EQUAL(rt_run(echo, NULL), JANUS_OK); /* others go on */
         CHECK_EQUAL(atomic_load(&place.rounds), before);
@@ -266,9 +266,9 @@ stands(janus_task_fn fn)
         }
     }
     atomic_store(&place.end, 1);
-    BursarLetter letter = next();
-    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(letter.code, 7);
+    BursarMessage message = next();
+    CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(message.code, 7);
 }
 
 /* One that waits stands where it does, and takes what came meanwhile when it may go on. */
@@ -283,20 +283,20 @@ stands_waiting(janus_task_fn fn)
         bursar_guest_resume(guest);
     }
     bursar_guest_pause(guest, 21);
-    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    CHECK_EQUAL(next().kind, GUEST_PAUSED);
     CHECK_EQUAL(janus_channel_close(place.channel), JANUS_OK);
     while (atomic_load(&place.rounds) == 0 && fn == awaits) { /* its child was not asked */
         sched_yield();
     }
-    BursarLetter letter;
+    BursarMessage message;
     for (int i = 0; i < 20; i++) {
         CHECK_EQUAL(rt_run(echo, NULL), JANUS_OK);
-        CHECK(atomic_load(&place.rounds) == (fn == awaits) && bursar_mailbox_take(mailbox, &letter, 1) == 0);
+        CHECK(atomic_load(&place.rounds) == (fn == awaits) && bursar_mailbox_take(mailbox, &message, 1) == 0);
     }
     bursar_guest_resume(guest);
-    letter = next();
-    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(letter.code, 7);
+    message = next();
+    CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(message.code, 7);
     CHECK_EQUAL(janus_channel_destroy(place.channel), JANUS_OK);
 }
 
@@ -308,7 +308,7 @@ stands_and_is_cancelled(void)
     Guest *guest = spawn(5, rounds_by_ticks, &place, &plenty);
     has_begun(&place);
     bursar_guest_pause(guest, 1);
-    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    CHECK_EQUAL(next().kind, GUEST_PAUSED);
     int before = atomic_load(&place.rounds);
     bursar_guest_cancel(guest);
     bursar_guest_pause(guest, 2);
@@ -316,7 +316,7 @@ stands_and_is_cancelled(void)
     CHECK_EQUAL(atomic_load(&place.rounds), before);
     guest = spawn(5, parks, NULL, &plenty);
     bursar_guest_pause(guest, 1);
-    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    CHECK_EQUAL(next().kind, GUEST_PAUSED);
     bursar_guest_cancel(guest);
     CHECK_EQUAL(next().kind, JANUS_KIND_CANCELLED);
 }
@@ -332,13 +332,13 @@ stands_or_ends(void)
             bursar_guest_pause(guest, number);
             bursar_guest_resume(guest);
         }
-        BursarLetter letter = next();
-        for (int64_t last = 0; letter.kind == GUEST_STANDS; letter = next()) {
-            CHECK(letter.code > last && letter.code <= 3);
-            last = letter.code;
+        BursarMessage message = next();
+        for (int64_t last = 0; message.kind == GUEST_PAUSED; message = next()) {
+            CHECK(message.code > last && message.code <= 3);
+            last = message.code;
         }
-        CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-        CHECK_EQUAL(letter.amounts[0], 2000);
+        CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+        CHECK_EQUAL(message.amounts[0], 2000);
     }
 }
 
@@ -348,14 +348,14 @@ stands_and_lacks(void)
 {
     const janus_budget little = {100, 0, 0, 0, 0}, enough = {2000, 0, 0, 0, 0};
     Guest *guest = spawn(6, ticks, (void *)1000, &little);
-    BursarLetter letter = next();
-    CHECK(letter.kind == GUEST_SHORT && letter.code == 1);
+    BursarMessage message = next();
+    CHECK(message.kind == GUEST_SHORT && message.code == 1);
     bursar_guest_pause(guest, 1);
     CHECK_EQUAL(bursar_guest_fill(guest, &enough), JANUS_OK);
-    CHECK_EQUAL(next().kind, GUEST_STANDS);
+    CHECK_EQUAL(next().kind, GUEST_PAUSED);
     bursar_guest_resume(guest);
-    letter = next();
-    CHECK(letter.kind == JANUS_KIND_OK && letter.amounts[0] == 1000);
+    message = next();
+    CHECK(message.kind == JANUS_KIND_OK && message.amounts[0] == 1000);
 }
 
 static atomic_int said;
@@ -402,9 +402,9 @@ stands_without_a_wake(void)
     janus_rt_shutdown();
     rt_up(1);
     (void)spawn(7, awaits_unwoken, NULL, &plenty);
-    BursarLetter letter = next();
-    CHECK_EQUAL(letter.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(letter.code, 0);
+    BursarMessage message = next();
+    CHECK_EQUAL(message.kind, JANUS_KIND_OK);
+    CHECK_EQUAL(message.code, 0);
     CHECK_EQUAL(atomic_load(&said), 1);
     janus_rt_shutdown();
 }
@@ -427,16 +427,16 @@ static void
 many(void)
 {
     enum { N = 5000 };
-    BursarLetter letters[64];
+    BursarMessage messages[64];
     for (uint64_t i = 0; i < N; i++) {
         (void)spawn(i, i % 2 == 0 ? ticks : echo, (void *)(uintptr_t)i, &plenty);
     }
     uint64_t ended = 0, keys = 0;
     while (ended < N) {
-        size_t n = bursar_mailbox_take(mailbox, letters, 64);
+        size_t n = bursar_mailbox_take(mailbox, messages, 64);
         for (size_t i = 0; i < n; i++) {
-            keys += letters[i].key;
-            CHECK_EQUAL(letters[i].kind, JANUS_KIND_OK);
+            keys += messages[i].key;
+            CHECK_EQUAL(messages[i].kind, JANUS_KIND_OK);
         }
         ended += n;
     }

@@ -1,5 +1,5 @@
-/* Load: many parked tasks, many short ones, deep nests, many workers, storms. `--long`: a million parked, ten million spawned,
- * 256 workers. */
+/* Load: many parked tasks, many short ones, deep nests, many workers, storms. `--long`: a million parked, ten million
+ * spawned, 256 workers. */
 #include "rt.h"
 
 static bool is_long;

@@ -1,5 +1,6 @@
-/* Everything at once, for as long as the first argument says (seconds; a fraction of one without it): trees, channels, selects,
- * timers, budgets, tokens, pauses, cancellations, panics, overflows, guests, in rounds drawn from a seed, on several workers.
+/* Everything at once, for as long as the first argument says (seconds; a fraction of one without it): trees, channels,
+ * selects, timers, budgets, tokens, pauses, cancellations, panics, overflows, guests, in rounds drawn from a seed, on
+ * several workers.
  *
  * Every round must come out as it should, and memory must stay flat: after the first quarter of the time nothing that is
  * mapped for good may grow by more than a stated part. The curve is printed.

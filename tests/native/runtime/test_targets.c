@@ -1,6 +1,7 @@
 /* The targets that the engine was first given, as ratios: a switch below a microsecond, a million spawns a second, a steal
- * below ten microseconds, 16 KiB per task. A function call, measured in turn with the others, stands for the nanosecond. Best
- * of several, in processor time: so what else the machine does is no part of it. How fast it really is, the benchmarks say. */
+ * below ten microseconds, 16 KiB per task. A function call, measured in turn with the others, stands for the
+ * nanosecond. Best of several, in processor time: so what else the machine does is no part of it. How fast it really
+ * is, the benchmarks say. */
 #include "rt.h"
 
 #include <time.h>

@@ -102,7 +102,8 @@ cancels_another(void *token, int reason)
     janus_rt_shutdown(); /* does nothing here */
 }
 
-/* TO-4: called once, in the order of asking, with the reason, for all below; at once if it is too late; never if destroyed. */
+/* TO-4: called once, in the order of asking, with the reason, for all below; at once if it is too late; never if
+ * destroyed. */
 static void
 callbacks(void)
 {
@@ -501,7 +502,8 @@ sleeps_past_a_limit(void *token)
     return janus_sleep_ns(1000000);
 }
 
-/* In a deterministic runtime nobody runs while time passes: the callback is no task's, least of all that of one that sleeps. */
+/* In a deterministic runtime nobody runs while time passes: the callback is no task's, least of all that of one that
+ * sleeps. */
 static void
 told_by_nobody(void)
 {

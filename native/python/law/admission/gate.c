@@ -21,7 +21,7 @@
 
 /* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */
 int
-gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with)
+gate_in_python(GateCore *gate, const char *method, Kernel *k, PyObject *with)
 {
     PyObject *name = PyUnicode_InternFromString(method);
     PyObject *args[] = {(PyObject *)gate, (PyObject *)k, with};
@@ -50,84 +50,84 @@ k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
 /* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next; else it queues.
  * 1: the gate must be settled; 0: it need not be; -1: error. */
 static int
-ready(Kernel *k, Permit *permit)
+ready(Kernel *k, Ticket *ticket)
 {
-    Turnstile *gate = permit->gate;
-    int room = somebody_waits(gate) ? 0 : books_fit(gate, gate->taken, permit->demand);
+    GateCore *gate = ticket->gate;
+    int room = somebody_waits(gate) ? 0 : resources_fit(gate, gate->taken, ticket->demand);
     if (room < 0) {
         return -1;
     }
     if (room == 0 && (gate->drops || k->observer != NULL)) {
-        return gate_in_python(gate, "_ready", k, (PyObject *)permit);
+        return gate_in_python(gate, "_ready", k, (PyObject *)ticket);
     }
     if (room == 0) {
-        int first = rows_enter(k->st, gate->queues, permit);
+        int first = queues_enter(k->st, gate->queues, ticket);
         if (first < 0) {
             return -1;
         }
         gate->waiting -= 1;
-        permit->ready_ns = k->now_ns;
-        law_permit_move(&permit->state, LAW_PERMIT_QUEUED);
-        return first || gate->settling || (gate->reserved != NULL && gate->reserved != Py_None);
+        ticket->ready_ns = k->now_ns;
+        law_ticket_move(&ticket->state, LAW_TICKET_QUEUED);
+        return first || gate->admitting || (gate->reserved != NULL && gate->reserved != Py_None);
     }
-    if (gate_take(gate, permit) < 0) {
+    if (gate_take(gate, ticket) < 0) {
         return -1;
     }
     gate->waiting -= 1;
-    permit->ready_ns = k->now_ns;
-    return gate_admit(k, gate, permit, permit->priority);
+    ticket->ready_ns = k->now_ns;
+    return gate_admit(k, gate, ticket, ticket->priority);
 }
 
-/* Enter the edge from `other` to `permit`, unless there is nothing to wait for. 0, or -1 with an exception set. */
+/* Enter the edge from `other` to `ticket`, unless there is nothing to wait for. 0, or -1 with an exception set. */
 static int
-follow(Permit *permit, Permit *other)
+follow(Ticket *ticket, Ticket *other)
 {
-    if (other->state == LAW_PERMIT_OVER) {
+    if (other->state == LAW_TICKET_DONE) {
         return 0;
     }
-    if (followers_add(&other->followers, permit) < 0) {
+    if (successors_add(&other->successors, ticket) < 0) {
         return -1;
     }
-    permit->unmet += 1;
+    ticket->unmet += 1;
     return 0;
 }
 
 /* The same by the method, which tells the observer. */
 static int
-enter_observed(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+enter_observed(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
         PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)after[i]));
     }
     PyObject *none =
-        list == NULL ? NULL : PyObject_CallMethod((PyObject *)permit->gate, "enter", "OOO", k, permit, list);
+        list == NULL ? NULL : PyObject_CallMethod((PyObject *)ticket->gate, "enter", "OOO", k, ticket, list);
     Py_XDECREF(list);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }
 
 int
-gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
+gate_enter(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
 {
     if (k->observer != NULL) {
-        return enter_observed(k, permit, after, n);
+        return enter_observed(k, ticket, after, n);
     }
-    Turnstile *gate = permit->gate;
+    GateCore *gate = ticket->gate;
     gate->totals->entered += 1;
     gate->waiting += 1;
-    permit->entered_ns = k->now_ns;
+    ticket->entered_ns = k->now_ns;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (follow(permit, after[i]) < 0) {
+        if (follow(ticket, after[i]) < 0) {
             return -1;
         }
     }
-    permit->followed = permit->unmet;
-    if (permit->unmet > 0) {
+    ticket->dependency_count = ticket->unmet;
+    if (ticket->unmet > 0) {
         return 0;
     }
-    int changes = ready(k, permit);
-    return changes > 0 ? gate_settle(k, gate) : changes;
+    int changes = ready(k, ticket);
+    return changes > 0 ? gate_admit_waiting(k, gate) : changes;
 }
 
 /* ---- ends */
@@ -135,14 +135,14 @@ gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n)
 /* Whether C can let these in that are free now: all plain, all of this gate, and of one priority, so that their order is
  * the one that they are in. *free: how many they are. */
 static bool
-usual(State *st, const Turnstile *gate, const Followers *followers, int32_t *free)
+usual(ModuleState *st, const GateCore *gate, const Successors *successors, int32_t *free)
 {
-    const Permit *first = NULL;
+    const Ticket *first = NULL;
     bool all = true;
     *free = 0;
-    for (int32_t i = 0; i < followers->n; i++) {
-        const Permit *one = followers->those[i];
-        if (one->unmet == 0 && one->state == LAW_PERMIT_WAITS) {
+    for (int32_t i = 0; i < successors->n; i++) {
+        const Ticket *one = successors->those[i];
+        if (one->unmet == 0 && one->state == LAW_TICKET_WAITING) {
             first = first != NULL ? first : one;
             *free += 1;
             all = all && one->rare == NULL && one->gate == gate && one->priority == first->priority &&
@@ -154,18 +154,18 @@ usual(State *st, const Turnstile *gate, const Followers *followers, int32_t *fre
 
 /* They have nothing left to wait for but permission, all at once. */
 static int
-let_free(Kernel *k, Turnstile *gate, const Followers *followers)
+let_free(Kernel *k, GateCore *gate, const Successors *successors)
 {
     int32_t n;
     int failed = 0;
-    bool plain = usual(k->st, gate, followers, &n);
+    bool plain = usual(k->st, gate, successors, &n);
     PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
     if (!plain && n > 0 && list == NULL) {
         return -1;
     }
-    for (int32_t i = 0; n > 0 && failed == 0 && i < followers->n; i++) {
-        Permit *one = followers->those[i];
-        if (one->unmet != 0 || one->state != LAW_PERMIT_WAITS) {
+    for (int32_t i = 0; n > 0 && failed == 0 && i < successors->n; i++) {
+        Ticket *one = successors->those[i];
+        if (one->unmet != 0 || one->state != LAW_TICKET_WAITING) {
             continue;
         }
         if (list != NULL) {
@@ -183,35 +183,35 @@ let_free(Kernel *k, Turnstile *gate, const Followers *followers)
 
 /* A plain task that was held has succeeded. */
 static int
-ended_well(Kernel *k, Turnstile *gate, Permit *permit)
+ended_well(Kernel *k, GateCore *gate, Ticket *ticket)
 {
-    if (books_take(gate, permit->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)permit) < 0) {
+    if (resources_take(gate, ticket->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)ticket) < 0) {
         return -1;
     }
-    Followers followers = permit->followers;
-    permit->followers = (Followers){NULL, 0};
-    law_permit_move(&permit->state, LAW_PERMIT_OVER);
-    Py_CLEAR(permit->task); /* TICKET-2; not the last reference: it ends right now, */
-    Py_CLEAR(permit->gate); /* and the caller has one */
-    for (int32_t i = 0; i < followers.n; i++) {
-        followers.those[i]->unmet -= 1;
+    Successors successors = ticket->successors;
+    ticket->successors = (Successors){NULL, 0};
+    law_ticket_move(&ticket->state, LAW_TICKET_DONE);
+    Py_CLEAR(ticket->task); /* TICKET-2; not the last reference: it ends right now, */
+    Py_CLEAR(ticket->gate); /* and the caller has one */
+    for (int32_t i = 0; i < successors.n; i++) {
+        successors.those[i]->unmet -= 1;
     }
-    int failed = followers.n > 0 ? let_free(k, gate, &followers) : 0;
-    followers_drop(&followers);
-    return failed < 0 ? -1 : gate_settle(k, gate);
+    int failed = successors.n > 0 ? let_free(k, gate, &successors) : 0;
+    successors_drop(&successors);
+    return failed < 0 ? -1 : gate_admit_waiting(k, gate);
 }
 
 int
 gate_ended(Kernel *k, Task *task)
 {
-    Permit *permit = plain_permit(k->st, task);
-    Turnstile *gate = permit == NULL ? NULL : as_turnstile(k->st, (PyObject *)permit->gate);
-    PyObject *held = Py_NewRef(task->more->permit); /* RECORD-3 */
+    Ticket *ticket = plain_ticket(k->st, task);
+    GateCore *gate = ticket == NULL ? NULL : as_gate_core(k->st, (PyObject *)ticket->gate);
+    PyObject *held = Py_NewRef(task->extra->ticket); /* RECORD-3 */
     int failed;
-    if (gate != NULL && task->kind == LAW_OUTCOME_OK && permit->state == LAW_PERMIT_HELD &&
-        permit->task == (PyObject *)task && gate->reserved != (PyObject *)permit) {
+    if (gate != NULL && task->kind == LAW_OUTCOME_OK && ticket->state == LAW_TICKET_ADMITTED &&
+        ticket->task == (PyObject *)task && gate->reserved != (PyObject *)ticket) {
         Py_INCREF(gate);
-        failed = ended_well(k, gate, permit);
+        failed = ended_well(k, gate, ticket);
         Py_DECREF(gate);
     } else {
         PyObject *outcome = task_outcome(k->st, task);

@@ -7,7 +7,7 @@
 
 #include "python/law/admission/gate_record.h"
 
-int gate_in_python(Turnstile *gate, const char *method, Kernel *k, PyObject *with); /* 1: it returned something true */
-int gate_enter(Kernel *k, Permit *permit, Permit *const *after, Py_ssize_t n);      /* Gate.enter of a plain permit */
-int gate_ended(Kernel *k, Task *task); /* the task, which has a permit, is DONE: its gate hears of it */
+int gate_in_python(GateCore *gate, const char *method, Kernel *k, PyObject *with); /* 1: it returned something true */
+int gate_enter(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n);     /* Gate.enter of a plain ticket */
+int gate_ended(Kernel *k, Task *task); /* the task, which has a ticket, is DONE: its gate hears of it */
 int k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective); /* Permission.admit */

@@ -21,22 +21,22 @@
 enum { ROWS_MAX = 32 }; /* classes that are put in order here */
 
 int
-gate_take(Turnstile *gate, Permit *permit)
+gate_take(GateCore *gate, Ticket *ticket)
 {
-    return PyDict_SetItem(gate->held, (PyObject *)permit, Py_None) < 0 ? -1 : books_take(gate, permit->demand, 1);
+    return PyDict_SetItem(gate->held, (PyObject *)ticket, Py_None) < 0 ? -1 : resources_take(gate, ticket->demand, 1);
 }
 
 int
-gate_admit(Kernel *k, Turnstile *gate, Permit *permit, int64_t effective)
+gate_admit(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
 {
     gate->totals->admitted += 1;
-    law_permit_move(&permit->state, LAW_PERMIT_HELD);
-    return k_admit(k, (Task *)permit->task, permit->priority, effective);
+    law_ticket_move(&ticket->state, LAW_TICKET_ADMITTED);
+    return k_admit(k, (Task *)ticket->task, ticket->priority, effective);
 }
 
 /* The first of a class, and the priority that counts. */
 typedef struct First {
-    Permit *permit;
+    Ticket *ticket;
     int64_t effective;
 } First;
 
@@ -45,19 +45,19 @@ static bool
 goes_before(const First *one, const First *other)
 {
     return one->effective != other->effective ? one->effective > other->effective
-                                              : one->permit->place < other->permit->place;
+                                              : one->ticket->place < other->ticket->place;
 }
 
 /* The priority that counts: of who waits it grows with every whole interval, where it ages (Queues.effective). False: it is
  * too large for a number of ours. */
 static bool
-effective_of(const Rows *rows, const Permit *permit, int64_t now_ns, int64_t *effective)
+effective_of(const QueuesCore *rows, const Ticket *ticket, int64_t now_ns, int64_t *effective)
 {
-    *effective = permit->priority;
+    *effective = ticket->priority;
     if (rows->boost == 0) {
         return true;
     }
-    int64_t intervals = (now_ns - permit->ready_ns) / rows->interval_ns; /* nobody is ready in the future */
+    int64_t intervals = (now_ns - ticket->ready_ns) / rows->interval_ns; /* nobody is ready in the future */
     if (intervals > (INT64_MAX - LAW_PRIORITY_MAX) / rows->boost) {
         return false;
     }
@@ -65,40 +65,41 @@ effective_of(const Rows *rows, const Permit *permit, int64_t now_ns, int64_t *ef
     return true;
 }
 
-/* Whether the newest note of a permit says what it is short of. */
+/* Whether the newest note of a ticket says what it is short of. */
 static bool
-was_short(State *st, const Permit *permit)
+had_shortage(ModuleState *st, const Ticket *ticket)
 {
-    PyObject *reasons = permit->reasons;
-    if (permit->lack != NULL) {
+    PyObject *reasons = ticket->reasons;
+    if (ticket->shortage != NULL) {
         return true;
     }
     Py_ssize_t n = reasons != NULL && PyList_CheckExact(reasons) ? PyList_GET_SIZE(reasons) : 0;
-    return n > 0 && Py_IS_TYPE(PyList_GET_ITEM(reasons, n - 1), (PyTypeObject *)st->Short);
+    return n > 0 && Py_IS_TYPE(PyList_GET_ITEM(reasons, n - 1), (PyTypeObject *)st->ShortageRecord);
 }
 
 /* Whether the first of a class can be looked at here: it is plain, and has no notes but of what it was short of. */
 static bool
-is_usual(State *st, const Turnstile *gate, const Permit *one)
+is_plain_pass(ModuleState *st, const GateCore *gate, const Ticket *one)
 {
     bool plain =
         FAST_PATHS && one->gate == gate && one->rare == NULL && one->task != NULL && Py_TYPE(one->task) == st->Task;
-    return plain && (one->reasons == NULL || was_short(st, one));
+    return plain && (one->reasons == NULL || had_shortage(st, one));
 }
 
 /* The first of each class, in order, in `into`. How many they are; -1: it is not for here. */
 static int
-firsts(const Kernel *k, const Turnstile *gate, First *into)
+firsts(const Kernel *k, const GateCore *gate, First *into)
 {
     int n = 0;
     Py_ssize_t at = 0;
-    PyObject *row;
+    PyObject *wait_class;
     if (PyDict_GET_SIZE(gate->queues->classes) > ROWS_MAX) {
         return -1;
     }
-    while (PyDict_Next(gate->queues->classes, &at, NULL, &row)) {
-        First one = {.permit = row_first((Row *)row)};
-        if (!is_usual(k->st, gate, one.permit) || !effective_of(gate->queues, one.permit, k->now_ns, &one.effective)) {
+    while (PyDict_Next(gate->queues->classes, &at, NULL, &wait_class)) {
+        First one = {.ticket = wait_class_first((WaitClass *)wait_class)};
+        if (!is_plain_pass(k->st, gate, one.ticket) ||
+            !effective_of(gate->queues, one.ticket, k->now_ns, &one.effective)) {
             return -1;
         }
         int place = n++;
@@ -112,38 +113,38 @@ firsts(const Kernel *k, const Turnstile *gate, First *into)
 
 /* Write down what it is short of: in numbers, for hardly anybody asks. It is its first note. */
 static int
-note_short(Kernel *k, Turnstile *gate, Permit *permit)
+note_shortage(Kernel *k, GateCore *gate, Ticket *ticket)
 {
-    PyObject *other = gate->reserved == (PyObject *)permit ? NULL : gate->reserved; /* another one of the firsts */
-    PyObject *kept_for = other == NULL ? NULL : ((Task *)((Permit *)other)->task)->name;
-    return permit_lacks(permit, k->now_ns, gate->resources, gate->taken, kept_for);
+    PyObject *other = gate->reserved == (PyObject *)ticket ? NULL : gate->reserved; /* another one of the firsts */
+    PyObject *kept_for = other == NULL ? NULL : ((Task *)((Ticket *)other)->task)->name;
+    return ticket_note_shortage(ticket, k->now_ns, gate->resources, gate->taken, kept_for);
 }
 
 /* The first of its class may not start; what for is written down once. */
 static int
-pass_over(Kernel *k, Turnstile *gate, Permit *permit)
+pass_over(Kernel *k, GateCore *gate, Ticket *ticket)
 {
     gate->totals->passed_over += 1;
-    return was_short(k->st, permit) ? 0 : note_short(k, gate, permit);
+    return had_shortage(k->st, ticket) ? 0 : note_shortage(k, gate, ticket);
 }
 
 /* Who of those is let in now: *found, or NULL. 0, or -1 with an exception set. */
 static int
-choose(Kernel *k, Turnstile *gate, const First *those, int n, const First **found)
+choose(Kernel *k, GateCore *gate, const First *those, int n, const First **found)
 {
     PyObject *reserved = NULL; /* a demand */
     *found = NULL;
     for (int i = 0; i < n; i++) {
-        Permit *one = those[i].permit;
-        int room = books_fit(gate, gate->taken, one->demand);
+        Ticket *one = those[i].ticket;
+        int room = resources_fit(gate, gate->taken, one->demand);
         if (room > 0) {
-            int spoils = reserved == NULL ? 0 : books_spoil(gate, one->demand, reserved);
+            int spoils = reserved == NULL ? 0 : resources_spoil(gate, one->demand, reserved);
             if (spoils <= 0) {
                 *found = &those[i];
                 return spoils;
             }
         } else if (room == 0 && reserved == NULL && k->now_ns - one->ready_ns >= gate->reserve_after_ns) {
-            room = books_fit(gate, gate->kept, one->demand); /* Resources.drains */
+            room = resources_fit(gate, gate->kept, one->demand); /* Resources.drains */
             if (room > 0) {
                 Py_XSETREF(gate->reserved, Py_NewRef((PyObject *)one));
                 reserved = one->demand;
@@ -165,25 +166,25 @@ count(int64_t ns, int64_t *sum, int64_t *most)
 
 /* It leaves the queue for what it asked for. What may fail for want of memory comes first. */
 static int
-let_in(Kernel *k, Turnstile *gate, Permit *permit, int64_t effective)
+let_in(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
 {
-    Flow *totals = gate->totals;
-    int64_t waited = k->now_ns - permit->ready_ns, starved = waited != 0 ? rows_starved_ns(permit, k->now_ns) : 0;
-    if (rows_let_in(gate->queues, permit, k->now_ns) < 0 || gate_take(gate, permit) < 0 ||
-        rows_leave(gate->queues, permit) < 0) {
+    GateTotalsCore *totals = gate->totals;
+    int64_t waited = k->now_ns - ticket->ready_ns, starved = waited != 0 ? queues_starved_ns(ticket, k->now_ns) : 0;
+    if (queues_let_in(gate->queues, ticket, k->now_ns) < 0 || gate_take(gate, ticket) < 0 ||
+        queues_leave(gate->queues, ticket) < 0) {
         return -1;
     }
-    permit->waited_ns = waited;
-    permit->starved_ns = starved;
+    ticket->waited_ns = waited;
+    ticket->starved_ns = starved;
     count(waited, &totals->wait_ns, &totals->wait_max_ns);
     count(starved, &totals->starved_ns, &totals->starved_max_ns);
     totals->starved += starved != 0;
-    return gate_admit(k, gate, permit, effective);
+    return gate_admit(k, gate, ticket, effective);
 }
 
 /* Let in one. 1: so it was; 0: nobody may be; 2: it is not for here; -1: error. */
 static int
-let_in_next(Kernel *k, Turnstile *gate)
+let_in_next(Kernel *k, GateCore *gate)
 {
     First those[ROWS_MAX];
     const First *found;
@@ -195,15 +196,15 @@ let_in_next(Kernel *k, Turnstile *gate)
     if (choose(k, gate, those, n, &found) < 0) {
         return -1;
     }
-    return found == NULL ? 0 : let_in(k, gate, found->permit, found->effective) < 0 ? -1 : 1;
+    return found == NULL ? 0 : let_in(k, gate, found->ticket, found->effective) < 0 ? -1 : 1;
 }
 
 /* The same until nobody may be let in. */
 static int
-let_in_all(Kernel *k, Turnstile *gate)
+let_in_all(Kernel *k, GateCore *gate)
 {
     int done, collects = PyGC_Disable(); /* ADMIT-1 */
-    gate->settled_ns = k->now_ns;
+    gate->last_pass_ns = k->now_ns;
     while ((done = let_in_next(k, gate)) == 1) {
     }
     if (collects) {
@@ -213,12 +214,12 @@ let_in_all(Kernel *k, Turnstile *gate)
 }
 
 int
-gate_settle(Kernel *k, Turnstile *gate)
+gate_admit_waiting(Kernel *k, GateCore *gate)
 {
     if (!somebody_waits(gate)) {
         return 0;
     }
-    bool here = k->observer == NULL && !gate->drops && !gate->settling;
+    bool here = k->observer == NULL && !gate->drops && !gate->admitting;
     int done = here ? let_in_all(k, gate) : 2;
-    return done == 2 ? gate_in_python(gate, "settle", k, NULL) : done;
+    return done == 2 ? gate_in_python(gate, "admit_waiting", k, NULL) : done;
 }

@@ -7,6 +7,6 @@
 
 #include "python/law/admission/gate_record.h"
 
-int gate_settle(Kernel *k, Turnstile *gate);
-int gate_take(Turnstile *gate, Permit *permit);                                /* it takes what it asked for, */
-int gate_admit(Kernel *k, Turnstile *gate, Permit *permit, int64_t effective); /* and is let in */
+int gate_admit_waiting(Kernel *k, GateCore *gate);
+int gate_take(GateCore *gate, Ticket *ticket);                                /* it takes what it asked for, */
+int gate_admit(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective); /* and is let in */

@@ -1,5 +1,5 @@
-/* The part of a gate that is C: after `Flow` and `Turnstile` in admission/gate.py. Attributes for Python, life and death;
- * nothing that decides.
+/* The part of a gate that is C: after `GateTotalsCore` and `GateCore` in admission/gate.py. Attributes for Python, life
+ * and death; nothing that decides.
  */
 
 #include "python/law/admission/gate_record.h"
@@ -7,29 +7,29 @@
 
 /* ---- Flow */
 
-static PyMemberDef flow_members[] = {
-    {"entered", T_LONGLONG, offsetof(Flow, entered), 0, NULL},
-    {"admitted", T_LONGLONG, offsetof(Flow, admitted), 0, NULL},
-    {"passed_over", T_LONGLONG, offsetof(Flow, passed_over), 0, NULL},
-    {"wait_ns", T_LONGLONG, offsetof(Flow, wait_ns), 0, NULL},
-    {"wait_max_ns", T_LONGLONG, offsetof(Flow, wait_max_ns), 0, NULL},
-    {"starved", T_LONGLONG, offsetof(Flow, starved), 0, NULL},
-    {"starved_ns", T_LONGLONG, offsetof(Flow, starved_ns), 0, NULL},
-    {"starved_max_ns", T_LONGLONG, offsetof(Flow, starved_max_ns), 0, NULL},
+static PyMemberDef gate_totals_members[] = {
+    {"entered", T_LONGLONG, offsetof(GateTotalsCore, entered), 0, NULL},
+    {"admitted", T_LONGLONG, offsetof(GateTotalsCore, admitted), 0, NULL},
+    {"passed_over", T_LONGLONG, offsetof(GateTotalsCore, passed_over), 0, NULL},
+    {"wait_ns", T_LONGLONG, offsetof(GateTotalsCore, wait_ns), 0, NULL},
+    {"wait_max_ns", T_LONGLONG, offsetof(GateTotalsCore, wait_max_ns), 0, NULL},
+    {"starved", T_LONGLONG, offsetof(GateTotalsCore, starved), 0, NULL},
+    {"starved_ns", T_LONGLONG, offsetof(GateTotalsCore, starved_ns), 0, NULL},
+    {"starved_max_ns", T_LONGLONG, offsetof(GateTotalsCore, starved_max_ns), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot flow_slots[] = {
+static PyType_Slot gate_totals_slots[] = {
     {Py_tp_doc, "How many asked, how many were let in, and how long that took."},
-    {Py_tp_members, flow_members},
+    {Py_tp_members, gate_totals_members},
     {0, NULL},
 };
 
-PyType_Spec flow_spec = {
-    .name = "bursar._native.Flow",
-    .basicsize = sizeof(Flow),
+PyType_Spec gate_totals_spec = {
+    .name = "bursar._native.GateTotalsCore",
+    .basicsize = sizeof(GateTotalsCore),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = flow_slots,
+    .slots = gate_totals_slots,
 };
 
 /* ---- Turnstile */
@@ -49,14 +49,14 @@ take_over(PyObject *resources, const char *name, PyTypeObject *type, PyObject **
 
 /* Turnstile(totals, queues, resources, reserve_after_ns, drops) */
 static int
-turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+gate_core_init(GateCore *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *totals, *queues, *resources;
     long long reserve_after_ns;
     int drops;
-    if (st == NULL || !PyArg_ParseTuple(args, "O!O!OLp:Turnstile", st->Flow, &totals, st->Rows, &queues, &resources,
-                                        &reserve_after_ns, &drops)) {
+    if (st == NULL || !PyArg_ParseTuple(args, "O!O!OLp:Turnstile", st->GateTotalsCore, &totals, st->QueuesCore, &queues,
+                                        &resources, &reserve_after_ns, &drops)) {
         return -1;
     }
     self->reserve_after_ns = reserve_after_ns;
@@ -73,8 +73,8 @@ turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
         PyErr_SetString(PyExc_TypeError, "thread_demand of the resources is not a demand and needs");
         return -1;
     }
-    Py_XSETREF(self->totals, (Flow *)Py_NewRef(totals));
-    Py_XSETREF(self->queues, (Rows *)Py_NewRef(queues));
+    Py_XSETREF(self->totals, (GateTotalsCore *)Py_NewRef(totals));
+    Py_XSETREF(self->queues, (QueuesCore *)Py_NewRef(queues));
     Py_XSETREF(self->resources, Py_NewRef(resources));
     Py_XSETREF(self->returning, PyDict_New());
     Py_XSETREF(self->held, self->returning == NULL ? NULL : PyDict_New());
@@ -82,7 +82,7 @@ turnstile_init(Turnstile *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 }
 
 static int
-turnstile_traverse(Turnstile *self, visitproc visit, void *arg)
+gate_core_traverse(GateCore *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->totals);
@@ -101,9 +101,9 @@ turnstile_traverse(Turnstile *self, visitproc visit, void *arg)
 }
 
 static int
-turnstile_clear(Turnstile *self)
+gate_core_clear(GateCore *self)
 {
-    Py_CLEAR(self->held); /* first: without it nothing here is used any more (`as_turnstile`) */
+    Py_CLEAR(self->held); /* first: without it nothing here is used any more (`as_gate_core`) */
     Py_CLEAR(self->totals);
     Py_CLEAR(self->returning);
     Py_CLEAR(self->queues);
@@ -119,45 +119,45 @@ turnstile_clear(Turnstile *self)
 }
 
 static void
-turnstile_dealloc(Turnstile *self)
+gate_core_dealloc(GateCore *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    turnstile_clear(self);
+    gate_core_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-static PyMemberDef turnstile_members[] = {
-    {"totals", T_OBJECT, offsetof(Turnstile, totals), READONLY, NULL},
-    {"held", T_OBJECT, offsetof(Turnstile, held), READONLY, NULL},
-    {"returning", T_OBJECT, offsetof(Turnstile, returning), READONLY, NULL},
-    {"queues", T_OBJECT, offsetof(Turnstile, queues), READONLY, NULL},
-    {"resources", T_OBJECT, offsetof(Turnstile, resources), READONLY, NULL},
-    {"reserved", T_OBJECT, offsetof(Turnstile, reserved), 0, NULL},
-    {"waiting", T_LONGLONG, offsetof(Turnstile, waiting), 0, NULL},
-    {"reserve_after_ns", T_LONGLONG, offsetof(Turnstile, reserve_after_ns), READONLY, NULL},
-    {"settled_ns", T_LONGLONG, offsetof(Turnstile, settled_ns), 0, NULL},
-    {"drops", T_BOOL, offsetof(Turnstile, drops), READONLY, NULL},
-    {"settling", T_BOOL, offsetof(Turnstile, settling), 0, NULL},
-    {"again", T_BOOL, offsetof(Turnstile, again), 0, NULL},
+static PyMemberDef gate_core_members[] = {
+    {"totals", T_OBJECT, offsetof(GateCore, totals), READONLY, NULL},
+    {"held", T_OBJECT, offsetof(GateCore, held), READONLY, NULL},
+    {"returning", T_OBJECT, offsetof(GateCore, returning), READONLY, NULL},
+    {"queues", T_OBJECT, offsetof(GateCore, queues), READONLY, NULL},
+    {"resources", T_OBJECT, offsetof(GateCore, resources), READONLY, NULL},
+    {"reserved", T_OBJECT, offsetof(GateCore, reserved), 0, NULL},
+    {"waiting", T_LONGLONG, offsetof(GateCore, waiting), 0, NULL},
+    {"reserve_after_ns", T_LONGLONG, offsetof(GateCore, reserve_after_ns), READONLY, NULL},
+    {"last_pass_ns", T_LONGLONG, offsetof(GateCore, last_pass_ns), 0, NULL},
+    {"drops", T_BOOL, offsetof(GateCore, drops), READONLY, NULL},
+    {"admitting", T_BOOL, offsetof(GateCore, admitting), 0, NULL},
+    {"again", T_BOOL, offsetof(GateCore, again), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot turnstile_slots[] = {
+static PyType_Slot gate_core_slots[] = {
     {Py_tp_doc, "What every task changes that asks, is let in and ends."},
     {Py_tp_new, PyType_GenericNew},
-    {Py_tp_init, turnstile_init},
-    {Py_tp_traverse, turnstile_traverse},
-    {Py_tp_clear, turnstile_clear},
-    {Py_tp_dealloc, turnstile_dealloc},
-    {Py_tp_members, turnstile_members},
+    {Py_tp_init, gate_core_init},
+    {Py_tp_traverse, gate_core_traverse},
+    {Py_tp_clear, gate_core_clear},
+    {Py_tp_dealloc, gate_core_dealloc},
+    {Py_tp_members, gate_core_members},
     {0, NULL},
 };
 
-PyType_Spec turnstile_spec = {
-    .name = "bursar._native.Turnstile",
-    .basicsize = sizeof(Turnstile),
+PyType_Spec gate_core_spec = {
+    .name = "bursar._native.GateCore",
+    .basicsize = sizeof(GateCore),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = turnstile_slots,
+    .slots = gate_core_slots,
 };

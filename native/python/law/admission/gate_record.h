@@ -6,8 +6,8 @@
 
 #include "python/law/admission/queues.h"
 
-/* What the gates of a runtime have let through (`Flow`). */
-typedef struct Flow {
+/* What the gates of a runtime have let through (`GateTotalsCore`). */
+typedef struct GateTotalsCore {
     PyObject_HEAD
     int64_t entered;
     int64_t admitted;
@@ -15,15 +15,15 @@ typedef struct Flow {
     int64_t wait_ns, wait_max_ns;
     int64_t starved; /* tasks that were overtaken before they were admitted */
     int64_t starved_ns, starved_max_ns;
-} Flow;
+} GateTotalsCore;
 
-/* What every task changes that asks, is let in and ends (`Turnstile`): the part of a gate that is C. */
-struct Turnstile {
+/* What every task changes that asks, is let in and ends (`GateCore`): the part of a gate that is C. */
+struct GateCore {
     PyObject_HEAD
-    Flow *totals;
+    GateTotalsCore *totals;
     PyObject *held;      /* dict: who takes something, oldest first */
     PyObject *returning; /* dict: who was admitted, gave back, and asks again */
-    Rows *queues;        /* Queues */
+    QueuesCore *queues;  /* Queues */
     PyObject *resources; /* Resources, */
     PyObject *limits;    /* of which these are the tuple of limits, */
     PyObject *taken;     /* the lists of what is taken */
@@ -34,27 +34,27 @@ struct Turnstile {
     PyObject *reserved;  /* a Permit, or None or NULL: nobody holds a reservation */
     int64_t waiting;     /* in state WAITS or STOPS */
     int64_t reserve_after_ns;
-    int64_t settled_ns; /* when it was settled last */
-    char drops;         /* whoever cannot be let in may be dropped for it */
-    char settling;      /* by the method; C is not interrupted */
-    char again;         /* something has changed meanwhile */
+    int64_t last_pass_ns; /* when it was settled last */
+    char drops;           /* whoever cannot be let in may be dropped for it */
+    char admitting;       /* by the method; C is not interrupted */
+    char again;           /* something has changed meanwhile */
 };
 
-extern PyType_Spec flow_spec, turnstile_spec;
+extern PyType_Spec gate_totals_spec, gate_core_spec;
 
 /* The C gate of a nursery or of the kernel; NULL: it has none, or one that is not C. Borrowed. */
-static inline Turnstile *
-as_turnstile(State *st, PyObject *gate)
+static inline GateCore *
+as_gate_core(ModuleState *st, PyObject *gate)
 {
-    Turnstile *self = (Turnstile *)gate;
+    GateCore *self = (GateCore *)gate;
     bool whole =
-        gate != NULL && PyObject_TypeCheck(gate, st->Turnstile) && self->held != NULL && self->queues->classes != NULL;
+        gate != NULL && PyObject_TypeCheck(gate, st->GateCore) && self->held != NULL && self->queues->classes != NULL;
     return whole ? self : NULL;
 }
 
 /* Whether anybody waits for permission, for the first time or again. */
 static inline bool
-somebody_waits(const Turnstile *gate)
+somebody_waits(const GateCore *gate)
 {
     return gate->queues->length > 0 || PyDict_GET_SIZE(gate->returning) > 0;
 }

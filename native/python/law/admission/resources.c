@@ -21,7 +21,7 @@ read_pair(PyObject *list, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, in
 
 /* What there is of a resource, and whether one task alone may exceed it. -1: error. */
 static int
-read_limit(const Turnstile *gate, Py_ssize_t number, int64_t *most, bool *soft)
+read_limit(const GateCore *gate, Py_ssize_t number, int64_t *most, bool *soft)
 {
     PyObject *limit = PyTuple_GET_ITEM(gate->limits, number); /* (name, amount, soft) */
     *most = PyLong_AsLongLong(PyTuple_GET_ITEM(limit, 1));
@@ -30,7 +30,7 @@ read_limit(const Turnstile *gate, Py_ssize_t number, int64_t *most, bool *soft)
 }
 
 int
-books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand)
+resources_fit(const GateCore *gate, PyObject *taken, PyObject *demand)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
         Py_ssize_t number;
@@ -47,7 +47,7 @@ books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand)
 }
 
 int
-books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved)
+resources_spoil(const GateCore *gate, PyObject *demand, PyObject *reserved)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand) * PyTuple_GET_SIZE(reserved); i++) { /* each with each */
         Py_ssize_t number, other;
@@ -66,7 +66,7 @@ books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved)
 }
 
 int
-books_take(Turnstile *gate, PyObject *demand, int64_t sign)
+resources_take(GateCore *gate, PyObject *demand, int64_t sign)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand); i++) {
         Py_ssize_t number;

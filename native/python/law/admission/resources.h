@@ -7,6 +7,6 @@
 
 #include "python/law/admission/gate_record.h"
 
-int books_fit(const Turnstile *gate, PyObject *taken, PyObject *demand); /* if so much were taken: Resources.fits */
-int books_spoil(const Turnstile *gate, PyObject *demand, PyObject *reserved);
-int books_take(Turnstile *gate, PyObject *demand, int64_t sign); /* take it (1), or give it back (-1) */
+int resources_fit(const GateCore *gate, PyObject *taken, PyObject *demand); /* if so much were taken: Resources.fits */
+int resources_spoil(const GateCore *gate, PyObject *demand, PyObject *reserved);
+int resources_take(GateCore *gate, PyObject *demand, int64_t sign); /* take it (1), or give it back (-1) */

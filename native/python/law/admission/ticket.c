@@ -1,13 +1,13 @@
-/* Permits: after admission/permit.py. Attributes for Python, life and death; nothing that decides.
+/* Tickets: after admission/ticket.py. Attributes for Python, life and death; nothing that decides.
  *
- * A permit has the fields that every task uses which asks. Those that few need (pauses, attempts, timers) are in a dict
+ * A ticket has the fields that every task uses which asks. Those that few need (pauses, attempts, timers) are in a dict
  * that is made when one of them is set; until then what Python reads is their default in the class. What a task was short
  * of, which nearly everybody is who queues, is kept in numbers, and becomes a note when somebody asks.
  *
- *   TICKET-1  a permit that was made here is not tracked by the collector while its task holds it: the task shows what
+ *   TICKET-1  a ticket that was made here is not tracked by the collector while its task holds it: the task shows what
  *       it refers to, as its nursery does for the task (RECORD-4), so a crowd that waits costs collections nothing. One
  *       that outlives its task is tracked from then on
- *   TICKET-2  a permit that is over has let go of its gate, its task and those who followed. If it has no notes but of
+ *   TICKET-2  a ticket that is over has let go of its gate, its task and those who followed. If it has no notes but of
  *       what it was short of, it is *settled*: nothing that it holds leads back to it
  *
  * Rejected: lists of those who follow. Each is two objects more that the collector goes through; an array is none.
@@ -19,14 +19,14 @@
 
 /* ---- life */
 
-Permit *
-permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObject *needs)
+Ticket *
+ticket_new(ModuleState *st, GateCore *gate, int64_t priority, PyObject *demand, PyObject *needs)
 {
-    Permit *self = (Permit *)free_make(&st->free_permits, st->Permit);
+    Ticket *self = (Ticket *)free_make(&st->free_tickets, st->Ticket);
     if (self == NULL) {
         return NULL;
     }
-    self->gate = (Turnstile *)Py_NewRef((PyObject *)gate);
+    self->gate = (GateCore *)Py_NewRef((PyObject *)gate);
     self->demand = Py_NewRef(demand);
     self->needs = Py_XNewRef(needs);
     self->priority = priority;
@@ -34,34 +34,34 @@ permit_new(State *st, Turnstile *gate, int64_t priority, PyObject *demand, PyObj
 }
 
 static PyObject *
-permit_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+ticket_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
-    State *st = state_of(type);
-    PyObject *self = st == NULL ? NULL : free_make(&st->free_permits, type);
+    ModuleState *st = state_of(type);
+    PyObject *self = st == NULL ? NULL : free_make(&st->free_tickets, type);
     if (self != NULL) {
         PyObject_GC_Track(self);
     }
     return self;
 }
 
-/* Permit(gate, priority, demand, needs=NOTHING, state=PermitState.WAITS) */
+/* Permit(gate, priority, demand, needs=NOTHING, state=TicketState.WAITING) */
 static int
-permit_init(Permit *self, PyObject *args, PyObject *kwargs)
+ticket_init(Ticket *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"gate", "priority", "demand", "needs", "state", NULL};
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     PyObject *gate, *demand, *needs = NULL;
     long long priority;
-    int state = LAW_PERMIT_WAITS;
-    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!LO!|Oi:Permit", names, st->Turnstile, &gate,
+    int state = LAW_TICKET_WAITING;
+    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!LO!|Oi:Permit", names, st->GateCore, &gate,
                                                    &priority, &PyTuple_Type, &demand, &needs, &state)) {
         return -1;
     }
-    if (state < 0 || state >= LAW_PERMITS) {
+    if (state < 0 || state >= LAW_TICKETS) {
         PyErr_SetString(PyExc_ValueError, "there is no such state of a permit");
         return -1;
     }
-    Py_XSETREF(self->gate, (Turnstile *)Py_NewRef(gate));
+    Py_XSETREF(self->gate, (GateCore *)Py_NewRef(gate));
     Py_XSETREF(self->demand, Py_NewRef(demand));
     Py_XSETREF(self->needs, Py_XNewRef(needs));
     self->priority = priority;
@@ -69,9 +69,9 @@ permit_init(Permit *self, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-/* All that it refers to, for the collector: for the permit itself, or for the task that shows it (TICKET-1). */
+/* All that it refers to, for the collector: for the ticket itself, or for the task that shows it (TICKET-1). */
 static int
-visit_fields(Permit *self, visitproc visit, void *arg)
+visit_fields(Ticket *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->gate);
     Py_VISIT(self->task);
@@ -79,63 +79,63 @@ visit_fields(Permit *self, visitproc visit, void *arg)
     Py_VISIT(self->needs);
     Py_VISIT(self->reasons);
     Py_VISIT(self->rare);
-    if (self->lack != NULL) {
-        Py_VISIT(self->lack->resources);
+    if (self->shortage != NULL) {
+        Py_VISIT(self->shortage->resources);
     }
-    for (int32_t i = 0; i < self->followers.n; i++) {
-        Py_VISIT((PyObject *)self->followers.those[i]);
+    for (int32_t i = 0; i < self->successors.n; i++) {
+        Py_VISIT((PyObject *)self->successors.those[i]);
     }
     return 0;
 }
 
 static int
-permit_traverse(Permit *self, visitproc visit, void *arg)
+ticket_traverse(Ticket *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     return visit_fields(self, visit, arg);
 }
 
-static void permit_dealloc(Permit *self);
+static void ticket_dealloc(Ticket *self);
 
-/* Whether it is a permit, and the collector does not track it. */
+/* Whether it is a ticket, and the collector does not track it. */
 static bool
-is_hidden(PyObject *permit)
+is_hidden(PyObject *ticket)
 {
-    return Py_TYPE(permit)->tp_dealloc == (destructor)permit_dealloc && !PyObject_GC_IsTracked(permit);
+    return Py_TYPE(ticket)->tp_dealloc == (destructor)ticket_dealloc && !PyObject_GC_IsTracked(ticket);
 }
 
 int
-permit_show(PyObject *permit, visitproc visit, void *arg)
+ticket_show(PyObject *ticket, visitproc visit, void *arg)
 {
-    if (permit != NULL && is_hidden(permit)) {
-        return visit_fields((Permit *)permit, visit, arg);
+    if (ticket != NULL && is_hidden(ticket)) {
+        return visit_fields((Ticket *)ticket, visit, arg);
     }
-    Py_VISIT(permit);
+    Py_VISIT(ticket);
     return 0;
 }
 
 void
-permit_leave(PyObject *permit)
+ticket_leave(PyObject *ticket)
 {
-    if (permit != NULL && Py_REFCNT(permit) > 1 && is_hidden(permit)) {
-        PyObject_GC_Track(permit); /* TICKET-1 */
+    if (ticket != NULL && Py_REFCNT(ticket) > 1 && is_hidden(ticket)) {
+        PyObject_GC_Track(ticket); /* TICKET-1 */
     }
-    Py_XDECREF(permit);
+    Py_XDECREF(ticket);
 }
 
 bool
-permit_settled(PyObject *permit)
+ticket_is_done(PyObject *ticket)
 {
-    const Permit *self = (Permit *)permit;
-    return is_hidden(permit) && self->state == LAW_PERMIT_OVER && self->gate == NULL && self->rare == NULL &&
+    const Ticket *self = (Ticket *)ticket;
+    return is_hidden(ticket) && self->state == LAW_TICKET_DONE && self->gate == NULL && self->rare == NULL &&
            self->reasons == NULL && self->task == NULL;
 }
 
 void
-followers_drop(Followers *followers)
+successors_drop(Successors *successors)
 {
-    Followers gone = *followers;
-    *followers = (Followers){NULL, 0};
+    Successors gone = *successors;
+    *successors = (Successors){NULL, 0};
     for (int32_t i = 0; i < gone.n; i++) {
         Py_DECREF((PyObject *)gone.those[i]);
     }
@@ -143,36 +143,36 @@ followers_drop(Followers *followers)
 }
 
 int
-followers_add(Followers *followers, Permit *permit)
+successors_add(Successors *successors, Ticket *ticket)
 {
-    int32_t n = followers->n;
+    int32_t n = successors->n;
     if ((n & (n - 1)) == 0) { /* full: there is room for the next power of two */
         size_t room = n == 0 ? 1 : 2 * (size_t)n;
-        Permit **those = room > INT32_MAX ? NULL : PyMem_Realloc(followers->those, sizeof(Permit *) * room);
+        Ticket **those = room > INT32_MAX ? NULL : PyMem_Realloc(successors->those, sizeof(Ticket *) * room);
         if (those == NULL) {
             PyErr_NoMemory();
             return -1;
         }
-        followers->those = those;
+        successors->those = those;
     }
-    followers->those[followers->n++] = (Permit *)Py_NewRef((PyObject *)permit);
+    successors->those[successors->n++] = (Ticket *)Py_NewRef((PyObject *)ticket);
     return 0;
 }
 
 static void
-drop_lack(Permit *self)
+drop_shortage(Ticket *self)
 {
-    Lack *lack = self->lack;
-    self->lack = NULL;
-    if (lack != NULL) {
-        Py_DECREF(lack->resources);
-        Py_XDECREF(lack->kept_for);
-        PyMem_Free(lack);
+    Shortage *shortage = self->shortage;
+    self->shortage = NULL;
+    if (shortage != NULL) {
+        Py_DECREF(shortage->resources);
+        Py_XDECREF(shortage->kept_for);
+        PyMem_Free(shortage);
     }
 }
 
 static int
-permit_clear(Permit *self)
+ticket_clear(Ticket *self)
 {
     Py_CLEAR(self->gate);
     Py_CLEAR(self->task);
@@ -180,69 +180,69 @@ permit_clear(Permit *self)
     Py_CLEAR(self->needs);
     Py_CLEAR(self->reasons);
     Py_CLEAR(self->rare);
-    drop_lack(self);
-    followers_drop(&self->followers);
+    drop_shortage(self);
+    successors_drop(&self->successors);
     return 0;
 }
 
 /* Those who follow are held by those whom they follow: the trashcan keeps the end of a chain from being a recursion. */
 static void
-permit_dealloc(Permit *self)
+ticket_dealloc(Ticket *self)
 {
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, permit_dealloc) State *st = state_left(Py_TYPE(self));
-    permit_clear(self);
-    free_drop(st ? &st->free_permits : NULL, (PyObject *)self);
+    Py_TRASHCAN_BEGIN(self, ticket_dealloc) ModuleState *st = state_left(Py_TYPE(self));
+    ticket_clear(self);
+    free_drop(st ? &st->free_tickets : NULL, (PyObject *)self);
     Py_TRASHCAN_END
 }
 
 /* ---- what it was short of */
 
 int
-permit_lacks(Permit *self, int64_t now_ns, PyObject *resources, PyObject *taken, PyObject *kept_for)
+ticket_note_shortage(Ticket *self, int64_t now_ns, PyObject *resources, PyObject *taken, PyObject *kept_for)
 {
     Py_ssize_t n = PyList_GET_SIZE(taken);
-    Lack *lack = PyMem_Malloc(sizeof(Lack) + sizeof(int64_t) * (size_t)n);
-    if (lack == NULL) {
+    Shortage *shortage = PyMem_Malloc(sizeof(Shortage) + sizeof(int64_t) * (size_t)n);
+    if (shortage == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        lack->taken[i] = PyLong_AsLongLong(PyList_GET_ITEM(taken, i));
+        shortage->taken[i] = PyLong_AsLongLong(PyList_GET_ITEM(taken, i));
     }
     if (PyErr_Occurred()) {
-        PyMem_Free(lack);
+        PyMem_Free(shortage);
         return -1;
     }
-    lack->since_ns = now_ns;
-    lack->n = n;
-    lack->resources = Py_NewRef(resources);
-    lack->kept_for = Py_XNewRef(kept_for);
-    self->lack = lack;
+    shortage->since_ns = now_ns;
+    shortage->n = n;
+    shortage->resources = Py_NewRef(resources);
+    shortage->kept_for = Py_XNewRef(kept_for);
+    self->shortage = shortage;
     return 0;
 }
 
 /* The note that the law in Python would have written: Short(since_ns, resources, demand, taken, kept_for). */
 static PyObject *
-told(State *st, const Permit *self)
+told(ModuleState *st, const Ticket *self)
 {
-    const Lack *lack = self->lack;
-    PyObject *taken = PyTuple_New(lack->n);
-    for (Py_ssize_t i = 0; taken != NULL && i < lack->n; i++) {
-        PyObject *amount = PyLong_FromLongLong(lack->taken[i]);
+    const Shortage *shortage = self->shortage;
+    PyObject *taken = PyTuple_New(shortage->n);
+    for (Py_ssize_t i = 0; taken != NULL && i < shortage->n; i++) {
+        PyObject *amount = PyLong_FromLongLong(shortage->taken[i]);
         if (amount == NULL) {
             Py_CLEAR(taken);
             break;
         }
         PyTuple_SET_ITEM(taken, i, amount);
     }
-    PyObject *kept_for = taken == NULL            ? NULL
-                         : lack->kept_for != NULL ? Py_NewRef(lack->kept_for)
-                                                  : PyUnicode_New(0, 0);
+    PyObject *kept_for = taken == NULL                ? NULL
+                         : shortage->kept_for != NULL ? Py_NewRef(shortage->kept_for)
+                                                      : PyUnicode_New(0, 0);
     PyObject *fields = kept_for == NULL ? NULL
-                                        : Py_BuildValue("((LOOOO))", (long long)lack->since_ns, lack->resources,
+                                        : Py_BuildValue("((LOOOO))", (long long)shortage->since_ns, shortage->resources,
                                                         self->demand, taken, kept_for);
-    PyObject *note = fields == NULL ? NULL : PyTuple_Type.tp_new((PyTypeObject *)st->Short, fields, NULL);
+    PyObject *note = fields == NULL ? NULL : PyTuple_Type.tp_new((PyTypeObject *)st->ShortageRecord, fields, NULL);
     Py_XDECREF(taken);
     Py_XDECREF(kept_for);
     Py_XDECREF(fields);
@@ -252,18 +252,18 @@ told(State *st, const Permit *self)
 /* ---- for Python */
 
 static PyObject *
-get_state(Permit *self, void *Py_UNUSED(closure))
+get_state(Ticket *self, void *Py_UNUSED(closure))
 {
-    State *st = state_of(Py_TYPE(self));
-    return st == NULL ? NULL : Py_NewRef(st->permit_states[self->state]);
+    ModuleState *st = state_of(Py_TYPE(self));
+    return st == NULL ? NULL : Py_NewRef(st->ticket_states[self->state]);
 }
 
 /* Python has checked it against the table (`move`). */
 static int
-set_state(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_state(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     long state = value == NULL ? -1 : PyLong_AsLong(value);
-    if (state < 0 || state >= LAW_PERMITS) {
+    if (state < 0 || state >= LAW_TICKETS) {
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError, "there is no such state of a permit");
         }
@@ -274,21 +274,21 @@ set_state(Permit *self, PyObject *value, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-get_needs(Permit *self, void *Py_UNUSED(closure))
+get_needs(Ticket *self, void *Py_UNUSED(closure))
 {
-    State *st = state_of(Py_TYPE(self));
+    ModuleState *st = state_of(Py_TYPE(self));
     return st == NULL ? NULL : Py_XNewRef(self->needs != NULL ? self->needs : py_require(st, PY_NOTHING));
 }
 
 static int
-set_needs(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_needs(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     Py_XSETREF(self->needs, Py_XNewRef(value));
     return 0;
 }
 
 static int
-set_demand(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_demand(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value == NULL || !PyTuple_CheckExact(value)) {
         PyErr_SetString(PyExc_TypeError, "a demand is a tuple");
@@ -299,65 +299,65 @@ set_demand(Permit *self, PyObject *value, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-get_demand(Permit *self, void *Py_UNUSED(closure))
+get_demand(Ticket *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef(self->demand != NULL ? self->demand : Py_None);
 }
 
 /* A list that is made for whoever asks. */
 static PyObject *
-get_successors(Permit *self, void *Py_UNUSED(closure))
+get_successors(Ticket *self, void *Py_UNUSED(closure))
 {
-    if (self->followers.n == 0) {
+    if (self->successors.n == 0) {
         Py_RETURN_NONE;
     }
-    PyObject *list = PyList_New(self->followers.n);
-    for (int32_t i = 0; list != NULL && i < self->followers.n; i++) {
-        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)self->followers.those[i]));
+    PyObject *list = PyList_New(self->successors.n);
+    for (int32_t i = 0; list != NULL && i < self->successors.n; i++) {
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)self->successors.those[i]));
     }
     return list;
 }
 
 static int
-set_successors(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_successors(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
-    State *st = state_of(Py_TYPE(self));
-    Followers followers = {NULL, 0};
+    ModuleState *st = state_of(Py_TYPE(self));
+    Successors successors = {NULL, 0};
     Py_ssize_t n = value == NULL || value == Py_None ? 0 : PyList_CheckExact(value) ? PyList_GET_SIZE(value) : -1;
     int failed = st == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; failed == 0 && i < n; i++) {
         PyObject *one = PyList_GET_ITEM(value, i);
-        n = Py_IS_TYPE(one, st->Permit) ? n : -1;
-        failed = n < 0 ? 0 : followers_add(&followers, (Permit *)one);
+        n = Py_IS_TYPE(one, st->Ticket) ? n : -1;
+        failed = n < 0 ? 0 : successors_add(&successors, (Ticket *)one);
     }
     if (n < 0) {
         PyErr_SetString(PyExc_TypeError, "those who follow are a list of permits");
         failed = -1;
     }
-    Followers before = self->followers;
+    Successors before = self->successors;
     if (failed == 0) {
-        self->followers = followers;
-        followers = before;
+        self->successors = successors;
+        successors = before;
     }
-    followers_drop(&followers);
+    successors_drop(&successors);
     return failed;
 }
 
 static PyObject *
-permit_precede(Permit *self, PyObject *other)
+ticket_precede(Ticket *self, PyObject *other)
 {
-    State *st = state_of(Py_TYPE(self));
-    if (st == NULL || !Py_IS_TYPE(other, st->Permit)) {
+    ModuleState *st = state_of(Py_TYPE(self));
+    if (st == NULL || !Py_IS_TYPE(other, st->Ticket)) {
         PyErr_SetString(PyExc_TypeError, "a permit precedes permits");
         return NULL;
     }
-    return followers_add(&self->followers, (Permit *)other) < 0 ? NULL : Py_NewRef(Py_None);
+    return successors_add(&self->successors, (Ticket *)other) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *
-get_reasons(Permit *self, void *Py_UNUSED(closure))
+get_reasons(Ticket *self, void *Py_UNUSED(closure))
 {
-    State *st = self->lack == NULL ? NULL : state_of(Py_TYPE(self));
+    ModuleState *st = self->shortage == NULL ? NULL : state_of(Py_TYPE(self));
     if (st != NULL) { /* it was its first note */
         PyObject *note = told(st, self), *list = note == NULL ? NULL : PyList_New(1);
         if (list == NULL) {
@@ -366,8 +366,8 @@ get_reasons(Permit *self, void *Py_UNUSED(closure))
         }
         PyList_SET_ITEM(list, 0, note);
         Py_XSETREF(self->reasons, list);
-        drop_lack(self);
-        if (self->state == LAW_PERMIT_OVER && is_hidden((PyObject *)self)) {
+        drop_shortage(self);
+        if (self->state == LAW_TICKET_DONE && is_hidden((PyObject *)self)) {
             PyObject_GC_Track((PyObject *)self); /* it is not settled any more (TICKET-2) */
         }
     }
@@ -375,22 +375,22 @@ get_reasons(Permit *self, void *Py_UNUSED(closure))
 }
 
 static int
-set_reasons(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_reasons(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
-    drop_lack(self);
+    drop_shortage(self);
     Py_XSETREF(self->reasons, value == NULL || value == Py_None ? NULL : Py_NewRef(value));
     return 0;
 }
 
 static PyObject *
-get_gate(Permit *self, void *Py_UNUSED(closure))
+get_gate(Ticket *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef(self->gate != NULL ? (PyObject *)self->gate : Py_None);
 }
 
 /* None: it is over, and lets go of its gate. There is no other. */
 static int
-set_gate(Permit *self, PyObject *value, void *Py_UNUSED(closure))
+set_gate(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value != Py_None) {
         PyErr_SetString(PyExc_AttributeError, "a permit does not change its gate");
@@ -400,7 +400,7 @@ set_gate(Permit *self, PyObject *value, void *Py_UNUSED(closure))
     return 0;
 }
 
-static PyGetSetDef permit_getset[] = {
+static PyGetSetDef ticket_getset[] = {
     {"state", (getter)get_state, (setter)set_state, NULL, NULL},
     {"needs", (getter)get_needs, (setter)set_needs, NULL, NULL},
     {"demand", (getter)get_demand, (setter)set_demand, NULL, NULL},
@@ -410,41 +410,41 @@ static PyGetSetDef permit_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMemberDef permit_members[] = {
-    {"__dictoffset__", T_PYSSIZET, offsetof(Permit, rare), READONLY, NULL},
-    {"task", T_OBJECT, offsetof(Permit, task), 0, NULL},
-    {"priority", T_LONGLONG, offsetof(Permit, priority), 0, NULL},
-    {"entered_ns", T_LONGLONG, offsetof(Permit, entered_ns), 0, NULL},
-    {"ready_ns", T_LONGLONG, offsetof(Permit, ready_ns), 0, NULL},
-    {"waited_ns", T_LONGLONG, offsetof(Permit, waited_ns), 0, NULL},
-    {"starved_ns", T_LONGLONG, offsetof(Permit, starved_ns), 0, NULL},
-    {"place", T_LONGLONG, offsetof(Permit, place), 0, NULL},
-    {"followed", T_INT, offsetof(Permit, followed), 0, NULL},
-    {"unmet", T_INT, offsetof(Permit, unmet), 0, NULL},
+static PyMemberDef ticket_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(Ticket, rare), READONLY, NULL},
+    {"task", T_OBJECT, offsetof(Ticket, task), 0, NULL},
+    {"priority", T_LONGLONG, offsetof(Ticket, priority), 0, NULL},
+    {"entered_ns", T_LONGLONG, offsetof(Ticket, entered_ns), 0, NULL},
+    {"ready_ns", T_LONGLONG, offsetof(Ticket, ready_ns), 0, NULL},
+    {"waited_ns", T_LONGLONG, offsetof(Ticket, waited_ns), 0, NULL},
+    {"starved_ns", T_LONGLONG, offsetof(Ticket, starved_ns), 0, NULL},
+    {"place", T_LONGLONG, offsetof(Ticket, place), 0, NULL},
+    {"dependency_count", T_INT, offsetof(Ticket, dependency_count), 0, NULL},
+    {"unmet", T_INT, offsetof(Ticket, unmet), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyMethodDef permit_methods[] = {
-    {"precede", (PyCFunction)permit_precede, METH_O, "That one follows it."},
+static PyMethodDef ticket_methods[] = {
+    {"precede", (PyCFunction)ticket_precede, METH_O, "That one follows it."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot permit_slots[] = {
+static PyType_Slot ticket_slots[] = {
     {Py_tp_doc, "What admission knows of one task."},
-    {Py_tp_new, permit_make},
-    {Py_tp_init, permit_init},
-    {Py_tp_traverse, permit_traverse},
-    {Py_tp_clear, permit_clear},
-    {Py_tp_dealloc, permit_dealloc},
-    {Py_tp_methods, permit_methods},
-    {Py_tp_getset, permit_getset},
-    {Py_tp_members, permit_members},
+    {Py_tp_new, ticket_make},
+    {Py_tp_init, ticket_init},
+    {Py_tp_traverse, ticket_traverse},
+    {Py_tp_clear, ticket_clear},
+    {Py_tp_dealloc, ticket_dealloc},
+    {Py_tp_methods, ticket_methods},
+    {Py_tp_getset, ticket_getset},
+    {Py_tp_members, ticket_members},
     {0, NULL},
 };
 
-PyType_Spec permit_spec = {
-    .name = "bursar._native.Permit",
-    .basicsize = sizeof(Permit),
+PyType_Spec ticket_spec = {
+    .name = "bursar._native.Ticket",
+    .basicsize = sizeof(Ticket),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = permit_slots,
+    .slots = ticket_slots,
 };

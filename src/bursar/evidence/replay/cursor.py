@@ -16,7 +16,7 @@ from bursar.errors import Divergence, HostLost, TraceCut, TraceError
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.text import brief
-from bursar.trace.events import KINDS, Context, Record
+from bursar.trace.events import KINDS, TraceContext, TraceRecord
 from bursar.trace.file_format import TEXT_BYTES_MAX
 from bursar.trace.reader import Trace
 from bursar.trace.writer import versions
@@ -29,19 +29,19 @@ TORN_DOWN: Final = "run_torn_down"  # what comes after it happened while nobody 
 OUTER: Final = frozenset({"host_turn", "scheduler_step_begin", "scheduler_step_end"})  # by the pump itself (REPLAY-3)
 
 
-class Tape:
+class ReplayCursor:
     """The trace with the next record in sight, and the observer that holds the program to it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.number = 0  # of the next record
-        self.next: Record | None = None
+        self.next: TraceRecord | None = None
         self.failure: TraceError | Divergence | HostLost | None = None
         self.kernel: Kernel | None = None
         self.is_virtual = trace.header["clock"] == "virtual" or trace.header["host"] == "virtual"
         self._records = trace.records()
         self._cut: TraceCut | None = None
-        self._before: deque[tuple[int, Record]] = deque(maxlen=BEFORE)
+        self._before: deque[tuple[int, TraceRecord]] = deque(maxlen=BEFORE)
         self._load()
 
     def _load(self) -> None:
@@ -50,12 +50,12 @@ class Tape:
         except TraceCut as cut:
             self.next, self._cut = None, cut
 
-    def _is_noise(self, record: Record) -> bool:
+    def _is_noise(self, record: TraceRecord) -> bool:
         noise = record.name in NOISE
         self.number += noise
         return noise
 
-    def upcoming(self, name: str) -> Record | None:
+    def upcoming(self, name: str) -> TraceRecord | None:
         """The next record, if it is of that kind."""
         return self.next if self.next is not None and self.next.name == name else None
 
@@ -76,7 +76,7 @@ class Tape:
             kind = KINDS[name]
             numbers, text = kind.describe(self.kernel, task, detail)
             data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-            happened = Record(kind, tuple(numbers), data[:TEXT_BYTES_MAX])
+            happened = TraceRecord(kind, tuple(numbers), data[:TEXT_BYTES_MAX])
             if self.next is not None and self.next.same(happened):
                 self.advance()
                 return
@@ -87,17 +87,17 @@ class Tape:
 
     # ---- the end of the agreement
 
-    def differ(self, happened: Record | str) -> None:
+    def differ(self, happened: TraceRecord | str) -> None:
         """The program and the trace part here. Only the first time counts (REPLAY-2)."""
         if self.failure is None and not self._ended_early():
-            told = happened if isinstance(happened, str) else self._tell(happened)
-            recorded = "nothing more: the run was over" if self.next is None else self._tell(self.next)
+            told = happened if isinstance(happened, str) else self._describe(happened)
+            recorded = "nothing more: the run was over" if self.next is None else self._describe(self.next)
             self.failure = Divergence(
                 f"{self.trace.path}: at event {self.number:,} the program does something else than the trace says",
                 recorded,
                 told,
                 number=self.number,
-                before=tuple(f"{number:,} {self._tell(record)}" for number, record in self._before),
+                before=tuple(f"{number:,} {self._describe(record)}" for number, record in self._before),
                 hint=self._hint(happened),
             )
 
@@ -116,18 +116,18 @@ class Tape:
             self.failure = HostLost(f"the recorded run was stopped here, by {by}")
         return self.failure is not None
 
-    def _tell(self, record: Record) -> str:
-        event = Context().event(*record)
+    def _describe(self, record: TraceRecord) -> str:
+        event = TraceContext().event(*record)
         task = self.kernel.tasks.get(event.task_id) if self.kernel is not None else None
         return f"{brief(event)} of {task.name!r}" if task is not None else brief(event)
 
-    def _hint(self, happened: Record | str) -> str:
+    def _hint(self, happened: TraceRecord | str) -> str:
         made_with, here = self.trace.header.get("versions"), versions()
         for name in ("bursar", "python"):
             there = cast("dict[str, str]", made_with).get(name) if isinstance(made_with, dict) else None
             if there != here[name]:
                 return f"the trace was made with {name} {there}, this is {here[name]}"
-        told = (happened.text if isinstance(happened, Record) else b"") + (self.next.text if self.next else b"")
+        told = (happened.text if isinstance(happened, TraceRecord) else b"") + (self.next.text if self.next else b"")
         if b"aclose for " in told:
             return "an async generator was collected at another moment: close it, with contextlib.aclosing"
         return (

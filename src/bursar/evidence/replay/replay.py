@@ -31,7 +31,7 @@ from bursar.backend import Gate
 from bursar.drive.host import Host
 from bursar.drive.pump import Outside, Pump
 from bursar.errors import HostLost, HostMisuse, TraceCut, TraceError
-from bursar.evidence.replay.cursor import Tape
+from bursar.evidence.replay.cursor import ReplayCursor
 from bursar.law.admission.authority import Authority
 from bursar.law.budget import COMPONENTS, Budget
 from bursar.law.capability import Capability
@@ -49,13 +49,17 @@ Ts = TypeVarTuple("Ts")
 
 PATIENCE_S: Final = 10.0  # how much longer than when it was recorded a thread of the program may take
 LOOK_S: Final = 0.001  # between two looks at what nobody reports: that a thread made one call more
-TOLD: Final = ("cancel", "alarm", "unwatchable")  # what happens outside that the record itself tells completely
+SELF_CONTAINED: Final = (
+    "cancel",
+    "alarm",
+    "unwatchable",
+)  # what happens outside that the record itself tells completely
 EXPECTED: Final = ("ready", "signal", "native")  # what only tells those who wait for it to look
 FOREIGN: Final = {  # what only another loop than ours can bring back
     "asyncio": "asyncio; replay it in an asyncio loop: await bursar.evidence.replay.replay_asyncio.replay(trace, main)",
     "promise": "promises of a page, and those no trace holds: it cannot be replayed",
 }
-_HEEDED: Final = re.compile(r"(?:paused|thread) (\d+ \d+) (?:(\d+)|stopped at (\d+))")  # see `threads.checkpoint`
+_RESPONSE: Final = re.compile(r"(?:paused|thread) (\d+ \d+) (?:(\d+)|stopped at (\d+))")  # see `threads.checkpoint`
 LIMITS: Final = {"cancel_streak_max": CANCEL_STREAK_MAX, "timed_streak_max": TIMED_STREAK_MAX}
 
 
@@ -80,11 +84,11 @@ def _nothing(*args: object) -> None:
 class ReplayHost:
     """No loop, no clock and no files: a batch is run whenever the trace has one."""
 
-    def __init__(self, tape: Tape) -> None:
-        self.name = str(tape.trace.header["host"])
-        self.virtual = tape.is_virtual
-        self._tape = tape
-        if tape.trace.header["files"]:
+    def __init__(self, cursor: ReplayCursor) -> None:
+        self.name = str(cursor.trace.header["host"])
+        self.virtual = cursor.is_virtual
+        self._cursor = cursor
+        if cursor.trace.header["files"]:
             self.watch = self.unwatch = _nothing  # there are files, as far as anybody asks
 
     def open(self, pump: Pump) -> None:
@@ -94,7 +98,7 @@ class ReplayHost:
         """Nothing is held."""
 
     def now_ns(self) -> int:
-        return self._tape.now_ns()
+        return self._cursor.now_ns()
 
     def entropy(self, size: int) -> bytes:
         raise HostMisuse("REPLAY-1: a replay has no entropy but that of its trace")
@@ -114,35 +118,37 @@ class ReplayHost:
 class ReplayPump(Pump):
     """The pump, with the trace in the place of everything outside."""
 
-    def __init__(self, kernel: Kernel, program: ReplayRuntime, host: Host, burst_limit: int, tape: Tape) -> None:
+    def __init__(
+        self, kernel: Kernel, program: ReplayRuntime, host: Host, burst_limit: int, cursor: ReplayCursor
+    ) -> None:
         super().__init__(kernel, program, host, burst_limit)
         self.live = False
         self._runtime = program
-        self._tape = tape
+        self._cursor = cursor
         self._made: deque[Outside] = deque()  # what the program's own threads have handed in
         self._posted = threading.Condition()
         self._start_s = time.monotonic()
 
-    def foretold(self, label: str) -> dict[int, str]:
-        return self._runtime.heeded.get(label, {})
+    def recorded_responses(self, label: str) -> dict[int, str]:
+        return self._runtime.responses.get(label, {})
 
     def ask(self, task: Task, what: str, call: Callable[[], T]) -> T:
         """REPLAY-1: the recorded answer, if this is what was asked."""
-        tape = self._tape
-        record = tape.upcoming("host_answer")
-        if tape.failure is None:
+        cursor = self._cursor
+        record = cursor.upcoming("host_answer")
+        if cursor.failure is None:
             asked, answer = unpack_answer(record.text) if record is not None else ("", None)
             if record is not None and (record.numbers, asked) == ((task.id,), what):
-                tape.advance()
+                cursor.advance()
                 if isinstance(answer, OSError):
                     raise answer
                 return cast("T", answer)
-            tape.differ(f"task {task.name!r} ({task.id}) asks the host: {what}")
-        assert tape.failure is not None, "REPLAY-2"
-        raise tape.failure
+            cursor.differ(f"task {task.name!r} ({task.id}) asks the host: {what}")
+        assert cursor.failure is not None, "REPLAY-2"
+        raise cursor.failure
 
     def post(self, label: str, deliver: Callable[[], int | None]) -> None:
-        if label.partition(" ")[0] in TOLD + EXPECTED:
+        if label.partition(" ")[0] in SELF_CONTAINED + EXPECTED:
             return  # it happens when the trace says so
         with self._posted:
             self._made.append(Outside(label, deliver))
@@ -158,8 +164,8 @@ class ReplayPump(Pump):
             return labels <= Counter(outside.label for outside in self._made)
 
     def _next_outside(self) -> Outside | None:
-        record = self._tape.upcoming("outside")
-        if record is None or self._tape.failure is not None:
+        record = self._cursor.upcoming("outside")
+        if record is None or self._cursor.failure is not None:
             return None
         label = record.said
         return Outside(label, self._delivery(label))
@@ -214,18 +220,20 @@ class ReplayPump(Pump):
 
     def patience_s(self) -> float:
         """How much longer the program may take to bring about what is recorded next."""
-        recorded_s = 0.0 if self.host.virtual else max(self._tape.now_ns(), self.kernel.now_ns) / 1e9
+        recorded_s = 0.0 if self.host.virtual else max(self._cursor.now_ns(), self.kernel.now_ns) / 1e9
         return max(0.0, self._start_s + recorded_s + PATIENCE_S - time.monotonic())
 
     def gave_up(self, what: str) -> None:
-        self._tape.differ(f"nothing: the program did not bring about {what!r}, within {PATIENCE_S:g} s more than then")
+        self._cursor.differ(
+            f"nothing: the program did not bring about {what!r}, within {PATIENCE_S:g} s more than then"
+        )
 
     def _has_mail(self) -> bool:
         """Whether the recorded run was called again at once: the next batch belongs to the same turn of the host."""
-        turn = self._tape.upcoming("host_turn")
+        turn = self._cursor.upcoming("host_turn")
         if turn is not None:
             return turn.numbers[0] == self.turn
-        return self._tape.upcoming("scheduler_burst_limit_reached") is not None
+        return self._cursor.upcoming("scheduler_burst_limit_reached") is not None
 
     def _go_on(self, full: bool) -> None:
         self._pending = False  # so the trace says (see `_has_mail`), whatever a host did at a bad moment now
@@ -241,17 +249,19 @@ class ReplayPump(Pump):
 class ReplayRuntime(Runtime):
     """The recorded run's settings, on a host that is its trace."""
 
-    def __init__(self, trace: Trace, capabilities: list[Capability] | None, make_host: Callable[[Tape], Host]) -> None:
+    def __init__(
+        self, trace: Trace, capabilities: list[Capability] | None, make_host: Callable[[ReplayCursor], Host]
+    ) -> None:
         header = trace.header
-        self.tape = Tape(trace)
-        self.heeded: dict[str, dict[int, str]] = {}  # by functions on threads: what, at which of their checkpoints
+        self.cursor = ReplayCursor(trace)
+        self.responses: dict[str, dict[int, str]] = {}  # by functions on threads: what, at which of their checkpoints
         super().__init__(
             budget=Budget(**dict(zip(COMPONENTS, header["budget"], strict=True))),
             profile=header["profile"],
             seed=header["seed"],
             workers=header["workers"],
             clock=cast("Literal['real', 'virtual']", header["clock"]),
-            host=make_host(self.tape),
+            host=make_host(self.cursor),
             capabilities=capabilities,
             steal=header["steal"],
             yield_interval=header["yield_interval"],
@@ -261,13 +271,13 @@ class ReplayRuntime(Runtime):
         self.kernel.root.gate = self.kernel.gate if header["admits_all"] else None
         self.kernel.cleanup_ops = header["cleanup_ops"]
         self.kernel.cleanup_ns = header["cleanup_ns"]
-        self.tape.kernel = self.kernel
+        self.cursor.kernel = self.kernel
 
     def _make_pump(self) -> Pump:
-        return ReplayPump(self.kernel, self, self._host, self.tape.trace.header["burst_limit"], self.tape)
+        return ReplayPump(self.kernel, self, self._host, self.cursor.trace.header["burst_limit"], self.cursor)
 
     def _begin_evidence(self) -> None:
-        self.kernel.observe(self.tape)
+        self.kernel.observe(self.cursor)
 
     def cancel_as_recorded(self, detail: str) -> None:
         self._interrupts.count += detail == INTERRUPTED
@@ -305,22 +315,22 @@ def replay(
 def prepare(
     trace: Trace,
     capabilities: Iterable[Capability] | None,
-    make_host: Callable[[Tape], Host],
-    brought: frozenset[str] = frozenset(),
+    make_host: Callable[[ReplayCursor], Host],
+    outside_kinds: frozenset[str] = frozenset(),
 ) -> ReplayRuntime:
     """The runtime of a replay. Refuses what cannot be replayed, before anything runs.
 
-    `brought` are the foreign things that the host brings along.
+    `outside_kinds` are the foreign things that the host brings along.
     """
     given = None if capabilities is None else list(capabilities)
     _require_fit(trace, given)
-    words, heeded = _read_through(trace)
-    for word in words - brought:
+    words, responses = _read_through(trace)
+    for word in words - outside_kinds:
         if word in FOREIGN:
             raise TraceError(f"{trace.path}: its tasks waited for {FOREIGN[word]}")
     try:
         runtime = ReplayRuntime(trace, given, make_host)
-        runtime.heeded = heeded
+        runtime.responses = responses
         return runtime
     except (KeyError, TypeError, ValueError) as error:
         raise TraceError(
@@ -330,13 +340,13 @@ def prepare(
 
 def judge(runtime: ReplayRuntime, value: Any, error: BaseException | None) -> Replayed:
     """The run is over: was it the same?"""
-    tape = runtime.tape
+    cursor = runtime.cursor
     if isinstance(runtime.pump.error, KeyboardInterrupt):
         raise runtime.pump.error
-    tape.over()
-    if tape.failure is not None and not isinstance(tape.failure, HostLost):
-        raise tape.failure from (error if error is not tape.failure else None)
-    return Replayed(value, error, tape.number, runtime.fingerprint)
+    cursor.over()
+    if cursor.failure is not None and not isinstance(cursor.failure, HostLost):
+        raise cursor.failure from (error if error is not cursor.failure else None)
+    return Replayed(value, error, cursor.number, runtime.fingerprint)
 
 
 def _require_fit(trace: Trace, capabilities: list[Capability] | None) -> None:
@@ -361,18 +371,18 @@ def _require_fit(trace: Trace, capabilities: list[Capability] | None) -> None:
 def _read_through(trace: Trace) -> tuple[set[str], dict[str, dict[int, str]]]:
     """Check the whole file; what kinds of things happened outside, and where functions on threads heeded a request."""
     words: set[str] = set()
-    heeded: dict[str, dict[int, str]] = {}
+    responses: dict[str, dict[int, str]] = {}
     try:
         for kind, _, text in trace.records():
             if kind.name == "outside":
                 said = text.decode("utf-8", "replace")
                 words.add(said.partition(" ")[0])
-                if (found := _HEEDED.fullmatch(said)) is not None:
+                if (found := _RESPONSE.fullmatch(said)) is not None:
                     label, pause, stop = found.groups()
-                    heeded.setdefault(label, {})[int(pause or stop)] = "paused" if pause else "stopped"
+                    responses.setdefault(label, {})[int(pause or stop)] = "paused" if pause else "stopped"
     except TraceCut:
         pass  # what is there is good; its end is found again on the way
-    return words, heeded
+    return words, responses
 
 
 def require_program(trace: Trace, file: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVarTuple
 
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, TraceCut
-from bursar.evidence.replay.replay import Replayed, ReplayPump, Tape, judge, prepare
+from bursar.evidence.replay.replay import ReplayCursor, Replayed, ReplayPump, judge, prepare
 from bursar.hosts.asyncio import AsyncioHost
 from bursar.law.capability import Capability
 from bursar.trace.reader import Trace
@@ -28,12 +28,12 @@ NOTHING: Final = Counter[str]()
 class AsyncioReplayHost(AsyncioHost):
     """A guest of asyncio's that begins a batch when the trace has one and asyncio has done its part of it."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, cursor: ReplayCursor) -> None:
         super().__init__()
-        self.name = str(tape.trace.header["host"])
-        self.virtual = tape.is_virtual
-        self._tape = tape
-        self._batches = needed(tape.trace)
+        self.name = str(cursor.trace.header["host"])
+        self.virtual = cursor.is_virtual
+        self._cursor = cursor
+        self._batches = needed(cursor.trace)
         self._awaited: Counter[str] = next(self._batches, NOTHING)
         self._limit: asyncio.TimerHandle | None = None  # how long asyncio may take
         self._replaying: ReplayPump | None = None
@@ -49,7 +49,7 @@ class AsyncioReplayHost(AsyncioHost):
         self._stop_waiting()
 
     def now_ns(self) -> int:
-        return self._tape.now_ns()
+        return self._cursor.now_ns()
 
     def alarm(self, deadline_ns: int | None) -> None:
         """It has rung when the trace has a batch next."""
@@ -61,7 +61,7 @@ class AsyncioReplayHost(AsyncioHost):
         pump = self._replaying
         if pump is None:
             return
-        if pump.has_made(self._awaited) or self._tape.failure is not None:
+        if pump.has_made(self._awaited) or self._cursor.failure is not None:
             self._stop_waiting()
             self._awaited = next(self._batches, NOTHING)
             pump.drain()

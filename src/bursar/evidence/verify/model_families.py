@@ -18,9 +18,11 @@ from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
 from bursar.law.task import Task
 from bursar.trace.catalogue import CANCEL_KINDS, NONE
-from bursar.trace.events import Record
+from bursar.trace.events import TraceRecord
 
-OTHERS_WAKES: Final = frozenset({"task_woken", "stale_wake", "obligation_made"})  # what giving something back leads to
+WAKES_OF_OTHERS: Final = frozenset(
+    {"task_woken", "stale_wake", "obligation_made"}
+)  # what giving something back leads to
 
 
 class Acts(Model):
@@ -40,7 +42,7 @@ class Acts(Model):
     def on_nursery_opened(self, id: int, region: int, *granted: int) -> None:
         self._number(region)
         self._billed()
-        name = cast("Record", self.records.next).said
+        name = cast("TraceRecord", self.records.next).said
         nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
         nursery.name = name
         nursery.cancel_on_failure = False  # whether it does is the program's choice: an act
@@ -96,7 +98,7 @@ class Acts(Model):
                 fits = False
         if not fits or kind is None:
             raise self.records.wrong("nobody could have asked for this, in this name and for this reason")
-        text = cast("Record", self.records.next).said
+        text = cast("TraceRecord", self.records.next).said
         return CancelReason(kind, text, None if by == NONE else by)
 
     def on_cancel_delivered(self, id: int, *_: int) -> None:
@@ -113,7 +115,7 @@ class Acts(Model):
 
     def on_obligation_made(self, id: int, obligation: int, settled: int) -> None:
         self._number(obligation)
-        what = cast("Record", self.records.next).said
+        what = cast("TraceRecord", self.records.next).said
         self.promise(self._live(id), what, "", self._given_back)
 
     def on_obligation_settled(self, id: int, number: int, settled: int) -> None:
@@ -127,7 +129,7 @@ class Acts(Model):
 
     def _given_back(self) -> None:
         """Whoever waits for what an obligation held gets it now."""
-        while self.records.next is not None and self.records.next.name in OTHERS_WAKES:
+        while self.records.next is not None and self.records.next.name in WAKES_OF_OTHERS:
             record = self.records.next
             getattr(self, "on_" + record.name)(*record.numbers)
 
@@ -158,7 +160,7 @@ class Acts(Model):
         for pool, amount, spent in zip(task.pools, difference, task.spent, strict=True):
             if (pool.left is not None and pool.left < amount) or spent + amount < 0:
                 raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
-        self.settle(task, difference)
+        self.charge_difference(task, difference)
 
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
@@ -188,15 +190,15 @@ class Acts(Model):
 
     # ---- what changes nothing
 
-    def _by_the_running(self, id: int) -> None:
+    def _by_running_task(self, id: int) -> None:
         self._acting(id)
         self.records.advance()
 
-    on_result_lost = _by_the_running
-    on_asyncgen_failed = _by_the_running
-    on_cleanup_failed = _by_the_running
-    on_cleanup_ignored = _by_the_running
-    on_connection_lost = _by_the_running
+    on_result_lost = _by_running_task
+    on_asyncgen_failed = _by_running_task
+    on_cleanup_failed = _by_running_task
+    on_cleanup_ignored = _by_running_task
+    on_connection_lost = _by_running_task
 
     def on_cancel_swallowed(self, id: int) -> None:
         if self._acting(id).phase is not CancelPhase.DRAINING or id in self.returned:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from bursar.errors import BursarError
-from bursar.evidence.verify.model_families import OTHERS_WAKES, Acts
+from bursar.evidence.verify.model_families import WAKES_OF_OTHERS, Acts
 from bursar.evidence.verify.model_tasks import Records
 from bursar.law.admission import graph
 from bursar.law.admission.authority import Authority
 from bursar.law.admission.gate import Gate
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission.ticket import Ticket, TicketState
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.dispatch import Dispatch
@@ -25,7 +25,7 @@ from bursar.law.task import Task
 from bursar.law.wake import Wait
 from bursar.ops import pause
 from bursar.trace.catalogue import NONE
-from bursar.trace.events import Record
+from bursar.trace.events import TraceRecord
 
 
 class _Wakes(Wait):
@@ -38,10 +38,10 @@ class _Wakes(Wait):
         self._model = model
 
     def answer(self, kernel: Dispatch, value: Any) -> None:
-        self._model.others_wake()
+        self._model.wakes_of_others()
 
     def refuse(self, kernel: Dispatch, error: BaseException) -> None:
-        self._model.others_wake()
+        self._model.wakes_of_others()
 
 
 class Gates(Acts):
@@ -54,15 +54,15 @@ class Gates(Acts):
         if header["admits_all"]:
             self.root.gate = self.gate
 
-    def others_wake(self) -> None:
-        while self.records.next is not None and self.records.next.name in OTHERS_WAKES:
+    def wakes_of_others(self) -> None:
+        while self.records.next is not None and self.records.next.name in WAKES_OF_OTHERS:
             record = self.records.next
             getattr(self, "on_" + record.name)(*record.numbers)
 
     def on_gate_opened(self, id: int, region: int) -> None:
         nursery = self._owned(id, region)
         try:
-            authority = Authority.read(cast("Record", self.records.next).text)
+            authority = Authority.read(cast("TraceRecord", self.records.next).text)
         except (ValueError, TypeError, KeyError) as wrong:
             raise self.records.wrong(f"this is no authority: {wrong}") from None
         if nursery.gate is not None and nursery.gate is not self.gate:
@@ -74,85 +74,85 @@ class Gates(Acts):
 
     def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
         by = nursery.owner if again or self.current is None else None
-        permit = Permit(nursery.gate or self.gate, 0, ())
+        ticket = Ticket(nursery.gate or self.gate, 0, ())
         first = self.current if again else None
         if again:
-            permit.retry_of = first  # before the spawn, which tells of it
-        task = self.spawn(nursery, name=name, budget=budget, permit=permit, again=again, spawner=by)
-        permit.task = task
+            ticket.retry_of = first  # before the spawn, which tells of it
+        task = self.spawn(nursery, name=name, budget=budget, ticket=ticket, again=again, spawner=by)
+        ticket.task = task
         record = self.records.next
         if record is None or record.name != "task_submitted":
             raise self.records.wrong(f"task {task.id} was to ask for permission here")
         _, gate, priority, _ = record.numbers
-        if gate != permit.gate.number:
-            raise self.records.wrong(f"task {task.id} asks at gate {permit.gate.number}")
+        if gate != ticket.gate.number:
+            raise self.records.wrong(f"task {task.id} asks at gate {ticket.gate.number}")
         try:
             asked: dict[str, Any] = json.loads(record.text)
-            permit.priority = priority
-            permit.demand, permit.needs = permit.gate.resources.demand(dict(asked["needs"]), name)
-            after = [self._permit(self._live(id)) for id in asked.get("after", ())]
-            delay_ns, doom = int(asked.get("delay_ns", 0)), asked.get("doom")
+            ticket.priority = priority
+            ticket.demand, ticket.needs = ticket.gate.resources.demand(dict(asked["needs"]), name)
+            after = [self._ticket(self._live(id)) for id in asked.get("after", ())]
+            delay_ns, failed_cause = int(asked.get("delay_ns", 0)), asked.get("doom")
         except (BursarError, ValueError, TypeError, KeyError) as wrong:
             raise self.records.wrong(f"nobody could ask for this: {wrong}") from None
         if first is not None:
-            graph.try_again(self._permit(first), permit)
-        if doom is not None:
-            after.append(self._doomed(permit.gate, doom))
-        permit.gate.enter(self, permit, after, delay_ns)
+            graph.try_again(self._ticket(first), ticket)
+        if failed_cause is not None:
+            after.append(self._failed_before(ticket.gate, failed_cause))
+        ticket.gate.enter(self, ticket, after, delay_ns)
 
-    def _doomed(self, gate: Gate, by: int) -> Permit:
+    def _failed_before(self, gate: Gate, by: int) -> Ticket:
         """Somebody who is over, and whom nobody can follow."""
         if not 0 < by < self._next_id or by in self.tasks:
             raise self.records.wrong(f"task {by} has not failed")
-        permit = Permit(gate, 0, (), state=PermitState.OVER)
-        permit.cause = CancelReason(CancelKind.DEPENDENCY, "", by)
-        return permit
+        ticket = Ticket(gate, 0, (), state=TicketState.DONE)
+        ticket.cause = CancelReason(CancelKind.DEPENDENCY, "", by)
+        return ticket
 
-    def _permit(self, task: Task) -> Permit:
-        permit = cast("Permit | None", task.permit)
-        if permit is None:
-            permit = Permit(self.gate, 0, (), state=PermitState.HELD)
-            permit.task = task
-            task.permit = permit
-            self.gate.held[permit] = None
-        return permit
+    def _ticket(self, task: Task) -> Ticket:
+        ticket = cast("Ticket | None", task.ticket)
+        if ticket is None:
+            ticket = Ticket(self.gate, 0, (), state=TicketState.ADMITTED)
+            ticket.task = task
+            task.ticket = ticket
+            self.gate.held[ticket] = None
+        return ticket
 
     # ---- acts
 
     def on_task_dropped(self, id: int, by: int, *_: int) -> None:
         """By hand; else it follows from something."""
-        permit = self._permit(self._live(id))
-        if permit.state not in (PermitState.WAITS, PermitState.QUEUED):
+        ticket = self._ticket(self._live(id))
+        if ticket.state not in (TicketState.WAITING, TicketState.QUEUED):
             raise self.records.wrong(f"task {id} does not wait for permission")
         runs = self.current.id if self.current is not None else None
-        permit.gate.drop(self, permit, "explicit", "", runs)
+        ticket.gate.drop(self, ticket, "explicit", "", runs)
 
     def finish(self, task: Task, outcome: Outcome) -> bool:
         """One that never started may be dropped in the middle of anything, and then wakes whoever waited for it."""
         never_started = task.state is State.PENDING
         over = super().finish(task, outcome)
         if never_started:
-            self.others_wake()
+            self.wakes_of_others()
         return over
 
     def on_pause_requested(self, id: int, within_ns: int) -> None:
         task = self._live(id)
-        permit, at_once = self._permit(task), within_ns == NONE
-        if not at_once and (task.state is not State.BLOCKED or permit.state is not PermitState.HELD):
+        ticket, at_once = self._ticket(task), within_ns == NONE
+        if not at_once and (task.state is not State.BLOCKED or ticket.state is not TicketState.ADMITTED):
             raise self.records.wrong(f"task {id} is not on a thread")
-        pause.pause(self, permit, within_ns, not at_once)
-        if permit.pausing is not None:
-            permit.pausing.append(_Wakes(self, task))
+        pause.pause(self, ticket, within_ns, not at_once)
+        if ticket.pausing is not None:
+            ticket.pausing.append(_Wakes(self, task))
 
     def on_pause_reached(self, id: int) -> None:
         pause.reached(self, self._live(id))
 
     def on_resume_requested(self, id: int) -> None:
-        pause.resume(self, self._permit(self._live(id)))
+        pause.resume(self, self._ticket(self._live(id)))
 
     def on_permit_lent(self, id: int) -> None:
         task = self._acting(id)
-        gate = self._permit(task).gate
+        gate = self._ticket(task).gate
         nursery = next((n for n in self._leaves(task) if (n.gate or self.gate) is gate and n.children), None)
         if nursery is None or pause.give_way(self, task, nursery) is None:
             raise self.records.wrong(f"task {id} has no place that its children could use")
@@ -166,13 +166,13 @@ class Gates(Acts):
 
     def on_permit_asked(self, id: int) -> None:
         task = self._acting(id)
-        permit = self._permit(task)
-        if not permit.joins:
+        ticket = self._ticket(task)
+        if not ticket.waits_for_children:
             raise self.records.wrong(f"task {id} has lent nothing")
         nursery = self._lent_to.pop(id)
         in_order = task.inner is nursery.scope and not task.cut  # else the block cannot end, and says so
         if in_order and not nursery.state.terminal:
             raise self.records.wrong(f"task {id} asks for its place before {nursery.name} is closed")
-        pause.ask(self, permit)
-        if permit.state is PermitState.RETURNS:
-            permit.regain = _Wakes(self, task)
+        pause.ask(self, ticket)
+        if ticket.state is TicketState.RETURNING:
+            ticket.regain = _Wakes(self, task)

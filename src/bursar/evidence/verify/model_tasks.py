@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from bursar.errors import TraceError
 from bursar.law import cancel
 from bursar.law.budget import OP, PAID, SYSCALLS, Budget, Cost
-from bursar.law.cancel import Block, CancelKind, CancelPhase, CancelReason
+from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, CancelScope
 from bursar.law.capability import CapSpawn
 from bursar.law.dispatch import Dispatch
 from bursar.law.kernel import Kernel
@@ -33,7 +33,7 @@ from bursar.law.task import Task
 from bursar.law.timers import Timer, TimerKind
 from bursar.law.wake import Notice, Wait
 from bursar.trace.catalogue import KINDS, NONE, SPAWNED
-from bursar.trace.events import Context, Record
+from bursar.trace.events import TraceContext, TraceRecord
 
 FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
 WORDS: Final = frozenset(  # kinds whose text is made up by the law, or was told before
@@ -45,10 +45,10 @@ LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 class Records:
     """The records of a trace, one after the other, with a look at the next one."""
 
-    def __init__(self, records: Iterator[Record]) -> None:
+    def __init__(self, records: Iterator[TraceRecord]) -> None:
         self._rest = records
         self.number = -1  # of the next one, counted from 0
-        self.next: Record | None = None
+        self.next: TraceRecord | None = None
         self.advance()
 
     def advance(self) -> None:
@@ -151,37 +151,37 @@ class Model(Kernel):
         self._ended: Task | None = None  # the task that ended last
         self.returned: set[int] = set()  # tasks that were told to stop, and whose code is over
         self.paid: Cost | None = None  # what was charged last, if nothing happened since
-        self.observe(self._heard)
+        self.observe(self._on_note)
 
-    def _heard(self, name: str, task: Task | None, detail: Any) -> None:
+    def _on_note(self, name: str, task: Task | None, detail: Any) -> None:
         """The law tells something: the next record must say the same."""
         kind = KINDS[name]
         numbers, text = kind.describe(self, task, detail)
         records = self.records
         while name in LEAVING and records.comes("failure_unraised"):  # the model keeps no errors of the program
-            self.on_failure_unraised(*cast("Record", records.next).numbers)
+            self.on_failure_unraised(*cast("TraceRecord", records.next).numbers)
         found = records.next
         if (
             found is None
             or found.kind is not kind
             or found.numbers != numbers
-            or (self._laws_words(name, detail) and found.text != str(text).encode())
+            or (self._is_law_text(name, detail) and found.text != str(text).encode())
         ):
-            raise records.wrong(self._instead(Record(kind, numbers, str(text).encode())))
+            raise records.wrong(self._instead(TraceRecord(kind, numbers, str(text).encode())))
         records.advance()
         if name == "task_exhausted" and task is not None:
-            self._learn_to_hold(task)
+            self._learn_hold_policy(task)
         elif name == "cancel_requested" and task is not None:
             scope = list(cancel.outward(task))[-1 - numbers[3]]
             scope.reason = replace(detail, detail=found.said)
 
-    def _learn_to_hold(self, task: Task) -> None:
+    def _learn_hold_policy(self, task: Task) -> None:
         """Whether a nursery holds those who run out is a rule of its own, which shows when the first one does."""
         nursery = task.nursery
         if task.short_of != PAID and nursery.reason is None and not task.requested:
             nursery.hold = self._holding.setdefault(nursery.id, self.records.comes("budget_held"))
 
-    def _laws_words(self, name: str, detail: Any) -> bool:
+    def _is_law_text(self, name: str, detail: Any) -> bool:
         """Whether the text can be known; else it contains words of the program."""
         if name == "task_done":
             return isinstance(detail, Outcome)  # of a task that was dropped: it has no code that could fail
@@ -189,9 +189,9 @@ class Model(Kernel):
             return bool(detail.detail)  # not by hand
         return name in WORDS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
 
-    def _instead(self, lawful: Record) -> str:
+    def _instead(self, lawful: TraceRecord) -> str:
         if lawful.name == "scheduler_step_decision":
-            told = Context().event(*lawful)
+            told = TraceContext().event(*lawful)
             worker = f" of worker {told.numbers['worker']}" if len(self.workers) > 1 else ""
             return f"the law would have dispatched task {told.task_id} from the {told.lane} lane{worker}: {lawful}"
         return f"the law would have told {lawful}"
@@ -241,7 +241,7 @@ class Model(Kernel):
         if nursery is None:
             raise self.records.wrong(f"there is no nursery {region}")
         self._number(id)
-        name = cast("Record", self.records.next).said
+        name = cast("TraceRecord", self.records.next).said
         how = SPAWNED[pinned] if pinned < len(SPAWNED) else ""
         if how in ("pending", "again"):
             self._submitted(nursery, name, budget_of(granted), how == "again")
@@ -250,7 +250,7 @@ class Model(Kernel):
         by = nursery.owner if outside else None
         task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
         if self.records.comes("task_tidies"):
-            self._tidies(task, self._debtor(cast("Record", self.records.next).numbers[1]))
+            self._tidies(task, self._debtor(cast("TraceRecord", self.records.next).numbers[1]))
 
     def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
         raise NotImplementedError  # see `evidence.verify.model_gates`
@@ -274,9 +274,11 @@ class Model(Kernel):
         task, timers, self._armed = self._acting(id), self._armed, []
         if interruptible:
             self._awaits(task)
-            joins = any(scope.exiting for scope in cancel.outward(task))  # waiting for one's children is free,
-            regains = getattr(task.permit, "regain", None) is not None  # and for the place that was lent to them
-            if not timers and not joins and not regains:
+            waits_for_children = any(
+                scope.exiting for scope in cancel.outward(task)
+            )  # waiting for one's children is free,
+            regains = getattr(task.ticket, "regain", None) is not None  # and for the place that was lent to them
+            if not timers and not waits_for_children and not regains:
                 self._billed()
         elif not self._calls_out() and (self.paid or timers or not (task.has_children() or task.cleanup_left >= 0)):
             raise self.records.wrong(
@@ -337,7 +339,7 @@ class Model(Kernel):
     def on_scope_opened(self, id: int, shielded: int) -> None:
         task = self._acting(id)
         self._billed()
-        block = Block(task)
+        block = CancelScope(task)
         block.shielded = bool(shielded)
         self.note("scope_opened", task, block)
         armed = self.records.next

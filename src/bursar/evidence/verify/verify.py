@@ -27,7 +27,7 @@ from bursar.law.obligation import Settled
 from bursar.law.task import Task
 from bursar.text import brief, type_name
 from bursar.trace.catalogue import CANCEL_KINDS
-from bursar.trace.events import Record
+from bursar.trace.events import TraceRecord
 from bursar.trace.host_answer_codec import unpack_answer
 from bursar.trace.reader import Trace
 
@@ -113,7 +113,7 @@ class _Verifier(Gates):
         self._same_turn: bool | None = False  # whether the next batch belongs to this turn; None: not known
         self._alarm_ns: int | None = None  # the deadline that virtual time may jump to
 
-    def follow(self, record: Record) -> None:
+    def follow(self, record: TraceRecord) -> None:
         """Take one act, and all that follows from it."""
         if self._stage is Stage.TORN:
             self._torn(record)
@@ -132,7 +132,7 @@ class _Verifier(Gates):
         if self.records.number == number:
             raise self.records.wrong("the law would have told nothing")
 
-    def _enter(self, record: Record) -> None:
+    def _enter(self, record: TraceRecord) -> None:
         """PUMP-2: tasks act in steps; from outside something enters at the beginning of a batch."""
         if self._stage is Stage.STEP and (self.current is not None or record.name in AFTERMATH):
             return
@@ -150,7 +150,7 @@ class _Verifier(Gates):
         if self._stage is Stage.STEP or (not alone and not (self._stage is Stage.INTAKE and self._outside)):
             raise self.records.wrong(f"this does not happen by itself, {self._stage.value}")
 
-    def _ends(self, record: Record) -> None:
+    def _ends(self, record: TraceRecord) -> None:
         """The code of the task that runs is over: what is left is to end it, after its children."""
         own = record.name == "obligation_settled" and record.numbers[2] != Settled.LEAKED
         if record.name not in ENDING or own:
@@ -262,7 +262,7 @@ class _Verifier(Gates):
         if self.current is None and self._label.startswith("calls "):
             self._called(id)
         else:
-            self._by_somebody(id)
+            self._by_known_task(id)
         self.records.advance()
 
     def _called(self, id: int) -> None:
@@ -275,10 +275,10 @@ class _Verifier(Gates):
         self._outside += max(n, 1) - 1
 
     def on_capability_denied(self, id: int) -> None:
-        self._by_somebody(id)
+        self._by_known_task(id)
         self.records.advance()
 
-    def _by_somebody(self, id: int) -> None:
+    def _by_known_task(self, id: int) -> None:
         if self.current is not None:
             self._acting(id)
         self._live(id)
@@ -306,7 +306,7 @@ class _Verifier(Gates):
         self._stage = Stage.TORN
         self.records.advance()
 
-    def _torn(self, record: Record) -> None:
+    def _torn(self, record: TraceRecord) -> None:
         """Coroutines are closed where they stand. What their code still does binds nobody, and nobody runs any more."""
         if record.name in PUMP or record.name in ("task_spawned", "scheduler_step_decision"):
             raise self.records.wrong("the run was torn down")

@@ -2,7 +2,7 @@
 
     authority   the rules of a gate          resources   what there is, and whether a demand fits
     gate        the decision                 queues      who waits, in which order
-    permit      what is known of one task    graph       who follows whom
+    ticket      what is known of one task    graph       who follows whom
     pause       standing still               retry       trying again
     ask         from a spawn to the gate     explain     why a task waits
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from bursar.law.admission.resources import in_words
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission.ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
     from bursar.law.admission.gate import Gate
@@ -70,52 +70,54 @@ def named(tasks: Iterable[Task]) -> tuple[tuple[str, ...], bool]:
     return names[:NAMED_MAX], len(names) > NAMED_MAX
 
 
-def explain(permit: Permit, tasks: Iterable[Task], now_ns: int) -> Admission:
+def explain(ticket: Ticket, tasks: Iterable[Task], now_ns: int) -> Admission:
     """Where it stands. `tasks`: all that live, to find those that it follows."""
-    gate = permit.gate
-    queued = permit.state is PermitState.QUEUED
-    ahead = gate.queues.ahead(permit, now_ns) if queued else []
-    waited = now_ns - permit.entered_ns if permit.state in (PermitState.WAITS, PermitState.QUEUED) else permit.waited_ns
+    gate = ticket.gate
+    queued = ticket.state is TicketState.QUEUED
+    ahead = gate.queues.ahead(ticket, now_ns) if queued else []
+    waited = (
+        now_ns - ticket.entered_ns if ticket.state in (TicketState.WAITING, TicketState.QUEUED) else ticket.waited_ns
+    )
     return Admission(
-        permit.state.name.lower(),
-        permit.priority,
-        gate.queues.effective(permit, now_ns) if queued else permit.priority,
+        ticket.state.name.lower(),
+        ticket.priority,
+        gate.queues.effective(ticket, now_ns) if queued else ticket.priority,
         len(gate.queues) if queued else None,
         len(ahead) + 1 if queued else None,
         waited / 1e9,
-        (gate.queues.starved_ns(permit, now_ns) if queued else permit.starved_ns) / 1e9,
-        permit.attempt,
-        tuple(_blockers(gate, permit, ahead, tasks, now_ns)),
+        (gate.queues.starved_ns(ticket, now_ns) if queued else ticket.starved_ns) / 1e9,
+        ticket.attempt,
+        tuple(_blockers(gate, ticket, ahead, tasks, now_ns)),
     )
 
 
-def _blockers(gate: Gate, permit: Permit, ahead: list[Permit], tasks: Iterable[Task], now_ns: int) -> Iterator[Blocker]:
-    if permit.paused:
-        asked = permit.pausing is not None
+def _blockers(gate: Gate, ticket: Ticket, ahead: list[Ticket], tasks: Iterable[Task], now_ns: int) -> Iterator[Blocker]:
+    if ticket.paused:
+        asked = ticket.pausing is not None
         yield Blocker("pause", "was asked to pause and has not come to a checkpoint yet" if asked else "is paused")
-    match permit.state:
-        case PermitState.WAITS:
-            if permit.unmet:
-                names, more = named(task for task in tasks if _precedes(task, permit))
-                yield Blocker("task", f"waits for {permit.unmet:,} that it follows", names, more)
-            if permit.timer is not None:
-                seconds = (permit.timer.deadline_ns - now_ns) / 1e9
-                yield Blocker("time", f"waits {seconds:g} s more before attempt {permit.attempt}")
-        case PermitState.QUEUED:
-            yield from _short(gate, permit)
+    match ticket.state:
+        case TicketState.WAITING:
+            if ticket.unmet:
+                names, more = named(task for task in tasks if _precedes(task, ticket))
+                yield Blocker("task", f"waits for {ticket.unmet:,} that it follows", names, more)
+            if ticket.timer is not None:
+                seconds = (ticket.timer.deadline_ns - now_ns) / 1e9
+                yield Blocker("time", f"waits {seconds:g} s more before attempt {ticket.attempt}")
+        case TicketState.QUEUED:
+            yield from _short(gate, ticket)
             first = next(iter(gate.queues.firsts(now_ns)), None)
-            if ahead and first is not permit:
+            if ahead and first is not ticket:
                 names, more = named(other.task for other in ahead)
                 yield Blocker("order", f"comes after {len(ahead):,}", names, more)
-        case PermitState.RETURNS:
-            yield from _short(gate, permit)
+        case TicketState.RETURNING:
+            yield from _short(gate, ticket)
         case _:
             pass
 
 
-def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
+def _short(gate: Gate, ticket: Ticket) -> Iterator[Blocker]:
     """What the gate's own check says no to."""
-    demand = permit.lent if permit.state is PermitState.RETURNS else permit.demand
+    demand = ticket.lent if ticket.state is TicketState.RETURNING else ticket.demand
     short = gate.resources.shortages(demand)
     for resource, needed, limit, taken in short:
         number = gate.resources.numbers[resource]
@@ -126,26 +128,26 @@ def _short(gate: Gate, permit: Permit) -> Iterator[Blocker]:
             text = f"needs one of {limit:,} slots, all taken by"
         yield Blocker(what, text, names, more, resource, needed, max(limit - taken, 0))
     reserved = gate.reserved
-    if not short and reserved is not None and reserved is not permit:
+    if not short and reserved is not None and reserved is not ticket:
         yield Blocker("reservation", "must leave what it needs to", (reserved.task.name,))
 
 
 def remedies(tasks: Iterable[Task]) -> Iterator[str]:
     """When nobody can go on: who keeps what those need that it waits for, and what can be done about it."""
     for task in tasks:
-        permit = cast("Permit | None", task.permit)
-        if permit is not None and permit.state in (PermitState.QUEUED, PermitState.RETURNS):
-            for blocker in _short(permit.gate, permit):
-                yield from _kept_from(permit, blocker)
+        ticket = cast("Ticket | None", task.ticket)
+        if ticket is not None and ticket.state in (TicketState.QUEUED, TicketState.RETURNING):
+            for blocker in _short(ticket.gate, ticket):
+                yield from _kept_from(ticket, blocker)
 
 
-def _kept_from(permit: Permit, short: Blocker) -> Iterator[str]:
-    resources, task = permit.gate.resources, permit.task
+def _kept_from(ticket: Ticket, short: Blocker) -> Iterator[str]:
+    resources, task = ticket.gate.resources, ticket.task
     number = resources.numbers.get(short.resource)
     if number is None:
         return  # it is kept from what is reserved, not from what is taken
     above = set(_outward(task))
-    for holder in permit.gate.held:
+    for holder in ticket.gate.held:
         keeps = dict(holder.kept()).get(number)
         if not keeps or (holder.task not in above and above.isdisjoint(_awaited(holder.task))):
             continue
@@ -177,6 +179,6 @@ def _awaited(task: Task) -> Iterable[Task]:
     return itertools.islice(task.wait.blockers(), LOOKED_AT_MAX) if task.wait is not None else ()
 
 
-def _precedes(task: Task, permit: Permit) -> bool:
-    other = cast("Permit | None", task.permit)
-    return other is not None and (other.next is permit or permit in (other.successors or ()))
+def _precedes(task: Task, ticket: Ticket) -> bool:
+    other = cast("Ticket | None", task.ticket)
+    return other is not None and (other.next is ticket or ticket in (other.successors or ()))

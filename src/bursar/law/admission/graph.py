@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from bursar.errors import BadDependency
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission.ticket import Ticket, TicketState
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.state import Outcome, OutcomeKind
 
@@ -42,73 +42,73 @@ def require_no_cycle(name: str, nursery: Nursery, after: Iterable[Task]) -> None
                 f"task {name!r} cannot follow task {task.name!r}, which waits for it: the block of {nursery.name}, or "
                 "one around it, ends only after its tasks. Spawn it where both are siblings"
             )
-        permit = cast("Permit | None", task.permit)
-        for successor in (permit.successors or ()) if permit is not None else ():
+        ticket = cast("Ticket | None", task.ticket)
+        for successor in (ticket.successors or ()) if ticket is not None else ():
             if successor.task not in waiting:
                 waiting[successor.task] = None
                 found.append(successor.task)
 
 
-def last_attempt(permit: Permit) -> Permit:
+def last_attempt(ticket: Ticket) -> Ticket:
     """The attempt that counts."""
-    while permit.next is not None:
-        permit = permit.next
-    return permit
+    while ticket.next is not None:
+        ticket = ticket.next
+    return ticket
 
 
-def try_again(permit: Permit, again: Permit) -> None:
+def try_again(ticket: Ticket, again: Ticket) -> None:
     """The task fails, and this is the next attempt."""
-    permit.next, permit.next_task, permit.excused = again, again.task, True
-    again.attempt, again.unmet = permit.attempt + 1, 1
+    ticket.next, ticket.next_task, ticket.excused = again, again.task, True
+    again.attempt, again.unmet = ticket.attempt + 1, 1
 
 
-def follow(permit: Permit, others: Iterable[Permit]) -> CancelReason | None:
-    """Enter the edges from `others`, the last attempts, to `permit`. Returns why it cannot be, if one of them has
+def follow(ticket: Ticket, others: Iterable[Ticket]) -> CancelReason | None:
+    """Enter the edges from `others`, the last attempts, to `ticket`. Returns why it cannot be, if one of them has
     failed already."""
-    doom: CancelReason | None = None
+    failed_cause: CancelReason | None = None
     for other in others:
-        if other.state is not PermitState.OVER:
-            other.precede(permit)
-            permit.unmet += 1
+        if other.state is not TicketState.DONE:
+            other.precede(ticket)
+            ticket.unmet += 1
         elif other.cause is not None:
-            doom = doom or other.cause
-    permit.followed = permit.unmet
-    return doom
+            failed_cause = failed_cause or other.cause
+    ticket.dependency_count = ticket.unmet
+    return failed_cause
 
 
-def why_not(permit: Permit, outcome: Outcome) -> CancelReason:
+def why_not(ticket: Ticket, outcome: Outcome) -> CancelReason:
     """Why nobody can follow a task that ended like this: the cause where it began."""
-    task = permit.task
+    task = ticket.task
     reason = outcome.reason
     if outcome.kind is OutcomeKind.CANCELLED and reason is not None and reason.kind is CancelKind.DEPENDENCY:
         return reason
     return CancelReason(CancelKind.DEPENDENCY, f"task {task.name!r}, which it was to follow, {outcome}", task.id)
 
 
-def settle(permit: Permit, outcome: Outcome) -> tuple[list[Permit], CancelReason | None]:
+def release_successors(ticket: Ticket, outcome: Outcome) -> tuple[list[Ticket], CancelReason | None]:
     """The task is over. Its direct successors that have nothing left to wait for; or all of them, and why they cannot
     be."""
-    successors, permit.successors = permit.successors, None
-    again = permit.next
+    successors, ticket.successors = ticket.successors, None
+    again = ticket.next
     if again is not None:
         again.unmet -= 1
-        if again.state is PermitState.OVER:  # it was not even tried
-            permit.cause = again.cause
-            return list(successors or ()), permit.cause
+        if again.state is TicketState.DONE:  # it was not even tried
+            ticket.cause = again.cause
+            return list(successors or ()), ticket.cause
         if successors:
             again.successors = (again.successors or []) + successors
-        return [again] if again.state is PermitState.WAITS else [], None
+        return [again] if again.state is TicketState.WAITING else [], None
     if outcome.kind is OutcomeKind.OK:
         if successors is None:
             return [], None
-        free: list[Permit] = []
+        free: list[Ticket] = []
         for successor in successors:
             successor.unmet -= 1
-            if not successor.unmet and successor.state is PermitState.WAITS:
+            if not successor.unmet and successor.state is TicketState.WAITING:
                 free.append(successor)
         return free, None
-    permit.cause = why_not(permit, outcome)
-    return [successor for successor in successors or () if successor.state is not PermitState.OVER], permit.cause
+    ticket.cause = why_not(ticket, outcome)
+    return [successor for successor in successors or () if successor.state is not TicketState.DONE], ticket.cause
 
 
 def in_arguments(args: tuple[Any, ...], handle: type, deep: bool) -> list[Any]:

@@ -13,32 +13,32 @@ from typing import cast
 
 from bursar.law.admission.gate import Gate
 from bursar.law.admission.resources import Demand, Resources
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission.ticket import Ticket, TicketState
 from bursar.law.kernel import Kernel
 from bursar.law.state import State
 
-_ADMITTED = (PermitState.HELD, PermitState.ASIDE, PermitState.RETURNS)
-_STATES: dict[PermitState, frozenset[State]] = {
-    PermitState.WAITS: frozenset({State.PENDING, State.PAUSED}),
-    PermitState.QUEUED: frozenset({State.PENDING}),
-    PermitState.STOPS: frozenset({State.READY, State.RUNNING}),
-    PermitState.HELD: frozenset({State.READY, State.RUNNING, State.BLOCKED, State.EXHAUSTED}),
-    PermitState.ASIDE: frozenset(State) - {State.PENDING, State.DONE},
-    PermitState.RETURNS: frozenset(State) - {State.PENDING, State.DONE},
+_ADMITTED = (TicketState.ADMITTED, TicketState.LENT, TicketState.RETURNING)
+_STATES: dict[TicketState, frozenset[State]] = {
+    TicketState.WAITING: frozenset({State.PENDING, State.PAUSED}),
+    TicketState.QUEUED: frozenset({State.PENDING}),
+    TicketState.STOPPING: frozenset({State.READY, State.RUNNING}),
+    TicketState.ADMITTED: frozenset({State.READY, State.RUNNING, State.BLOCKED, State.EXHAUSTED}),
+    TicketState.LENT: frozenset(State) - {State.PENDING, State.DONE},
+    TicketState.RETURNING: frozenset(State) - {State.PENDING, State.DONE},
 }
 
 
 def check(kernel: Kernel) -> None:
     """Raise AssertionError if any invariant of a gate does not hold between two calls of the kernel."""
-    permits = list(_permits(kernel))
+    tickets = list(_tickets(kernel))
     for gate in gates_of(kernel):
-        _lists(gate, [permit for permit in permits if permit.gate is gate])
+        _lists(gate, [ticket for ticket in tickets if ticket.gate is gate])
         _resources(gate)
-        left = would_let_in(gate, gate.settled_ns)
+        left = would_let_in(gate, gate.last_pass_ns)
         assert left is None, f"GATE-2: {left} may be let in, and waits"
-    _graph(permits)
-    for permit in permits:
-        _standing(kernel, permit)
+    _graph(tickets)
+    for ticket in tickets:
+        _standing(kernel, ticket)
 
 
 def gates_of(kernel: Kernel) -> list[Gate]:
@@ -49,36 +49,36 @@ def gates_of(kernel: Kernel) -> list[Gate]:
     return list(gates)
 
 
-def _permits(kernel: Kernel) -> Iterator[Permit]:
+def _tickets(kernel: Kernel) -> Iterator[Ticket]:
     for task in kernel.tasks.values():
-        permit = cast("Permit | None", task.permit)
-        if permit is not None:
-            assert permit.task is task, f"{permit} is not that of {task}"
-            yield permit
+        ticket = cast("Ticket | None", task.ticket)
+        if ticket is not None:
+            assert ticket.task is task, f"{ticket} is not that of {task}"
+            yield ticket
 
 
-def _lists(gate: Gate, permits: list[Permit]) -> None:
-    """GATE-3: every permit is in the one place where its state puts it."""
+def _lists(gate: Gate, tickets: list[Ticket]) -> None:
+    """GATE-3: every ticket is in the one place where its state puts it."""
 
-    def those(*states: PermitState) -> set[Permit]:
-        return {permit for permit in permits if permit.state in states}
+    def those(*states: TicketState) -> set[Ticket]:
+        return {ticket for ticket in tickets if ticket.state in states}
 
-    assert gate.waiting == len(those(PermitState.WAITS, PermitState.STOPS)), "GATE-3: `waiting` is miscounted"
-    assert set(gate.queues) == those(PermitState.QUEUED), "GATE-3: others are queued than those who wait for permission"
+    assert gate.waiting == len(those(TicketState.WAITING, TicketState.STOPPING)), "GATE-3: `waiting` is miscounted"
+    assert set(gate.queues) == those(TicketState.QUEUED), "GATE-3: others are queued than those who wait for permission"
     assert len(gate.queues) == sum(gate.queues.lengths().values()), "GATE-3: the queues are miscounted"
     assert set(gate.held) == those(*_ADMITTED), "GATE-3: others are held than those who were admitted"
-    assert set(gate.returning) == those(PermitState.RETURNS), "GATE-3: others return than those who ask again"
+    assert set(gate.returning) == those(TicketState.RETURNING), "GATE-3: others return than those who ask again"
 
 
 def _resources(gate: Gate) -> None:
     """RESOURCES-1 to RESOURCES-3, and so GATE-1. Only what a task that is asked to stop took back may be too much."""
     resources = gate.resources
-    taken, kept = _sums(permit.kept() for permit in gate.held), Counter[int]()
-    rights = [_by_right(resources, permit) for permit in gate.held]
+    taken, kept = _sums(ticket.kept() for ticket in gate.held), Counter[int]()
+    rights = [_by_right(resources, ticket) for ticket in gate.held]
     by_right = _sums(rights)
-    for permit in gate.held:
-        if permit.state is PermitState.ASIDE:
-            kept.update(dict(permit.kept()))
+    for ticket in gate.held:
+        if ticket.state is TicketState.LENT:
+            kept.update(dict(ticket.kept()))
     for name, number in resources.numbers.items():
         assert resources.taken[number] == taken[number], f"RESOURCES-3: {name}"
         assert resources.kept[number] == kept[number], f"RESOURCES-3: {name}, of those who stand still"
@@ -91,93 +91,97 @@ def _resources(gate: Gate) -> None:
             assert within, f"RESOURCES-1: {name}: {taken[number]} of {limit}"
 
 
-def _by_right(resources: Resources, permit: Permit) -> Demand:
+def _by_right(resources: Resources, ticket: Ticket) -> Demand:
     """What it takes that it was let in with."""
-    unasked = resources.usable_while_still(permit.demand) if permit.unasked else ()
-    return tuple(pair for pair in permit.kept() if pair not in unasked)
+    reclaimed = resources.lendable(ticket.demand) if ticket.reclaimed else ()
+    return tuple(pair for pair in ticket.kept() if pair not in reclaimed)
 
 
-def _graph(permits: list[Permit]) -> None:
+def _graph(tickets: list[Ticket]) -> None:
     """No wake is lost: who waits is waited for by what it counts, or by a timer, or stands still."""
-    unmet = Counter(after for permit in permits for after in permit.successors or ())
-    unmet.update(permit.next for permit in permits if permit.next is not None)
-    for permit in permits:
-        if permit.state is PermitState.STOPS:
+    unmet = Counter(after for ticket in tickets for after in ticket.successors or ())
+    unmet.update(ticket.next for ticket in tickets if ticket.next is not None)
+    for ticket in tickets:
+        if ticket.state is TicketState.STOPPING:
             continue
-        assert permit.unmet == unmet[permit], f"{permit} waits for {permit.unmet}, and {unmet[permit]} know of it"
-        if permit.state is PermitState.WAITS:
-            stands = permit.task.state is State.PAUSED
-            assert permit.unmet or permit.timer is not None or stands, f"GATE-2: {permit} waits for nothing"
+        assert ticket.unmet == unmet[ticket], f"{ticket} waits for {ticket.unmet}, and {unmet[ticket]} know of it"
+        if ticket.state is TicketState.WAITING:
+            stands = ticket.task.state is State.PAUSED
+            assert ticket.unmet or ticket.timer is not None or stands, f"GATE-2: {ticket} waits for nothing"
         else:
-            assert not permit.unmet, f"{permit} was let in before what it follows had ended"
+            assert not ticket.unmet, f"{ticket} was let in before what it follows had ended"
 
 
-def _standing(kernel: Kernel, permit: Permit) -> None:
-    """What a permit says of its task is so."""
-    task = permit.task
-    assert task.state in _STATES[permit.state], f"{permit} of {task}"
-    assert permit.timer is None or permit.timer.armed, f"{permit} counts on a timer that is not armed"
-    if permit.paused and permit.pausing is None:
+def _standing(kernel: Kernel, ticket: Ticket) -> None:
+    """What a ticket says of its task is so."""
+    task = ticket.task
+    assert task.state in _STATES[ticket.state], f"{ticket} of {task}"
+    assert ticket.timer is None or ticket.timer.armed, f"{ticket} counts on a timer that is not armed"
+    if ticket.paused and ticket.pausing is None:
         assert kernel.is_paused(task), f"{task} was paused, and goes on"
-    if permit.state in (PermitState.ASIDE, PermitState.RETURNS):
-        waits = permit.joins or permit.regain is not None or (task.state is State.READY and not task.cancel_pending)
+    if ticket.state in (TicketState.LENT, TicketState.RETURNING):
+        waits = (
+            ticket.waits_for_children
+            or ticket.regain is not None
+            or (task.state is State.READY and not task.cancel_pending)
+        )
         assert waits or kernel.is_paused(task), f"GATE-1: {task} works, and has no place"
-    if permit.state is PermitState.RETURNS:
+    if ticket.state is TicketState.RETURNING:
         assert not task.cancel_pending, f"GATE-1: {task} is asked to stop, and waits for its place"
-    if kernel.is_paused(task) and permit.state is not PermitState.RETURNS:
-        assert permit.paused, f"{task} stands still, and nobody paused it"
-    if permit.pausing is not None:
-        assert permit.paused, f"{permit} is waited for to stand, and was not asked to"
-        assert permit.timer is not None, f"{permit} was asked to pause, for ever"
+    if kernel.is_paused(task) and ticket.state is not TicketState.RETURNING:
+        assert ticket.paused, f"{task} stands still, and nobody paused it"
+    if ticket.pausing is not None:
+        assert ticket.paused, f"{ticket} is waited for to stand, and was not asked to"
+        assert ticket.timer is not None, f"{ticket} was asked to pause, for ever"
 
 
 # ---- the order, the slow way
 
 
-def would_let_in(gate: Gate, now_ns: int) -> Permit | None:
+def would_let_in(gate: Gate, now_ns: int) -> Ticket | None:
     """Whom the gate would let in, by a look at everybody."""
     return choose(gate, list(gate.returning), list(gate.queues), gate.held, now_ns)
 
 
 def choose(
-    gate: Gate, returning: list[Permit], queued: list[Permit], held: Iterable[Permit], now_ns: int
-) -> Permit | None:
+    gate: Gate, returning: list[Ticket], queued: list[Ticket], held: Iterable[Ticket], now_ns: int
+) -> Ticket | None:
     """The rules of `law.admission.gate` and `law.admission.queues`, with a score for every task that waits."""
     resources = gate.resources
-    taken = _sums(permit.kept() for permit in held)
-    kept = _sums(permit.kept() for permit in held if permit.state is PermitState.ASIDE)
+    taken = _sums(ticket.kept() for ticket in held)
+    kept = _sums(ticket.kept() for ticket in held if ticket.state is TicketState.LENT)
     reserved: Demand | None = None
-    for permit in returning[:1]:
-        lent = resources.usable_while_still(permit.demand)
+    for ticket in returning[:1]:
+        lent = resources.lendable(ticket.demand)
         if _fits(resources, lent, taken):
-            return permit
+            return ticket
         reserved = lent
-    for permit in sorted(queued, key=lambda permit: score(gate, permit, now_ns)):
-        if _fits(resources, permit.demand, taken):
-            if reserved is None or not _spoils(resources, permit.demand, dict(reserved), taken):
-                return permit
-        elif reserved is None and now_ns - permit.ready_ns >= gate.authority.reserve_after_ns:
-            reserved = permit.demand if _fits(resources, permit.demand, kept) else None
+    for ticket in sorted(queued, key=lambda ticket: score(gate, ticket, now_ns)):
+        if _fits(resources, ticket.demand, taken):
+            if reserved is None or not _spoils(resources, ticket.demand, dict(reserved), taken):
+                return ticket
+        elif reserved is None and now_ns - ticket.ready_ns >= gate.authority.reserve_after_ns:
+            reserved = ticket.demand if _fits(resources, ticket.demand, kept) else None
     return None
 
 
-def first(gate: Gate, now_ns: int) -> Permit | None:
+def first(gate: Gate, now_ns: int) -> Ticket | None:
     """Who comes first of all that wait; None: nobody waits, or somebody who was admitted before asks again."""
     if gate.returning or not gate.queues:
         return None
-    return min(gate.queues, key=lambda permit: score(gate, permit, now_ns))
+    return min(gate.queues, key=lambda ticket: score(gate, ticket, now_ns))
 
 
-def may_reserve(gate: Gate, permit: Permit, now_ns: int) -> bool:
+def may_reserve(gate: Gate, ticket: Ticket, now_ns: int) -> bool:
     """Whether it has waited so long that nobody may make it wait longer."""
-    kept = _sums(other.kept() for other in gate.held if other.state is PermitState.ASIDE)
-    return now_ns - permit.ready_ns >= gate.authority.reserve_after_ns and _fits(gate.resources, permit.demand, kept)
+    kept = _sums(other.kept() for other in gate.held if other.state is TicketState.LENT)
+    return now_ns - ticket.ready_ns >= gate.authority.reserve_after_ns and _fits(gate.resources, ticket.demand, kept)
 
 
-def score(gate: Gate, permit: Permit, now_ns: int) -> tuple[int, int]:
+def score(gate: Gate, ticket: Ticket, now_ns: int) -> tuple[int, int]:
     """Smaller goes first."""
-    intervals = (now_ns - permit.ready_ns) // gate.authority.interval_ns
-    return -(permit.priority + intervals * gate.authority.boost), permit.place
+    intervals = (now_ns - ticket.ready_ns) // gate.authority.interval_ns
+    return -(ticket.priority + intervals * gate.authority.boost), ticket.place
 
 
 def _sums(demands: Iterable[Demand]) -> Counter[int]:

@@ -11,7 +11,8 @@ however many wait.
 
 A task is *starved* from the moment when one that entered with a higher priority was let in while it waited.
 
-Who waits, `Row` and `Rows`, is C in the native kernel (`native/python/law/admission/queues.c`); the order is here.
+Who waits, `WaitClass` and `QueuesCore`, is C in the native kernel (`native/python/law/admission/queues.c`); the order
+is here.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bursar.law.admission.resources import Demand
-    from bursar.law.admission.ticket import Permit
+    from bursar.law.admission.ticket import Ticket
 
 
-class Row:
+class WaitClass:
     """Those of one class who wait, first come first served; never empty."""
 
     __slots__ = ("members", "overtaken", "priority")
@@ -34,24 +35,24 @@ class Row:
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.overtaken: list[tuple[int, int]] = []  # up to which place, and when
-        self.members: OrderedDict[Permit, None] = OrderedDict()
+        self.members: OrderedDict[Ticket, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self.members)
 
-    def __iter__(self) -> Iterator[Permit]:
+    def __iter__(self) -> Iterator[Ticket]:
         return iter(self.members)
 
     @property
-    def first(self) -> Permit:
+    def first(self) -> Ticket:
         return next(iter(self.members))
 
     @property
-    def last(self) -> Permit:
+    def last(self) -> Ticket:
         return next(reversed(self.members))
 
 
-class Rows:
+class QueuesCore:
     """All who have everything but permission, by their classes."""
 
     __slots__ = ("boost", "classes", "entered", "interval_ns", "length")
@@ -59,97 +60,99 @@ class Rows:
     def __init__(self, interval_ns: int, boost: int) -> None:
         self.interval_ns = interval_ns
         self.boost = boost  # per interval of waiting; 0: strict
-        self.classes: dict[tuple[int, Demand], Row] = {}
+        self.classes: dict[tuple[int, Demand], WaitClass] = {}
         self.entered = 0  # how many ever did
         self.length = 0
 
     def __len__(self) -> int:
         return self.length
 
-    def enter(self, permit: Permit) -> bool:
+    def enter(self, ticket: Ticket) -> bool:
         """Take it in. Whether it is the first of its class."""
         self.entered += 1
         self.length += 1
-        permit.place = self.entered
-        key = permit.priority, permit.demand
-        row = self.classes.get(key)
-        first = row is None
-        if row is None:
-            row = self.classes[key] = Row(permit.priority)
-        row.members[permit] = None
+        ticket.place = self.entered
+        key = ticket.priority, ticket.demand
+        wait_class = self.classes.get(key)
+        first = wait_class is None
+        if wait_class is None:
+            wait_class = self.classes[key] = WaitClass(ticket.priority)
+        wait_class.members[ticket] = None
         return first
 
-    def leave(self, permit: Permit) -> None:
-        key = permit.priority, permit.demand
-        row = self.classes[key]
-        del row.members[permit]
+    def leave(self, ticket: Ticket) -> None:
+        key = ticket.priority, ticket.demand
+        wait_class = self.classes[key]
+        del wait_class.members[ticket]
         self.length -= 1
-        if not row.members:
+        if not wait_class.members:
             del self.classes[key]
 
     # ---- starvation
 
-    def let_in(self, permit: Permit, now_ns: int) -> None:
+    def let_in(self, ticket: Ticket, now_ns: int) -> None:
         """Somebody is let in: those of lower priority that wait have been overtaken."""
-        for row in self.classes.values():
-            if row.priority < permit.priority:
-                times = row.overtaken
-                if not times or times[-1][0] < row.last.place:  # else all who wait were overtaken before
+        for wait_class in self.classes.values():
+            if wait_class.priority < ticket.priority:
+                times = wait_class.overtaken
+                if not times or times[-1][0] < wait_class.last.place:  # else all who wait were overtaken before
                     times.append((self.entered, now_ns))
 
-    def starved_ns(self, permit: Permit, now_ns: int) -> int:
+    def starved_ns(self, ticket: Ticket, now_ns: int) -> int:
         """For how long it has been waiting since it was first overtaken."""
-        times = self.classes[permit.priority, permit.demand].overtaken
-        first = bisect_left(times, (permit.place,))
+        times = self.classes[ticket.priority, ticket.demand].overtaken
+        first = bisect_left(times, (ticket.place,))
         return now_ns - times[first][1] if first < len(times) else 0
 
 
-def _strict_rank(permit: Permit) -> tuple[int, int]:
+def _strict_rank(ticket: Ticket) -> tuple[int, int]:
     """`Queues.rank` without aging: the same at any time."""
-    return -permit.priority, permit.place
+    return -ticket.priority, ticket.place
 
 
-class QueueOrder(Rows if TYPE_CHECKING else object):
-    """The order of those who wait. `backend` puts it on top of the `Rows` in C."""
+class QueueOrder(QueuesCore if TYPE_CHECKING else object):
+    """The order of those who wait. `backend` puts it on top of the `QueuesCore` in C."""
 
-    def __iter__(self) -> Iterator[Permit]:
-        for row in self.classes.values():
-            yield from row
+    def __iter__(self) -> Iterator[Ticket]:
+        for wait_class in self.classes.values():
+            yield from wait_class
 
     def lengths(self) -> dict[int, int]:
         """How many wait, by priority, highest first."""
         counts = Counter[int]()
-        for row in self.classes.values():
-            counts[row.priority] += len(row)
+        for wait_class in self.classes.values():
+            counts[wait_class.priority] += len(wait_class)
         return dict(sorted(counts.items(), reverse=True))
 
-    def effective(self, permit: Permit, now_ns: int) -> int:
+    def effective(self, ticket: Ticket, now_ns: int) -> int:
         """The priority that counts."""
         if not self.boost:
-            return permit.priority
-        return permit.priority + (now_ns - permit.ready_ns) // self.interval_ns * self.boost
+            return ticket.priority
+        return ticket.priority + (now_ns - ticket.ready_ns) // self.interval_ns * self.boost
 
-    def rank(self, permit: Permit, now_ns: int) -> tuple[int, int]:
+    def rank(self, ticket: Ticket, now_ns: int) -> tuple[int, int]:
         """Smaller goes first."""
-        return -self.effective(permit, now_ns), permit.place
+        return -self.effective(ticket, now_ns), ticket.place
 
-    def firsts(self, now_ns: int) -> list[Permit]:
+    def firsts(self, now_ns: int) -> list[Ticket]:
         """The first of each class, in order."""
-        firsts = [row.first for row in self.classes.values()]
+        firsts = [wait_class.first for wait_class in self.classes.values()]
         if len(firsts) > 1:
-            firsts.sort(key=(lambda permit: self.rank(permit, now_ns)) if self.boost else _strict_rank)
+            firsts.sort(key=(lambda ticket: self.rank(ticket, now_ns)) if self.boost else _strict_rank)
         return firsts
 
-    def last(self, now_ns: int) -> Permit:
+    def last(self, now_ns: int) -> Ticket:
         """Who would be let in after all others."""
-        return max((row.last for row in self.classes.values()), key=lambda permit: self.rank(permit, now_ns))
+        return max(
+            (wait_class.last for wait_class in self.classes.values()), key=lambda ticket: self.rank(ticket, now_ns)
+        )
 
-    def ahead(self, permit: Permit, now_ns: int) -> list[Permit]:
+    def ahead(self, ticket: Ticket, now_ns: int) -> list[Ticket]:
         """Who goes before it, in order. Looks at everybody: for explanations only."""
-        mine = self.rank(permit, now_ns)
+        mine = self.rank(ticket, now_ns)
         ranked = [(self.rank(other, now_ns), other) for other in self]
         return [other for rank, other in sorted(ranked, key=lambda pair: pair[0]) if rank < mine]
 
 
-class Queues(QueueOrder, Rows):
+class Queues(QueueOrder, QueuesCore):
     """Those who wait, in their order."""

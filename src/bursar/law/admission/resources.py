@@ -227,6 +227,6 @@ class Resources:
             self.taken[number] -= amount
             assert self.taken[number] >= 0, "RESOURCES-1"
 
-    def usable_while_still(self, demand: Demand) -> Demand:
+    def lendable(self, demand: Demand) -> Demand:
         """The part of a demand that a task which stands still does not use."""
         return tuple(pair for pair in demand if self.name(pair[0]) in GIVEN_BACK)

@@ -1,4 +1,4 @@
-"""`Permit`: what admission knows of one task, from the moment when it asks until nobody holds the task any more.
+"""`Ticket`: what admission knows of one task, from the moment when it asks until nobody holds the task any more.
 
     WAITS ◄──all it waits for is there, or it stands still──► QUEUED ──admitted──► HELD ──its end──► OVER
       │                                                         │                  │  ▲               ▲
@@ -37,49 +37,49 @@ if TYPE_CHECKING:
 HISTORY_MAX: Final = 32  # the newest reasons that a task has waited for; older ones are forgotten
 
 
-class PermitState(IntEnum):
-    """Where a permit stands."""
+class TicketState(IntEnum):
+    """Where a ticket stands."""
 
-    WAITS = 0
+    WAITING = 0
     QUEUED = 1
-    STOPS = 2
-    HELD = 3
-    ASIDE = 4
-    RETURNS = 5
-    OVER = 6
+    STOPPING = 2
+    ADMITTED = 3
+    LENT = 4
+    RETURNING = 5
+    DONE = 6
 
 
-_WAITS, _QUEUED, _STOPS, _HELD, _ASIDE, _RETURNS, _OVER = PermitState
+_WAITING, _QUEUED, _STOPPING, _ADMITTED, _LENT, _RETURNING, _DONE = TicketState
 
-TRANSITIONS: Final[dict[PermitState, frozenset[PermitState]]] = {
-    _WAITS: frozenset({_QUEUED, _HELD, _STOPS, _OVER}),  # HELD at once: nobody waits, and it fits
-    _QUEUED: frozenset({_HELD, _WAITS, _STOPS, _OVER}),  # back to WAITS: paused before it was admitted
-    _STOPS: frozenset({_OVER}),
-    _HELD: frozenset({_ASIDE, _OVER}),
-    _ASIDE: frozenset({_RETURNS, _HELD, _OVER}),  # HELD at once: its task is asked to stop
-    _RETURNS: frozenset({_HELD, _ASIDE, _OVER}),  # back to ASIDE: paused before it was its turn
-    _OVER: frozenset(),
+TRANSITIONS: Final[dict[TicketState, frozenset[TicketState]]] = {
+    _WAITING: frozenset({_QUEUED, _ADMITTED, _STOPPING, _DONE}),  # HELD at once: nobody waits, and it fits
+    _QUEUED: frozenset({_ADMITTED, _WAITING, _STOPPING, _DONE}),  # back to WAITS: paused before it was admitted
+    _STOPPING: frozenset({_DONE}),
+    _ADMITTED: frozenset({_LENT, _DONE}),
+    _LENT: frozenset({_RETURNING, _ADMITTED, _DONE}),  # HELD at once: its task is asked to stop
+    _RETURNING: frozenset({_ADMITTED, _LENT, _DONE}),  # back to ASIDE: paused before it was its turn
+    _DONE: frozenset(),
 }
 
 # The same table as bit masks, indexed by state: what the hot path reads.
-_LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in PermitState)
+_LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in TicketState)
 
 
-def move(permit: Permit, to: PermitState) -> None:
-    """Change the state of a permit, if the table allows it."""
-    if not _LEGAL[permit.state] >> to & 1:
-        raise IllegalTransition(f"{permit!r} cannot become {to.name}")
-    permit.state = to
+def move(ticket: Ticket, to: TicketState) -> None:
+    """Change the state of a ticket, if the table allows it."""
+    if not _LEGAL[ticket.state] >> to & 1:
+        raise IllegalTransition(f"{ticket!r} cannot become {to.name}")
+    ticket.state = to
 
 
-class Past(NamedTuple):
+class WaitReason(NamedTuple):
     """From when on a task waited, and for what."""
 
     since: float  # seconds
     reason: str
 
 
-class Short(NamedTuple):
+class ShortageRecord(NamedTuple):
     """From when on a task waited for permission, and what it was short of then, in numbers. What it is short of later
     is not written down: that would be a look at everybody who waits whenever anybody ends."""
 
@@ -89,25 +89,25 @@ class Short(NamedTuple):
     taken: tuple[int, ...]  # then
     kept_for: str  # the task that holds a reservation, if another one does
 
-    def told(self) -> Past:
+    def told(self) -> WaitReason:
         short = self.resources.shortages(self.demand, self.taken)
         what = ", ".join(str(one) for one in short)
         if not short and self.kept_for:
             what = f"what is reserved for task {self.kept_for!r}"
-        return Past(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")
+        return WaitReason(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")
 
 
-class Permit:
-    """See the module's first paragraph. What few permits need has its default in the class and costs others nothing.
+class Ticket:
+    """See the module's first paragraph. What few tickets need has its default in the class and costs others nothing.
 
-    In C the fields that every permit uses are C; one that has none of the others is *plain*, and C may act on it.
+    In C the fields that every ticket uses are C; one that has none of the others is *plain*, and C may act on it.
     """
 
     excused = False  # another attempt follows its failure
     # dependencies
-    followed = 0  # how many it was to follow
+    dependency_count = 0  # how many it was to follow
     unmet = 0
-    successors: list[Permit] | None = None
+    successors: list[Ticket] | None = None
     cause: CancelReason | None = None  # why those after it cannot be
     # waiting
     ready_ns = 0  # when it had everything but permission
@@ -115,7 +115,7 @@ class Permit:
     waited_ns = 0  # until it was admitted
     starved_ns = 0
     timer: Timer | None = None  # of the state that it is in
-    reasons: list[Past | Short] | None = None
+    reasons: list[WaitReason | ShortageRecord] | None = None
     # standing still
     paused = False  # was asked to, or does
     lent: Demand = ()  # what it gave back meanwhile,
@@ -123,15 +123,15 @@ class Permit:
     pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
     patience_ns = 0  # how long they do
     late: PauseTimeout | None = None  # it was cancelled for that
-    joins = False  # gave back because it waits for children at the same gate
+    waits_for_children = False  # gave back because it waits for children at the same gate
     regain: Wait | None = None  # how it waits to have that back
-    unasked = False  # took back what it gave without being let in: it was asked to stop
+    reclaimed = False  # took back what it gave without being let in: it was asked to stop
     # attempts
     retry: Retry | None = None
-    call: Callable[[Permit, Exception], None] | None = None  # makes another attempt, if there is to be one
+    call: Callable[[Ticket, Exception], None] | None = None  # makes another attempt, if there is to be one
     attempt = 1
     retry_of: Task | None = None
-    next: Permit | None = None  # the attempt after this one,
+    next: Ticket | None = None  # the attempt after this one,
     next_task: Task | None = None  # and its task
 
     def __init__(
@@ -140,7 +140,7 @@ class Permit:
         priority: int,
         demand: Demand,
         needs: Mapping[str, int] = NOTHING,
-        state: PermitState = PermitState.WAITS,
+        state: TicketState = TicketState.WAITING,
     ) -> None:
         self.gate: Gate = gate
         self.priority = priority
@@ -150,7 +150,7 @@ class Permit:
         self.task: Task = None  # pyright: ignore[reportAttributeAccessIssue]  (its own, from the spawn to the end)
         self.entered_ns = 0  # when it asked
 
-    def precede(self, other: Permit) -> None:
+    def precede(self, other: Ticket) -> None:
         """That one follows it."""
         if self.successors is None:
             self.successors = []
@@ -158,9 +158,9 @@ class Permit:
 
     def note(self, now_ns: int, reason: str) -> None:
         """Write down what it waits for from now on."""
-        self.keep(Past(now_ns / 1e9, reason))
+        self.keep(WaitReason(now_ns / 1e9, reason))
 
-    def keep(self, past: Past | Short) -> None:
+    def keep(self, past: WaitReason | ShortageRecord) -> None:
         reasons = self.reasons
         if reasons is None:
             self.reasons = [past]  # at once: without memory there is none, rather than an empty one
@@ -170,15 +170,15 @@ class Permit:
             del reasons[0]
 
     @property
-    def history(self) -> list[Past]:
+    def history(self) -> list[WaitReason]:
         """What it has waited for, oldest first."""
-        first: list[Past] = []
-        if self.followed:
-            tasks = f"{self.followed:,} task{'s' if self.followed > 1 else ''}"
-            first = [Past(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
-        later = [past.told() if isinstance(past, Short) else past for past in self.reasons or ()]
+        first: list[WaitReason] = []
+        if self.dependency_count:
+            tasks = f"{self.dependency_count:,} task{'s' if self.dependency_count > 1 else ''}"
+            first = [WaitReason(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
+        later = [past.told() if isinstance(past, ShortageRecord) else past for past in self.reasons or ()]
         if self.waited_ns and (not later or later[0].since > self.ready_ns / 1e9):
-            first.append(Past(self.ready_ns / 1e9, "comes after others in the queue"))
+            first.append(WaitReason(self.ready_ns / 1e9, "comes after others in the queue"))
         return first + later
 
     def kept(self) -> Demand:
@@ -187,7 +187,7 @@ class Permit:
 
     def over(self) -> None:
         """Its task is over and holds it; it need not hold the task, nor its gate."""
-        move(self, _OVER)
+        move(self, _DONE)
         if self.call is not None:
             self.call = None
         if self.paused:
@@ -195,13 +195,13 @@ class Permit:
         self.task = None  # pyright: ignore[reportAttributeAccessIssue]
         self.gate = None  # pyright: ignore[reportAttributeAccessIssue]
 
-    # ---- for the law (`law.permission.Permit`)
+    # ---- for the law (`law.permission.Ticket`)
 
     def stopped(self, kernel: Dispatch) -> None:
         self.gate.stopped(kernel, self)
 
-    def hurried(self, kernel: Dispatch) -> None:
-        self.gate.hurried(kernel, self)
+    def scope_cancelled(self, kernel: Dispatch) -> None:
+        self.gate.scope_cancelled(kernel, self)
 
     def failed(self, error: Exception) -> None:
         if self.call is not None:

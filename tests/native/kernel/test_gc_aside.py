@@ -46,10 +46,10 @@ async def wait(event, *_):
     await event.wait()
 
 
-PARTS = ("Task", "Nursery", "Block", "NurseryBlock", "coroutine")
+PARTS = ("Task", "Nursery", "CancelScope", "NurseryBlock", "coroutine")
 
 
-def followed():
+def dependency_count():
     """What of living tasks the collector follows."""
     kinds = [type(thing).__name__ for thing in gc.get_objects()]
     return {name: kinds.count(name) for name in PARTS}
@@ -69,13 +69,13 @@ def test_a_crowd_of_living_tasks_is_nothing_to_the_collector():
         async with bursar.nursery() as nursery:
             await bursar.checkpoint()
             gc.collect()  # what earlier tests have left must not go while this one counts
-            before = followed()
+            before = dependency_count()
             handles = [nursery.spawn(family, event) for _ in range(50)]
             await bursar.sleep(1)
-            assert followed() == before
+            assert dependency_count() == before
             event.set()
         assert all(handle.result is None for handle in handles)
-        assert followed() == before
+        assert dependency_count() == before
 
     run(main)
 

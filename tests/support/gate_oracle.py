@@ -17,21 +17,21 @@ from collections import Counter
 from bursar import Runtime
 from bursar.law.admission import invariants
 from bursar.law.admission.gate import Gate
-from bursar.law.admission.ticket import Permit, PermitState
+from bursar.law.admission.ticket import Ticket, TicketState
 from bursar.law.state import State
 
 
 class First:
     """A task that comes first and does not fit, since when; and once it has waited for long enough: who ran then."""
 
-    def __init__(self, permit: Permit, since_ns: int, standing: frozenset[tuple[Permit, PermitState]]) -> None:
-        self.permit = permit
+    def __init__(self, ticket: Ticket, since_ns: int, standing: frozenset[tuple[Ticket, TicketState]]) -> None:
+        self.ticket = ticket
         self.since_ns = since_ns
         self.standing = standing
-        self.before: set[Permit] | None = None
+        self.before: set[Ticket] | None = None
 
 
-class Judge:
+class GateOracle:
     """An observer of one run. `begun`: the ids of tasks whose code has been called."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -62,7 +62,7 @@ class Judge:
             case "task_dropped":
                 self.log.append(("dropped", task.id))
             case "cancel_requested":
-                if task.permit is not None and task.permit.state in (PermitState.WAITS, PermitState.QUEUED):
+                if task.ticket is not None and task.ticket.state in (TicketState.WAITING, TicketState.QUEUED):
                     self.doomed.add(task.id)
             case "scheduler_step_decision":
                 assert task.state is State.RUNNING
@@ -86,18 +86,18 @@ class Judge:
         runtime.driver.poll = and_look
 
     def admitted(self, task) -> None:
-        permit = task.permit
-        gate = permit.gate
+        ticket = task.ticket
+        gate = ticket.gate
         self.log.append(("admitted", task.id))
-        assert not permit.unmet
+        assert not ticket.unmet
         assert task.id not in self.doomed
-        held = [other for other in gate.held if other is not permit]
-        best = invariants.choose(gate, list(gate.returning), [permit, *gate.queues], held, self.kernel.now_ns)
-        assert best is permit, f"{permit} was let in, and it was the turn of {best}"
+        held = [other for other in gate.held if other is not ticket]
+        best = invariants.choose(gate, list(gate.returning), [ticket, *gate.queues], held, self.kernel.now_ns)
+        assert best is ticket, f"{ticket} was let in, and it was the turn of {best}"
         first, now_ns = self.firsts.get(gate), self.kernel.now_ns
-        if first is not None and first.permit is permit:
+        if first is not None and first.ticket is ticket:
             self.waited_first_ns.append(now_ns - first.since_ns)
-        if first is not None and invariants.score(gate, permit, now_ns) <= invariants.score(gate, first.permit, now_ns):
+        if first is not None and invariants.score(gate, ticket, now_ns) <= invariants.score(gate, first.ticket, now_ns):
             del self.firsts[gate]  # it was let in, or another one came before it
 
     def check(self) -> None:
@@ -107,24 +107,24 @@ class Judge:
         assert self.kernel.gate.totals.entered == self.asked == len(self.live) + self.over.total(), "GATE-3: entered"
         gates = invariants.gates_of(self.kernel)
         known = sum(gate.waiting + len(gate.queues) for gate in gates)
-        known += sum(permit.task.id in self.live for gate in gates for permit in gate.held)
+        known += sum(ticket.task.id in self.live for gate in gates for ticket in gate.held)
         assert known == len(self.live), "GATE-3: somebody who asked stands nowhere"
         for gate in gates:
             self._starves(gate)
 
     def _starves(self, gate: Gate) -> None:
-        permit, now_ns = invariants.first(gate, gate.settled_ns), gate.settled_ns
-        standing = frozenset((other, other.state) for other in gate.held if other.state is not PermitState.HELD)
+        ticket, now_ns = invariants.first(gate, gate.last_pass_ns), gate.last_pass_ns
+        standing = frozenset((other, other.state) for other in gate.held if other.state is not TicketState.ADMITTED)
         first = self.firsts.get(gate)
-        if permit is None:
+        if ticket is None:
             self.firsts.pop(gate, None)
             return
-        if first is None or first.permit is not permit or first.standing != standing:
-            first = self.firsts[gate] = First(permit, self.kernel.now_ns, standing)
-        if not invariants.may_reserve(gate, permit, now_ns):
+        if first is None or first.ticket is not ticket or first.standing != standing:
+            first = self.firsts[gate] = First(ticket, self.kernel.now_ns, standing)
+        if not invariants.may_reserve(gate, ticket, now_ns):
             first.before = None
         elif first.before is None:
-            first.before = {other for other in gate.held if other.state is PermitState.HELD}
+            first.before = {other for other in gate.held if other.state is TicketState.ADMITTED}
         else:
             left = first.before & gate.held.keys()
-            assert left, f"{permit} starves: all that ran when it had waited long enough have left"
+            assert left, f"{ticket} starves: all that ran when it had waited long enough have left"

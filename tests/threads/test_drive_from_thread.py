@@ -6,13 +6,13 @@ import threading
 
 import pytest
 from support.drive import checked
-from support.patience import WAIT_S
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Authority, OutcomeKind, Priority, TaskDropped, nursery
-from bursar.drive.pump import STAND_IN_NS_MAX
+from bursar.drive.pump import THREAD_DRIVE_NS_MAX
 from bursar.hosts.selector import NativeHost
-from bursar.threads.job import Job
+from bursar.threads.job import ThreadJob
 
 
 class Watched(NativeHost):
@@ -37,8 +37,8 @@ class Watched(NativeHost):
         self.wakes += 1
         super().wake()
 
-    def stand_in(self, drive):
-        done = super().stand_in(drive)
+    def drive_from_thread(self, drive):
+        done = super().drive_from_thread(drive)
         if done:
             self.stood_in.append(threading.current_thread())
         return done
@@ -89,7 +89,7 @@ def test_the_loop_has_its_turn_now_and_then(still):
             n.spawn(len, "abc", after=[task])
 
     def later():
-        still.still_ns += STAND_IN_NS_MAX
+        still.still_ns += THREAD_DRIVE_NS_MAX
 
     go(still, main)
     assert still.wakes == 2, "and once more for the block that waits"
@@ -126,7 +126,7 @@ def test_a_coroutine_that_follows_runs_in_the_thread_of_the_loop(still):
 
 
 def test_a_function_that_fails_is_left_to_the_loop(host, monkeypatch):
-    refuse = Job.refuse
+    refuse = ThreadJob.refuse
 
     def fails():
         host.asleep()
@@ -135,7 +135,7 @@ def test_a_function_that_fails_is_left_to_the_loop(host, monkeypatch):
     async def main():
         main.told = []
         monkeypatch.setattr(
-            Job, "refuse", lambda job, *args: (main.told.append(threading.current_thread()), refuse(job, *args))
+            ThreadJob, "refuse", lambda job, *args: (main.told.append(threading.current_thread()), refuse(job, *args))
         )
         async with nursery(cancel_on_failure=False) as n:
             task = main.task = n.spawn(fails)
@@ -148,7 +148,7 @@ def test_a_function_that_fails_is_left_to_the_loop(host, monkeypatch):
     assert main.told == [threading.main_thread()]
 
 
-def test_where_evidence_is_taken_nobody_stands_in(host, tmp_path):
+def test_where_evidence_is_taken_no_thread_drives_the_loop(host, tmp_path):
     def awake():
         return 3
 
@@ -237,7 +237,7 @@ def test_many_at_once_each_followed_by_another(host):
     assert go(host, main) == list(range(1, 9))
 
 
-def test_what_strikes_a_worker_that_stands_in_strikes_the_run(host, monkeypatch):
+def test_an_error_in_a_thread_that_drives_the_loop_ends_the_run(host, monkeypatch):
     async def main():
         async with nursery() as n:
             task = n.spawn(host.asleep)

@@ -1,9 +1,9 @@
 """Random programs in which places are lent: blocks inside blocks at one gate, whose owners are paused, asked to stop,
 out of time, torn by failures, and tidy up.
 
-Like `support.flows`, of which these are a family, but every task opens blocks of its own, and most ask at the gate of
-the whole run. Wherever the code of a task goes on it looks whether the task has its place: that is the one rule which
-must hold in every way out of a block. `run_checked` also has the record of the run verified.
+Like `support.admission_programs`, of which these are a family, but every task opens blocks of its own, and most ask at
+the gate of the whole run. Wherever the code of a task goes on it looks whether the task has its place: that is the one
+rule which must hold in every way out of a block. `run_checked` also has the record of the run verified.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from random import Random
 import bursar
 from bursar import Aging, Authority, Budget, Retry, Runtime, Soft, Strict
 from bursar.evidence.verify.verify import verify
-from bursar.law.admission.ticket import PermitState
+from bursar.law.admission.ticket import TicketState
 from bursar.trace.reader import Trace
-from support import flows
+from support import admission_programs
 from support.drive import checked
+from support.gate_oracle import GateOracle
 from support.grammar import Grammar
-from support.judge import Judge
 
 PLAIN = {
     "yield": 4,
@@ -54,7 +54,7 @@ def authority(random: Random) -> Authority:
     )
 
 
-class Loans(flows.Flow):
+class Loans(admission_programs.GateTotalsCore):
     """Runs one program in one runtime."""
 
     def __init__(self, random: Random, runtime: Runtime) -> None:
@@ -71,11 +71,11 @@ class Loans(flows.Flow):
     def looks(self) -> None:
         """The code of a task goes on: in its place."""
         task = self.kernel.current
-        permit = task.permit if task is not None else None
-        if permit is not None:
-            assert permit.state is PermitState.HELD, f"{permit}: it works, and has no place"
-            assert permit in permit.gate.held
-            self.taken_back += permit.unasked
+        ticket = task.ticket if task is not None else None
+        if ticket is not None:
+            assert ticket.state is TicketState.ADMITTED, f"{ticket}: it works, and has no place"
+            assert ticket in ticket.gate.held
+            self.taken_back += ticket.reclaimed
 
     def spawn(self, n, body, a, b) -> None:
         gated = n.inside()[1].gate is not None
@@ -88,7 +88,7 @@ class Loans(flows.Flow):
                 priority=(10, 50, 50, 100)[b % 4],
                 needs={"cpu": b % 3, "ram": (0, 0, 3, 5, 9)[b % 5]} if gated and a % 2 else None,
                 after=[self.some(b)] if a % 9 == 0 and self.tasks else [],
-                retry=Retry(1, backoff=(0.0, 0.25)[b % 2], on=flows.Boom) if a % 8 == 0 else None,
+                retry=Retry(1, backoff=(0.0, 0.25)[b % 2], on=admission_programs.Boom) if a % 8 == 0 else None,
             )
         except (bursar.InfeasibleDemand, bursar.BadDependency, bursar.NurseryClosed, bursar.BudgetExceeded):
             self.refused += 1
@@ -130,7 +130,7 @@ class Loans(flows.Flow):
                         inner.spawn(bursar.sleep, (b % 4) * 0.25)
 
 
-def run_checked(number: int, path: Path) -> tuple[str, Judge, Loans]:
+def run_checked(number: int, path: Path) -> tuple[str, GateOracle, Loans]:
     """Run a program to its end, with everything checked, and verify its trace; how it ended, in one word."""
     random = Random(number)
     runtime = checked(
@@ -145,14 +145,14 @@ def run_checked(number: int, path: Path) -> tuple[str, Judge, Loans]:
         )
     )
     flow = Loans(random, runtime)
-    judges: list[Judge] = []
+    judges: list[GateOracle] = []
 
     async def main() -> int:
-        judges.append(Judge(runtime))  # now that it is recorded: it hears all that the recorder hears
+        judges.append(GateOracle(runtime))  # now that it is recorded: it hears all that the recorder hears
         judges[0].look_after_every_poll(runtime)
         return await flow.main()
 
-    ending = flows.ending_of(runtime, main)
+    ending = admission_programs.ending_of(runtime, main)
     judge = judges[0]
     judge.begun = flow.begun
     judge.check()

@@ -221,9 +221,9 @@ def test_plain_functions_ask_for_a_processor_on_the_short_way_too():
             first = n.spawn(plain, 0, log)
             others = [n.spawn(plain, i, log, after=[first], priority=i) for i in range(1, 6)]
             last = n.spawn(plain, 6, log, after=others, name="last")
-            asked = [task.inside(n.inside()[0]).permit for task in (first, last)]
+            asked = [task.inside(n.inside()[0]).ticket for task in (first, last)]
             told = str(last.explain())
-        return log, told, last.result, [(permit.demand, dict(permit.needs)) for permit in asked]
+        return log, told, last.result, [(ticket.demand, dict(ticket.needs)) for ticket in asked]
 
     def run(observed):
         runtime = Runtime(clock="virtual")

@@ -1,4 +1,4 @@
-"""A scheduler in two hundred lines, of the kind that one writes first, and played like `support.hands`.
+"""A scheduler in two hundred lines, of the kind that one writes first, and played like `support.manual_gate`.
 
 It has no threads and no time of its own: what a function does is a word that it is told. `Toy` does everything right.
 The classes in `support.naive` each get one thing wrong in the way in which it has been got wrong before; the tests of
@@ -27,7 +27,7 @@ class Job:
     ram: int
     after: int = 0  # how many it still waits for
     successors: list[Job] = field(default_factory=list)
-    state: str = "waits"  # waits, queued, runs, stops, stands; ok, failed, cancelled
+    state: str = "waiting"  # waiting, queued, runs, stops, stands; ok, failed, cancelled
     paused: bool = False
     ready_at: float = 0.0
     fate: str = ""  # the word that it is told as soon as it runs
@@ -125,7 +125,7 @@ class Toy:
 
     def cancel(self, name: str) -> None:
         job = self.job(name)
-        if job.state in ("waits", "queued", "stands", "returns"):
+        if job.state in ("waiting", "queued", "stands", "returns"):
             self.end(job, "cancelled")
         elif job.state == "runs":
             job.state = "stops"

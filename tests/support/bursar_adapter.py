@@ -1,4 +1,4 @@
-"""Bursar, with the face of `support.toy`: the same moves, the same words for where a task stands."""
+"""Bursar, with the face of `support.toy_scheduler`: the same moves, the same words for where a task stands."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 import bursar
 from bursar import Aging, Authority, Soft, State
 from bursar.workflow import Workflow
-from support.hands import Boom, Coroutine, Hands
+from support.manual_gate import Boom, Coroutine, ManualGate
 from support.naive import Steps
-from support.toy import INTERVAL, Refused
+from support.toy_scheduler import INTERVAL, Refused
 
 EVENTS = {"submitted": "submitted", "admitted": "started", "over": "over"}
 
 
-class Ours:
+class BursarAdapter:
     """One gate, by hand. Tasks are functions on threads; those that call back are coroutines."""
 
     def __init__(self, cpu: int = 2, ram: int = 100) -> None:
-        self.hands = Hands(Authority(order=Aging(INTERVAL, 1), resources={"cpu": cpu, "ram": Soft(ram)}))
+        self.hands = ManualGate(Authority(order=Aging(INTERVAL, 1), resources={"cpu": cpu, "ram": Soft(ram)}))
         self.tasks: dict[str, bursar.Task] = {}  # the last of each name
         self.names: dict[int, str] = {}
         self.on_cancel: dict[str, Callable[[], object]] = {}
@@ -109,7 +109,7 @@ class Ours:
         return [(self.names[id], EVENTS[what]) for what, id in self.hands.judge.log]
 
 
-class Simple(Ours):
+class Simple(BursarAdapter):
     """Functions alternate with the loop: they are told beforehand what they do."""
 
     def __init__(self, **limits) -> None:
@@ -120,7 +120,7 @@ class Simple(Ours):
         self.on_cancel["holder"] = int  # a coroutine, which can wait
 
 
-class OurWorkflow:
+class WorkflowAdapter:
     """A workflow of coroutines, which give way to each other until all that are let in have begun."""
 
     def __init__(self, cpu: int = 8, ram: int = 10) -> None:

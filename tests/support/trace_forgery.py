@@ -33,7 +33,7 @@ _RANGES = {
 }
 
 
-class Record(NamedTuple):
+class TraceRecord(NamedTuple):
     kind: Kind
     numbers: tuple[int, ...]
     text: bytes
@@ -49,7 +49,7 @@ class Record(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name}{self.numbers} {self.text!r}"
 
-    def with_number(self, place: int, value: int) -> Record:
+    def with_number(self, place: int, value: int) -> TraceRecord:
         return self._replace(numbers=(*self.numbers[:place], value, *self.numbers[place + 1 :]))
 
     def packed(self) -> bytes:
@@ -63,8 +63,8 @@ class Change(NamedTuple):
 
     what: str  # number, text, delete, duplicate, swap
     at: int
-    before: Record
-    after: Record | None
+    before: TraceRecord
+    after: TraceRecord | None
     field: str = ""
 
     def __str__(self) -> str:
@@ -79,14 +79,14 @@ class Forgery:
         self.seed_hash = trace.seed_hash
         self.data = Path(path).read_bytes()
         self.header = trace.header
-        self.records = [Record(*record) for record in trace.records()]
+        self.records = [TraceRecord(*record) for record in trace.records()]
         self.ending = trace.ending
         self._seen: dict[str, list[int]] = defaultdict(list)
         for record in self.records:
             for field, value in zip(record.kind.fields, record.numbers, strict=True):
                 self._seen[field.name].append(value)
 
-    def written(self, records: list[Record]) -> bytes:
+    def written(self, records: list[TraceRecord]) -> bytes:
         """The bytes of a trace with these records: with a chain that ends as they say, and a digest that fits."""
         header, ending = json.dumps(self.header).encode(), json.dumps(self.ending).encode()
         chain = self.seed_hash
@@ -105,10 +105,10 @@ class Forgery:
         )
         return body + hashlib.sha256(body).digest()
 
-    def verify(self, records: list[Record]) -> Verdict:
+    def verify(self, records: list[TraceRecord]) -> Verdict:
         return verify(Trace.of(io.BytesIO(self.written(records)), "a forged trace"))
 
-    def change(self, random: Random) -> tuple[list[Record], Change]:
+    def change(self, random: Random) -> tuple[list[TraceRecord], Change]:
         """The records with one of them changed in some way."""
         while True:
             at = random.randrange(len(self.records))
@@ -119,10 +119,10 @@ class Forgery:
             if change is not None:
                 return change
 
-    def _with(self, at: int, record: Record) -> list[Record]:
+    def _with(self, at: int, record: TraceRecord) -> list[TraceRecord]:
         return [*self.records[:at], record, *self.records[at + 1 :]]
 
-    def _number(self, random: Random, at: int) -> tuple[list[Record], Change] | None:
+    def _number(self, random: Random, at: int) -> tuple[list[TraceRecord], Change] | None:
         record = self.records[at]
         if not record.numbers:
             return None
@@ -136,7 +136,7 @@ class Forgery:
         changed = record.with_number(place, new)
         return self._with(at, changed), Change("number", at, record, changed, field.name)
 
-    def _text(self, random: Random, at: int) -> tuple[list[Record], Change] | None:
+    def _text(self, random: Random, at: int) -> tuple[list[TraceRecord], Change] | None:
         record = self.records[at]
         new = random.choice((record.text + b"x", b"", b"other", record.text[:-1], b"\xff"))
         if not record.kind.text or new == record.text:
@@ -144,14 +144,14 @@ class Forgery:
         changed = record._replace(text=new)
         return self._with(at, changed), Change("text", at, record, changed, record.kind.text)
 
-    def _delete(self, random: Random, at: int) -> tuple[list[Record], Change] | None:
+    def _delete(self, random: Random, at: int) -> tuple[list[TraceRecord], Change] | None:
         return [*self.records[:at], *self.records[at + 1 :]], Change("delete", at, self.records[at], None)
 
-    def _duplicate(self, random: Random, at: int) -> tuple[list[Record], Change] | None:
+    def _duplicate(self, random: Random, at: int) -> tuple[list[TraceRecord], Change] | None:
         record = self.records[at]
         return [*self.records[:at], record, *self.records[at:]], Change("duplicate", at, record, record)
 
-    def _swap(self, random: Random, at: int) -> tuple[list[Record], Change] | None:
+    def _swap(self, random: Random, at: int) -> tuple[list[TraceRecord], Change] | None:
         if at + 1 == len(self.records) or self.records[at] == self.records[at + 1]:
             return None
         first, second = self.records[at : at + 2]

@@ -13,8 +13,8 @@ import bursar
 from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, Strict
 from bursar.law.state import State
 from support.drive import checked
+from support.gate_oracle import GateOracle
 from support.grammar import Grammar
-from support.judge import Judge
 
 FIRST_MAX = 12
 SIZE_MAX = 20
@@ -73,7 +73,7 @@ def make(random: Random) -> list:
     return [GRAMMAR.body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(3, FIRST_MAX))]
 
 
-class Flow:
+class GateTotalsCore:
     """Runs one program in one runtime."""
 
     def __init__(self, random: Random) -> None:
@@ -183,7 +183,7 @@ class Flow:
         for task in self.tasks:
             told = task.explain()
             assert str(told)
-            if told.admission is not None and told.admission.state in ("waits", "queued"):
+            if told.admission is not None and told.admission.state in ("waiting", "queued"):
                 assert told.admission.blockers, f"{task} waits for no reason"
 
     async def do_spawn(self, n, a, b, body):
@@ -223,9 +223,9 @@ def runtime_for(number: int, **keywords) -> Runtime:
     )
 
 
-def run(runtime: Runtime, number: int) -> tuple[str, Flow]:
+def run(runtime: Runtime, number: int) -> tuple[str, GateTotalsCore]:
     """Run a program to its end; how it ended, in one word."""
-    flow = Flow(Random(number))
+    flow = GateTotalsCore(Random(number))
     return ending_of(runtime, flow.main), flow
 
 
@@ -247,9 +247,9 @@ def _unless_broken(error) -> None:
         raise error
 
 
-def run_checked(number: int, **keywords) -> tuple[str, Runtime, Judge]:
+def run_checked(number: int, **keywords) -> tuple[str, Runtime, GateOracle]:
     runtime = checked(runtime_for(number, **keywords))
-    judge = Judge(runtime)
+    judge = GateOracle(runtime)
     judge.look_after_every_poll(runtime)
     ending, flow = run(runtime, number)
     judge.begun = flow.begun

@@ -4,8 +4,8 @@ Whoever is let in does nothing until it is told to: end, fail, or come to a chec
 about, and nothing here waits for time to pass: the clock shows what the hands set it to, and `settle` returns when
 every task rests, which each function says of itself. What has not come within `WAIT_S` has failed.
 
-`Judge` and the whole law look on after every poll. The functions run on the pool of threads; those that alternate with
-the loop could not wait for words from it.
+`GateOracle` and the whole law look on after every poll. The functions run on the pool of threads; those that alternate
+with the loop could not wait for words from it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from contextlib import suppress
 import bursar
 from bursar import Authority, Cancelled, Checkpoint, State
 from support.drive import checked, over
-from support.judge import Judge
-from support.patience import WAIT_S
+from support.gate_oracle import GateOracle
+from support.time_limits import WAIT_S
 
 
 class Boom(Exception):
     """What a task fails with."""
 
 
-class HandHost:
+class ManualHost:
     """A host whose loop runs when it is asked to, and whose clock is set."""
 
     name = "by hand"
@@ -95,7 +95,7 @@ class Coroutine:
 
     plain = False
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, hands: ManualGate) -> None:
         self._hands = hands
         self.calls: list[Call] = []
         self.on_cancel: Callable[[], object] | None = None
@@ -128,7 +128,7 @@ class Puppet:
 
     plain = True
 
-    def __init__(self, hands: Hands, fate: str = "") -> None:
+    def __init__(self, hands: ManualGate, fate: str = "") -> None:
         self._hands = hands
         self.calls: list[Call] = []
         self._fate = fate
@@ -168,11 +168,11 @@ class Puppet:
         self._words.put(word)
 
 
-class Hands:
+class ManualGate:
     """One nursery with a gate. `everywhere`: the gate is that of the whole run."""
 
     def __init__(self, authority: Authority, everywhere: bool = False, **keywords) -> None:
-        self.host = HandHost()
+        self.host = ManualHost()
         admission = authority if everywhere else None
         self.runtime = checked(bursar.Runtime(host=self.host, admission=admission, **keywords))
         self.kernel = self.runtime.kernel
@@ -182,7 +182,7 @@ class Hands:
         self._orders: deque[Callable[[], object]] = deque()
         self._bell = bursar.Event()
         self.runtime.start(self._main, None if everywhere else authority)
-        self.judge = Judge(self.runtime)
+        self.judge = GateOracle(self.runtime)
         self.judge.look_after_every_poll(self.runtime)
         self.runtime.pump.sources += 1  # these hands: nobody waits for nothing
         self.settle()

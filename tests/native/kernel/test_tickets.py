@@ -6,8 +6,8 @@ import weakref
 import pytest
 
 import bursar
-from bursar.backend import NATIVE, Permit
-from bursar.law.admission.ticket import PermitState, Short
+from bursar.backend import NATIVE, Ticket
+from bursar.law.admission.ticket import ShortageRecord, TicketState
 from bursar.ops.start import start
 
 if not NATIVE:
@@ -20,15 +20,15 @@ class Mark:
     holds = None
 
 
-def permit_of(task):
-    return task.inside(task._kernel).permit
+def ticket_of(task):
+    return task.inside(task._kernel).ticket
 
 
 async def waits(event, *_):
     await event.wait()
 
 
-def test_a_permit_is_hidden_while_its_task_lives_and_when_it_is_settled():
+def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
             event = bursar.Event()
@@ -36,14 +36,14 @@ def test_a_permit_is_hidden_while_its_task_lives_and_when_it_is_settled():
             tasks = [n.spawn(waits, event) for _ in range(3)]
             after = n.spawn(waits, event, after=[first])
             await bursar.checkpoint()
-            permits = [permit_of(task) for task in (first, *tasks, after)]
-            assert [permit.state.name for permit in permits] == ["HELD", *3 * ["QUEUED"], "WAITS"]
-            assert not any(map(gc.is_tracked, permits))
+            tickets = [ticket_of(task) for task in (first, *tasks, after)]
+            assert [ticket.state.name for ticket in tickets] == ["ADMITTED", *3 * ["QUEUED"], "WAITING"]
+            assert not any(map(gc.is_tracked, tickets))
             event.set()
-        assert {permit.state for permit in permits} == {PermitState.OVER}
-        assert not any(map(gc.is_tracked, permits))
+        assert {ticket.state for ticket in tickets} == {TicketState.DONE}
+        assert not any(map(gc.is_tracked, tickets))
         assert not any(gc.is_tracked(task.inside(task._kernel)) for task in (first, *tasks, after))
-        assert all(permit.gate is None for permit in permits)
+        assert all(ticket.gate is None for ticket in tickets)
 
     bursar.run(main, clock="virtual")
 
@@ -56,13 +56,13 @@ def test_what_a_settled_task_was_short_of_is_told_when_somebody_asks():
             second = n.spawn(waits, event, name="second")
             await bursar.sleep(1)
             event.set()
-        permit = permit_of(second)
-        assert not gc.is_tracked(permit)
-        (note,) = permit.reasons
-        assert type(note) is Short
+        ticket = ticket_of(second)
+        assert not gc.is_tracked(ticket)
+        (note,) = ticket.reasons
+        assert type(note) is ShortageRecord
         assert (note.since_ns, note.demand, note.taken, note.kept_for) == (0, ((0, 1),), (1,), "")
-        assert permit.reasons[0] is note
-        assert gc.is_tracked(permit)
+        assert ticket.reasons[0] is note
+        assert gc.is_tracked(ticket)
         (past,) = second.history
         assert past.reason.endswith("short of slot (needs 1, 1 of 1 taken)")
 
@@ -83,8 +83,8 @@ def left_in_the_middle(mark):
             paused = n.spawn(waits, event, mark)
             await bursar.checkpoint()
             paused.pause()
-            permit_of(first).retry_of = mark  # something of its own
-            mark.holds = (runtime, n, first, permit_of(first), permit_of(paused))
+            ticket_of(first).retry_of = mark  # something of its own
+            mark.holds = (runtime, n, first, ticket_of(first), ticket_of(paused))
 
     task = kernel.spawn(kernel.root, name="main", pinned=True)
     start(task, main, ())
@@ -104,18 +104,18 @@ def test_a_ring_through_those_who_wait_is_found():
     assert seen() is None
 
 
-def test_a_permit_that_outlives_its_task_is_tracked():
+def test_a_ticket_that_outlives_its_task_is_tracked():
     runtime = bursar.Runtime(clock="virtual")
     kept = []
 
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
             event = bursar.Event()
-            kept.append(permit_of(n.spawn(waits, event)))
+            kept.append(ticket_of(n.spawn(waits, event)))
             event.set()
 
     runtime.run(main)
     gc.collect()
-    (permit,) = kept
-    assert type(permit) is Permit
-    assert gc.is_tracked(permit)
+    (ticket,) = kept
+    assert type(ticket) is Ticket
+    assert gc.is_tracked(ticket)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bursar.backend import Block, Kernel, Task, Wait
+from bursar.backend import CancelScope, Kernel, Task, Wait
 from bursar.law import cancel
 from bursar.law.budget import CHANNEL, OPS, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
@@ -366,7 +366,7 @@ def test_a_cleanup_is_told_as_it_begins_and_as_it_ends():
 def test_a_block_that_is_left_is_told_before_its_timer_goes():
     kernel = new_kernel()
     task = running(kernel)
-    block = Block(task)
+    block = CancelScope(task)
     block.timer = timer = kernel.timers.arm(5, TimerKind.DEADLINE, task, block)
     with heard(kernel) as notes:
         cancel.leave(kernel, block)

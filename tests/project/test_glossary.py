@@ -1,0 +1,116 @@
+"""No retired word of docs/internals/glossary.md is an identifier or a file name again."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "internals" / "glossary.md"
+FOLDERS = ("src", "native", "tests", "examples", "benchmarks")
+PYTHON, C = (".py", ".pyi"), (".c", ".h")
+
+# A comment, a string, a character, or an identifier: only the last one is a group.
+C_TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|([A-Za-z_]\w*)', re.DOTALL)
+
+
+class Retired(NamedTuple):
+    word: str  # with `*` for any characters
+    kind: str  # "name" or "file"
+    where: str  # a folder, or "." for all
+
+    def covers(self, path: str) -> bool:
+        return self.where == "." or path.startswith(f"{self.where}/")
+
+
+def read(page: str) -> list[Retired]:
+    """The rows of the table of retired words."""
+    found = []
+    for line in page.partition("## Retired words")[2].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) != 4 or not cells[0].startswith("`"):
+            continue
+        words = re.findall(r"`([^`]+)`", cells[0])
+        places = [place.strip() for place in cells[2].split(",")]
+        found += [Retired(word, cells[1], place) for word in words for place in places]
+    return found
+
+
+def identifiers(path: str, text: str) -> set[str]:
+    """Every identifier of a Python or a C file."""
+    if path.endswith(PYTHON):
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        return {token.string for token in tokens if token.type == tokenize.NAME}
+    return {match[1] for match in C_TOKEN.finditer(text) if match[1]}
+
+
+def violations(table: list[Retired], path: str, text: str) -> list[str]:
+    """The retired words of one file."""
+    here = [entry for entry in table if entry.covers(path)]
+    stem = Path(path).stem.removeprefix("test_")
+    found = [f"{path}: the file name {entry.word!r}" for entry in here if entry.kind == "file" and stem == entry.word]
+    names = [entry.word for entry in here if entry.kind == "name"]
+    plain = {word for word in names if "*" not in word}
+    patterns = [word for word in names if "*" in word]
+    for name in sorted(identifiers(path, text)):
+        if name in plain or any(fnmatchcase(name, pattern) for pattern in patterns):
+            found.append(f"{path}: {name}")
+    return found
+
+
+@cache
+def sources() -> list[tuple[str, str]]:
+    return [
+        (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in PYTHON + C and not {"build", "node_modules", "__pycache__"} & set(path.parts)
+    ]
+
+
+def test_no_retired_word_is_used_again():
+    table = read(PAGE.read_text(encoding="utf-8"))
+    assert [line for path, text in sources() for line in violations(table, path, text)] == []
+
+
+def test_the_table_is_read():
+    table = read(PAGE.read_text(encoding="utf-8"))
+    assert len(table) > 150
+    assert {entry.kind for entry in table} == {"name", "file"}
+    assert all(entry.where == "." or (ROOT / entry.where).is_dir() for entry in table)
+
+
+TABLE = """
+| outside | name | . | before the table: not read |
+## Retired words
+| retired | kind | where | now |
+|---|---|---|---|
+| `Permit`, `permit_*` | name | . | `Ticket` |
+| `State` | name | native/python | `ModuleState` |
+| `doom` | file | . | `deferred_error` |
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("src/a.py", "class Permit: ...\n", ["src/a.py: Permit"]),
+        ("tests/a.py", "x.permit_of(y)\n", ["tests/a.py: permit_of"]),
+        ("src/a.py", "# Permit\n'Permit'\n", []),
+        ("native/python/a.c", "typedef struct State State; /* Permit */\n", ["native/python/a.c: State"]),
+        ("native/engine/a.c", 'int State; char *s = "Permit"; // permit_x\n', []),
+        ("native/a.h", "int permit_new(void);\n", ["native/a.h: permit_new"]),
+        ("native/python/law/doom.c", "\n", ["native/python/law/doom.c: the file name 'doom'"]),
+        ("tests/test_doom.py", "\n", ["tests/test_doom.py: the file name 'doom'"]),
+        ("src/a.py", "Ticket, State = 1, 2\n", []),
+    ],
+)
+def test_a_planted_violation_is_found(path, text, found):
+    assert violations(read(TABLE), path, text) == found
