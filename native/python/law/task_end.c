@@ -129,10 +129,10 @@ cancel_siblings(Kernel *k, Nursery *nursery, Task *task)
 static int
 answer_once(Kernel *k, PyObject **slot)
 {
-    PyObject *slot = *slot;
+    PyObject *waiter = *slot;
     *slot = NULL;
-    int failed = k_answer(k, slot, NULL);
-    Py_DECREF(slot);
+    int failed = k_answer(k, waiter, NULL);
+    Py_DECREF(waiter);
     return failed;
 }
 
@@ -178,15 +178,15 @@ answer_waiters(Kernel *k, Task *task)
     if (waiters == NULL) {
         return 0;
     }
-    PyObject *slot, *outcome = task_outcome(k->st, task);
+    PyObject *waiter, *outcome = task_outcome(k->st, task);
     int failed = outcome == NULL ? -1 : 0;
     if (failed < 0) {
         return -1;
     }
     task->extra->waiters = NULL;
-    while (failed == 0 && (slot = waitlist_take((WaitList *)waiters)) != NULL) {
-        failed = k_answer(k, slot, outcome);
-        Py_DECREF(slot);
+    while (failed == 0 && (waiter = waitlist_take((WaitList *)waiters)) != NULL) {
+        failed = k_answer(k, waiter, outcome);
+        Py_DECREF(waiter);
     }
     Py_DECREF(outcome);
     Py_DECREF(waiters);
