@@ -1,10 +1,59 @@
-"""The face of the extension module `bursar._native` (native/python/module/module.c), for type checkers.
+"""The extension module `bursar._native` (native/python/module/module.c), for type checkers.
 
 The module is absent where Bursar was installed without a C compiler: import it under `except ImportError`.
+
+A type that exists in Python too has the interface of its twin, so the twin stands here in its place. `bursar.seam` is
+the table of twins. `tests/native/kernel/test_stub.py` compares this file with the built module.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypedDict, final
+# pyright: reportPrivateUsage=false
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypedDict, TypeVar, final
+
+from bursar import request as _request
+from bursar.drive.coroutine import Driver as Driver
+from bursar.law import cancel as _cancel
+from bursar.law import kernel as _kernel
+from bursar.law import nursery as _nursery
+from bursar.law import task as _task
+from bursar.law.admission.gate import Flow as Flow
+from bursar.law.admission.gate import Turnstile as Turnstile
+from bursar.law.admission.queues import Row as Row
+from bursar.law.admission.queues import Rows as Rows
+from bursar.law.admission.ticket import Permit as Permit
+from bursar.law.budget import Budget
+from bursar.law.budget import Pool as Pool
+from bursar.law.cancel import Block as Block
+from bursar.law.lanes import Worker as Worker
+from bursar.law.task import Task as Task
+from bursar.law.timers import Timer as Timer
+from bursar.law.timers import Timers as Timers
+from bursar.law.wake import Wait as Wait
+from bursar.law.wake import WaitList as WaitList
+from bursar.ops import nursery as _nursery_ops
+from bursar.ops import task as _task_ops
+from bursar.ops.channel import ChannelCore as ChannelCore
+from bursar.ops.channel import EndCore as EndCore
+from bursar.ops.channel import Receive as Receive
+from bursar.ops.channel import ReceiveCore as ReceiveCore
+from bursar.ops.channel import Send as Send
+from bursar.ops.channel import SendCore as SendCore
+from bursar.ops.clock import _Sleep as _Sleep
+from bursar.ops.clock import sleep as sleep
+from bursar.ops.nursery import _Join as _Join
+from bursar.ops.nursery import nursery as nursery
+from bursar.ops.sync import Event as Event
+from bursar.ops.task import _Ended as _Ended
+from bursar.ops.task import checkpoint as checkpoint
+from bursar.request import Entry as Entry
+from bursar.request import Operation as Operation
+from bursar.threads.job import Job as Job
+from bursar.threads.job import OnThread as OnThread
+from bursar.threads.portal import Calls as Calls
+
+T_co = TypeVar("T_co", covariant=True)
 
 class BuildInfo(TypedDict):
     compiler: str
@@ -26,11 +75,99 @@ def expose(things: dict[str, Any], /) -> None:
 def unexposed() -> list[str]:
     """The names that C uses and that no module has exposed yet."""
 
+def memory_hooks() -> tuple[bool, int]:
+    """Whether the hooks of the meter are in place, and how many blocks have an owner."""
+
+# ---- twins under another name
+
+NurseryHandle = _nursery_ops.Nursery
+TaskHandle = _task_ops.Task
+
+# ---- twins that have more than their class in Python
+
+class Kernel(_kernel.Kernel):
+    """The part of the kernel that is C. `bursar.backend` derives the native kernel from it and from the law's."""
+
+    ended: tuple[int, ...]
+    """How many tasks have ended in each outcome."""
+
+    def __init__(
+        self,
+        seed: int,
+        workers: int,
+        steal_policy: int,
+        yield_interval: int,
+        cleanup_ops: int,
+        cleanup_ns: int,
+        inherit: bool,
+        default_spawns: int | None,
+        budget: Budget,
+        registry: Any,
+        revoked: set[int],
+        counters: Counter[str],
+        /,
+    ) -> None: ...
+    def start(self, task: _task.Task, work: Any, args: tuple[Any, ...], /) -> None: ...
+    def settle_uses(self) -> None: ...
+    # The functions of law/cancel.py, as methods.
+    def begin_cleanup(self, task: _task.Task, /) -> None: ...
+    def pause_cleanup(self, task: _task.Task, /) -> None: ...
+    def resume_cleanup(self, task: _task.Task, /) -> None: ...
+    def end_cleanup(self, task: _task.Task, /) -> None: ...
+    def leave_all(self, task: _task.Task, /) -> None: ...
+    def look_scope(self, task: _task.Task, /) -> None: ...
+    def move_scope(self, scope: _cancel.Scope, phase: _cancel.CancelPhase, /) -> None: ...
+    def require_innermost(self, block: Block, /) -> None: ...
+
+class Nursery(_nursery.Nursery):
+    kernel: Kernel
+
+class NurseryBlock(_nursery_ops.NurseryBlock):
+    def __next__(self) -> Any: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, error: Any, /, *more: Any) -> Any: ...
+    def close(self) -> None: ...
+    def why(self) -> str: ...
+    def blockers(self) -> list[_task.Task]: ...
+
+class Request(_request.Request[T_co]):
+    """In C a request is its own iterator."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def send(self, value: Any, /) -> Any: ...
+
+# ---- types that exist only in C
+
 @final
-class MemoryAccountSet:
+class Arguments:
+    """The arguments of a task that has not begun."""
+
+class Checkpoint(Request[None]):
+    """Pay one op and let the others run."""
+
+@final
+class Children:
+    """The live children of a nursery, by id, in the order of spawning."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __getitem__(self, key: int, /) -> _task.Task: ...
+    def __repr__(self) -> str: ...
+    def keys(self) -> list[int]: ...
+    def values(self) -> list[_task.Task]: ...
+
+class EventWait(Operation[None]):
+    """The request that `Event.wait` returns."""
+
+    def why(self) -> str: ...
+
+@final
+class MemoryBook:
     """The memory of one run. `tell(tag)` makes the error for a task that is over its limit; None: not here."""
 
-    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryAccountSet: ...
+    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryBook: ...
     def changed(self) -> list[int]:
         """The tags of the accounts of which others have freed something since the last call."""
     def close(self) -> None: ...
@@ -39,7 +176,7 @@ class MemoryAccountSet:
 class MemoryAccount:
     """What one task holds of memory."""
 
-    def __new__(cls, book: MemoryAccountSet, tag: int) -> MemoryAccount: ...
+    def __new__(cls, book: MemoryBook, tag: int) -> MemoryAccount: ...
     def enter(self, left: int | None, /) -> None: ...
     def leave(self) -> int: ...
     def paid(self, bytes: int, /) -> None: ...
@@ -52,25 +189,51 @@ class MemoryAccount:
     @property
     def refused(self) -> int: ...
 
-class TraceWriter:
+class Next(Receive[Any]):
+    """One step of `async for` over a channel."""
+
+    def throw(self, error: Any, /, *more: Any) -> Any: ...
+
+class Pen:
     """Writes the notes of a native kernel into the buffer of a trace file."""
 
-    def __new__(cls, layouts: dict[str, tuple[int, str]], page: bytearray, page_max: int) -> TraceWriter: ...
+    def __new__(cls, layouts: dict[str, tuple[int, str]], page: bytearray, page_max: int) -> Pen: ...
     @property
     def count(self) -> int: ...
 
 @final
-class TraceRing(TraceWriter):
+class Resume:
+    """The box in which the driver sends a result into a coroutine."""
+
+@final
+class Shelf(Pen):
     """Keeps the newest notes of a native kernel."""
 
     def __new__(
         cls, layouts: dict[str, tuple[int, str]], events_max: int, blob_bytes_max: int, chain: int
-    ) -> TraceRing: ...
+    ) -> Shelf: ...
     @property
     def dropped(self) -> int: ...
     def put(self, record: bytes, blob_bytes: int, /) -> None: ...
     def records(self) -> list[tuple[bytes, bool]]: ...
     def before(self) -> tuple[Any, ...]: ...
 
-def memory_hooks() -> tuple[bool, int]:
-    """Whether the hooks of the meter are in place, and how many blocks have an owner."""
+@final
+class Terms:
+    """What tasks that were spawned alike have in common."""
+
+@final
+class View:
+    """A queue of tasks, oldest first, for reading."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[_task.Task]: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __lt__(self, value: object, /) -> bool: ...
+    def __le__(self, value: object, /) -> bool: ...
+    def __gt__(self, value: object, /) -> bool: ...
+    def __ge__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __repr__(self) -> str: ...

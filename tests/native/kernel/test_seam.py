@@ -1,27 +1,16 @@
 """The names that C uses of Python: one list, seam_names.h, checked when Python hands the objects over (SEAM-1)."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from support.extension import fresh_extension
 
 import bursar
 from bursar.law import state
 
 _native = pytest.importorskip("bursar._native", reason="this build has no extension")
 LIST = Path(__file__).parents[3] / "native" / "python" / "module" / "seam_names.h"
-
-
-def fresh() -> ModuleType:
-    """Another copy of the extension, which has been handed nothing."""
-    spec = importlib.util.spec_from_file_location("bursar._native", _native.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def listed() -> list[str]:
@@ -35,34 +24,34 @@ def test_every_name_in_the_list_is_exposed_by_a_module_of_bursar():
 
 
 def test_a_fresh_copy_lacks_every_name_of_the_list():
-    names = fresh().unexposed()
+    names = fresh_extension().unexposed()
     assert len(names) == len(set(names)) > 50
     assert set(names) == set(listed()) - {"name"}
 
 
 def test_a_name_that_is_not_in_the_list_is_refused():
     with pytest.raises(SystemError, match=r"no use for brieve: see native/python/module/seam_names\.h"):
-        fresh().expose({"brieve": str})
+        fresh_extension().expose({"brieve": str})
 
 
 def test_a_name_of_the_law_that_is_missing_is_an_error():
     with pytest.raises(SystemError, match="needs Outcome, which no module has exposed"):
-        fresh().adopt({"State": state.State})
+        fresh_extension().adopt({"State": state.State})
 
 
 def test_an_enumeration_of_another_size_is_refused():
     with pytest.raises(SystemError, match="do not agree on State"):
-        fresh().expose({"State": list(state.State)[1:]})
+        fresh_extension().expose({"State": list(state.State)[1:]})
 
 
 def test_what_is_no_dict_of_names_is_refused():
     with pytest.raises(TypeError):
-        fresh().expose([("State", state.State)])
+        fresh_extension().expose([("State", state.State)])
     with pytest.raises(TypeError):
-        fresh().expose({1: state.State})
+        fresh_extension().expose({1: state.State})
 
 
 def test_what_was_not_exposed_is_named_when_it_is_called():
-    module = fresh()
+    module = fresh_extension()
     with pytest.raises(SystemError, match="needs nursery, which no module has exposed"):
         module.nursery(name="early")

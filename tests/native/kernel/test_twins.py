@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import textwrap
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from support.extension import fresh_extension
 
 import bursar
 from bursar import seam
@@ -27,17 +27,7 @@ IGNORED = seam._OF_EVERY_CLASS | {"__parameters__", "__annotations__", "__hash__
 IDS = [name.removeprefix("bursar.") for name in TWINS]
 
 
-def fresh() -> ModuleType:
-    """Another copy of the extension, on whose types no Python method was put."""
-    spec = importlib.util.spec_from_file_location("bursar._native", LOADED.__file__)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-C = fresh()
+C = fresh_extension()
 
 
 def own(kind: type) -> set[str]:
@@ -121,7 +111,7 @@ class _Handle:
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A copy of the extension to declare things on, and a copy of the table."""
-    copy = fresh()
+    copy = fresh_extension()
     monkeypatch.setattr(seam, "_native", copy)
     monkeypatch.setattr(seam, "TWINS", {})
     return copy
