@@ -18,14 +18,14 @@ from bursar.law import cancel as _cancel
 from bursar.law import kernel as _kernel
 from bursar.law import nursery as _nursery
 from bursar.law import task as _task
-from bursar.law.admission.gate import Flow as Flow
-from bursar.law.admission.gate import Turnstile as Turnstile
-from bursar.law.admission.queues import Row as Row
-from bursar.law.admission.queues import Rows as Rows
-from bursar.law.admission.ticket import Permit as Permit
+from bursar.law.admission.gate import GateCore as GateCore
+from bursar.law.admission.gate import GateTotalsCore as GateTotalsCore
+from bursar.law.admission.queues import QueuesCore as QueuesCore
+from bursar.law.admission.queues import WaitClass as WaitClass
+from bursar.law.admission.ticket import Ticket as Ticket
 from bursar.law.budget import Budget
 from bursar.law.budget import Pool as Pool
-from bursar.law.cancel import Block as Block
+from bursar.law.cancel import CancelScope as CancelScope
 from bursar.law.lanes import Worker as Worker
 from bursar.law.task import Task as Task
 from bursar.law.timers import Timer as Timer
@@ -49,9 +49,9 @@ from bursar.ops.task import _Ended as _Ended
 from bursar.ops.task import checkpoint as checkpoint
 from bursar.request import Entry as Entry
 from bursar.request import Operation as Operation
-from bursar.threads.job import Job as Job
 from bursar.threads.job import OnThread as OnThread
-from bursar.threads.portal import Calls as Calls
+from bursar.threads.job import ThreadJob as ThreadJob
+from bursar.threads.portal import PortalCalls as PortalCalls
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -108,7 +108,7 @@ class Kernel(_kernel.Kernel):
         /,
     ) -> None: ...
     def start(self, task: _task.Task, work: Any, args: tuple[Any, ...], /) -> None: ...
-    def settle_uses(self) -> None: ...
+    def flush_uses(self) -> None: ...
     # The functions of law/cancel.py, as methods.
     def begin_cleanup(self, task: _task.Task, /) -> None: ...
     def pause_cleanup(self, task: _task.Task, /) -> None: ...
@@ -117,7 +117,7 @@ class Kernel(_kernel.Kernel):
     def leave_all(self, task: _task.Task, /) -> None: ...
     def look_scope(self, task: _task.Task, /) -> None: ...
     def move_scope(self, scope: _cancel.Scope, phase: _cancel.CancelPhase, /) -> None: ...
-    def require_innermost(self, block: Block, /) -> None: ...
+    def require_innermost(self, block: CancelScope, /) -> None: ...
 
 class Nursery(_nursery.Nursery):
     kernel: Kernel
@@ -164,10 +164,10 @@ class EventWait(Operation[None]):
     def why(self) -> str: ...
 
 @final
-class MemoryBook:
+class MemoryAccountSet:
     """The memory of one run. `tell(tag)` makes the error for a task that is over its limit; None: not here."""
 
-    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryBook: ...
+    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryAccountSet: ...
     def changed(self) -> list[int]:
         """The tags of the accounts of which others have freed something since the last call."""
     def close(self) -> None: ...
@@ -176,7 +176,7 @@ class MemoryBook:
 class MemoryAccount:
     """What one task holds of memory."""
 
-    def __new__(cls, book: MemoryBook, tag: int) -> MemoryAccount: ...
+    def __new__(cls, book: MemoryAccountSet, tag: int) -> MemoryAccount: ...
     def enter(self, left: int | None, /) -> None: ...
     def leave(self) -> int: ...
     def paid(self, bytes: int, /) -> None: ...
@@ -194,10 +194,10 @@ class Next(Receive[Any]):
 
     def throw(self, error: Any, /, *more: Any) -> Any: ...
 
-class Pen:
+class TraceWriter:
     """Writes the notes of a native kernel into the buffer of a trace file."""
 
-    def __new__(cls, layouts: dict[str, tuple[int, str]], page: bytearray, page_max: int) -> Pen: ...
+    def __new__(cls, layouts: dict[str, tuple[int, str]], page: bytearray, page_max: int) -> TraceWriter: ...
     @property
     def count(self) -> int: ...
 
@@ -206,12 +206,12 @@ class Resume:
     """The box in which the driver sends a result into a coroutine."""
 
 @final
-class Shelf(Pen):
+class TraceRing(TraceWriter):
     """Keeps the newest notes of a native kernel."""
 
     def __new__(
         cls, layouts: dict[str, tuple[int, str]], events_max: int, blob_bytes_max: int, chain: int
-    ) -> Shelf: ...
+    ) -> TraceRing: ...
     @property
     def dropped(self) -> int: ...
     def put(self, record: bytes, blob_bytes: int, /) -> None: ...
@@ -219,11 +219,11 @@ class Shelf(Pen):
     def before(self) -> tuple[Any, ...]: ...
 
 @final
-class Terms:
+class SpawnTerms:
     """What tasks that were spawned alike have in common."""
 
 @final
-class View:
+class QueueView:
     """A queue of tasks, oldest first, for reading."""
 
     def __len__(self) -> int: ...

@@ -74,8 +74,8 @@ ONLY_IN_C: Final = {
     "TraceWriter": "writes the records of a trace file",
     "Resume": "the box in which the driver sends a result into a coroutine",
     "TraceRing": "keeps the newest records of a trace in memory",
-    "Terms": "pools, capabilities and spawn capability, shared by tasks that were spawned alike",
-    "View": "a queue of a worker or a kernel, for reading",
+    "SpawnTerms": "pools, capabilities and spawn capability, shared by tasks that were spawned alike",
+    "QueueView": "a queue of a worker or a kernel, for reading",
 }
 
 

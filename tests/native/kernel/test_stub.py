@@ -154,11 +154,11 @@ def test_the_stub_is_what_the_module_has():
     [
         ("def unexposed() -> list[str]:", "def unexposed_names() -> list[str]:", "unexposed is missing"),
         ("class Arguments:", "class Argument:", "Argument is not in the module"),
-        ("    def before(self)", "    def after(self)", "Shelf.after is not in the module"),
+        ("    def before(self)", "    def after(self)", "TraceRing.after is not in the module"),
         ("    def untold(self) -> bool: ...\n", "", "MemoryAccount.untold is missing"),
         ("def paid(self, bytes: int, /)", "def paid(self, octets: int, /)", "MemoryAccount.paid(octets, /) is (bytes)"),
         ("def expose(things: dict[str, Any], /)", "def expose(thing: Any, /)", "expose(thing, /) is (things, /)"),
-        ("    def settle_uses(self) -> None: ...\n", "", "Kernel.settle_uses is missing"),
+        ("    def flush_uses(self) -> None: ...\n", "", "Kernel.flush_uses is missing"),
         ("from bursar.ops.sync import Event as Event\n", "", "Event is missing"),
     ],
 )
