@@ -1,4 +1,8 @@
-/* The context variables of new tasks: see context.c. All return 0, or -1 with an exception set. */
+/* The context variables of tasks (context.c). The fast paths are in context_fast.h.
+ *
+ * handle.c gives a new task its context; drive/resume.h enters and leaves it around each poll. All functions that return int
+ * return 0, or -1 with an exception set.
+ */
 
 #pragma once
 

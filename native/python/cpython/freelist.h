@@ -1,4 +1,6 @@
-/* Where records come from and go to: what freelist.c offers to the types. */
+/* Free lists (freelist.c): records that ended are kept for the next ones. The file of each record takes and gives; module.c
+ * opens and shuts the lists.
+ */
 
 #pragma once
 

@@ -1,4 +1,6 @@
-/* Records that the collector need not look at: what gc_aside.c offers to the types. */
+/* Records kept aside from the collector (gc_aside.c): it need not look at them while their kernel runs. The files of the
+ * records call this; driver.c opens and closes a kernel's list.
+ */
 
 #pragma once
 

@@ -1,4 +1,6 @@
-/* Read-only views of queues of tasks, for Python: a lane of a worker, or the injector. See queue_view.c. */
+/* Read-only views of queues of tasks, for Python (queue_view.c): a lane of a worker, or the injector. kernel.c and worker.c
+ * make views when Python asks for a lane.
+ */
 
 #pragma once
 

@@ -16,6 +16,7 @@
 #include "python/law/spawn_terms.h"
 #include "python/law/task.h"
 #include "python/module/seam.h"
+#include "python/module/seam_names.h"
 #include "python/trace/events.h"
 
 /* Call a method of the Python side on the kernel, for its effect. */

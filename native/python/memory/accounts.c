@@ -26,7 +26,6 @@
 
 #define PY_SSIZE_T_CLEAN
 #include "python/memory/accounts.h"
-#include "python/law/kernel_caches.h"
 #include "python/memory/meter.h"
 #include "python/memory/owners.h"
 

@@ -1,10 +1,40 @@
-/* Accounts, as the hooks of meter.c see them: the running task's account, and the fast way to charge it. */
+/* Accounts (accounts.c): what each task has allocated, and the running task's account as the hooks of meter.c see it.
+ *
+ * types.c and stretch.c use books and accounts as meter.h describes; only meter.c uses `here` and `account_...`. The inline
+ * functions are the only way to charge an account: they have no slow twin.
+ */
 
 #pragma once
 
 #include "python/cpython/compat.h"
 #include "python/memory/meter.h"
 #include "python/memory/owners.h"
+
+/* ---- books and accounts: see the comment of meter.h */
+
+AccountSet *account_set_make(MeterTell tell, void *context);
+void account_set_close_all(AccountSet *accounts);
+void account_set_free(AccountSet *accounts);
+MeterAccount *meter_account_new(AccountSet *accounts, uint64_t tag);
+void meter_account_free(MeterAccount *account);
+bool meter_changed(AccountSet *accounts, MeterAccount **account);
+bool meter_quiet(const AccountSet *accounts);
+
+void meter_enter(MeterAccount *account, int64_t left_bytes);
+void meter_leave(MeterAccount *account);
+bool meter_entered(const MeterAccount *account); /* and charged, in this thread */
+MeterAccount *meter_pause(void);
+void meter_resume(MeterAccount *account);
+
+uint64_t meter_tag(const MeterAccount *account);
+int64_t meter_held_bytes(const MeterAccount *account);
+int64_t meter_due_bytes(const MeterAccount *account);
+int64_t meter_refused_bytes(const MeterAccount *account);
+void meter_paid(MeterAccount *account, int64_t bytes);
+void meter_end(MeterAccount *account);
+bool meter_untold(MeterAccount *account);
+
+/* ---- the running task's account */
 
 /* The account that this thread charges, and what it has charged since it was loaded. */
 typedef struct {

@@ -20,7 +20,6 @@
 
 #define PY_SSIZE_T_CLEAN
 #include "python/memory/meter.h"
-#include "python/law/kernel_caches.h"
 #include "python/memory/accounts.h"
 #include "python/memory/owners.h"
 

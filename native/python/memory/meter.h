@@ -32,28 +32,6 @@ typedef struct AccountSet AccountSet;
  * raised where the task stands now (it will be told at its await point); NULL with an exception set on failure. */
 typedef PyObject *(*MeterTell)(void *context, uint64_t tag);
 
-int meter_install(void);
+int meter_install(void); /* put the hooks in place; 0, or -1 with an exception set */
 void meter_uninstall(void);
 bool meter_installed(void);
-
-AccountSet *account_set_make(MeterTell tell, void *context);
-void account_set_close_all(AccountSet *accounts);
-void account_set_free(AccountSet *accounts);
-MeterAccount *meter_account_new(AccountSet *accounts, uint64_t tag);
-void meter_account_free(MeterAccount *account);
-bool meter_changed(AccountSet *accounts, MeterAccount **account);
-bool meter_quiet(const AccountSet *accounts);
-
-void meter_enter(MeterAccount *account, int64_t left_bytes);
-void meter_leave(MeterAccount *account);
-bool meter_entered(const MeterAccount *account); /* and charged, in this thread */
-MeterAccount *meter_pause(void);
-void meter_resume(MeterAccount *account);
-
-uint64_t meter_tag(const MeterAccount *account);
-int64_t meter_held_bytes(const MeterAccount *account);
-int64_t meter_due_bytes(const MeterAccount *account);
-int64_t meter_refused_bytes(const MeterAccount *account);
-void meter_paid(MeterAccount *account, int64_t bytes);
-void meter_end(MeterAccount *account);
-bool meter_untold(MeterAccount *account);

@@ -15,6 +15,7 @@
 #include "python/law/ledger_fast.h"
 #include "python/law/pool.h"
 #include "python/law/task.h"
+#include "python/memory/accounts.h"
 #include "python/memory/meter.h"
 #include "python/memory/types.h"
 

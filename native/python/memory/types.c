@@ -10,7 +10,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include "python/memory/types.h"
-#include "python/law/kernel_caches.h"
+#include "python/memory/accounts.h"
 #include "python/memory/meter.h"
 #include "python/memory/owners.h"
 

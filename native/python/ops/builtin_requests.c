@@ -12,6 +12,7 @@
 #include "python/law/wake.h"
 #include "python/memory/accounts.h"
 #include "python/module/seam.h"
+#include "python/module/seam_names.h"
 #include "python/ops/request.h"
 
 /* ---- Checkpoint */

@@ -1,4 +1,6 @@
-/* What builtin_requests.c offers to module.c. */
+/* The requests that nearly every task makes: checkpoint, sleep, join, end of a task (builtin_requests.c). After ops/clock.py
+ * and ops/task.py. module.c needs the types; nursery_exit.c shares how a join waits.
+ */
 
 #pragma once
 

@@ -13,6 +13,7 @@
 #include "python/law/spawn.h"
 #include "python/law/task.h"
 #include "python/module/seam.h"
+#include "python/module/seam_names.h"
 #include "python/ops/handle.h"
 
 enum { AFTER_FEW = 16 }; /* so many to follow are usual: there is room for them at hand */

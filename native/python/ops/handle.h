@@ -1,11 +1,13 @@
-/* What handle.c offers to the rest. */
+/* Handles: the `Task` and the `Nursery` that a user holds (handle.c). After ops/task.py and ops/nursery.py.
+ *
+ * A handle refers to its record and to its kernel. handle.c, gate_spawn.c and nursery_block.c make handles.
+ */
 
 #pragma once
 
 #include "python/cpython/context_fast.h"
 #include "python/law/task_arguments.h"
 
-/* What a user holds in the hand. */
 typedef struct Handle {
     PyObject_HEAD
     Kernel *kernel;
@@ -14,7 +16,8 @@ typedef struct Handle {
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
 
-/* The handle of what is to come, which is its `record` then: so nothing begins that nobody holds. New reference. */
+/* A handle without its record, which the caller fills in when there is one. So the handle is made first, and a spawn that
+ * is refused leaves nothing behind. New reference, or NULL with MemoryError set. */
 static inline PyObject *
 handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
 {

@@ -22,5 +22,6 @@ typedef struct NurseryBlock {
 } NurseryBlock;
 
 extern PyType_Spec nursery_block_spec;
+PyObject *nursery_block_next(PyObject *self); /* its `__next__`, which `is_request` in request.h knows */
 /* nursery(): without keywords the block is made here, else by the function in nursery.py. */
 PyObject *nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names);

@@ -1,4 +1,7 @@
-/* What request.c offers to the operations and to the driver. */
+/* Requests: what a task asks of its kernel (request.c). After src/bursar/request.py.
+ *
+ * Every operation in C fills a RequestVT and derives its type from `Request` or `Operation`. The driver performs requests.
+ */
 
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Events in C (sync.c): what module.c needs to make the types. */
+/* Events (sync.c). After ops/sync.py. Only module.c needs the types. */
 
 #pragma once
 

@@ -1,4 +1,7 @@
-/* What job.c offers to module.c. */
+/* Plain functions on threads (job.c): the request of a task, and the job in the thread. After threads/job.py.
+ *
+ * Only module.c needs the types.
+ */
 
 #pragma once
 

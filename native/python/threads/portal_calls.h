@@ -1,4 +1,4 @@
-/* Calls of other threads in C (portal_calls.c): what module.c needs to make the type. */
+/* Calls from other threads into the loop (portal_calls.c). After threads/portal.py. Only module.c needs it. */
 
 #pragma once
 

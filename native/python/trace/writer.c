@@ -11,7 +11,6 @@
 #include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/observer.h"
-#include "python/module/seam.h"
 
 #include <string.h>
 
