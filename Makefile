@@ -116,13 +116,13 @@ test-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 
 bench: $(INSTALLED_BENCH)
 	@mkdir -p build/bench
-	$(BIN)/python -m benchmarks --json build/bench/figures.json --plot build/bench/figures.svg
+	$(BIN)/python -m bursar_benchmarks --json build/bench/figures.json --plot build/bench/figures.svg
 
 bench-native: $(INSTALLED)
-	$(BIN)/python -m benchmarks.native
+	$(BIN)/python -m bursar_benchmarks.native
 
 bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
-	$(BIN)/python -m benchmarks.browser
+	$(BIN)/python -m bursar_benchmarks.browser
 
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

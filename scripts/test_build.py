@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ["src/bursar", "benchmarks/bursar_benchmarks", "examples/demo/bursar_demo"]  # those of pyproject.toml
 IN_PROCESS = ["unit", "law", "ops", "trace", "drive", "threads", "fibers", "io", "hosts", "supervision", "evidence"]
 IN_PROCESS += ["attack", "model", "parity", "determinism"]
 IN_PROCESS += ["native/kernel"]  # the folders in which tasks run in the process of the tests
@@ -81,7 +82,9 @@ def build(name: str) -> Path:
     subprocess.run(["cmake", "--build", made, "--parallel", "2"], check=True, stdout=subprocess.DEVNULL)
     path = folder / f"path-{sys.implementation.cache_tag}"
     shutil.rmtree(path, ignore_errors=True)
-    shutil.copytree(ROOT / "src" / "bursar", path / "bursar", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for package in PACKAGES:
+        left_out = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / package, path / Path(package).name, ignore=left_out)
     subprocess.run(["cmake", "--install", made, "--prefix", path], check=True, stdout=subprocess.DEVNULL)
     (path / "sitecustomize.py").write_text(UNHOOK, encoding="utf-8")
     return path

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import echo
 
-from bursar.bench.harness import Sample, installed
+from bursar_benchmarks import echo
+from bursar_benchmarks.harness import Sample, installed
 
 PRESENT = [peer for peer in echo.PEERS if peer == "protocol" or installed(peer)]
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks import __main__ as command
-from benchmarks import scale
 
-from bursar.bench import NAMES, cases, child, harness
-from bursar.bench.harness import Case, Meter, Row, Sample, WrongCount
+from bursar_benchmarks import NAMES, cases, child, harness, scale
+from bursar_benchmarks import __main__ as command
+from bursar_benchmarks.harness import Case, Meter, Row, Sample, WrongCount
 
 ALL_CASES = [case for listed in cases.WORKLOADS.values() for case in listed] + scale.CASES
 # rloop leaves two sockets of its own to the collector, whenever one of its loops is closed.
@@ -233,7 +232,7 @@ def test_every_peer_of_a_case_is_known() -> None:
 
 
 def test_a_wrong_sum_of_skynet_is_a_wrong_count() -> None:
-    from bursar.bench.skynet import checked
+    from bursar_benchmarks.workloads.skynet import checked
 
     assert checked(4950, 100) == 100
     assert checked(4951, 100) != 100

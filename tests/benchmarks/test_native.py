@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.native import build, measure
-from benchmarks.native.__main__ import render, verdicts
-from benchmarks.native.build import Built, source
-from benchmarks.native.cases import CASES, PEERS, Case, Goal
+
+from bursar_benchmarks.native import build, measure
+from bursar_benchmarks.native.__main__ import render, verdicts
+from bursar_benchmarks.native.build import Built, source
+from bursar_benchmarks.native.cases import CASES, PEERS, Case, Goal
 
 CASE = Case("fib", "fork and join", "ns", 10, 5, (Goal("go", 2), Goal("tbb"), Goal(limit=3)), rounds=2)
 

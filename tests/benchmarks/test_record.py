@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks import record
 
-from bursar.bench import harness
-from bursar.bench.harness import Row
+from bursar_benchmarks import harness, record
+from bursar_benchmarks.harness import Row
 
 
 @pytest.mark.parametrize("case", record.CASES, ids=lambda case: case.name)

@@ -11,12 +11,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from bursar.bench import harness
-from bursar.bench.harness import Case, Row
-from bursar.bench.interrupt import interruptible
-from bursar.bench.plot import svg, write_svg
-from bursar.bench.report import SCHEMA, cpu_model, machine, memory, notes, number, write_json
-from bursar.bench.table import heading, show, table
+from bursar_benchmarks import harness
+from bursar_benchmarks.harness import Case, Row
+from bursar_benchmarks.interrupt import interruptible
+from bursar_benchmarks.plot import svg, write_svg
+from bursar_benchmarks.report import SCHEMA, cpu_model, machine, memory, notes, number, write_json
+from bursar_benchmarks.table import heading, show, table
 
 FACTS = {"cpu": "<a & b>", "cores": "2", "python": "CPython", "bursar": "1, python kernel"}
 ROWS = [

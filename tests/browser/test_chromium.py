@@ -64,7 +64,7 @@ frames.on = False
 
 @pytest.mark.parametrize("name", ["hops", "steps", "frames"])
 def test_the_measurements_still_measure(chromium, name):
-    source = (ROOT / "benchmarks" / "browser" / "inside.py").read_text(encoding="utf-8")
+    source = (ROOT / "benchmarks" / "bursar_benchmarks" / "browser" / "inside.py").read_text(encoding="utf-8")
     figures = chromium.run_python(f"{source}\nawait {name}(100)")
     assert figures
     assert all(figure > 0 for what, figure in figures.items() if "over" not in what), figures

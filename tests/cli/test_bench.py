@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 from support.time_limits import WAIT_S
 
-from bursar.bench import cases, harness
-from bursar.bench.report import SCHEMA
+from bursar_benchmarks import cases, harness
+from bursar_benchmarks.report import SCHEMA
 
 PRESENT = [peer for peer in harness.PEERS if harness.installed(peer)]
 ROW = {"case", "peer", "unit", "size", "status", "best", "median", "ratio", "detail", "samples", "stages"}

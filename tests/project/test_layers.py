@@ -35,8 +35,6 @@ LAYERS = (
     "evidence",
     "asyncio",
     "workflow",
-    "bench",
-    "demo",
     "cli",
 )
 EXCEPT = {("bursar.errors", "bursar.law.cancel")}
@@ -91,7 +89,7 @@ def faults(module: str, source: str) -> list[str]:
 def modules() -> dict[str, Path]:
     names = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in sorted(ROOT.rglob("*.py"))}
     found = {".".join(parts).removesuffix(".__init__"): path for path, parts in names.items()}
-    return {name: path for name, path in found.items() if name != "bursar" and layer(name) not in ("bench", "demo")}
+    return {name: path for name, path in found.items() if name != "bursar"}
 
 
 def test_a_module_imports_only_what_is_above_it():

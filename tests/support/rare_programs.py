@@ -16,9 +16,9 @@ from pathlib import Path
 import bursar
 from bursar import Budget, Runtime
 from bursar.asyncio import guest
-from bursar.demo.program import service
 from bursar.drive.coroutine import CLOSE_ATTEMPTS_MAX
 from bursar.hosts.asyncio_bridge import from_asyncio
+from bursar_demo.program import service
 
 INCIDENTS: dict[str, Callable[[Path], None]] = {}
 

@@ -1,6 +1,6 @@
 """`bursar bench`: Bursar beside its peers on this machine, in under two minutes.
 
-What is run and how it is measured lives in `bursar.bench`; here is only what is asked for and what is shown. Ctrl-C
+What is run and how it is measured lives in `benchmarks/`; here is only what is asked for and what is shown. Ctrl-C
 shows what was measured so far. The exit code says that the run is complete, not that the figures are good. The cases
 are imported late: they bring asyncio, for which no other command should wait.
 """
@@ -12,18 +12,17 @@ import os
 import sys
 from math import inf
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
 
-from bursar.bench import NAMES, harness
-from bursar.bench.interrupt import interruptible
-from bursar.bench.plot import write_svg
-from bursar.bench.report import machine, write_json
-from bursar.bench.table import heading, show
 from bursar.cli import EXIT_INTERRUPTED, complain, refuse
 from bursar.errors import BursarError
+from bursar_benchmarks import NAMES
+
+if TYPE_CHECKING:
+    from bursar_benchmarks import harness
 
 WIDTH_PIPED: Final = 130  # columns where there is no terminal to ask
 
@@ -43,6 +42,10 @@ def bench(
     ] = None,
 ) -> None:
     """Measure Bursar beside asyncio, uvloop, rloop, trio, anyio and gevent, as far as they are installed."""
+    from bursar_benchmarks.plot import write_svg
+    from bursar_benchmarks.report import machine, write_json
+    from bursar_benchmarks.table import heading, show
+
     asked = known(names or list(NAMES))
     for file in filter(None, (json, plot)):
         require_writable(file)
@@ -66,7 +69,8 @@ def bench(
 
 def measured(names: list[str], repeats: int | None, *, quick: bool) -> tuple[list[harness.Row], bool]:
     """The rows, and whether they are all that was asked for."""
-    from bursar.bench import cases
+    from bursar_benchmarks import cases, harness
+    from bursar_benchmarks.interrupt import interruptible
 
     rows: list[harness.Row] = []
     chosen = cases.chosen(names, quick=quick)

@@ -1,7 +1,8 @@
 """`bursar demo`: one program, shown while it runs and accounted for when it is over.
 
 The program is run twice: unwatched, which also tells how long it is, and then watched. Both runs must end with the
-same fingerprint: whoever watches does not touch the schedule. What is run and shown lives in `bursar.demo`.
+same fingerprint: whoever watches does not touch the schedule. What is run and shown lives in `bursar_demo`
+(`examples/demo/bursar_demo/`), which is loaded when the command runs.
 """
 
 from __future__ import annotations
@@ -15,10 +16,6 @@ from rich.console import Console
 from rich.text import Text
 
 from bursar.cli import EXIT_FAILED, EXIT_INTERRUPTED, refuse
-from bursar.demo.account import account
-from bursar.demo.program import make_runtime, service
-from bursar.demo.show import run_shown
-from bursar.demo.watch import Watch
 from bursar.errors import BursarError
 from bursar.text import counted
 
@@ -33,6 +30,11 @@ def demo(
     plain: Annotated[bool, typer.Option("--plain", help="Lines of text instead of the live view.")] = False,
 ) -> None:
     """Watch a small service run: budgets, cancellation, supervision, and who waited for what."""
+    from bursar_demo.account import account
+    from bursar_demo.program import make_runtime, service
+    from bursar_demo.show import run_shown
+    from bursar_demo.watch import Watch
+
     try:
         rehearsal = make_runtime(seed, workers)
     except BursarError as error:

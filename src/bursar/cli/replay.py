@@ -13,17 +13,18 @@ from __future__ import annotations
 import sys
 from os.path import isfile  # unlike `Path.is_file`, it takes a name that cannot be one for no file
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from bursar.cli import EXIT_FAILED, EXIT_INTERRUPTED, complain, refuse
 from bursar.cli.run import load_main
 from bursar.errors import BursarError, Divergence
-from bursar.evidence.replay.replay import Replayed, require_program
-from bursar.evidence.replay.replay import replay as play
 from bursar.text import counted
 from bursar.trace.reader import Trace
+
+if TYPE_CHECKING:
+    from bursar.evidence.replay.replay import Replayed
 
 
 def replay(
@@ -38,6 +39,9 @@ def replay(
     force: Annotated[bool, typer.Option("--force", help="Even if the program is not what was recorded.")] = False,
 ) -> None:
     """Run a recorded program again on its recorded inputs, and check that it does the same."""
+    from bursar.evidence.replay.replay import replay as play  # no other command needs it
+    from bursar.evidence.replay.replay import require_program
+
     try:
         trace = Trace(file)
         path, arguments = source(trace, program, args)

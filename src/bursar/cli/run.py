@@ -24,8 +24,8 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 import typer
 
 from bursar import Budget, Runtime
+from bursar.backend import kernel_in_use
 from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse, same_file
-from bursar.cli.info import kernel_in_use
 from bursar.cli.workflow import PANEL, Again, AsJson, AsPlain, carry_out
 from bursar.errors import BudgetExceeded, BursarError
 from bursar.trace.writer import claim, digest_of

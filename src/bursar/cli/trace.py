@@ -25,7 +25,6 @@ from bursar.cli.demo import make_console
 from bursar.errors import BursarError, TraceError
 from bursar.evidence import diff as differing
 from bursar.evidence.export import FORMATS
-from bursar.evidence.verify.verify import verify as verify_law
 from bursar.text import counted
 from bursar.trace.events import KINDS, Event, fingerprint
 from bursar.trace.reader import Trace
@@ -147,6 +146,8 @@ def wrong_in_chain(found: Trace) -> str:
 
 def wrong_by_law(found: Trace) -> str:
     """The file can be read to its end, as was seen: what is wrong with it now is what it says."""
+    from bursar.evidence.verify.verify import verify as verify_law  # no other command needs it
+
     try:
         verify_law(found)
     except TraceError as error:

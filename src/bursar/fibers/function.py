@@ -64,6 +64,7 @@ def native(function: Any, /, *, name: str | None = None, stack: int = STACK_BYTE
     """
     from bursar.fibers import library
     from bursar.fibers import run as native_run
+    from bursar.fibers.end import FiberEntry
     from bursar.fibers.pointers import function_at
 
     library.library()
@@ -71,4 +72,4 @@ def native(function: Any, /, *, name: str | None = None, stack: int = STACK_BYTE
     if type(stack) is not int or stack < 1:
         raise ValueError(f"native(stack={stack!r}): must be a whole number of bytes, at least 1")
     title = brief(name) if name else symbol or f"native function at {address:#x}"
-    return native_run.as_async_function(native_run.FiberEntry(address, title, stack, cast("object", function)))
+    return native_run.as_async_function(FiberEntry(address, title, stack, cast("object", function)))

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVarTuple
 
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, TraceCut
-from bursar.evidence.replay.replay import ReplayCursor, Replayed, ReplayPump, judge, prepare
+from bursar.evidence.replay.cursor import ReplayCursor
+from bursar.evidence.replay.replay import Replayed, ReplayPump, judge, prepare
 from bursar.hosts.asyncio import AsyncioHost
 from bursar.law.capability import Capability
 from bursar.trace.reader import Trace

@@ -1,0 +1,31 @@
+"""The loops that run asyncio's coroutines: its own, uvloop's and rloop's. The programs are the same, the loop differs.
+
+A workload writes asyncio's part once, with a keyword `loop`, and `on_loops` makes three peers of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from bursar_benchmarks.harness import Run, load
+
+LOOPS = ("asyncio", "uvloop", "rloop")
+
+
+def runner_of(loop: str) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """What `asyncio.run` is, on that loop. Call it before the meter starts: it imports the loop."""
+    make = None if loop == "asyncio" else load(loop).new_event_loop
+
+    def run(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=make) as runner:
+            runner.run(main)
+
+    return run
+
+
+def on_loops(program: Callable[..., int]) -> dict[str, Run]:
+    """One peer for each loop."""
+    return {loop: partial(program, loop=loop) for loop in LOOPS}

@@ -1,1 +1,0 @@
-"""The native engine beside its peers: `python -m benchmarks.native`, or `make bench-native`."""
