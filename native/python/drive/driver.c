@@ -1,4 +1,4 @@
-/* The driver: one batch of steps, each a decision and a poll, and what Python sees of it. After execution/coroutine.py;
+/* The driver: one batch of steps, each a decision and a poll, and what Python sees of it. After drive/coroutine.py;
  * the step itself is in poll.c.
  */
 

@@ -1,4 +1,4 @@
-/* One step: a decision, and one poll of one coroutine, to whatever it ends in. After execution/coroutine.py.
+/* One step: a decision, and one poll of one coroutine, to whatever it ends in. After drive/coroutine.py.
  *
  * Between a wake and the next step of a coroutine there is no Python frame: a context entered and a send (resume.h), a bill
  * and a request performed (request_answer.c). Endings out of the ordinary (a task that is cut off, an error, a

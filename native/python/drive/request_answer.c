@@ -1,5 +1,5 @@
 /* The answer to what a coroutine asks for: its bill, then the thing itself. After `Coroutines.resume` in
- * execution/coroutine.py.
+ * drive/coroutine.py.
  *
  * The usual yield does not come here: `turn` (poll.c) sees to that in passing. Requests that are written in Python are
  * billed and performed by their methods.

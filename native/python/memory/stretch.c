@@ -1,4 +1,4 @@
-/* A stretch of a metered task's code: its account is entered before and left after. After execution/memory.py.
+/* A stretch of a metered task's code: its account is entered before and left after. After drive/memory.py.
  *
  * Most stretches leave nothing behind that others have to hear of: the account is that of the task's last stretch, its
  * limit is what the pool has left, and its growth is paid out of that pool. This is here. The first stretch of a task,

@@ -1,5 +1,5 @@
 /* The state that both ends of a channel share, and what happens to it at every message: after `ChannelCore` in
- * src/bursar/channel.py, which has the invariants CHANNEL-1 to CHANNEL-3. The rest of a channel (its birth, its
+ * src/bursar/ops/channel.py, which has the invariants CHANNEL-1 to CHANNEL-3. The rest of a channel (its birth, its
  * closing, the words of its errors) is the Python class below it.
  *
  * A task that sends or receives waits bare; a reservation, and a case of a select, by an entry. Both stand in the same

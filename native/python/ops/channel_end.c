@@ -1,4 +1,4 @@
-/* What both ends of a channel have in common: after `EndCore` in src/bursar/channel.py. */
+/* What both ends of a channel have in common: after `EndCore` in src/bursar/ops/channel.py. */
 
 #include "python/ops/channel_end.h"
 #include "python/ops/channel.h"

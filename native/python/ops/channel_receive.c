@@ -1,4 +1,4 @@
-/* Receiving: after `ReceiveCore` and `Receive` in src/bursar/channel.py. Closing, iterating and the rest of what the
+/* Receiving: after `ReceiveCore` and `Receive` in ops/channel.py. Closing, iterating and the rest of what the
  * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
  */
 

@@ -1,4 +1,4 @@
-/* Sending: after `SendCore` and `Send` in src/bursar/channel.py. Reserving, closing and the rest of what the sending
+/* Sending: after `SendCore` and `Send` in ops/channel.py. Reserving, closing and the rest of what the sending
  * end does is the Python class below it.
  *
  * A send is a description: it holds its end, which holds the channel, and the value. It may be awaited again, by

@@ -1,4 +1,4 @@
-/* Asking: how a spawn that needs permission reaches its gate. After admission/ask.py.
+/* Asking: how a spawn that needs permission reaches its gate. After ops/gate_spawn.py.
  *
  * Here: a function that needs what is usual, is tried once, and follows tasks that had to ask themselves.
  * Anything else, and whatever is to be refused, goes by the Python way, which finds out again and says so; until the task

@@ -15,7 +15,7 @@ may_contain(PyObject *arg)
     return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
 }
 
-/* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in execution/own.py. */
+/* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in ops/classify.py. */
 static inline bool
 is_own(ModuleState *st, PyFunctionObject *fn)
 {

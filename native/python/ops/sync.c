@@ -1,4 +1,4 @@
-/* Events: after `Event` and `_EventWait` in src/bursar/sync.py. Locks and semaphores are the Python classes.
+/* Events: after `Event` and `_EventWait` in src/bursar/ops/sync.py. Locks and semaphores are the Python classes.
  *
  * Any number of tasks wait for one event, each bare, by one and the same request: a request is a description, and this
  * one describes nothing but its event. So a waiting task costs no object at all.

@@ -1,4 +1,4 @@
-/* Plain functions on threads: after `ThreadJob` and `OnThread` in src/bursar/execution/thread.py. What every function goes
+/* Plain functions on threads: after `ThreadJob` and `OnThread` in src/bursar/threads/job.py. What every function goes
  * through is here: the request, the call in its thread, and an end that makes nothing happen but that its task goes on.
  * All else (checkpoints, cancellation, failure, replays) are the Python methods, which are put on these types.
  *
@@ -228,7 +228,7 @@ on_thread_perform(Kernel *k, Task *task, Request *request)
 /* ---- in the thread */
 
 /* What the function returned, or NULL with an exception: a coroutine or a request is of no use to whoever does not await
- * it (execution/own.py). Takes over the value. */
+ * it (ops/classify.py). Takes over the value. */
 static PyObject *
 returned(ThreadJob *self, PyObject *value)
 {

@@ -1,4 +1,4 @@
-/* Calls that other threads hand in: after `PortalCalls` in src/bursar/portal.py.
+/* Calls that other threads hand in: after `PortalCalls` in src/bursar/threads/portal.py.
  *
  * A ring of functions with their arguments. Any thread puts one in; the runtime's thread takes them out and calls them.
  * The first that is put in after a drain tells the pump, the others find it told: a thousand calls are one message.

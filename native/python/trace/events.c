@@ -1,4 +1,4 @@
-/* What the notes of every step say: see events.h. `describe` of each kind in evidence/catalogue.py is the specification.
+/* What the notes of every step say: see events.h. `describe` of each kind in trace/catalogue.py is the specification.
  *
  * A text that is not plain, a budget that states something, an outcome that was decided before: these are rare, the
  * trace writer is not asked, and Python describes them.

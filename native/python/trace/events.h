@@ -1,4 +1,4 @@
-/* The notes of every step: one function per kind of event that happens to every task. After evidence/catalogue.py.
+/* The notes of every step: one function per kind of event that happens to every task. After trace/catalogue.py.
  *
  * Each writes the record by the observer's trace writer, or makes the detail and tells an observer in Python. Only to
  * be called if somebody listens: see NOTED. All return what `k_note` does.

@@ -1,7 +1,7 @@
-/* The trace ring: the newest records of a run, in memory, for `Memory` of evidence/trace.py.
+/* The trace ring: the newest records of a run, in memory, for `Memory` of trace/ring.py.
  *
  * Records stand one behind the other in one block of bytes, each with its size before it. The oldest ones go when there
- * are too many; what they say about those that stay (`Context` of evidence/events.py) is kept in the trace ring itself,
+ * are too many; what they say about those that stay (`Context` of trace/events.py) is kept in the trace ring itself,
  * because a run drops as many records as it tells.
  *
  * Rejected: a list of Python objects. Each note would make three, and let three go.

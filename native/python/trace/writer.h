@@ -1,12 +1,12 @@
 /* Records: how the notes of every step become bytes of a trace, without a call of Python.
  *
  * An observer that is a recorder has a *trace writer*. A note that the trace writer can write goes straight into the
- * recorder's store, in the layout that the catalogue (evidence/catalogue.py) gives its kind; every other note goes to
+ * recorder's store, in the layout that the catalogue (trace/catalogue.py) gives its kind; every other note goes to
  * the observer itself, which writes into the same store. So there is one order of records, and one description of each
  * kind: the trace writer is told the layouts when it is made, and knows only how many numbers it has for each.
  *
  * A trace writer writes on a *page*, the buffer of a trace file (writer.c), or onto a *trace ring*, which keeps the
- * newest records in memory (ring.c). Both are made by evidence/trace.py.
+ * newest records in memory (ring.c). trace/writer.py and trace/ring.py make them.
  */
 
 #pragma once

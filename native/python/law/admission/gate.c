@@ -1,4 +1,4 @@
-/* The gate: asking, being let in, ending. After admission/gate.py and admission/graph.py.
+/* The gate: asking, being let in, ending. After law/admission/gate.py and law/admission/graph.py.
  *
  * What nearly every task does is here: it asks, counts down those whom it follows, is let in because it fits and nobody
  * waits, or queues, ends well, and counts down those who follow it; gate_decide.c has the choice among those who queue.

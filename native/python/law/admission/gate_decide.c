@@ -1,4 +1,4 @@
-/* Deciding who is let in: after `Gate.settle` and what it calls, in admission/gate.py.
+/* Deciding who is let in: after `Gate.settle` and what it calls, in law/admission/gate.py.
  *
  * Here: the choice among the first of each class, one after the other until nobody fits, with the reservation that one who
  * has waited for long holds. To the methods of `Gate`, before anything has changed, goes a gate where a queue is limited or

@@ -1,4 +1,4 @@
-/* The part of a gate that is C: after `GateTotalsCore` and `GateCore` in admission/gate.py. Attributes for Python, life
+/* The part of a gate that is C: after `GateTotalsCore` and `GateCore` in gate.py. Attributes for Python, life
  * and death; nothing that decides.
  */
 

@@ -1,4 +1,4 @@
-/* Who waits for permission, by classes: after `WaitClass` and `QueuesCore` in admission/queues.py.
+/* Who waits for permission, by classes: after `WaitClass` and `QueuesCore` in law/admission/queues.py.
  *
  * A row is a ring of links that are in the tickets, so that who gives up leaves from anywhere at no cost. It owns each of
  * its tickets, and each knows its row. `QueuesCore.classes` owns the rows; one that becomes empty is taken out.

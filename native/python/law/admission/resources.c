@@ -1,4 +1,4 @@
-/* The books of a gate: what there is, what is taken, whether a demand fits. After `Resources` in admission/resources.py.
+/* The books of a gate: what there is, what is taken, whether a demand fits. After `Resources` in resources.py.
  *
  * The lists and tuples are those of Python, so both write in the same books. An amount is at most 2**60 (`AMOUNT_MAX`), and
  * what is taken never exceeds a limit by more than one of them: so it can be added to two more.
