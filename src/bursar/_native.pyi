@@ -61,6 +61,7 @@ class BuildInfo(TypedDict):
     c_standard: str
     python: str
     fast_paths: bool
+    private_layouts: bool
 
 KERNEL: Final[bool]
 """Whether this build holds the native kernel."""

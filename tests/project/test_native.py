@@ -28,7 +28,7 @@ def native():
 
 def test_says_what_built_it(native):
     info = native.build_info()
-    assert set(info) == {"compiler", "compiler_version", "c_standard", "python", "fast_paths"}
+    assert set(info) == {"compiler", "compiler_version", "c_standard", "python", "fast_paths", "private_layouts"}
     assert info["c_standard"] in {"C11", "C17", "C23"}
     assert info["python"].split(".")[:2] == [str(part) for part in sys.version_info[:2]]
 

@@ -15,6 +15,13 @@
 #  error "Bursar needs CPython 3.11 or later"
 #endif
 
+/* Whether the build may use layouts that are private to CPython: the collector's words in front of an object, the mapping of
+ * a context, and what makes a free record an object again. The CMake option BURSAR_PRIVATE_LAYOUTS says so. Without them the
+ * documented API takes their place: the decisions are the same, at a higher cost. */
+#ifndef BURSAR_PRIVATE_LAYOUTS
+#  define BURSAR_PRIVATE_LAYOUTS 1
+#endif
+
 /* 3.12 has the normalized exception as one object; before, it is fetched in three parts. */
 #if PY_VERSION_HEX < 0x030C0000
 static inline PyObject *
@@ -66,7 +73,9 @@ taken_error(void)
 static inline PyObject *
 coroutine_code(PyObject *coroutine)
 {
-#if PY_VERSION_HEX < 0x030C0000
+#if !BURSAR_PRIVATE_LAYOUTS
+    return PyObject_GetAttrString(coroutine, "cr_code");
+#elif PY_VERSION_HEX < 0x030C0000
     return Py_NewRef((PyObject *)((PyCoroObject *)coroutine)->cr_code);
 #else
     return (PyObject *)PyGen_GetCode((PyGenObject *)coroutine);
@@ -119,8 +128,9 @@ collector_has_rings(void)
 /* 3.14 counts what is tracked where it enters and leaves a ring; before, only the links say so. */
 #define BURSAR_TRACKED_IS_COUNTED (PY_VERSION_HEX >= 0x030E0000)
 
-/* A free-threaded interpreter would share the lists of free records among threads: there every record is made anew. */
-#ifdef Py_GIL_DISABLED
+/* Free lists need `_Py_NewReference`, which is private. A free-threaded interpreter would share them among threads. Where
+ * there are none, every record is made anew. */
+#if defined(Py_GIL_DISABLED) || !BURSAR_PRIVATE_LAYOUTS
 #  define BURSAR_FREE_LISTS 0
 #else
 #  define BURSAR_FREE_LISTS 1

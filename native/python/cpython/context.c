@@ -15,8 +15,8 @@
  *       profiles looks in
  *
  * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
- * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found every
- * spawn makes a copy.
+ * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found, or the
+ * build must not look (BURSAR_PRIVATE_LAYOUTS), every spawn makes a copy.
  *
  * Rejected: a copy for every task when it begins. It is a tenth of what a short task costs, and a quarter of the memory
  * of one that waits.
@@ -27,6 +27,8 @@
 #include "python/law/task.h"
 
 #include <string.h>
+
+#if BURSAR_PRIVATE_LAYOUTS
 
 /* Whether `context` has an immutable mapping where it is looked for. */
 static bool
@@ -67,6 +69,17 @@ context_try(bool *comparable)
     Py_XDECREF(two);
     return failed;
 }
+
+#else
+
+int
+context_try(bool *comparable)
+{
+    *comparable = false;
+    return 0;
+}
+
+#endif
 
 int
 context_copied(Kernel *k, Task *task)
@@ -125,7 +138,7 @@ context_set(Kernel *k, Task *task)
         return NULL;
     }
     if (task->borrows &&
-        (k->caches.shared_context == NULL || variables_of(k->caches.shared_context) != variables_of(task->context)) &&
+        (k->caches.shared_context == NULL || !have_same_variables(k->caches.shared_context, task->context)) &&
         set_shared_context(k, task) < 0) {
         return NULL;
     }
@@ -143,7 +156,7 @@ context_exit(Kernel *k, Task *task, PyObject *context)
 {
     int failed = PyContext_Exit(context);
     if (k->caches.in_shared_context == task) {
-        bool same = task->borrows && variables_of(context) == variables_of(task->context); /* CONTEXT-1 */
+        bool same = task->borrows && have_same_variables(context, task->context); /* CONTEXT-1 */
         bool ours = Py_REFCNT(context) == 2; /* CONTEXT-2: the kernel and the caller hold it */
         if (task->borrows && !(same && ours && failed == 0)) {
             context_of_its_own(task); /* it takes this one, which cannot fail */

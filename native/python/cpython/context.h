@@ -12,6 +12,8 @@ int context_try(bool *comparable);         /* once: whether contexts can be told
 int context_copied(Kernel *k, Task *task); /* a new task begins with a copy, which the next ones may share */
 int context_of_its_own(Task *task);        /* for one that `borrows`: somebody wants to have it */
 
+#if BURSAR_PRIVATE_LAYOUTS
+
 /* How CPython 3.11 to 3.14 lay out a context, up to the field that is read. */
 typedef struct {
     PyObject_HEAD
@@ -24,6 +26,37 @@ variables_of(PyObject *context)
 {
     return ((ContextLayout *)(void *)context)->variables;
 }
+
+/* Whether two contexts hold the same variables, and `contexts_comparable` says that this can be seen. */
+static inline bool
+have_same_variables(PyObject *one, PyObject *other)
+{
+    return variables_of(one) == variables_of(other);
+}
+
+/* The current context, borrowed, or NULL. */
+static inline PyObject *
+current_context(void)
+{
+    return PyThreadState_Get()->context;
+}
+
+#else
+
+/* It cannot be seen: every task has a copy of its own, and no task borrows. */
+static inline bool
+have_same_variables(PyObject *Py_UNUSED(one), PyObject *Py_UNUSED(other))
+{
+    return false;
+}
+
+static inline PyObject *
+current_context(void)
+{
+    return NULL;
+}
+
+#endif
 
 /* Around a poll: the context that the task runs in, new reference or NULL with an exception set, which is given back when
  * the task pauses or exits. Where it pauses the thread may stay on the stage, for the next poll (CONTEXT-3). */

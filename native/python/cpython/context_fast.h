@@ -12,9 +12,9 @@
 static inline int
 context_at_spawn(Kernel *k, Task *task)
 {
-    PyObject *current = PyThreadState_Get()->context;
+    PyObject *current = current_context();
     if (!LIKELY(FAST_PATHS && k->caches.snapshot != NULL && current != NULL && k->st->contexts_comparable &&
-                variables_of(current) == variables_of(k->caches.snapshot))) {
+                have_same_variables(current, k->caches.snapshot))) {
         return context_copied(k, task);
     }
     task->context = Py_NewRef(k->caches.snapshot);
@@ -27,7 +27,7 @@ context_enter(Kernel *k, Task *task)
 {
     /* CONTEXT-1 */
     if (LIKELY(FAST_PATHS && context_stays(k) && task->borrows &&
-               variables_of(k->caches.shared_context) == variables_of(task->context))) {
+               have_same_variables(k->caches.shared_context, task->context))) {
         k->caches.in_shared_context = task;
         return Py_NewRef(k->caches.shared_context);
     }
@@ -40,7 +40,7 @@ context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 {
     enum { HOLDERS = 3 }; /* CONTEXT-2: the kernel, the thread, and the caller */
     return FAST_PATHS && k->caches.in_shared_context == task && task->borrows && Py_REFCNT(context) == HOLDERS &&
-           variables_of(context) == variables_of(task->context);
+           have_same_variables(context, task->context);
 }
 
 /* The thread stays, where that is so. */

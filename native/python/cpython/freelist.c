@@ -54,6 +54,7 @@ free_give(FreeList *list, PyObject *record)
 PyObject *
 free_make_new(const FreeList *list, PyTypeObject *type)
 {
+#if BURSAR_FREE_LISTS
     if (!list->uncounted) {
         return PyObject_GC_New(PyObject, type);
     }
@@ -63,16 +64,24 @@ free_make_new(const FreeList *list, PyTypeObject *type)
     }
     *head = (GcHead){0, 0};
     return PyObject_Init((PyObject *)(void *)(head + 1), type);
+#else
+    (void)list;
+    return PyObject_GC_New(PyObject, type);
+#endif
 }
 
 static void
 give_back(const FreeList *list, PyObject *record)
 {
+#if BURSAR_FREE_LISTS
     if (list != NULL && list->uncounted) {
         PyObject_Free(head_of(record));
-    } else {
-        PyObject_GC_Del(record); /* also if nobody knows where it came from: the memory is the same */
+        return;
     }
+#else
+    (void)list;
+#endif
+    PyObject_GC_Del(record); /* also if it is not known where it came from: the memory is the same */
 }
 
 void

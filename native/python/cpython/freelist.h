@@ -41,6 +41,7 @@ free_next(PyObject *record)
 static inline PyObject *
 free_take(FreeList *list, PyTypeObject *type)
 {
+#if BURSAR_FREE_LISTS
     PyObject *record = list->first;
     if (record != NULL) {
         list->first = *free_next(record);
@@ -49,6 +50,11 @@ free_take(FreeList *list, PyTypeObject *type)
         _Py_NewReference(record); /* a count of one, as for a new object */
     }
     return record;
+#else
+    (void)list;
+    (void)type;
+    return NULL;
+#endif
 }
 
 bool free_give(FreeList *list, PyObject *record); /* false: the list is full */

@@ -17,7 +17,8 @@
  * however many there are: a program whose tasks all end so that they must be shown pays what it would pay without this.
  *
  * It relies on the words of gc_head.h, and on a collector that keeps its objects in rings through them: that of CPython
- * 3.11 to 3.13, and of 3.14 from 3.14.5 on. Elsewhere, and without a GIL, everything is tracked from its beginning.
+ * 3.11 to 3.13, and of 3.14 from 3.14.5 on. Elsewhere, without a GIL, and in a build without private layouts, everything is
+ * tracked from its beginning.
  *
  * Rejected: untracking. An object that is in no list cannot be found again when it must be shown, and CPython unlinks a
  * coroutine without asking whether it is in a list.
@@ -25,6 +26,8 @@
 
 #include "python/cpython/gc_aside.h"
 #include "python/cpython/compat.h"
+
+#if BURSAR_PRIVATE_LAYOUTS
 
 static inline GcHead *
 at(uintptr_t word)
@@ -55,10 +58,10 @@ gc_aside_keep(GcAside *gc_aside, PyObject *record)
         return;
     }
     GcHead *head = head_of(record);
-#if BURSAR_TRACKED_IS_COUNTED
+#  if BURSAR_TRACKED_IS_COUNTED
     PyObject_GC_Track(record); /* counted once, as it will be when it leaves; the collector's ring it leaves unseen */
     join(at(head->previous), at(head->next));
-#endif
+#  endif
     join(at(gc_aside->ring.previous), head);
     join(head, &gc_aside->ring);
 }
@@ -119,3 +122,39 @@ gc_aside_try(void)
     PyErr_Clear();
     return works;
 }
+
+#else
+
+bool
+gc_aside_try(void)
+{
+    return false; /* so no aside is ever open */
+}
+
+void
+gc_aside_open(GcAside *Py_UNUSED(gc_aside))
+{
+}
+
+void
+gc_aside_keep(GcAside *Py_UNUSED(gc_aside), PyObject *record)
+{
+    PyObject_GC_Track(record);
+}
+
+void
+gc_aside_move(GcAside *Py_UNUSED(gc_aside), PyObject *Py_UNUSED(record))
+{
+}
+
+void
+gc_aside_show(GcAside *Py_UNUSED(gc_aside), PyObject *Py_UNUSED(beside))
+{
+}
+
+void
+gc_aside_close(GcAside *Py_UNUSED(gc_aside), PyObject *Py_UNUSED(beside))
+{
+}
+
+#endif

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "python/cpython/compat.h"
+
 /* The neighbours in the list that the object is in. Both are zero while it is in none, flags apart. */
 typedef struct GcHead {
     uintptr_t next;
@@ -16,8 +18,10 @@ typedef struct GcHead {
 
 enum { HEAD_FLAGS = 3 };
 
+#if BURSAR_PRIVATE_LAYOUTS
 static inline GcHead *
 head_of(PyObject *record)
 {
     return (GcHead *)(void *)record - 1;
 }
+#endif

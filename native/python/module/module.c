@@ -92,14 +92,17 @@ state_left(PyTypeObject *type)
 
 PyDoc_STRVAR(build_info_doc,
              "build_info()\n--\n\n"
-             "What this extension was built with: compiler, compiler_version, c_standard, python, fast_paths.");
+             "What this extension was built with: compiler, compiler_version, c_standard, python; whether it takes\n"
+             "fast_paths, and whether it uses private_layouts of CPython.");
 
 /* Returns a new dict, or NULL with MemoryError set. */
 static PyObject *
 build_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
-    return Py_BuildValue("{s:s, s:s, s:s, s:s, s:O}", "compiler", COMPILER_NAME, "compiler_version", COMPILER_VERSION,
-                         "c_standard", C_STANDARD, "python", PY_VERSION, "fast_paths", FAST_PATHS ? Py_True : Py_False);
+    return Py_BuildValue("{s:s, s:s, s:s, s:s, s:O, s:O}", "compiler", COMPILER_NAME, "compiler_version",
+                         COMPILER_VERSION, "c_standard", C_STANDARD, "python", PY_VERSION, "fast_paths",
+                         FAST_PATHS ? Py_True : Py_False, "private_layouts",
+                         BURSAR_PRIVATE_LAYOUTS ? Py_True : Py_False);
 }
 
 PyDoc_STRVAR(checkpoint_doc, "checkpoint()\n--\n\n" DOC_checkpoint);
