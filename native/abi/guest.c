@@ -8,6 +8,7 @@
 #include "abi/abi.h"
 #include "engine/lender.h"
 #include "engine/pause.h"
+#include "engine/spawn.h"
 
 struct Mailbox {
     Lock lock;               /* the last one to be taken: nothing else is, under it */

@@ -1,5 +1,6 @@
 /* The C interface: channels. */
 #include "abi/abi.h"
+#include "engine/channel_ops.h"
 #include "hints.h"
 
 void *

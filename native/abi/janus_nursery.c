@@ -2,6 +2,7 @@
 #include "abi/abi.h"
 
 #include "abi/current.h"
+#include "engine/spawn.h"
 
 /* ---- opening */
 

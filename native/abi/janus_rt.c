@@ -3,6 +3,8 @@
 #include "abi/current.h"
 #include "abi/token.h"
 #include "engine/fast_paths.h"
+#include "engine/shutdown.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 #include <string.h>

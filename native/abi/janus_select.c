@@ -4,6 +4,7 @@
 #include "abi/abi.h"
 
 #include "abi/select.h"
+#include "engine/select.h"
 
 static Select *
 take(const Visit *visit, void *handle)

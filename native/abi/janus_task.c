@@ -3,6 +3,7 @@
 
 #include "abi/current.h"
 #include "engine/charge.h"
+#include "engine/worker_loop.h"
 #include "include/janus_interop.h"
 
 /* ---- the running task */

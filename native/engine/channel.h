@@ -69,22 +69,6 @@ int channel_close(struct Worker *worker, Channel *channel, uint32_t generation);
 /* Whether it is closed, and how many values wait in it. */
 int channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count);
 
-/* One operation, by the task that runs on `worker`, or by a thread outside. ENGINE_OK, ENGINE_CLOSED,
- * ENGINE_CANCELLED, ENGINE_BUDGET; ENGINE_AGAIN if `wait` is false and it would have to. Outside also ENGINE_TIMEOUT and
- * ENGINE_STOPPING. `value` points at item_bytes. */
-int channel_send(Channel *channel, uint32_t generation, struct Worker *worker, const void *value, bool wait);
-int channel_receive(Channel *channel, uint32_t generation, struct Worker *worker, void *value, bool wait);
-
-/* The first of `count` places that can be done is done; `*which` is its number. The places' channel, value and sends are
- * filled in, `generations` says which records are meant. `timeout_ns` < 0: no limit; 0: do not wait. ENGINE_OK,
- * ENGINE_CLOSED (of the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET, ENGINE_INVALID,
- * ENGINE_MEMORY. */
-int channel_select(struct Scheduler *scheduler, Task *caller, ChannelPlace *places, const uint32_t *generations,
-                   uint32_t count, int64_t timeout_ns, int32_t *which);
-
-/* For select.c: do one case now, and the queue that a case waits in. Under the channel's lock. */
-int channel_do_now(ChannelPlace *place, struct Worker *worker);
-
 static inline LawQueue *
 channel_queue_of(const ChannelPlace *place)
 {

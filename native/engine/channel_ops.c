@@ -14,9 +14,12 @@
  */
 #include <string.h>
 
+#include "engine/channel_ops.h"
+
 #include "engine/channel.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 /* ---- under the lock */

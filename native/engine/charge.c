@@ -4,6 +4,7 @@
 #include "engine/lender.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 #define MESSAGES_DRAWN INT64_C(64) /* channel ops that a task draws at once: one visit to the pool instead of 64 */

@@ -1,7 +1,7 @@
 /* The usual case: a plain child, and a plain end. What nearly all tasks consist of, by itself and inline.
  *
  * Both functions look at everything before they change anything, and then nothing can fail: so there is no way back to be
- * prepared for, and no function to be called. Whatever is out of the ordinary is left to spawn.c and finish.c, which
+ * prepared for, and no function to be called. Whatever is out of the ordinary is left to spawn.c and task_end.c, which
  * know all cases, this one included.
  *
  * FASTPATH-1  each of them answers whether it has done all of it; if not, it has done nothing

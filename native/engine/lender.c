@@ -2,6 +2,7 @@
 #include "engine/lender.h"
 
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 
 typedef struct {
     LawLink link;

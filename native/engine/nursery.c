@@ -1,8 +1,10 @@
 /* Nurseries: opening, cancelling, awaiting. Spawning is in spawn.c; what they promise is in nursery.h. */
 #include "engine/nursery.h"
 
+#include "engine/help_children.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 void

@@ -9,7 +9,7 @@
  *
  * CHILDREN-1  every task is a child of exactly one nursery; a nursery is opened by a task, or by a thread outside (a root)
  * CHILDREN-2  a terminal state is reached only in the await, or when the owner has ended, and only without live children
- * CHILDREN-3  live = children alive + NURSERY_BIAS − those that the owner spawned + those that ended above it (help.c),
+ * CHILDREN-3  live = children alive + NURSERY_BIAS − those that the owner spawned + those that ended above it (help_children.c),
  *     until the owner stops spawning: so its spawns count in its own memory, and an end is one subtraction or none.
  *     Afterwards live is what it says, and whoever brings it to 0 is the last to touch the nursery
  * CHILDREN-4  a task does not end before the nurseries that it has opened are drained; if it panicked, whoever ends the last
@@ -95,14 +95,6 @@ void nursery_prepare(void *record);
  * nothing: `*error` is ENGINE_MEMORY, ENGINE_BUDGET or ENGINE_STOPPING. */
 Nursery *nursery_open(struct Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error);
 
-/* Spawn a child. `caller` is the running task, or NULL on any other thread; it either owns the nursery, or names the
- * generation of the record that it means. ENGINE_OK; ENGINE_CLOSED if it takes no
- * children; ENGINE_CANCELLED if the caller is to stop; ENGINE_BUDGET; ENGINE_MEMORY; ENGINE_INVALID for a stack that is too
- * large; ENGINE_INVALID if the record is another's by now. A refused spawn leaves nothing behind. `child`, unless NULL,
- * becomes index | generation << 32: what a handle is made of. fast_paths.h has the short way for a plain task by the
- * owner. */
-int nursery_spawn(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, uint64_t *child);
-
 /* Ask the nursery's children to stop. Idempotent. True if it was the first request. For its owner, and for whoever else
  * keeps it from going away. */
 bool nursery_cancel(Nursery *nursery, LawCancelKind kind);
@@ -125,15 +117,8 @@ void nursery_await(Nursery *nursery, Task *caller, Ending *ending);
 /* The same, and it is freed as well. */
 void nursery_await_and_free(Nursery *nursery, Task *caller, Ending *ending);
 
-/* The owner, before it waits: run those children that have not begun, as long as they are what comes next. Answers a task
- * that came next and is not one of them, or NULL. See help.c. */
-Task *nursery_help(Nursery *nursery, Task *self);
-
 /* A task learns that it is to stop: it passes that on to what it has opened. */
 void task_tell(Task *task);
-
-/* For task_must_stop: whether the running task is to stop. */
-bool task_look_for_requests(Task *self);
 
 /* The owner: take no more children. */
 void nursery_shut(Nursery *nursery);

@@ -3,6 +3,7 @@
 
 #include "engine/lender.h"
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 
 bool
 task_note_request(Task *task, uint32_t generation, uint32_t request)

@@ -4,11 +4,11 @@ set(runtime_sources
   budget.c
   channel.c
   charge.c
-  finish.c
-  help.c
+  task_end.c
+  help_children.c
   lender.c
   lock.c
-  loop.c
+  worker_loop.c
   channel_ops.c
   nursery.c
   pause.c

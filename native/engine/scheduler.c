@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/channel.h"
+#include "engine/worker_loop.h"
 
 #define THREAD_STACK_BYTES ((size_t)256 << 10) /* a worker stands on pooled stacks; this one only starts it */
 #define DEQUE_FIRST 256u                       /* tasks before the first growth */

@@ -26,6 +26,7 @@
 
 #include "engine/budget.h"
 #include "engine/charge.h"
+#include "engine/help_children.h"
 #include "engine/idle.h"
 #include "engine/inject.h"
 #include "engine/nursery.h"
@@ -108,14 +109,6 @@ typedef struct Scheduler {
  * OK nothing is left behind. The record is the caller's, aligned to CACHE_LINE, and must not move. */
 int scheduler_start(Scheduler *scheduler, const SchedulerOptions *options);
 
-/* Cancel everything, wait until it has ended, join all threads, free everything. Not from a task: ENGINE_INVALID. Called
- * once. Tasks that never reach a point where they could stop keep it waiting. */
-int scheduler_stop(Scheduler *scheduler, Task *caller);
-
-/* A thread outside enters, or is refused because the scheduler stops; and leaves (SCHEDULER-4). */
-bool scheduler_enter(Scheduler *scheduler);
-void scheduler_leave(Scheduler *scheduler);
-
 /* Deterministic: run until `*word` is `value`. False if nothing can run any more and it is not. */
 bool scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value);
 
@@ -144,9 +137,6 @@ void scheduler_grow(Scheduler *scheduler);
 /* For a worker that has just found a task: whoever queued another one may have left it to this worker's search, or to this
  * very thread, which was being made. So it looks whether there is more, and makes a thread if nobody else could take it. */
 void scheduler_grow_again(Scheduler *scheduler);
-
-/* Whether all that was spawned has ended; wakes whoever stops the scheduler if so. */
-void scheduler_check_quiet(Scheduler *scheduler);
 
 /* Whether the running task is to stop. It looks closer only if there were requests, to whomever, since it last did. */
 static inline bool

@@ -1,5 +1,8 @@
 /* Select: the first of several channel operations, or a time limit. See channel.h. */
+#include "engine/select.h"
+
 #include "engine/channel.h"
+#include "engine/channel_ops.h"
 #include "engine/scheduler.h"
 
 /* The places in the order of their channels' addresses (MESSAGES-5), by insertion: there are at most sixteen. */

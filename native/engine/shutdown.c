@@ -1,5 +1,7 @@
 /* Stopping: nothing new, everything cancelled, everybody gone, everything freed (SCHEDULER-1, SCHEDULER-2, SCHEDULER-4
  * of scheduler.h). */
+#include "engine/shutdown.h"
+
 #include "engine/channel.h"
 #include "engine/scheduler.h"
 

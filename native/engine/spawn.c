@@ -3,6 +3,8 @@
  * Everything that can fail is done before the child is counted, and undone in reverse: a refused spawn leaves nothing
  * behind. The owner does it without a lock, everybody else under the nursery's.
  */
+#include "engine/spawn.h"
+
 #include "engine/fast_paths.h"
 #include "engine/lender.h"
 #include "hints.h"

@@ -110,13 +110,13 @@ typedef struct Task {
     int64_t ticks_left;      /* ops that are drawn and not used; its address is the C program's tick counter */
     TaskMarks marks;
     InjectLink
-        inject; /* while it is in an injector; a covered task may be in one while its stack runs (HELP-2 of help.c) */
+        inject; /* while it is in an injector; a covered task may be in one while its stack runs (HELP-2 of help_children.c) */
     uint32_t number; /* in its nursery: see task_id */
-    bool above;      /* it was called above the frames of its nursery's owner (help.c) */
+    bool above;      /* it was called above the frames of its nursery's owner (help_children.c) */
     bool has_awaited;
     bool has_drawn;     /* ops, in this turn */
     atomic_u32 cancel;  /* = generation of the record: somebody asked this very task to stop; + 1: to stand still */
-    atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help.c) */
+    atomic_u32 covered; /* not 0: its child waits above it on its stack, and so does it (help_children.c) */
     uint32_t
         requests_seen; /* how many requests to stop, of all, were looked at: one that is to stop lags behind (HELP-1) */
     uint32_t cleanup_left; /* once it was refused something */

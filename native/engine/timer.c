@@ -5,6 +5,7 @@
 
 #include "engine/scheduler.h"
 #include "engine/wait.h"
+#include "engine/worker_loop.h"
 
 /* LawRealloc on an EngineMemory, which wants to be told how much it gets back. */
 static void *

@@ -3,6 +3,7 @@
 
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 void

@@ -20,6 +20,9 @@
 #include <string.h>
 
 #include "engine/channel_ops.c"
+#include "engine/channel_ops.h"
+#include "engine/help_children.h"
+#include "engine/worker_loop.h"
 #include "explore.h"
 #include "weakmem.h"
 

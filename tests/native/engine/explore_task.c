@@ -11,9 +11,9 @@
  *
  * Only requests reach a task that has never waited: everybody else finds it in a queue or a list that it has entered.
  *
- * What is real: the word (task.h), the rest and its second look (loop.c), requests (pause.c, charge.c), the cancelling of a
- * nursery (nursery.c). What is played: the queue, which is one cell, entering the nursery's list before the first rest, and
- * whoever switches stacks.
+ * What is real: the word (task.h), the rest and its second look (worker_loop.c), requests (pause.c, charge.c), the
+ * cancelling of a nursery (nursery.c). What is played: the queue, which is one cell, entering the nursery's list before
+ * the first rest, and whoever switches stacks.
  *
  * Checked: there is never a second entry (TASK-2); the task sees what its waker wrote, with loads that order nothing
  * (TASK-4); it sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends,
@@ -26,8 +26,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/loop.c"
 #include "engine/pause.h"
+#include "engine/worker_loop.c"
 #include "explore.h"
 #include "weakmem.h"
 
@@ -93,7 +93,7 @@ shared(void)
                     80000u * task.marks.linked);
 }
 
-/* For loop.c and charge.c: the one queue. */
+/* For worker_loop.c and charge.c: the one queue. */
 void
 worker_submit(Scheduler *ours, Worker *worker, Task *woken, WakeLane lane)
 {

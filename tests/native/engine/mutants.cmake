@@ -116,7 +116,7 @@ engine_mutant(rest_relaxed task task.h
 engine_mutant(hold_for_ever task task.h
   "(from_hold && held)" "(from_hold && !held)")
 # No second look after the first rest: a nursery was cancelled before the task was in its list, and nobody comes.
-engine_mutant(rest_without_look task loop.c
+engine_mutant(rest_without_look task worker_loop.c
   "} else if (!deaf && nursery_cancelled(nursery)) {" "} else if (!deaf && nursery == NULL) {")
 engine_mutant(ask_without_wake task charge.c
   "    worker_wake(scheduler, worker, task, TO_CANCEL, true);\n" "    (void)worker;\n")

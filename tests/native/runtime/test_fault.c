@@ -5,8 +5,13 @@
 #include <errno.h>
 
 #include "engine/channel.h"
+#include "engine/channel_ops.h"
 #include "engine/pause.h"
 #include "engine/scheduler.h"
+#include "engine/select.h"
+#include "engine/shutdown.h"
+#include "engine/spawn.h"
+#include "engine/worker_loop.h"
 
 /* One count over all three tables: the call with this number is refused, or all from there on. Several threads ask. */
 static atomic_long calls, refuse_at, blocks;

@@ -1,5 +1,5 @@
-/* Owners that run their children above their own frames (engine/help.c): what the child may do to the owner beneath it,
- * and how a request to stop gets past an owner that cannot run. HELP-1 to HELP-4. */
+/* Owners that run their children above their own frames (engine/help_children.c): what the child may do to the owner
+ * beneath it, and how a request to stop gets past an owner that cannot run. HELP-1 to HELP-4. */
 #include "rt.h"
 
 #include <sched.h>

@@ -4,9 +4,13 @@
  * that it has called on this very stack (RUNNER-2 of native/fiber). A task that gives way takes the next one itself and
  * switches to it; only if that one has not run yet, or there is none, does the loop begin anew.
  */
+#include "engine/worker_loop.h"
+
 #include "engine/pause.h"
 #include "engine/pick.h"
 #include "engine/scheduler.h"
+#include "engine/shutdown.h"
+#include "engine/task_end.h"
 #include "hints.h"
 
 #define SEARCH_EAGER 32u /* looks that a searcher takes before its pauses begin: some microseconds, less than a wake */
@@ -102,7 +106,8 @@ rest(Task *task, LawState state, bool deaf)
     rest_on(task_worker(task), task, state, deaf);
 }
 
-/* A task whose child waits above it on its stack (help.c) was woken: it cannot run. What it would do is done for it. */
+/* A task whose child waits above it on its stack (help_children.c) was woken: it cannot run. What it would do is done
+ * for it. */
 static NOINLINE void
 serve_covered(Worker *worker, Task *task)
 {
@@ -111,7 +116,7 @@ serve_covered(Worker *worker, Task *task)
     if (told) {
         task_tell(task);
     }
-    (void)task_stands_waiting(task); /* if it is to stand still it will, before it goes on: see help.c */
+    (void)task_stands_waiting(task); /* if it is to stand still it will, before it goes on: see help_children.c */
     rest_on(worker, task, LAW_STATE_BLOCKED, told);
 }
 

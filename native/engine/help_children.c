@@ -21,7 +21,7 @@
  *     time. Nobody can have asked a child, or its nursery, to stop as long as the counter is what it was when the
  *     nursery was opened
  * HELP-2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into
- *     a queue, and whoever takes it out does what it would do (serve_covered in loop.c), and lets it rest again
+ *     a queue, and whoever takes it out does what it would do (serve_covered in worker_loop.c), and lets it rest again
  * HELP-3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on;
  *     else it is in a queue or being served, and it waits for its turn as any other, after it has said that it is
  *     covered no longer
@@ -30,9 +30,13 @@
  *
  * Deterministic schedulers do without: there each start is a decision of its own.
  */
+#include "engine/help_children.h"
+
 #include "engine/fast_paths.h"
 #include "engine/pause.h"
 #include "engine/pick.h"
+#include "engine/task_end.h"
+#include "engine/worker_loop.h"
 #include "hints.h"
 
 /* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written

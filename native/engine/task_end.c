@@ -6,6 +6,8 @@
  * The order matters. The failure is noted, and the siblings are cancelled, before the nursery counts the child as gone: so
  * whoever awaits learns of it. The count is the last thing that touches the nursery: whoever awaits may free it then.
  */
+#include "engine/task_end.h"
+
 #include "engine/fast_paths.h"
 #include "engine/lender.h"
 
