@@ -11,7 +11,7 @@
  * The coroutine kernel changes a state by `law_state_move`, in its fast paths too. The engine keeps the state in an atomic
  * word: it asks `law_may_move` before a compare-and-swap (TASK-1 of engine/task.h).
  *
- * STATE-1  a state changes only from the state that the caller names, by a move that the table allows
+ * TRANSITION-1  a state changes only from the state that the caller names, by a move that the table allows
  */
 #pragma once
 
@@ -32,7 +32,7 @@ law_may_move(unsigned from, unsigned to)
 static inline void
 law_state_move(uint8_t *state, LawState from, LawState to)
 {
-    LAW_RULE(*state == from && law_may_move(from, to), "STATE-1");
+    LAW_RULE(*state == from && law_may_move(from, to), "TRANSITION-1");
     *state = (uint8_t)to;
 }
 

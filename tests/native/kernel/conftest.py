@@ -36,6 +36,9 @@ def failing(tmp_path_factory, free_lists):
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), *sources]
     command += [f"-I{folder}" for folder in (sysconfig.get_paths()["include"], SOURCES.parent)]
     command += ["-DFREE_LISTS=" + " ".join(f"LIST({name})" for name in free_lists)]
+    from bursar import _native
+
+    command += [f"-DBURSAR_PRIVATE_LAYOUTS={_native.build_info()['private_layouts']:d}"]  # as the extension
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return made

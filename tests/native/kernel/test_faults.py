@@ -649,7 +649,10 @@ def every_request_fails(failing, scenario, *modes):
     assert program(failing, scenario.__name__, *modes).count("requests failed in turn") == len(modes)
 
 
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="has no lists of free records")
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")) or not _native.build_info()["private_layouts"],
+    reason="has no lists of free records",
+)
 def test_no_list_of_free_records_was_forgotten(failing):
     """Whoever adds one adds a scenario that uses it, or its records are never asked for where memory fails."""
     program(failing, "lists")

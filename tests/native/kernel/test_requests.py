@@ -131,6 +131,10 @@ def difference(failing, program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_an_await_asks_for_no_memory(failing, program):
+    from bursar import _native  # the fixture has skipped the test where there is none
+
+    if not _native.build_info()["private_layouts"]:
+        pytest.skip("this build has no lists of free records")
     assert difference(failing, program) <= DIFFERENCE_MAX
 
 

@@ -45,8 +45,8 @@ test_a_state_changes_by_the_table_alone(void)
     uint8_t state = LAW_STATE_PENDING;
     law_state_move(&state, LAW_STATE_PENDING, LAW_STATE_READY);
     CHECK_EQUAL(state, LAW_STATE_READY);
-    CHECK_BREAKS("STATE-1", law_state_move(&state, LAW_STATE_READY, LAW_STATE_BLOCKED)); /* not in the table */
-    CHECK_BREAKS("STATE-1", law_state_move(&state, LAW_STATE_PENDING, LAW_STATE_READY)); /* it is not PENDING */
+    CHECK_BREAKS("TRANSITION-1", law_state_move(&state, LAW_STATE_READY, LAW_STATE_BLOCKED)); /* not in the table */
+    CHECK_BREAKS("TRANSITION-1", law_state_move(&state, LAW_STATE_PENDING, LAW_STATE_READY)); /* it is not PENDING */
 }
 
 static void
