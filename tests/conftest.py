@@ -15,9 +15,8 @@ import sysconfig
 
 import pytest
 from browser.harness import Browser, Chromium, Kit, Node, need
+from support.kernel import kernel_in_use
 from support.virtual_run import Run
-
-from bursar.backend import kernel_in_use
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,10 +11,10 @@ from contextlib import suppress
 
 import pytest
 from support.drive import HONEST_POLLS, LIMIT_MAX, Watch, bound, checked, honest, over
+from support.law import CANCEL_STREAK_MAX, wait_max
 
 import bursar
 from bursar import Budget, Cancelled, OutcomeKind, Runtime
-from bursar.law.decide import CANCEL_STREAK_MAX, wait_max
 
 FAMILY = 300
 

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 from support.drive import HONEST_POLLS, Watch, bound, checked, honest, over
+from support.hosts import VirtualHost
 
 import bursar
 from bursar import Runtime
-from bursar.hosts.virtual import VirtualHost
 
 NS = 1_000_000_000
 

@@ -11,12 +11,11 @@ import tracemalloc
 
 import pytest
 from support.drive import HONEST_POLLS, Watch, bound, honest, over
+from support.kernel import NATIVE
+from support.law import cancel, check
 
 import bursar
 from bursar import Deadlock, OutcomeKind, Runtime
-from bursar.backend import NATIVE
-from bursar.law import cancel
-from bursar.law.invariants import check
 
 DEPTH = 10_000
 DEPTH_SLOW = 100_000

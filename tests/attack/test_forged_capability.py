@@ -15,6 +15,7 @@ import pickle
 
 import pytest
 from support.drive import checked, over
+from support.law import DEPTH_MAX
 
 import bursar
 from bursar import (
@@ -30,7 +31,6 @@ from bursar import (
     CapTimer,
     Runtime,
 )
-from bursar.law.capability import DEPTH_MAX
 
 
 async def nothing() -> None:

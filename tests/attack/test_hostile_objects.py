@@ -353,7 +353,7 @@ def test_a_finalizer_of_what_a_block_ended_in_asks_its_owner_to_stop():
 
 def test_amounts_at_the_edge_of_what_can_be_counted_do_not_break_the_books():
     """Spend the largest amount twice: the sum does not fit a budget, but tasks, snapshots and purses still print."""
-    from bursar.law.budget import UNITS_MAX
+    from support.law import UNITS_MAX
 
     rt = checked(Runtime(clock="virtual"))
 
@@ -375,7 +375,7 @@ def test_amounts_at_the_edge_of_what_can_be_counted_do_not_break_the_books():
 
 
 def test_a_recharge_at_the_edge_of_what_can_be_counted_is_refused_or_capped():
-    from bursar.law.budget import UNITS_MAX
+    from support.law import UNITS_MAX
 
     rt = checked(
         Runtime(clock="virtual", profile="cluster", capabilities=[bursar.CapSpawn(), bursar.CapBudget(Budget())])

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import pytest
 from support.drive import HONEST_POLLS, Watch, honest, over
+from support.hosts import VirtualHost
+from support.law import COMPACT_MIN, TIMED_STREAK_MAX, check
 
 import bursar
 from bursar import Runtime
-from bursar.hosts.virtual import VirtualHost
-from bursar.law.decide import TIMED_STREAK_MAX
-from bursar.law.invariants import check
-from bursar.law.timers import COMPACT_MIN
 
 
 def flood(count: int, workers: int) -> tuple[Runtime, Watch, list[int]]:

@@ -7,8 +7,7 @@ import time
 
 import pytest
 from browser.harness import ROOT, Served, cases, run_case
-
-from bursar.drive.pump import BURST_MAX
+from support.hosts import BURST_MAX
 
 pytestmark = pytest.mark.browser
 

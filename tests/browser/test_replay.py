@@ -4,9 +4,9 @@ import base64
 
 import pytest
 from browser.inside import recorded
+from support.evidence import Trace
 
 from bursar.evidence.replay.replay import replay
-from bursar.trace.reader import Trace
 
 RECORD = """
 import base64

@@ -8,9 +8,9 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from support.kernel import kernel_in_use
 from support.time_limits import WAIT_S
 
-from bursar.backend import kernel_in_use
 from bursar.cli import COMMANDS
 
 

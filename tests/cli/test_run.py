@@ -10,11 +10,9 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.evidence import Trace, verify
 from support.metered import require_meter
 from support.time_limits import WAIT_S
-
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
 
 
 @pytest.fixture

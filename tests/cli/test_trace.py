@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from support.evidence import KINDS, MANDATORY, Trace
 
 import bursar
 from bursar import Runtime
-from bursar.trace.events import KINDS, MANDATORY
-from bursar.trace.reader import Trace
 
 
 async def child(n):

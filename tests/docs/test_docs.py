@@ -34,14 +34,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.law import PROFILES, chain
 from support.metered import require_meter
+from support.requests import library
+from support.workflow import AUTHORITY, TASK, TOP, parse_text
 
 import bursar
 from bursar.cli import COMMANDS
-from bursar.fibers import library
-from bursar.law import chain
-from bursar.law.profile import PROFILES
-from bursar.workflow.file import AUTHORITY, TASK, TOP, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(

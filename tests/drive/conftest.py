@@ -3,8 +3,7 @@
 import pytest
 from support.script import Script
 
-from bursar import Runtime
-from bursar.errors import HostLost
+from bursar import HostLost, Runtime
 
 
 @pytest.fixture

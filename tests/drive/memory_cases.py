@@ -15,12 +15,11 @@ import zlib
 from functools import partial
 
 import pytest
+from support.evidence import Memory
+from support.law import MEMORY, check
 
 import bursar
 from bursar import Budget, MemoryBudgetExceeded, nursery
-from bursar.law.budget import MEMORY
-from bursar.law.invariants import check
-from bursar.trace.ring import Memory
 
 _native = pytest.importorskip("bursar._native")
 if not hasattr(_native, "MemoryAccountSet"):

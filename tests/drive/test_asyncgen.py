@@ -5,10 +5,10 @@ import sys
 import threading
 
 import pytest
+from support.law import check
 
 import bursar
 from bursar import Runtime, nursery, sleep
-from bursar.law.invariants import check
 
 
 def generators(log):

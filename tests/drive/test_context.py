@@ -11,13 +11,13 @@ import sys
 import weakref
 
 import pytest
+from support.hosts import NativeHost
 from support.metered import require_meter
+from support.requests import Request
 
 import bursar
 import bursar.asyncio.guest
-import bursar.request
 from bursar import Event, checkpoint, nursery
-from bursar.hosts.selector import NativeHost
 
 variable = contextvars.ContextVar("variable", default="unset")
 
@@ -216,7 +216,7 @@ def test_between_two_batches_nobody_is_in_the_context_of_a_task():
 
 
 def test_a_batch_that_ends_in_an_error_leaves_the_context():
-    class Odd(bursar.request.Request):
+    class Odd(Request):
         __slots__ = ()
 
         def perform(self, kernel, task):

@@ -5,14 +5,12 @@ import types
 from contextlib import suppress
 
 import pytest
+from support.law import check
+from support.requests import start, where
 
 import bursar
-from bursar import OutcomeKind, Runtime, nursery, sleep
+from bursar import OutcomeKind, Runtime, State, nursery, sleep
 from bursar.drive.coroutine import CLOSE_ATTEMPTS_MAX
-from bursar.law.invariants import check
-from bursar.law.state import State
-from bursar.ops.start import start
-from bursar.request import where
 
 
 def drive(fn, *args, **keywords):

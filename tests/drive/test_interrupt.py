@@ -4,9 +4,9 @@ import signal
 import types
 
 import pytest
+from support.evidence import Trace
 
 import bursar
-from bursar.trace.reader import Trace
 
 
 def strike():

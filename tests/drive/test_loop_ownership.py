@@ -5,11 +5,11 @@ import sys
 import threading
 
 import pytest
+from support.hosts import NativeHost
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar.drive.loop_ownership import Turn
-from bursar.hosts.selector import NativeHost
 
 
 class Struck(BaseException):

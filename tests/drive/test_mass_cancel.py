@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import traceback
 
+from support.law import CancelPhase, TimerKind
+
 import bursar
 from bursar import Cancelled, Event, Runtime, nursery
-from bursar.law.cancel import CancelPhase
-from bursar.law.timers import TimerKind
 
 
 def cancel_crowd(work, size=6, runtime=None, last=None):

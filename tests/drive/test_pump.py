@@ -8,14 +8,13 @@ import sys
 import threading
 
 import pytest
+from support.hosts import NativeHost
+from support.law import TIMED_STREAK_MAX
 from support.script import NS, Await, Do, Script, ScriptLoop, forever, names, nothing
 
 import bursar
-from bursar import Runtime
+from bursar import HostLost, HostMisuse, Runtime
 from bursar.drive.pump import BURST_MAX, PumpState
-from bursar.errors import HostLost, HostMisuse
-from bursar.hosts.selector import NativeHost
-from bursar.law.decide import TIMED_STREAK_MAX
 
 # ---- the states
 

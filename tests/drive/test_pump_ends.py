@@ -11,15 +11,14 @@ import threading
 import weakref
 
 import pytest
+from support.hosts import NativeHost
+from support.hosts import runtime as runtime_module
 from support.script import Do, Script, ScriptLoop, forever, nothing
 
 import bursar
-import bursar.drive.pump as pump_module
-import bursar.runtime as runtime_module
-from bursar import Runtime
+from bursar import HostLost, Runtime
+from bursar.drive import pump as pump_module
 from bursar.drive.pump import BURST_MAX, PumpState
-from bursar.errors import HostLost
-from bursar.hosts.selector import NativeHost
 
 # ---- what goes wrong in a batch
 

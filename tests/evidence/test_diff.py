@@ -3,11 +3,11 @@
 import io
 
 import pytest
+from support.evidence import Trace
 
 import bursar
 from bursar import Runtime
 from bursar.evidence.diff import AFTER, BEFORE, EVERYTHING, LAW, diff
-from bursar.trace.reader import Trace
 
 
 async def nap(seconds):

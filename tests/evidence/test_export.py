@@ -7,12 +7,11 @@ from random import Random
 
 import pytest
 from support import programs
+from support.evidence import MANDATORY, Trace
 
 import bursar
 from bursar import Runtime, TraceError
 from bursar.evidence.export import HOST, NURSERIES, SCHEDULER, TICK_NS, write_jsonl, write_perfetto
-from bursar.trace.events import MANDATORY
-from bursar.trace.reader import Trace
 
 REQUIRED = {"ph", "ts", "pid", "tid", "name"}
 PHASES = {  # of the trace-event format, those that we draw: what else each must have

@@ -8,10 +8,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
+from support.evidence import Trace, replay, verify
 
 RECORDED = Path(__file__).parent / "recorded"
 FINGERPRINTS = {"families": "4e48cdbb66b054b3", "messages": "c904e88dd665ed56", "money": "92ebaa9d66b55aea"}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from support.evidence import Trace, verify
+from support.evidence import replay_module as replays
 from support.native import functions, meeting
 from support.real_sockets import real, settled
 
 import bursar
 from bursar import Authority, Budget, Deadlock, OutcomeKind, PauseTimeout, State, native, nursery
-from bursar.evidence.replay import replay as replays
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
 
 
 class Rounds(ctypes.Structure):

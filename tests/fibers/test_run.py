@@ -8,19 +8,18 @@ import gc
 import weakref
 
 import pytest
+from support.evidence import Trace, verify
+from support.evidence import replay_module as replays
+from support.hosts import NativeHost
 from support.native import Meeting, functions, meeting
 from support.real_sockets import real, settled
+from support.requests import library
+from support.requests import mailbox as guests
 from support.trace_forgery import Forgery
 
 import bursar
 from bursar import Budget, CapExecutor, CapSpawn, OutcomeKind, Runtime, State, native, nursery
 from bursar.asyncio import guest
-from bursar.evidence.replay import replay as replays
-from bursar.evidence.verify.verify import verify
-from bursar.fibers import library
-from bursar.fibers import mailbox as guests
-from bursar.hosts.selector import NativeHost
-from bursar.trace.reader import Trace
 
 
 @pytest.fixture

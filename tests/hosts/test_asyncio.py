@@ -13,16 +13,15 @@ from random import Random
 
 import pytest
 from support import programs
+from support.evidence import Memory
+from support.hosts import BURST_MAX, from_asyncio
+from support.law import Wait
+from support.requests import SUSPENDED, Request
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, CapTimer, Cleanup, Runtime
 from bursar.asyncio.guest import guest, run
-from bursar.drive.pump import BURST_MAX
 from bursar.hosts.asyncio import AsyncioHost
-from bursar.hosts.asyncio_bridge import from_asyncio
-from bursar.law.wake import Wait
-from bursar.request import SUSPENDED, Request
-from bursar.trace.ring import Memory
 
 LOOPS = ["asyncio", "asyncio in debug mode"]
 if sys.platform != "win32":

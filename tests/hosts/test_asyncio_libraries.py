@@ -14,11 +14,11 @@ import httpx
 import pytest
 import uvicorn
 from aiohttp import web
+from support.hosts import from_asyncio
 
 import bursar
 from bursar import Budget
 from bursar.asyncio.guest import run
-from bursar.hosts.asyncio_bridge import from_asyncio
 
 LOOPS = {"asyncio": asyncio.new_event_loop}
 if sys.platform != "win32":

@@ -5,13 +5,12 @@ import sys
 import threading
 
 import pytest
+from support.hosts import NativeHost, make_host
 from support.script import Await
 
 import bursar
 from bursar import Runtime
-from bursar.hosts.selector import NativeHost
 from bursar.hosts.virtual import VirtualClock, VirtualHost
-from bursar.runtime import make_host
 
 YEAR = 365 * 86400
 

@@ -6,14 +6,12 @@ import socket
 import threading
 
 import pytest
+from support.evidence import Memory, Trace, replay
+from support.hosts import NativeHost
 from support.real_sockets import real, settled
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, HostMisuse, nursery, select, sleep, wait_readable, wait_writable
-from bursar.evidence.replay.replay import replay
-from bursar.hosts.selector import NativeHost
-from bursar.trace.reader import Trace
-from bursar.trace.ring import Memory
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import sys
 import time
 
 import pytest
+from support.workflow import VARIABLE, processes_with
 
 import bursar
-from bursar.errors import CommandFailed, WorkflowError
+from bursar import CommandFailed, WorkflowError
 from bursar.io import process
-from bursar.workflow.orphan_processes import VARIABLE, processes_with
 
 KEY = "0123test-process"
 

@@ -8,13 +8,12 @@ import socket
 import struct
 
 import pytest
+from support.evidence import Trace, replay
 from support.real_sockets import open_files, real, settled
 from support.tls import contexts
 
 import bursar
 from bursar import Budget, ScopeMisuse, StreamClosed, listen_tcp, listen_unix, nursery, open_tcp, serve
-from bursar.evidence.replay.replay import replay
-from bursar.trace.reader import Trace
 
 
 async def echo(stream):

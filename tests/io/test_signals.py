@@ -9,14 +9,13 @@ import threading
 from textwrap import dedent
 
 import pytest
+from support.hosts import NativeHost, PumpState
 from support.real_sockets import real, settled
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, CapSpawn, HostMisuse, now, nursery, select, sleep, timeout, wait_signal
 from bursar.asyncio.guest import run as run_in_asyncio
-from bursar.drive.pump import PumpState
-from bursar.hosts.selector import NativeHost
 
 
 async def wait_for(number):

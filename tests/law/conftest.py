@@ -6,8 +6,7 @@ by its own name and run on it always; the same functions in C have tests of thei
 """
 
 import pytest
-
-from bursar.backend import NATIVE
+from support.kernel import NATIVE
 
 
 @pytest.fixture

@@ -3,20 +3,12 @@
 from itertools import pairwise
 
 import pytest
+from support.kernel import CancelScope, Kernel, Nursery, Task, Wait
+from support.law import OPS, Bill, Lane, Obligation, Settled, TimerKind, check
 
-from bursar.backend import CancelScope, Kernel, Nursery, Task, Wait
-from bursar.errors import Cancelled, NurseryClosed, ScopeMisuse
+from bursar import Budget, Cancelled, CapSpawn, NurseryClosed, NurseryState, Outcome, OutcomeKind, ScopeMisuse, State
 from bursar.law import cancel
-from bursar.law.budget import OPS, Budget
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, Scope
-from bursar.law.capability import CapSpawn
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane
-from bursar.law.ledger import Bill
-from bursar.law.nursery import NurseryState
-from bursar.law.obligation import Obligation, Settled
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.timers import TimerKind
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "enough", 99)

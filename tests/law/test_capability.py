@@ -5,10 +5,10 @@ import pickle
 from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
+from support.kernel import Kernel
+from support.law import UNSTATED, Nursery, Task, root_pools
 
-from bursar.backend import Kernel
-from bursar.errors import CapabilityDenied, CapabilityForged, CapabilityRevoked
-from bursar.law.budget import UNSTATED, Budget, root_pools
+from bursar import Budget, CapabilityDenied, CapabilityForged, CapabilityRevoked
 from bursar.law.capability import (
     DEPTH_MAX,
     CapBudget,
@@ -24,8 +24,6 @@ from bursar.law.capability import (
     inheritable,
     require,
 )
-from bursar.law.nursery import Nursery
-from bursar.law.task import Task
 
 KINDS = (CapSpawn, CapBudget, CapChannel, CapExecutor, CapClock, CapTimer, CapEntropy, CapIO)
 

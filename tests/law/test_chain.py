@@ -4,8 +4,8 @@ import random
 from itertools import product
 
 import pytest
+from support.kernel import Kernel
 
-from bursar.backend import Kernel
 from bursar.law.chain import GOLDEN, MASK64, RandomStream, fingerprint, link, mix64, seed_chain
 
 # The numbers marked as worked were computed by a C program that shares no line with the code under test.

@@ -4,16 +4,11 @@ from functools import cache
 from itertools import product
 
 import pytest
+from support.kernel import Kernel, Task, Wait
+from support.law import Lane, TimerKind, Worker, cancel, check
 
-from bursar.backend import Kernel, Task, Wait
-from bursar.law import cancel
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import CapSpawn
+from bursar import CancelKind, CancelReason, CapSpawn, Outcome, OutcomeKind, State
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane, Worker
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.timers import TimerKind
 
 LIMITS = (CANCEL_STREAK_MAX, 2 * CANCEL_STREAK_MAX)
 BOTH = (False, True)

@@ -3,18 +3,11 @@
 from collections import Counter
 
 import pytest
+from support.kernel import Kernel, Task, Wait
+from support.law import Bill, Lane, Notice, TimerKind, WakeState, Worker, check, move, request
 
-from bursar.backend import Kernel, Task, Wait
-from bursar.law.budget import Budget
-from bursar.law.cancel import CancelKind, CancelReason, request
-from bursar.law.capability import CapSpawn
+from bursar import Budget, CancelKind, CancelReason, CapSpawn, Outcome, OutcomeKind, State
 from bursar.law.dispatch import REPORTS_MAX, WORKERS_MAX, Report
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane, Worker
-from bursar.law.ledger import Bill
-from bursar.law.state import Outcome, OutcomeKind, State, move
-from bursar.law.timers import TimerKind
-from bursar.law.wake import Notice, WakeState
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")

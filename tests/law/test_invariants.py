@@ -6,24 +6,41 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from support.law import (
+    CANCEL_STREAK_MAX,
+    OPS,
+    TIMED_STREAK_MAX,
+    UNSTATED,
+    Bill,
+    CancelScope,
+    Kernel,
+    Lane,
+    Nursery,
+    Obligation,
+    Pool,
+    Settled,
+    StealPolicy,
+    Task,
+    TimerKind,
+    Wait,
+    WakeState,
+    allocation,
+    cancel,
+)
 
-from bursar.errors import BursarError
-from bursar.law import cancel
-from bursar.law.budget import OPS, UNSTATED, Budget, Pool, allocation
-from bursar.law.cancel import CancelKind, CancelReason, CancelScope
-from bursar.law.capability import CapBudget, CapSpawn
-from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
+from bursar import (
+    Budget,
+    BursarError,
+    CancelKind,
+    CancelReason,
+    CapBudget,
+    CapSpawn,
+    NurseryState,
+    Outcome,
+    OutcomeKind,
+    State,
+)
 from bursar.law.invariants import check, queued
-from bursar.law.kernel import Kernel
-from bursar.law.lanes import Lane
-from bursar.law.ledger import Bill
-from bursar.law.nursery import Nursery, NurseryState
-from bursar.law.obligation import Obligation, Settled
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.steal import StealPolicy
-from bursar.law.task import Task
-from bursar.law.timers import TimerKind
-from bursar.law.wake import Wait, WakeState
 
 STOP = CancelReason(CancelKind.USER, "stop")
 

@@ -3,16 +3,12 @@
 import random
 
 import pytest
+from support.kernel import Kernel
+from support.law import UNSTATED, Nursery, RandomStream, Task, root_pools
 
-from bursar.backend import Kernel
+from bursar import CapSpawn, Outcome, OutcomeKind
 from bursar.law import lanes
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.capability import CapSpawn
-from bursar.law.chain import RandomStream
 from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
-from bursar.law.nursery import Nursery
-from bursar.law.state import Outcome, OutcomeKind
-from bursar.law.task import Task
 
 POOLS = root_pools(UNSTATED)
 NURSERY = Nursery(1, "n", None, POOLS, POOLS, {})

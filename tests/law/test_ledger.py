@@ -1,11 +1,8 @@
 """The ledger: what a bill comes to, when a task has to wait for money, how it gets more, and what cleanup may cost."""
 
 import pytest
-
-from bursar.backend import Kernel, Nursery, Task, Wait
-from bursar.errors import BudgetExceeded, CapabilityDenied, MemoryBudgetExceeded, SpawnBudgetExceeded
-from bursar.law import cancel
-from bursar.law.budget import (
+from support.kernel import Kernel, Nursery, Task, Wait
+from support.law import (
     CHANNEL,
     CHANNEL_OPS,
     COMPONENTS,
@@ -19,17 +16,30 @@ from bursar.law.budget import (
     SYSCALLS,
     UNITS_MAX,
     UNSTATED,
-    Budget,
+    CancelPhase,
+    Lane,
+    WakeState,
     allocation,
+    cancel,
+    check,
     left,
 )
-from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
-from bursar.law.capability import CapBudget, CapSpawn
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane
+
+from bursar import (
+    Budget,
+    BudgetExceeded,
+    CancelKind,
+    CancelReason,
+    CapabilityDenied,
+    CapBudget,
+    CapSpawn,
+    MemoryBudgetExceeded,
+    Outcome,
+    OutcomeKind,
+    SpawnBudgetExceeded,
+    State,
+)
 from bursar.law.ledger import Bill
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.wake import WakeState
 
 STOP = CancelReason(CancelKind.USER, "stop")
 TWO_OPS = ((OPS, 2),)

@@ -4,17 +4,12 @@ from collections import deque
 from itertools import permutations, product
 
 import pytest
+from support.kernel import Kernel, Wait
+from support.law import OPS, UNSTATED, Task, cancel, check, root_pools
 
-from bursar.backend import Kernel, Wait
-from bursar.errors import IllegalTransition, NurseryClosed
-from bursar.law import cancel
-from bursar.law.budget import OPS, UNSTATED, Budget, root_pools
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import CapSpawn
-from bursar.law.invariants import check
+from bursar import Budget, CancelKind, CancelReason, CapSpawn, NurseryClosed, Outcome, OutcomeKind, State
+from bursar.errors import IllegalTransition
 from bursar.law.nursery import Nursery, NurseryState, move, note_end, result_kind
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")

@@ -1,14 +1,11 @@
 """Obligations: settled exactly once, undone unless committed, and no leak that goes unseen."""
 
 import pytest
+from support.kernel import Kernel, Wait
+from support.law import UNSTATED, Nursery, Task, check, root_pools
 
-from bursar.backend import Kernel, Wait
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.invariants import check
-from bursar.law.nursery import Nursery
+from bursar import Outcome, OutcomeKind, State
 from bursar.law.obligation import Obligation, Settled, leaked
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
 
 OK = Outcome(OutcomeKind.OK)
 

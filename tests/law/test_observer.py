@@ -7,19 +7,10 @@ that comes twice, too early or with another detail is found.
 from contextlib import contextmanager
 
 import pytest
+from support.kernel import CancelScope, Kernel, Task, Wait
+from support.law import CHANNEL, OPS, UNSTATED, Bill, Lane, Notice, Settled, TimerKind, cancel
 
-from bursar.backend import CancelScope, Kernel, Task, Wait
-from bursar.law import cancel
-from bursar.law.budget import CHANNEL, OPS, UNSTATED, Budget
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import CapBudget, CapSpawn
-from bursar.law.lanes import Lane
-from bursar.law.ledger import Bill
-from bursar.law.nursery import NurseryState
-from bursar.law.obligation import Settled
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.timers import TimerKind
-from bursar.law.wake import Notice
+from bursar import Budget, CancelKind, CancelReason, CapBudget, CapSpawn, NurseryState, Outcome, OutcomeKind, State
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")

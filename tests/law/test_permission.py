@@ -1,18 +1,11 @@
 """Admission's side of the law, on a bare kernel: who may start, who stands still, and who is told."""
 
 import pytest
+from support.kernel import Kernel, Task, Wait
+from support.law import Lane, Notice, TimerKind, WakeState, check, link
 
-from bursar.backend import Kernel, Task, Wait
-from bursar.law.budget import Budget
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import CapSpawn
-from bursar.law.chain import link
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane
+from bursar import Budget, CancelKind, CancelReason, CapSpawn, Outcome, OutcomeKind, State
 from bursar.law.permission import ADMIT, DROP
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.timers import TimerKind
-from bursar.law.wake import Notice, WakeState
 
 OK = Outcome(OutcomeKind.OK)
 STOP = CancelReason(CancelKind.USER, "stop")
@@ -167,7 +160,7 @@ def test_a_dropped_task_wakes_who_waits_for_it_and_who_waits_for_the_last_one(ke
         def answer(self, kernel, value):
             type(self).heard = value
 
-    from bursar.backend import WaitList
+    from support.kernel import WaitList
 
     task, _ = pending(kernel)
     task.waiters = WaitList()
@@ -394,7 +387,7 @@ def test_a_failure_that_is_excused_counts_for_nothing(kernel, excused):
 
 
 def test_another_attempt_may_enter_a_closing_nursery_and_nobody_else(kernel):
-    from bursar.errors import NurseryClosed
+    from bursar import NurseryClosed
 
     owner = kernel.spawn(kernel.root)
     kernel.step()

@@ -5,14 +5,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from support.law import UNSTATED, Nursery, Task, root_pools
 
 import bursar
-from bursar.errors import BursarError, IllegalTransition
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.nursery import Nursery
+from bursar import BursarError, CancelKind, CancelReason
+from bursar.errors import IllegalTransition
 from bursar.law.state import ENDINGS, TRANSITIONS, Outcome, OutcomeKind, State, end, move, severer
-from bursar.law.task import Task
 
 # written out by hand from the drawing, row by row: what each state may become
 TABLE = {

@@ -3,18 +3,11 @@
 from collections import Counter
 
 import pytest
+from support.kernel import Kernel, Wait
+from support.law import UNSTATED, Lane, Nursery, RandomStream, Task, TimerKind, Worker, lanes, root_pools
 
-from bursar.backend import Kernel, Wait
-from bursar.law import lanes
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.capability import CapSpawn
-from bursar.law.chain import RandomStream
-from bursar.law.lanes import Lane, Worker
-from bursar.law.nursery import Nursery
-from bursar.law.state import State
+from bursar import CapSpawn, State
 from bursar.law.steal import STEAL_ATTEMPTS_MAX, StealPolicy, attempts_max, steal, victims
-from bursar.law.task import Task
-from bursar.law.timers import TimerKind
 
 POOLS = root_pools(UNSTATED)
 NURSERY = Nursery(1, "n", None, POOLS, POOLS, {})

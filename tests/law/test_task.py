@@ -1,13 +1,10 @@
 """The record of a task: what a new one holds, that it is its own outermost scope, and whom it still owns."""
 
 import pytest
+from support.law import UNSTATED, CancelPhase, CancelScope, Nursery, Scope, WakeState, root_pools
 
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.cancel import CancelPhase, CancelScope, Scope
-from bursar.law.nursery import Nursery
-from bursar.law.state import State
+from bursar import State
 from bursar.law.task import Task
-from bursar.law.wake import WakeState
 
 POOLS = root_pools(UNSTATED)
 

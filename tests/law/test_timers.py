@@ -3,13 +3,10 @@
 import random
 
 import pytest
+from support.kernel import Kernel, Wait
+from support.law import UNSTATED, Lane, Nursery, Task, root_pools
 
-from bursar.backend import Kernel, Wait
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.lanes import Lane
-from bursar.law.nursery import Nursery
-from bursar.law.state import State
-from bursar.law.task import Task
+from bursar import State
 from bursar.law.timers import COMPACT_MIN, Timer, TimerKind, Timers
 
 

@@ -4,14 +4,11 @@ from collections import Counter
 from itertools import product
 
 import pytest
+from support.kernel import Kernel
+from support.kernel import Wait as WaitInUse
+from support.law import UNSTATED, Nursery, Task, TimerKind, root_pools
 
-from bursar.backend import Kernel
-from bursar.backend import Wait as WaitInUse
-from bursar.law.budget import UNSTATED, root_pools
-from bursar.law.nursery import Nursery
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.task import Task
-from bursar.law.timers import TimerKind
+from bursar import Outcome, OutcomeKind, State
 from bursar.law.wake import Notice, Wait, WaitList, WakeState, begin_poll, end_poll, notify
 
 NOW = 5  # the generation of the task in these tests

@@ -12,19 +12,10 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
-from bursar import _native
-from bursar.backend import NativeKernel
-from bursar.errors import BursarError
-from bursar.law import cancel, kernel, wake
-from bursar.law.budget import Budget, Pool
-from bursar.law.cancel import CancelReason, Scope, outward
-from bursar.law.capability import Capability
-from bursar.law.invariants import check
-from bursar.law.nursery import Nursery
-from bursar.law.obligation import Obligation
-from bursar.law.state import Outcome, State
-from bursar.law.task import Task
-from bursar.law.timers import Timer, TimerKind
+from support.kernel import NativeKernel
+from support.law import Nursery, Obligation, Pool, Scope, Task, Timer, TimerKind, cancel, check, kernel, outward, wake
+
+from bursar import Budget, BursarError, CancelReason, Capability, Outcome, State, _native
 
 DONE_KEPT = 3  # ended tasks that are still looked at; the records of the others are free to be used again
 

@@ -19,16 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support import admission_programs, lending_programs
 from support.drive import checked
+from support.evidence import Trace, verify
 from support.gate_oracle import GateOracle
 from support.gated import nap
 from support.machines import cases
 from support.manual_gate import ManualGate
 
 import bursar
-from bursar import Aging, Authority, Hard, Retry, Soft, Strict
-from bursar.evidence.verify.verify import verify
-from bursar.law.state import OutcomeKind, State
-from bursar.trace.reader import Trace
+from bursar import Aging, Authority, Hard, OutcomeKind, Retry, Soft, State, Strict
 
 PROGRAMS = 150
 CHUNK = 25

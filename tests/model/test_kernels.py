@@ -15,25 +15,43 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-
-from bursar.backend import NativeKernel
+from support.kernel import NativeKernel
 
 if NativeKernel is None:
     pytest.skip("the native kernel was not built", allow_module_level=True)
 
 from model.kernels import Pair, Side, Ticket
+from support.law import (
+    CHANNEL,
+    FREE,
+    OP,
+    OPS,
+    SPAWNS,
+    SYSCALL,
+    UNITS_MAX,
+    UNSTATED,
+    Bill,
+    Lane,
+    Settled,
+    StealPolicy,
+    TimerKind,
+    allocation,
+    cancel,
+)
 from support.machines import cases
 
-from bursar.law import cancel
-from bursar.law.budget import CHANNEL, FREE, OP, OPS, SPAWNS, SYSCALL, UNITS_MAX, UNSTATED, Budget, allocation
-from bursar.law.cancel import CancelKind, CancelReason
-from bursar.law.capability import CapBudget, CapClock, CapSpawn, CapTimer
-from bursar.law.lanes import Lane
-from bursar.law.ledger import Bill
-from bursar.law.obligation import Settled
-from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.law.steal import StealPolicy
-from bursar.law.timers import TimerKind
+from bursar import (
+    Budget,
+    CancelKind,
+    CancelReason,
+    CapBudget,
+    CapClock,
+    CapSpawn,
+    CapTimer,
+    Outcome,
+    OutcomeKind,
+    State,
+)
 
 LIVE_MAX = 14  # tasks at once: every queue forms, and the pictures stay small
 STOP = CancelReason(CancelKind.USER, "stop", 1)

@@ -16,18 +16,12 @@ from contextlib import suppress
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from support.drive import LIMIT_MAX, Watch, conserved, over, paid
+from support.law import Lane, Notice, check, cut, outward, wait_max
 from support.machines import cases
+from support.requests import start
 
 import bursar
-from bursar import Budget
-from bursar.errors import BursarError, Cancelled
-from bursar.law.cancel import cut, outward
-from bursar.law.decide import wait_max
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane
-from bursar.law.state import OutcomeKind, State
-from bursar.law.wake import Notice
-from bursar.ops.start import start
+from bursar import Budget, BursarError, Cancelled, OutcomeKind, State
 
 LIVE_MAX = 30  # tasks at once: enough for every queue to form, few enough to check quickly
 COMMANDS_MAX = 4  # a task that is blocked is not given more than this to do

@@ -17,22 +17,49 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.admission import TicketState
+from support.admission import ticket as ticket
+from support.law import (
+    CANCEL_STREAK_MAX,
+    COMPONENTS,
+    ENDINGS,
+    INJECTOR_INTERVAL,
+    MASK64,
+    TIMED_STREAK_MAX,
+    TRANSITIONS,
+    UNITS_MAX,
+    UNSTATED,
+    CancelPhase,
+    CancelScope,
+    Lane,
+    Notice,
+    Nursery,
+    RandomStream,
+    StealPolicy,
+    Task,
+    TimedLane,
+    TimerKind,
+    Timers,
+    WakeState,
+    Worker,
+    cancel,
+    cancel_limit,
+    decide,
+    lanes,
+    link,
+    mix64,
+    nursery,
+    root_pools,
+    seed_chain,
+    state,
+    steal,
+    streaks_after,
+    wait_max,
+    wake,
+)
+from support.law import budget as money
 
-from bursar.law import budget as money
-from bursar.law import cancel, lanes, nursery, state, steal, wake
-from bursar.law.admission import ticket as ticket
-from bursar.law.admission.ticket import TicketState
-from bursar.law.budget import COMPONENTS, UNITS_MAX, UNSTATED, Budget, root_pools
-from bursar.law.cancel import CancelKind, CancelPhase, CancelScope
-from bursar.law.chain import MASK64, RandomStream, link, mix64, seed_chain
-from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
-from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
-from bursar.law.nursery import Nursery, NurseryState
-from bursar.law.state import ENDINGS, TRANSITIONS, Outcome, OutcomeKind, State
-from bursar.law.steal import StealPolicy
-from bursar.law.task import Task
-from bursar.law.timers import TimerKind, Timers
-from bursar.law.wake import Notice, WakeState
+from bursar import Budget, CancelKind, NurseryState, Outcome, OutcomeKind, State
 
 ROOT = Path(__file__).parents[2]
 STRICT = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared")

@@ -3,12 +3,11 @@
 from contextlib import suppress
 
 import pytest
+from support.evidence import Memory, unpack_answer
 
 import bursar
 from bursar import Budget, CapBudget, OutcomeKind, nursery, sleep
 from bursar.law.budget import UNITS_MAX
-from bursar.trace.host_answer_codec import unpack_answer
-from bursar.trace.ring import Memory
 
 
 async def spend(**amounts):

@@ -4,11 +4,11 @@ import inspect
 import re
 from functools import partial
 
+from support.requests import Request, ThreadPool
+
 import bursar
 from bursar import Authority, Event, Retry, channel, now, nursery, sleep, sleep_until
 from bursar.ops.classify import is_own
-from bursar.request import Request
-from bursar.threads.pool import ThreadPool
 from bursar.workflow import Workflow
 
 

@@ -1,10 +1,10 @@
 """Time as a task sees it: sleeping, the clock of the run, and the spans that make sense."""
 
 import pytest
+from support.law import SECONDS_MAX, TIME_END_NS
 
 import bursar
 from bursar import nursery, sleep, sleep_until
-from bursar.law.timers import SECONDS_MAX, TIME_END_NS
 
 
 def test_the_clock_starts_at_nothing_and_moves_by_what_was_slept(run):

@@ -1,11 +1,11 @@
 """From a spawn to the gate, and what a handle does there: dropping."""
 
 import pytest
+from support.admission import invariants
 from support.gated import Log, kinds, nap, run
 
 import bursar
 from bursar import Authority, Runtime, ScopeMisuse, TaskDropped
-from bursar.law.admission import invariants
 
 
 def one(**rules):

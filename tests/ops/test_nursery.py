@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import pytest
+from support.law import cancel
 
 import bursar
 from bursar import Budget, NurseryState, OutcomeKind, ScopeMisuse, State, nursery, sleep
@@ -685,7 +686,7 @@ def test_nobody_spawns_into_a_nursery_whose_owner_was_cut_off(run):
             await sleep(5)
             task.cancel()
             await sleep(1)
-            bursar.law.cancel.cut(run.runtime.kernel, task.inside(run.runtime.kernel), "for the test")
+            cancel.cut(run.runtime.kernel, task.inside(run.runtime.kernel), "for the test")
 
     run(main)
     assert refused == [True]

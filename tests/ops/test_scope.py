@@ -3,6 +3,7 @@
 import contextlib
 
 import pytest
+from support.law import cancel
 
 import bursar
 from bursar import OutcomeKind, ScopeMisuse, nursery, shield, sleep, timeout
@@ -399,7 +400,7 @@ def test_blocks_that_were_never_left_end_with_their_task(run):
 def test_leaving_a_block_does_not_look_at_the_blocks_around_it(run, monkeypatch):
     """A thousand blocks in one task are left in a thousand steps, not a million."""
     looked = 0
-    outward = bursar.law.cancel.outward
+    outward = cancel.outward
 
     def counted(task):
         nonlocal looked
@@ -407,7 +408,7 @@ def test_leaving_a_block_does_not_look_at_the_blocks_around_it(run, monkeypatch)
             looked += 1
             yield scope
 
-    monkeypatch.setattr(bursar.law.cancel, "outward", counted)
+    monkeypatch.setattr(cancel, "outward", counted)
 
     async def main():
         async with contextlib.AsyncExitStack() as stack:

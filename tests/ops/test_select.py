@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
+from support.requests import Operation
 
 import bursar
 from bursar import Event, Selected, channel, nursery, select, sleep
-from bursar.request import Operation
 
 
 def test_the_only_ready_case_is_taken(run):

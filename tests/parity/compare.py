@@ -29,10 +29,7 @@ if str(HERE.parent) not in sys.path:
 from browser import harness  # noqa: E402
 from parity import artifacts, running  # noqa: E402
 from parity.scenarios import SCENARIOS  # noqa: E402
-
-from bursar.hosts.asyncio import AsyncioHost  # noqa: E402
-from bursar.hosts.selector import NativeHost  # noqa: E402
-from bursar.hosts.virtual import VirtualHost  # noqa: E402
+from support.hosts import AsyncioHost, NativeHost, VirtualHost  # noqa: E402
 
 T = TypeVar("T")
 

@@ -26,8 +26,7 @@ if str(HERE.parent) not in sys.path:
 
 from parity import artifacts  # noqa: E402
 from parity.script import ScriptError, Stage, crowd, log_fingerprint, outcomes  # noqa: E402
-
-from bursar.trace.events import QUEUES, Event, fingerprint  # noqa: E402
+from support.evidence import QUEUES, Event, fingerprint  # noqa: E402
 
 FIXTURES = HERE / "fixtures"
 IDS = (

@@ -32,16 +32,11 @@ if str(HERE.parent) not in sys.path:
 from parity import fixture, running  # noqa: E402
 from parity.script import Stage  # noqa: E402
 from support import admission_programs, programs  # noqa: E402
+from support.evidence import KINDS, Recorder, Trace, replay, verify  # noqa: E402
+from support.hosts import VirtualHost  # noqa: E402
 
-from bursar import Runtime  # noqa: E402
+from bursar import BursarError, Runtime  # noqa: E402
 from bursar.cli import build_app  # noqa: E402
-from bursar.errors import BursarError  # noqa: E402
-from bursar.evidence.replay.replay import replay  # noqa: E402
-from bursar.evidence.verify.verify import verify  # noqa: E402
-from bursar.hosts.virtual import VirtualHost  # noqa: E402
-from bursar.trace.events import KINDS  # noqa: E402
-from bursar.trace.reader import Trace  # noqa: E402
-from bursar.trace.writer import Recorder  # noqa: E402
 
 FIXTURE = "fixture "
 FLOW = "flow "

@@ -15,11 +15,10 @@ from typing import Any
 
 from parity.scenarios import BROKEN, SCENARIOS
 from support import programs
+from support.evidence import CANCEL_KINDS, KINDS, REPORTS, Event, Memory, fingerprint
 
 import bursar
 from bursar import Runtime
-from bursar.trace.events import CANCEL_KINDS, KINDS, REPORTS, Event, fingerprint
-from bursar.trace.ring import Memory
 
 PROGRAM = "program "
 ENDINGS = (bursar.BursarError, programs.Boom, programs.Crash, TimeoutError, BaseExceptionGroup)

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
+from support.hosts import BURST_MAX
+from support.law import require
+from support.requests import Entry, Operation
+
 import bursar
 from bursar import Budget, CapabilityDenied, CapEntropy, CapIO, CapSpawn, CapTimer
-from bursar.drive.pump import BURST_MAX
-from bursar.law.capability import require
-from bursar.request import Entry, Operation
 
 SOON = 0.02  # long enough to be waited for, short enough to run everywhere
 NEVER = 3600.0

@@ -44,13 +44,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.evidence import Event, Memory
+from support.hosts import Pump
+from support.law import Task as LawTask
+from support.requests import Entry, Operation
+
 import bursar
 from bursar import Runtime
-from bursar.drive.pump import Pump
-from bursar.law.task import Task as LawTask
-from bursar.request import Entry, Operation
-from bursar.trace.events import Event
-from bursar.trace.ring import Memory
 
 CALLS_MAX = 10_000  # a script that has not settled by then never does
 HEADER = ("schema", "host", "seed", "workers", "steal", "profile", "yield_interval", "cleanup_ops", "cleanup_ns")

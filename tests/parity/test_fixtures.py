@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 from parity import artifacts, compare, fixture, script
+from support.evidence import Event
+from support.hosts import runtime as runtime_module
+from support.kernel import NATIVE
+from support.law import dispatch
 from support.time_limits import WAIT_S
-
-import bursar.law.dispatch
-import bursar.runtime
-from bursar.backend import NATIVE
-from bursar.trace.events import Event
 
 ROOT = Path(__file__).parents[2]
 LANE, STREAK, DRAIN, DEDUP, REENTRY, YIELD, LATE, CATCH_UP, AUTHORITY = fixture.IDS
@@ -258,7 +257,7 @@ def test_the_published_command_repeats_the_fixture(id, tmp_path):
 @pytest.mark.skipif(NATIVE, reason="the law in C cannot be changed while it runs")
 def test_a_change_of_the_law_fails_the_fixture(monkeypatch, tmp_path):
     monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(bursar.law.dispatch, "cancel_limit", lambda draining: 8)
+    monkeypatch.setattr(dispatch, "cancel_limit", lambda draining: 8)
     _, _, told = fixture.check(fixture.path_of(STREAK))
     assert '-"16 × cancel: victim (limit 16)"' in told
     assert '+"8 × cancel: victim (limit 8)"' in told
@@ -266,7 +265,7 @@ def test_a_change_of_the_law_fails_the_fixture(monkeypatch, tmp_path):
 
 def test_another_version_of_the_contract_asks_for_new_fixtures(monkeypatch, tmp_path):
     monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(bursar.runtime, "SCHEMA", bursar.runtime.SCHEMA + 1)
+    monkeypatch.setattr(runtime_module, "SCHEMA", runtime_module.SCHEMA + 1)
     for id in fixture.IDS:
         _, _, told = fixture.check(fixture.path_of(id))
         assert [line.split()[:2] for line in told] == [["-", "initial_snapshot_id"], ["+", "initial_snapshot_id"]]

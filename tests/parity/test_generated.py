@@ -8,9 +8,7 @@ from functools import cache
 
 import pytest
 from parity import compare, running
-
-from bursar.hosts.asyncio import AsyncioHost
-from bursar.hosts.selector import NativeHost
+from support.hosts import AsyncioHost, NativeHost
 
 COUNT = 1000
 COUNT_QUICK = 100  # as many of them as `make test` runs on the guests; the slow tests run the rest

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 from parity import fixture, kernels
 from parity.scenarios import SCENARIOS
-
-from bursar.backend import KERNEL_VARIABLE, NativeKernel
-from bursar.evidence.diff import EVERYTHING, diff
-from bursar.trace.reader import Trace
+from support.evidence import EVERYTHING, Trace, diff
+from support.kernel import KERNEL_VARIABLE, NativeKernel
 
 pytestmark = pytest.mark.skipif(NativeKernel is None, reason="the native kernel was not built")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from parity import artifacts, compare, fixture, running
 from parity.scenarios import SCENARIOS
+from support.hosts import BURST_MAX
 from support.time_limits import WAIT_S
-
-from bursar.drive.pump import BURST_MAX
 
 ROOT = Path(__file__).parents[2]
 CLOCKS = ("", ", virtual clock")

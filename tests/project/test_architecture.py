@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import pytest
 from project.test_layers import LAYERS
+from support.law import Kernel
 
 import bursar
-from bursar.law.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(bursar.__file__).parent

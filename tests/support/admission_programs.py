@@ -10,8 +10,7 @@ from contextlib import suppress
 from random import Random
 
 import bursar
-from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, Strict
-from bursar.law.state import State
+from bursar import Aging, Authority, Budget, Hard, Retry, Runtime, Soft, State, Strict
 from support.drive import checked
 from support.gate_oracle import GateOracle
 from support.grammar import Grammar

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections import Counter
 
 import bursar
-from bursar import Runtime
-from bursar.drive.coroutine import Coroutines
-from bursar.law.budget import OPS, SPAWNS
-from bursar.law.decide import cancel_limit, wait_max
-from bursar.law.invariants import check
-from bursar.law.lanes import Lane
-from bursar.law.state import OutcomeKind
+from bursar import OutcomeKind, Runtime
+from support.hosts import Coroutines
+from support.law import OPS, SPAWNS, Lane, cancel_limit, check, wait_max
 
 LIMIT_MAX = cancel_limit(draining=True)
 DECISIONS_MAX = 400_000  # a generated program that needs more than this does not end

@@ -14,11 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bursar import Runtime
-from bursar.law.admission import invariants
-from bursar.law.admission.gate import Gate
-from bursar.law.admission.ticket import Ticket, TicketState
-from bursar.law.state import State
+from bursar import Runtime, State
+from support.admission import Gate, Ticket, TicketState, invariants
 
 
 class First:

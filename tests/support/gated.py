@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 
 import bursar
 from bursar import Runtime
-from bursar.evidence.verify.verify import verify
-from bursar.law.admission import invariants
-from bursar.trace.reader import Trace
+from support.admission import invariants
 from support.drive import checked
+from support.evidence import Trace, verify
 
 
 @contextmanager

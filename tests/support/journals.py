@@ -3,8 +3,7 @@
 import contextlib
 import sqlite3
 
-from bursar.workflow.journal import Journal
-from bursar.workflow.references import keep
+from support.workflow import Journal, keep
 
 
 def rows(path, query, *values):

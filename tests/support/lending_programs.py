@@ -14,11 +14,10 @@ from random import Random
 
 import bursar
 from bursar import Aging, Authority, Budget, Retry, Runtime, Soft, Strict
-from bursar.evidence.verify.verify import verify
-from bursar.law.admission.ticket import TicketState
-from bursar.trace.reader import Trace
 from support import admission_programs
+from support.admission import TicketState
 from support.drive import checked
+from support.evidence import Trace, verify
 from support.gate_oracle import GateOracle
 from support.grammar import Grammar
 

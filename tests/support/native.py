@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bursar.errors import NativeUnavailable
-from bursar.fibers import library
+from bursar import NativeUnavailable
+from support.requests import library
 from support.time_limits import WAIT_S
 
 NATIVE = Path(__file__).parents[2] / "native"

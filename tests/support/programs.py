@@ -21,8 +21,8 @@ from random import Random
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.drive.host import Host
 from support.grammar import Grammar
+from support.hosts import Host
 
 CHANNELS = 3
 LOCKS = 2

@@ -16,9 +16,8 @@ from pathlib import Path
 import bursar
 from bursar import Budget, Runtime
 from bursar.asyncio import guest
-from bursar.drive.coroutine import CLOSE_ATTEMPTS_MAX
-from bursar.hosts.asyncio_bridge import from_asyncio
 from bursar_demo.program import service
+from support.hosts import CLOSE_ATTEMPTS_MAX, from_asyncio
 
 INCIDENTS: dict[str, Callable[[Path], None]] = {}
 

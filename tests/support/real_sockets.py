@@ -9,8 +9,8 @@ import gc
 import os
 
 import bursar
-from bursar.drive.pump import BURST_MAX
 from support.drive import checked, over
+from support.hosts import BURST_MAX
 
 
 def open_files() -> dict[str, str]:

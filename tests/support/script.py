@@ -5,7 +5,7 @@ another thread. Beside it, two requests with which a task reaches the pump in th
 from __future__ import annotations
 
 import bursar
-from bursar.request import Operation, Request
+from support.requests import Operation, Request
 
 NS = 1_000_000_000
 

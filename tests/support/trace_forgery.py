@@ -15,10 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from bursar.evidence.verify.verify import Verdict, verify
-from bursar.trace.events import Kind
-from bursar.trace.file_format import END, MAGIC
-from bursar.trace.reader import Trace
+from support.evidence import END, MAGIC, Kind, Trace, Verdict, verify
 
 LINKS = ("scheduler_step_decision", "task_admitted", "task_dropped")  # of the chain
 _LENGTH = struct.Struct("<I")

@@ -1,7 +1,7 @@
 """A run on the virtual clock after which the law holds and nothing is left over: the fixture `run`."""
 
 import bursar
-from bursar.law.invariants import check
+from support.law import check
 
 
 def settle(runtime):

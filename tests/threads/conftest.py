@@ -4,10 +4,10 @@ import threading
 
 import pytest
 from support.drive import checked, over
+from support.hosts import SCHEDULERS
 from support.time_limits import PAUSE_MS
 
 import bursar
-from bursar.settings import SCHEDULERS
 
 WORKERS = "16"  # on any machine, as many as a test needs at once
 

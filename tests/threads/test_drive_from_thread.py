@@ -6,13 +6,12 @@ import threading
 
 import pytest
 from support.drive import checked
+from support.hosts import THREAD_DRIVE_NS_MAX, NativeHost
+from support.requests import ThreadJob
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Authority, OutcomeKind, Priority, TaskDropped, nursery
-from bursar.drive.pump import THREAD_DRIVE_NS_MAX
-from bursar.hosts.selector import NativeHost
-from bursar.threads.job import ThreadJob
 
 
 class Watched(NativeHost):

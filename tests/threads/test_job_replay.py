@@ -1,12 +1,10 @@
 """Functions on threads leave evidence that is lawful, and run again in a replay, with the same outcome."""
 
 import pytest
+from support.evidence import Trace, replay, verify
 
 import bursar
 from bursar import Budget, Checkpoint, Runtime, nursery
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
 
 
 def double(x):

@@ -3,15 +3,13 @@
 import threading
 
 import pytest
+from support.evidence import Trace, replay, verify
 from support.manual_gate import ManualGate
 from support.real_sockets import settled
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Authority, Checkpoint, Deadlock, OutcomeKind, PauseTimeout, State, nursery
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
 
 
 class Counter:

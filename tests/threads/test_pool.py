@@ -8,12 +8,12 @@ import textwrap
 import threading
 
 import pytest
+from support.hosts import NativeHost
+from support.requests import ControlledJob, ThreadJob, on_thread
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Checkpoint, Event, OutcomeKind, State, ThreadLost, nursery
-from bursar.hosts.selector import NativeHost
-from bursar.threads.job import ControlledJob, ThreadJob, on_thread
 from bursar.threads.pool import ThreadPool
 
 

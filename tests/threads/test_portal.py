@@ -10,6 +10,8 @@ from concurrent.futures import CancelledError, Future, as_completed, wait
 
 import pytest
 from support.drive import checked, over
+from support.evidence import Trace, replay, replay_module, verify
+from support.hosts import BURST_MAX
 from support.real_sockets import real, settled
 from support.time_limits import WAIT_S
 
@@ -31,11 +33,7 @@ from bursar import (
     nursery,
     portal,
 )
-from bursar.drive.pump import BURST_MAX
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify.verify import verify
 from bursar.threads.portal import PENDING_MAX
-from bursar.trace.reader import Trace
 
 
 async def double(x):
@@ -908,7 +906,7 @@ def test_a_run_with_calls_follows_the_law_and_is_replayed(tmp_path):
 
 
 def test_a_replay_tells_that_a_thread_no_longer_calls(tmp_path, monkeypatch):
-    monkeypatch.setattr("bursar.evidence.replay.replay.PATIENCE_S", 0.0)
+    monkeypatch.setattr(replay_module, "PATIENCE_S", 0.0)
     calls = [1, 2]
 
     async def main():

@@ -5,9 +5,9 @@ import gc
 import inspect
 
 import pytest
+from support.requests import Operation, Request
 
 from bursar import nursery, sleep
-from bursar.request import Operation, Request
 from bursar.workflow import Workflow
 
 

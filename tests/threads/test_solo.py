@@ -4,12 +4,11 @@ import threading
 
 import pytest
 from support.drive import checked, over
+from support.evidence import Trace, replay, verify
+from support.hosts import settings
 
 import bursar
-from bursar import Budget, BudgetExceeded, Checkpoint, OutcomeKind, nursery, settings
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify.verify import verify
-from bursar.trace.reader import Trace
+from bursar import Budget, BudgetExceeded, Checkpoint, OutcomeKind, nursery
 
 
 @pytest.fixture(autouse=True)

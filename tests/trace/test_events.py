@@ -8,16 +8,13 @@ from random import Random
 
 import pytest
 from support import programs
+from support.evidence import Memory
+from support.law import TEXT_MAX, Lane, seed_chain
+from support.requests import Operation
 
 import bursar
-from bursar import Runtime
-from bursar.law.chain import seed_chain
-from bursar.law.lanes import Lane
-from bursar.law.state import OutcomeKind, State
-from bursar.request import Operation
-from bursar.text import TEXT_MAX
+from bursar import OutcomeKind, Runtime, State
 from bursar.trace.events import BY_CODE, KINDS, LANES, MANDATORY, REPORTS, Event, TraceContext, fingerprint
-from bursar.trace.ring import Memory
 
 SRC = Path(bursar.__file__).parent
 TELLERS = {"note", "report", "observer"}  # what a thing is called that tells the observer something

@@ -14,13 +14,10 @@ from random import Random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.evidence import DIGEST_BYTES, FORMATS, MAGIC, Trace, diff
 
 import bursar
 from bursar import TraceError
-from bursar.evidence.diff import diff
-from bursar.evidence.export import FORMATS
-from bursar.trace.file_format import DIGEST_BYTES, MAGIC
-from bursar.trace.reader import Trace
 
 SECONDS_MAX = 2.0  # of processor time for one input of some kilobytes; it takes a ten-thousandth of that
 GROWTH_MAX = 64 << 20  # bytes, for all inputs together

@@ -7,9 +7,9 @@ import ssl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.evidence import KINDS, TraceContext
 
-from bursar.errors import TraceError
-from bursar.trace.events import KINDS, TraceContext
+from bursar import TraceError
 from bursar.trace.host_answer_codec import pack_answer, unpack_answer
 
 answers = st.none() | st.integers() | st.binary() | st.text(st.characters(exclude_categories=["Cs"]))

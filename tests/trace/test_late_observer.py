@@ -1,9 +1,9 @@
 """Somebody who listens only from the middle of a run on hears of tasks that were over before."""
 
 import pytest
+from support.evidence import Memory
 
 from bursar import Runtime, nursery
-from bursar.trace.ring import Memory
 
 
 async def quick():

@@ -15,18 +15,25 @@ from textwrap import dedent
 
 import pytest
 from support import programs
+from support.evidence import (
+    BUFFER_BYTES,
+    HEADER,
+    KINDS,
+    LAW_HEADER,
+    MAGIC,
+    TEXT_BYTES_MAX,
+    Memory,
+    Recorder,
+    fingerprint,
+    ring,
+    writer,
+)
+from support.law import Kernel
 from support.time_limits import WAIT_S
 
 import bursar
-from bursar import Authority, Retry, Runtime, TraceError
-from bursar.errors import TraceCut
-from bursar.law.kernel import Kernel
-from bursar.trace import ring, writer
-from bursar.trace.events import KINDS, fingerprint
-from bursar.trace.file_format import HEADER, LAW_HEADER, MAGIC, TEXT_BYTES_MAX
+from bursar import Authority, Retry, Runtime, TraceCut, TraceError
 from bursar.trace.reader import Trace
-from bursar.trace.ring import Memory
-from bursar.trace.writer import BUFFER_BYTES, Recorder
 
 
 async def nap(seconds):

@@ -19,17 +19,13 @@ import pytest
 from parity import fixture, kernels
 from parity.scenarios import SCENARIOS
 from support import programs
+from support.evidence import DIGEST_BYTES, KINDS, LAYOUTS, MAGIC, Memory, Trace, ring
+from support.kernel import KERNEL_VARIABLE, NATIVE, Kernel
+from support.law import Kernel as PythonKernel
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.backend import KERNEL_VARIABLE, NATIVE, Kernel
-from bursar.law.kernel import Kernel as PythonKernel
-from bursar.trace import ring, writer
-from bursar.trace.catalogue import KINDS
-from bursar.trace.file_format import DIGEST_BYTES, MAGIC
-from bursar.trace.reader import Trace
-from bursar.trace.record_codec import LAYOUTS
-from bursar.trace.ring import Memory
+from bursar.trace import writer
 from bursar.trace.writer import BUFFER_BYTES, Recorder
 
 if not NATIVE:

@@ -12,12 +12,12 @@ import warnings
 from textwrap import dedent
 
 import pytest
+from support.hosts import AsyncioHost, NativeHost, VirtualHost
+from support.law import check
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, OutcomeKind, Runtime, channel, nursery, sleep
-from bursar.hosts.asyncio import AsyncioHost
-from bursar.law.invariants import check
 
 # ---- running
 
@@ -686,7 +686,7 @@ def test_cancel_from_another_thread_ends_a_sleep():
 
 def test_cancel_from_a_signal_handler_ends_a_sleep():
     """It runs in the thread of the loop, which sleeps."""
-    host = bursar.hosts.selector.NativeHost()
+    host = NativeHost()
     runtime = Runtime(host=host)
 
     def when_asleep():
@@ -711,7 +711,7 @@ def test_cancel_from_a_signal_handler_ends_a_sleep():
 def test_deadlines_are_set_by_the_clock_and_not_by_the_last_look_at_it():
     """A poll may take long: what it asks for afterwards counts from then."""
 
-    class Clock(bursar.hosts.virtual.VirtualHost):
+    class Clock(VirtualHost):
         def work(self, ns):
             self._now_ns += ns
 

@@ -1,9 +1,9 @@
 """What the tests of workflows share."""
 
 import pytest
+from support.workflow import Journal
 
 from bursar.workflow import Workflow
-from bursar.workflow.journal import Journal
 
 
 @pytest.fixture(autouse=True)

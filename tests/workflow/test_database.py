@@ -10,10 +10,10 @@ from textwrap import dedent
 
 import pytest
 from support.journals import resumed, rows, states
+from support.workflow import Journal
 
-from bursar.errors import JournalError
+from bursar import JournalError
 from bursar.workflow.database import is_absent, is_running, lock_of, require_journal
-from bursar.workflow.journal import Journal
 
 
 def test_a_journal_is_never_overwritten(journal, path, chain):

@@ -7,17 +7,16 @@ import sys
 import threading
 
 import pytest
+from support.evidence import Trace
+from support.hosts import NativeHost
 from support.journals import rows
 from support.time_limits import WAIT_S
+from support.workflow import Journal
 
 import bursar
-from bursar import Checkpoint, Retry
-from bursar.errors import JournalError, WorkflowError
-from bursar.hosts.selector import NativeHost
-from bursar.trace.reader import Trace
+from bursar import Checkpoint, JournalError, Retry, WorkflowError
 from bursar.workflow import Workflow
 from bursar.workflow.execute import Execution
-from bursar.workflow.journal import Journal
 
 
 class Heard:
@@ -90,7 +89,7 @@ def test_everything_after_what_it_depends_on(w, heard):
 
 def test_keywords_and_parts_of_results(w):
     w.task("a", lambda: {"title": "Dunes", "sizes": (10, 20)})
-    from bursar.workflow.references import Ref, Template
+    from support.workflow import Ref, Template
 
     w.task("b", "json:dumps", args={"obj": Ref("a", ("sizes", "1"))}, after=["a"])
     w.task("c", command=["printf", "%s", Template(("<", Ref("a", ("title",)), ">"))], output="capture")
@@ -98,7 +97,7 @@ def test_keywords_and_parts_of_results(w):
 
 
 def test_a_part_that_is_not_there_fails_the_task(w):
-    from bursar.workflow.references import Ref
+    from support.workflow import Ref
 
     w.task("a", lambda: {"x": 1})
     w.task("b", str, args=[Ref("a", ("y",))])

@@ -4,15 +4,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.workflow import Command, Function, Ref, Template
 
 import bursar
-from bursar.errors import WorkflowError
-from bursar.law.admission.authority import Aging, Strict
-from bursar.law.admission.resources import Hard, Soft
-from bursar.law.admission.retry import Retry
+from bursar import Aging, Hard, Retry, Soft, Strict, WorkflowError
 from bursar.workflow.file import parse_text, read
-from bursar.workflow.model import Command, Function
-from bursar.workflow.references import Ref, Template
 
 PATH = Path("/somewhere/flow.toml")
 

@@ -5,10 +5,10 @@ import sqlite3
 
 import pytest
 from support.journals import do, rows, states
+from support.workflow import keep
 
-from bursar.errors import JournalError
+from bursar import JournalError
 from bursar.workflow.journal import Journal, Waited
-from bursar.workflow.references import keep
 
 
 def test_a_task_from_beginning_to_end(journal, path):

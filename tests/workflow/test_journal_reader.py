@@ -1,11 +1,11 @@
 """Reading a journal: what a run has come to, and one task explained, during the run and afterwards."""
 
 import pytest
+from support.workflow import keep
 
-from bursar.errors import JournalError
+from bursar import JournalError
 from bursar.workflow import journal_reader as record
 from bursar.workflow.journal import Waited
-from bursar.workflow.references import keep
 
 
 def said(path, name):

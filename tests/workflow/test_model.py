@@ -4,12 +4,12 @@ import functools
 import json
 
 import pytest
+from support.workflow import Ref
 
 import bursar
-from bursar.errors import WorkflowError
+from bursar import WorkflowError
 from bursar.workflow import Workflow
 from bursar.workflow.model import Command, Function
-from bursar.workflow.references import Ref
 
 
 def work(x=0):

@@ -2,10 +2,10 @@
 
 import pytest
 from support.journals import do, resumed, rows, states
+from support.workflow import Journal
 
-from bursar.errors import WorkflowError
+from bursar import WorkflowError
 from bursar.workflow import Workflow
-from bursar.workflow.journal import Journal
 
 
 def test_a_resume_finds_results_and_leaves_the_rest_to_run(journal, path, chain):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bursar.errors import WorkflowError
+from bursar import WorkflowError
 from bursar.workflow.references import RESULT_MAX, Ref, Template, as_text, fill, keep, parse, references
 
 

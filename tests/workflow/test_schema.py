@@ -2,7 +2,7 @@
 
 import pytest
 
-from bursar.errors import WorkflowError
+from bursar import WorkflowError
 from bursar.workflow import schema
 
 KEYS = {"name": schema.text, "times": schema.whole(1), "tags": schema.list_of(schema.text, "words")}

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
+from support.workflow import Journal, keep, lock_of
 
-from bursar.errors import JournalError
+from bursar import JournalError
 from bursar.workflow import Workflow, store
-from bursar.workflow.database import lock_of
-from bursar.workflow.journal import Journal
-from bursar.workflow.references import keep
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from support.workflow import store
 
-from bursar.workflow import store
 from bursar.workflow.summary import FAILED_SHOWN, PATH_SHOWN, Report, TaskReport
 
 

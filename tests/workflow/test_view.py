@@ -7,10 +7,10 @@ import threading
 import pytest
 from rich.console import Console
 from support.time_limits import WAIT_S
+from support.workflow import Live
 
 from bursar import Checkpoint
 from bursar.workflow import Workflow
-from bursar.workflow.live import Live
 from bursar.workflow.view import Json, Plain
 
 

@@ -2,11 +2,10 @@
 
 from pyodide.code import run_js
 from pyodide.ffi import JsException
+from support.hosts import BURST_MAX, DELAY_MS_MAX, NEEDED, BrowserHost
 
 import bursar
 from bursar import HostMisuse, Runtime
-from bursar.drive.pump import BURST_MAX
-from bursar.hosts.browser import DELAY_MS_MAX, NEEDED, BrowserHost
 from inside.page import Page
 
 

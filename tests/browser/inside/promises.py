@@ -4,12 +4,21 @@ import asyncio
 
 from pyodide.code import run_js
 from pyodide.ffi import to_js
+from support.hosts import MICROTASKS_MAX, BrowserHost, from_promise
 
 import bursar
-from bursar import Budget, BudgetExceeded, CapabilityDenied, CapabilityRevoked, CapIO, CapSpawn, CapTimer, Runtime
+from bursar import (
+    Budget,
+    BudgetExceeded,
+    CapabilityDenied,
+    CapabilityRevoked,
+    CapIO,
+    CapSpawn,
+    CapTimer,
+    PromiseRejected,
+    Runtime,
+)
 from bursar.browser import guest, run
-from bursar.errors import PromiseRejected
-from bursar.hosts.browser import MICROTASKS_MAX, BrowserHost, from_promise
 from inside.host import raises
 
 # A promise with its handles outside, and an AbortController that tells when it was used.

@@ -6,11 +6,11 @@ from random import Random
 from pyodide.code import run_js
 from pyodide.ffi import to_js
 from support import programs
+from support.hosts import BrowserHost
 
 import bursar
 from bursar import Deadlock, Runtime, TaskCancelled
 from bursar.browser import guest, run
-from bursar.hosts.browser import BrowserHost
 from inside.host import raises
 from inside.promises import failure
 

@@ -17,17 +17,16 @@ from random import Random
 
 import pytest
 from support import programs
+from support.evidence import Recorder, Trace, digest_of
+from support.hosts import BURST_MAX, NativeHost, VirtualHost
+from support.law import Wait
+from support.requests import SUSPENDED, Request
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.drive.pump import BURST_MAX
 from bursar.evidence.replay import replay as replays
 from bursar.evidence.replay.replay import require_program
-from bursar.hosts.selector import NativeHost
-from bursar.hosts.virtual import VirtualHost
-from bursar.trace.reader import Trace
-from bursar.trace.writer import Recorder, digest_of
 
 SCRIPT = Path(sys.executable).parent / "bursar"
 
@@ -196,7 +195,7 @@ def test_more_than_fits_into_a_batch_is_replayed_batch_by_batch(path, clock):
 
 
 def test_a_host_that_calls_at_a_bad_moment_makes_no_difference(path):
-    class Reenter(bursar.request.Request):
+    class Reenter(Request):
         def perform(self, kernel, task):
             if bad:
                 kernel.runtime.pump.drain()
@@ -652,7 +651,7 @@ def test_asking_the_host_for_something_else_is_noticed(path):
     assert "flavour" in found.happened
 
 
-class Ask(bursar.request.Request):
+class Ask(Request):
     def __init__(self, what):
         self.what = what
 
@@ -879,7 +878,7 @@ def test_ctrl_c_ends_a_replay_at_once(path):
 # ---- what the program itself must bring along
 
 
-class Knock(bursar.request.Request):
+class Knock(Request):
     """Wait until one of the program's own threads knocks."""
 
     def __init__(self, thread):
@@ -891,10 +890,10 @@ class Knock(bursar.request.Request):
         pump.sources += 1
         kernel.blocked(task, wait)
         self.thread(lambda word: pump.post(f"knock {word}", lambda: wait.answer(kernel, word)))
-        return bursar.request.SUSPENDED
+        return SUSPENDED
 
 
-class KnockWait(bursar.law.wake.Wait):
+class KnockWait(Wait):
     __slots__ = ("pump",)
     reason = "waits for a knock"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from support.evidence import Trace
+from support.hosts import from_asyncio
 
 import bursar
 from bursar.asyncio.guest import run
 from bursar.evidence.replay import replay as plain
 from bursar.evidence.replay import replay_asyncio
-from bursar.hosts.asyncio_bridge import from_asyncio
-from bursar.trace.reader import Trace
 
 
 @pytest.fixture

@@ -7,19 +7,16 @@ from random import Random
 
 import pytest
 from support import admission_programs, programs
+from support.evidence import KINDS, Trace
+from support.evidence import model_tasks as model
+from support.hosts import NativeHost, VirtualHost
+from support.law import Lane, link
 from support.rare_programs import INCIDENTS
 from support.trace_forgery import Forgery, TraceRecord
 
 import bursar
 from bursar import Runtime, TraceError
-from bursar.evidence.verify import model_tasks as model
 from bursar.evidence.verify import verify
-from bursar.hosts.selector import NativeHost
-from bursar.hosts.virtual import VirtualHost
-from bursar.law.chain import link
-from bursar.law.lanes import Lane
-from bursar.trace.events import KINDS
-from bursar.trace.reader import Trace
 
 CALLS_MAX = 400  # of Python functions, for one decision and the events around it: twice what it takes
 

@@ -14,19 +14,14 @@ from typing import NamedTuple
 
 import pytest
 from support import programs
+from support.evidence import DIGEST_BYTES, REPORTS, Trace
+from support.law import COMPONENTS, Notice, Settled
 from support.rare_programs import INCIDENTS
 from support.trace_forgery import Change, Forgery, TraceRecord
 
 import bursar
-from bursar import TraceError
+from bursar import OutcomeKind, TraceError
 from bursar.evidence.verify.verify import verify
-from bursar.law.budget import COMPONENTS
-from bursar.law.obligation import Settled
-from bursar.law.state import OutcomeKind
-from bursar.law.wake import Notice
-from bursar.trace.events import REPORTS
-from bursar.trace.file_format import DIGEST_BYTES
-from bursar.trace.reader import Trace
 
 # ---- when a change does not matter
 

@@ -1,10 +1,10 @@
 """The rules of a gate: what may be said, and that evidence can say it again."""
 
 import pytest
+from support.admission import Limit
 
 from bursar import Aging, Authority, Hard, Priority, Soft, Strict
 from bursar.law.admission.authority import PRIORITY_MAX, require_priority
-from bursar.law.admission.resources import Limit
 
 
 def test_larger_numbers_go_first():

@@ -10,13 +10,11 @@ import gc
 from random import Random
 
 import pytest
+from support.admission import AMOUNT_MAX, invariants
 from support.drive import checked
 
 import bursar
-from bursar import Aging, Authority, BadDependency, Priority, Runtime, Soft, Strict, TaskDropped
-from bursar.law.admission import invariants
-from bursar.law.admission.resources import AMOUNT_MAX
-from bursar.law.state import State
+from bursar import Aging, Authority, BadDependency, Priority, Runtime, Soft, State, Strict, TaskDropped
 
 GATES = [
     None,

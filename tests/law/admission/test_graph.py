@@ -4,8 +4,7 @@ import pytest
 from support.gated import Log, fails, kinds, nap, run
 
 import bursar
-from bursar import Authority, BadDependency, Runtime, TaskCancelled, TaskDropped
-from bursar.law.cancel import CancelKind
+from bursar import Authority, BadDependency, CancelKind, Runtime, TaskCancelled, TaskDropped
 
 GATES = [None, Authority(), Authority(max_concurrent=1)]
 

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.kernel import Gate, Queues, Ticket
 
 from bursar import Authority
-from bursar.backend import Gate, Queues, Ticket
 
 INTERVAL = 10
 GATE = Gate(1, Authority())

@@ -3,9 +3,9 @@
 from itertools import product
 
 import pytest
+from support.kernel import Gate, Ticket
 
 from bursar import Authority
-from bursar.backend import Gate, Ticket
 from bursar.errors import IllegalTransition
 from bursar.law.admission.ticket import HISTORY_MAX, TRANSITIONS, TicketState, move
 

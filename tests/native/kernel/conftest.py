@@ -9,8 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-
-from bursar.backend import NATIVE
+from support.kernel import NATIVE
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "native" / "python"

@@ -14,7 +14,6 @@ import contextvars
 import functools
 import gc
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -23,14 +22,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.evidence import LAYOUTS, Memory
+from support.kernel import NATIVE
+from support.law import check
+from support.processes import with_tests
+from support.requests import start
+from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget
-from bursar.backend import NATIVE
-from bursar.law.invariants import check
-from bursar.ops.start import start
-from bursar.trace.record_codec import LAYOUTS
-from bursar.trace.ring import Memory
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
@@ -614,10 +614,8 @@ def all_fail_in_turn(failing, scenario, mode):
 
 def program(*args):
     """Run this file as one: see `main`. What it said. Functions alternate there, so that every run is the same."""
-    from support.time_limits import WAIT_S  # the program finds no such thing
-
     command = [sys.executable, "-W", "ignore", __file__, *map(str, args)]
-    env = {**os.environ, "BURSAR_SCHEDULER": "simple"}
+    env = {**with_tests(), "BURSAR_SCHEDULER": "simple"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S, env=env)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
     return done.stdout

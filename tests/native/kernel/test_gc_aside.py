@@ -13,11 +13,11 @@ import sysconfig
 import weakref
 
 import pytest
+from support.hosts import VirtualHost
+from support.kernel import NATIVE
 
 import bursar
-from bursar.backend import NATIVE
-from bursar.errors import HostLost
-from bursar.hosts.virtual import VirtualHost
+from bursar import HostLost
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

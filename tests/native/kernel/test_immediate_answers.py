@@ -3,10 +3,10 @@
 import threading
 
 import pytest
+from support.evidence import Memory
 
 import bursar
 from bursar import Budget, Runtime, channel, nursery
-from bursar.trace.ring import Memory
 
 
 def steps(coroutine):

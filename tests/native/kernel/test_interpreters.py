@@ -12,9 +12,8 @@ import sys
 import textwrap
 
 import pytest
+from support.kernel import NATIVE
 from support.time_limits import WAIT_S
-
-from bursar.backend import NATIVE
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

@@ -18,16 +18,13 @@ import weakref
 from collections import Counter
 
 import pytest
+from support.kernel import NATIVE, Gate, Ticket
+from support.law import UNSTATED
 from support.metered import require_meter
+from support.requests import SUSPENDED, OnThread, Request, ThreadJob, start
 
 import bursar
-from bursar.backend import NATIVE, Gate, Ticket
-from bursar.errors import Cancelled
-from bursar.law.budget import UNSTATED
-from bursar.law.state import OutcomeKind
-from bursar.ops.start import start
-from bursar.request import SUSPENDED
-from bursar.threads.job import OnThread, ThreadJob
+from bursar import Cancelled, OutcomeKind
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
@@ -568,7 +565,7 @@ def ring_event(mark):
 
 
 def ring_request(mark):
-    class Asks(bursar.request.Request):
+    class Asks(Request):
         pass
 
     asks = Asks()

@@ -11,20 +11,31 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.law import (
+    OPS,
+    PAID,
+    TIME_END_NS,
+    TimerKind,
+    Wait,
+    affordable,
+    close,
+    derive,
+    left,
+    request,
+    root_pools,
+    top_up,
+)
+from support.law import Kernel as LawKernel
+from support.law import Pool as LawPool
+from support.law import Timers as LawTimers
 
-from bursar.law.budget import OPS, PAID, Budget, affordable, close, derive, left, root_pools, top_up
-from bursar.law.budget import Pool as LawPool
-from bursar.law.cancel import CancelKind, CancelReason, request
-from bursar.law.kernel import Kernel as LawKernel
-from bursar.law.timers import TIME_END_NS, TimerKind
-from bursar.law.timers import Timers as LawTimers
-from bursar.law.wake import Wait
+from bursar import Budget, CancelKind, CancelReason
 
 native = pytest.importorskip("bursar._native", reason="this build has no extension")
 if not native.KERNEL:
     pytest.skip("this build has no native kernel", allow_module_level=True)
 
-from bursar.backend import Kernel  # noqa: E402  (there is none without the extension)
+from support.kernel import Kernel  # noqa: E402
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=200)
 WORD_MAX = 2**63 - 1

@@ -19,9 +19,11 @@ import sys
 from itertools import repeat  # it makes no number
 
 import pytest
+from support.processes import with_tests
+from support.requests import start
+from support.time_limits import WAIT_S
 
 import bursar
-from bursar.ops.start import start
 
 AWAITS = 2000
 DIFFERENCE_MAX = 20  # a table that grows, a cache of the interpreter's; an object for each await is 2000
@@ -121,10 +123,8 @@ def main(argv):
 
 
 def difference(failing, program):
-    from support.time_limits import WAIT_S  # the program finds no such thing
-
     command = [sys.executable, __file__, str(failing), program.__name__]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S, env=with_tests())
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr[-4000:]}"
     return int(done.stdout)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from support.extension import fresh_extension
+from support.law import state
 
 import bursar
-from bursar.law import state
 
 _native = pytest.importorskip("bursar._native", reason="this build has no extension")
 LIST = Path(__file__).parents[3] / "native" / "python" / "module" / "seam_names.h"

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 from support.extension import fresh_extension
+from support.kernel import NATIVE, ONLY_IN_C, TWINS, seam
 
 import bursar
-from bursar import seam
-from bursar.seam import NATIVE, ONLY_IN_C, TWINS
 
 if not NATIVE:
     pytest.skip("this process has the kernel in Python", allow_module_level=True)

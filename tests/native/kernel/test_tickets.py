@@ -4,11 +4,11 @@ import gc
 import weakref
 
 import pytest
+from support.admission import ShortageRecord, TicketState
+from support.kernel import NATIVE, Ticket
+from support.requests import start
 
 import bursar
-from bursar.backend import NATIVE, Ticket
-from bursar.law.admission.ticket import ShortageRecord, TicketState
-from bursar.ops.start import start
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)

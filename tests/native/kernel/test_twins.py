@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from support.extension import fresh_extension
+from support.kernel import NATIVE, ONLY_IN_C, TWINS, Twin, derived_from_c, methods_on, seam
 
 import bursar
-from bursar import seam
-from bursar.seam import NATIVE, ONLY_IN_C, TWINS, Twin, derived_from_c, methods_on
 
 if not NATIVE:
     pytest.skip("this process has the kernel in Python", allow_module_level=True)

@@ -13,9 +13,9 @@ import weakref
 from pathlib import Path
 
 import pytest
+from support.kernel import NATIVE
 
 import bursar
-from bursar.backend import NATIVE
 
 if not NATIVE:
     pytest.skip("for the native kernel", allow_module_level=True)
