@@ -126,7 +126,7 @@ bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html; for the search: python -m http.server -d build/site"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
