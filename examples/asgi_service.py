@@ -23,7 +23,7 @@ import uvicorn
 
 import bursar
 from bursar import Budget
-from bursar.asyncio.guest import run
+from bursar.asyncio import run
 
 PATHS = ["/spin", "/1", "/2", "/3"]
 

@@ -20,8 +20,7 @@ import asyncio
 
 import bursar
 from bursar import Budget
-from bursar.asyncio.guest import run
-from bursar.hosts.asyncio_bridge import from_asyncio
+from bursar.asyncio import from_asyncio, run
 
 
 async def price(thing):
