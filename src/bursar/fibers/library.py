@@ -19,8 +19,12 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from bursar import backend as kernel
 from bursar.errors import NativeUnavailable
+
+try:
+    from bursar import _native
+except ImportError:
+    _native = None
 
 FILE: Final = "libbursar_rt.so.1"
 COMPONENTS_N: Final = 5
@@ -60,12 +64,11 @@ class _Loaded:
 
 def path() -> Path:
     """Where the library is. Raises if it was not built."""
-    extension = getattr(kernel, "_native", None)
-    found = Path(extension.__file__).parent / "sdk" / "lib" / FILE if extension is not None else None
+    found = Path(_native.__file__).parent / "sdk" / "lib" / FILE if _native is not None else None
     if found is None or not found.exists():
         raise NativeUnavailable(
             "native functions need Bursar's C library, which was not built when Bursar was installed; "
-            "install it on Linux, x86-64 or AArch64, where a C compiler is at hand"
+            "install it on Linux, x86-64 or AArch64, where a C compiler is available"
         )
     return found
 
