@@ -9,8 +9,6 @@
 
 #include "python/law/records.h"
 
-extern PyType_Spec task_spec;
-
 /* Whether an object is a task. Nobody derives from that type, so its destructor tells it from all others. */
 void task_dealloc(Task *task);
 static inline bool
