@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT / "docs" / "bursar_benchmarks.json"
-PAGE = ROOT / "docs" / "bursar_benchmarks.md"
-PLOT = ROOT / "docs" / "images" / "bursar_benchmarks.svg"
+DATA = ROOT / "docs" / "benchmarks.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PLOT = ROOT / "docs" / "images" / "benchmarks.svg"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 BASELINE = "bursar"
