@@ -2,8 +2,8 @@
 
     python scripts/compare_checkouts.py ../other [--rows yield] [--repeats 5] [--no-callgrind]
 
-Each sample is a process of its own, and the two checkouts take turns, so that a noisy minute of the machine reaches both.
-CPU time is the median of the samples. Instructions are counted by `valgrind --tool=callgrind`: a process with two runs
+Each sample is a process of its own, and the two checkouts take turns, so that a noisy minute reaches both. CPU
+time is the median of the samples. Instructions are counted by `valgrind --tool=callgrind`: a process with two runs
 less a process with one, so that starting up does not count. Both checkouts must be installed (`make lint` does it).
 """
 
@@ -41,7 +41,8 @@ class Checkout:
         """Every case of the quick benchmark that Bursar takes part in: its workload and its size."""
         text = (
             f"import json; from {self.home} import WORKLOADS as w; "
-            "print(json.dumps({c.name: (k, c.quick) for k, v in w.items() for c in v if c.quick and 'bursar' in c.peers}))"
+            "ours = [(k, c) for k, v in w.items() for c in v if c.quick and 'bursar' in c.peers]; "
+            "print(json.dumps({c.name: (k, c.quick) for k, c in ours}))"
         )
         return json.loads(subprocess.check_output([self.python, "-c", text], text=True))
 
