@@ -1,7 +1,7 @@
 /* Spawning: from the authority of the spawner to a task in its lane. After law/kernel.py.
  *
  * A spawn cannot fail half way: all that may fail comes before the first change of a record. Rare cases (explicit
- * capabilities, limits on a ticket) are left to the Python methods.
+ * capabilities, limits of a capability) are left to the Python methods.
  */
 
 #include "python/law/spawn.h"
@@ -31,7 +31,7 @@ in_python(Kernel *k, PyName method, PyObject *a, PyObject *b)
 
 /* ---- authority */
 
-/* The ticket to spawn is looked at for every task. The last one that was found good, without limits of its own or of
+/* `CapSpawn` is looked at for every task. The last one that was found good, without limits of its own or of
  * those it came from, is remembered; uses of it are counted here and told to the registry when that is asked. */
 int
 k_flush_uses(Kernel *k)
@@ -75,7 +75,7 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     return found;
 }
 
-/* The ticket of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
+/* The `CapSpawn` of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
 static PyObject *
 checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
@@ -94,21 +94,21 @@ checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
         return NULL;
     }
     PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner};
-    PyObject *ticket = py_call(k->st, PY_checked_spawn_cap, args, 3); /* (the ticket, whether nothing limits it) */
-    if (ticket == NULL) {
+    PyObject *cap = py_call(k->st, PY_checked_spawn_cap, args, 3); /* (the capability, whether nothing limits it) */
+    if (cap == NULL) {
         return NULL;
     }
-    found = PyTuple_GET_ITEM(ticket, 0);
-    if (FAST_PATHS && PyTuple_GET_ITEM(ticket, 1) == Py_True) {
+    found = PyTuple_GET_ITEM(cap, 0);
+    if (FAST_PATHS && PyTuple_GET_ITEM(cap, 1) == Py_True) {
         if (k_flush_uses(k) < 0) {
-            Py_DECREF(ticket);
+            Py_DECREF(cap);
             return NULL;
         }
         Py_XSETREF(k->caches.checked_spawn_cap, Py_NewRef(found));
         Py_CLEAR(k->caches.spawn_terms);
         *counted = true;
     }
-    Py_DECREF(ticket); /* the spawner holds it */
+    Py_DECREF(cap); /* the spawner holds it */
     return found;
 }
 
@@ -133,16 +133,16 @@ capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, b
 
 /* ---- spawning */
 
-/* The budget that a task really gets: within its ticket and the defaults of the profile. New reference. */
+/* The budget that a task really gets: within its `CapSpawn` and the defaults of the profile. New reference. */
 static PyObject *
-budget_for(Kernel *k, PyObject *budget, PyObject *ticket, bool counted, Task *spawner, bool acting)
+budget_for(Kernel *k, PyObject *budget, PyObject *cap, bool counted, Task *spawner, bool acting)
 {
-    bool limited = ticket != NULL && !counted;
+    bool limited = cap != NULL && !counted;
     bool by_default = k->default_spawns != Py_None && spawner != NULL && !acting;
     if (!limited && !by_default) {
         return Py_NewRef(budget);
     }
-    PyObject *args[] = {(PyObject *)k, budget, ticket ? ticket : Py_None, by_default ? Py_True : Py_False};
+    PyObject *args[] = {(PyObject *)k, budget, cap ? cap : Py_None, by_default ? Py_True : Py_False};
     return py_call(k->st, PY_spawn_budget, args, 4);
 }
 
@@ -159,23 +159,23 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
 }
 
 static bool
-are_spawn_terms(const SpawnTerms *terms, PyObject *pools, PyObject *held, PyObject *ticket)
+are_spawn_terms(const SpawnTerms *terms, PyObject *pools, PyObject *held, PyObject *cap)
 {
     return FAST_PATHS && terms != NULL && terms->pools == pools && terms->capabilities == held &&
-           terms->spawn_cap == ticket;
+           terms->spawn_cap == cap;
 }
 
 /* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New
  * reference. */
 static SpawnTerms *
-spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *ticket)
+spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *cap)
 {
-    if (are_spawn_terms(nursery->terms, pools, held, ticket)) {
+    if (are_spawn_terms(nursery->terms, pools, held, cap)) {
         return (SpawnTerms *)Py_NewRef((PyObject *)nursery->terms);
     }
-    SpawnTerms *terms = are_spawn_terms(k->caches.last_terms, pools, held, ticket)
+    SpawnTerms *terms = are_spawn_terms(k->caches.last_terms, pools, held, cap)
                             ? (SpawnTerms *)Py_NewRef((PyObject *)k->caches.last_terms)
-                            : spawn_terms_new(k->st, pools, held, ticket);
+                            : spawn_terms_new(k->st, pools, held, cap);
     if (terms != NULL) {
         Py_XSETREF(nursery->terms, (SpawnTerms *)Py_NewRef((PyObject *)terms));
         Py_XSETREF(k->caches.last_terms, (SpawnTerms *)Py_NewRef((PyObject *)terms));
@@ -183,7 +183,7 @@ spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, Py
     return terms;
 }
 
-/* A new task in a nursery, when everything is known: link it, count it, and queue it unless it waits for permission. Takes
+/* A new task in a nursery, when everything is known: link it, count it, and queue it unless it has a ticket. Takes
  * over nothing. */
 static int
 enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
@@ -202,8 +202,8 @@ enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
 /* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
  * changed. */
 static Task *
-make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *ticket,
-          Task *spawner, PyObject *permission)
+make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *cap, Task *spawner,
+          PyObject *ticket)
 {
     if (spawner != NULL && task_extra(spawner) == NULL) {
         return NULL; /* what is paid must be booked */
@@ -216,13 +216,13 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     int short_of = pools_pay(nursery->pools, &LAW_SPAWN);
     LAW_RULE(short_of == LAW_PAID, "BUDGET-3");
     PyObject *pools = pools_for(k, nursery->pools, budget);
-    SpawnTerms *terms = pools == NULL ? NULL : spawn_terms_for(k, nursery, pools, held, ticket);
+    SpawnTerms *terms = pools == NULL ? NULL : spawn_terms_for(k, nursery, pools, held, cap);
     Task *task = terms == NULL ? NULL : task_new(k->st, nursery, id, Py_NewRef(title), terms);
-    if (task != NULL && permission != NULL) {
+    if (task != NULL && ticket != NULL) {
         if (task_extra(task) == NULL) {
             Py_CLEAR(task);
         } else {
-            task->extra->ticket = Py_NewRef(permission);
+            task->extra->ticket = Py_NewRef(ticket);
         }
     }
     if (task == NULL) {
@@ -239,12 +239,12 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     return task;
 }
 
-/* A task that was counted under a ticket came to nothing: it is free again. The exception that is set stays. */
+/* A task that was counted under a capability came to nothing: it is free again. The exception that is set stays. */
 static void
-release_spawn(Kernel *k, PyObject *ticket)
+release_spawn(Kernel *k, PyObject *cap)
 {
     PyObject *error = taken_error();
-    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", ticket);
+    PyObject *none = PyObject_CallMethod(k->registry, "release", "O", cap);
     if (none == NULL) {
         k_defer_error(k);
     }
@@ -254,7 +254,7 @@ release_spawn(Kernel *k, PyObject *ticket)
 
 Task *
 k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,
-        Task *spawner, PyObject *permission)
+        Task *spawner, PyObject *ticket)
 {
     bool acting = (how & SPAWN_ACTING) != 0, pinned = (how & SPAWN_PINNED) != 0;
     spawner = spawner != NULL ? spawner : k->current;
@@ -263,28 +263,28 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
         return NULL;
     }
     bool counted = false;
-    PyObject *ticket = spawner == NULL ? NULL : checked_spawn_cap(k, nursery, spawner, &counted);
-    if (spawner != NULL && ticket == NULL) {
+    PyObject *cap = spawner == NULL ? NULL : checked_spawn_cap(k, nursery, spawner, &counted);
+    if (spawner != NULL && cap == NULL) {
         return NULL;
     }
     PyObject *held = capabilities_for(k, nursery, spawner, capabilities, acting);
-    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, ticket, counted, spawner, acting);
+    PyObject *granted = held == NULL ? NULL : budget_for(k, budget, cap, counted, spawner, acting);
     Task *task = NULL;
     if (granted == NULL || check_purse(k, nursery, granted) < 0) {
         goto done;
     }
-    if (ticket != NULL && !counted) {
-        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, ticket};
+    if (cap != NULL && !counted) {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)nursery, (PyObject *)spawner, cap};
         PyObject *acquired = py_call(k->st, PY_acquire_spawn, args, 4);
         if (acquired == NULL) {
             goto done;
         }
         Py_DECREF(acquired);
     }
-    task = make_task(k, nursery, name, &granted, held, ticket, spawner, permission);
+    task = make_task(k, nursery, name, &granted, held, cap, spawner, ticket);
     if (task == NULL) {
-        if (ticket != NULL && !counted) {
-            release_spawn(k, ticket);
+        if (cap != NULL && !counted) {
+            release_spawn(k, cap);
         }
         goto done;
     }

@@ -6,7 +6,7 @@
 
 enum { SPAWN_PINNED = 1, SPAWN_ACTING = 2, SPAWN_AGAIN = 4 }; /* the flags of `Kernel.spawn` */
 
-/* A new task in a nursery, READY, or PENDING if it has a `ticket` to wait for permission with (or NULL). `name`,
+/* A new task in a nursery, READY, or PENDING if it has a `ticket` (or NULL) to wait for permission with. `name`,
  * `capabilities` and `spawner` may be NULL: numbered, handed on, the running task. New reference. NULL with an exception
  * set: nothing has changed. */
 Task *k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject *capabilities, unsigned how,

@@ -1,6 +1,6 @@
 /* Spawning, the fast path: a default spawn, inlined into the spawner. The slow twin is `k_spawn` in spawn.c.
  *
- * Nearly every task is spawned like the one before it: the spawner holds what the nursery hands on, its ticket has no limits
+ * Nearly every task is spawned like the one before it: the spawner holds what the nursery hands on, its `CapSpawn` has no limits
  * and was checked a moment ago, and the task asks for nothing of its own. Then it gets the terms of the last child.
  * The condition compares the very fields that `k_spawn` would read. So there is nothing to invalidate when a capability is
  * revoked or replaced.

@@ -1,7 +1,7 @@
 /* The end of a task. After law/kernel.py.
  *
  * A task becomes DONE only when every nursery that it opened has ended. Then it gives back what it holds, in this order:
- * blocks, unspent money, its place under a ticket; it leaves its nursery; and those who wait for it are woken.
+ * blocks, unspent money, its count under `CapSpawn`; it leaves its nursery; and those who wait for it are woken.
  */
 
 #include "python/law/task_end.h"
@@ -193,20 +193,20 @@ answer_waiters(Kernel *k, Task *task)
     return failed;
 }
 
-/* The ticket that counted the task is free for another. */
+/* The `CapSpawn` that counted the task counts one task less. */
 static int
-release_ticket(Kernel *k, Task *task)
+release_spawn_cap(Kernel *k, Task *task)
 {
-    PyObject *ticket = task->terms->spawn_cap;
-    if (ticket == NULL) {
+    PyObject *cap = task->terms->spawn_cap;
+    if (cap == NULL) {
         return 0;
     }
-    if (ticket == k->caches.checked_spawn_cap) {
+    if (cap == k->caches.checked_spawn_cap) {
         k->postponed.uses -= 1;
         return 0;
     }
     PyObject *none =
-        context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", ticket); /* CONTEXT-3 */
+        context_leave(k) < 0 ? NULL : PyObject_CallMethod(k->registry, "release", "O", cap); /* CONTEXT-3 */
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
 }
@@ -326,7 +326,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (task->terms->pools != nursery->pools && pools_close(task->terms->pools, nursery->pools) < 0) {
         return -1;
     }
-    if (release_ticket(k, task) < 0) {
+    if (release_spawn_cap(k, task) < 0) {
         return -1;
     }
     if (task_move(task, LAW_STATE_DONE) < 0) {
