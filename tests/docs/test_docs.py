@@ -262,7 +262,10 @@ def test_every_page_is_in_the_index():
     assert not {page for page in ROOT.glob("docs/**/*.md") if page != index} - linked
 
 
-INTERNALS = [f"docs/internals/{name}.md" for name in ("native-kernel", "memory")]
+INTERNALS = [
+    "docs/internals/memory.md",
+    *(f"docs/internals/native/{name}.md" for name in ("records", "seam", "fast-paths", "collector", "tests")),
+]
 
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "HACKING.md", *INTERNALS])
@@ -452,7 +455,7 @@ def test_worked_values_of_the_streams():
 @pytest.mark.skipif(sys.maxsize < 2**32 or bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="other sizes")
 def test_the_records_are_as_large_as_is_said():
     native = native_extension()
-    page = (ROOT / "docs" / "internals" / "native-kernel.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "internals" / "native" / "records.md").read_text(encoding="utf-8")
     said = re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE)
     assert len(said) > 5
     assert said == [(name, str(getattr(native, name).__basicsize__)) for name, _ in said]

@@ -4,7 +4,9 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import runpy
 import textwrap
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -137,3 +139,15 @@ def test_a_kernel_that_does_not_say_what_c_replaces_is_an_error(apart: ModuleTyp
     with pytest.raises(SystemError, match="do not agree on step"):
         derived_from_c("Kernel", Law, replaces=())
     assert derived_from_c("Kernel", Law, replaces={"step"}) is apart.Kernel
+
+
+# ---- the page
+
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "seam_table.py"))
+
+
+def test_the_page_shows_the_table():
+    text = SCRIPT["PAGE"].read_text(encoding="utf-8")
+    assert SCRIPT["page"](text) == text, "run scripts/seam_table.py"
+    assert SCRIPT["page"](text.replace("| `TaskHandle` |", "| `Handle` |")) != text.replace("`TaskHandle`", "`Handle`")
