@@ -19,6 +19,7 @@ import pytest
 from parity import fixture, kernels
 from parity.scenarios import SCENARIOS
 from support import programs
+from support.builds import needs_fast_paths
 from support.evidence import DIGEST_BYTES, KINDS, LAYOUTS, MAGIC, Memory, Trace, ring
 from support.kernel import KERNEL_VARIABLE, NATIVE, Kernel
 from support.law import Kernel as PythonKernel
@@ -228,6 +229,7 @@ def listened(listener, main, *args) -> Runtime:
     return runtime
 
 
+@needs_fast_paths
 def test_of_a_plain_program_the_observer_hears_only_what_the_host_did():
     async def main():
         send, receive = await bursar.channel(1)
@@ -247,6 +249,7 @@ def test_of_a_plain_program_the_observer_hears_only_what_the_host_did():
     assert listener.trace_writer.count > 50
 
 
+@needs_fast_paths
 def test_a_number_that_does_not_fit_is_left_to_the_observer_whole():
     code, format = LAYOUTS["charged"]
     listener = Listener(bytearray(), {**LAYOUTS, "charged": (code, format.replace("q", "B"))})
@@ -260,6 +263,7 @@ def test_a_number_that_does_not_fit_is_left_to_the_observer_whole():
     assert listener.page.count(bytes((code,)) + (2).to_bytes(8, "little") + bytes((255, 0, 0, 0, 0))) == 1
 
 
+@needs_fast_paths
 def test_a_full_page_is_flushed_and_nothing_is_lost():
     whole, parts = Listener(bytearray()), Listener(bytearray(), page_max=500)
     kept = bytearray()
@@ -278,6 +282,7 @@ def test_a_full_page_is_flushed_and_nothing_is_lost():
     assert parts.trace_writer.count == whole.trace_writer.count
 
 
+@needs_fast_paths
 def test_an_error_of_a_flush_ends_the_run():
     listener = Listener(bytearray(), page_max=500)
 
@@ -289,6 +294,7 @@ def test_an_error_of_a_flush_ends_the_run():
         listened(listener, yields, 200)
 
 
+@needs_fast_paths
 def test_a_flush_may_take_the_observer_off():
     listener = Listener(bytearray(), page_max=500)
     runtime = Runtime(clock="virtual")
@@ -324,6 +330,7 @@ def test_whoever_wraps_a_recorder_hears_everything_and_the_file_is_the_same(path
     assert [name for name, *_ in heard].count("charged") == 100
 
 
+@needs_fast_paths
 def test_a_pen_is_not_used_once_its_observer_is_off():
     first, second = Listener(bytearray()), Listener(bytearray())
     runtime = Runtime(clock="virtual")

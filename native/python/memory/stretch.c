@@ -9,7 +9,6 @@
 #include "python/memory/stretch.h"
 #include "python/cpython/context.h"
 #include "python/drive/driver.h"
-#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/ledger.h"
 #include "python/law/ledger_fast.h"
@@ -37,7 +36,7 @@ metered_enter(Driver *self, Task *task)
     if (extra == NULL) {
         return -1;
     }
-    if (FAST_PATHS && extra->memory != NULL && meter_face_quiet(extra->memory)) {
+    if (extra->memory != NULL && meter_face_quiet(extra->memory)) {
         return meter_face_enter(extra->memory, left_bytes(task));
     }
     if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */

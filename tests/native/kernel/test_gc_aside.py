@@ -13,6 +13,7 @@ import sysconfig
 import weakref
 
 import pytest
+from support.builds import needs_fast_paths
 from support.hosts import VirtualHost
 from support.kernel import NATIVE
 
@@ -62,6 +63,7 @@ def dependency_count():
 
 
 @pytest.mark.skipif(not RINGS, reason="this collector keeps no rings, or this build does not use them")
+@needs_fast_paths
 def test_a_crowd_of_living_tasks_is_nothing_to_the_collector():
     async def family(event):
         async with bursar.nursery() as nursery:

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from support.builds import needs_fast_paths
 from support.evidence import Memory
 
 import bursar
@@ -25,6 +26,7 @@ async def twice(send, receive):
     return await receive.receive()
 
 
+@needs_fast_paths
 def test_a_message_through_a_buffer_suspends_nobody():
     async def main():
         ends = channel(1)

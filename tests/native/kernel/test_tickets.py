@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 from support.admission import ShortageRecord, TicketState
+from support.builds import needs_fast_paths
 from support.kernel import NATIVE, Ticket
 from support.requests import start
 
@@ -28,6 +29,7 @@ async def waits(event, *_):
     await event.wait()
 
 
+@needs_fast_paths
 def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
@@ -48,6 +50,7 @@ def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
     bursar.run(main, clock="virtual")
 
 
+@needs_fast_paths
 def test_what_a_settled_task_was_short_of_is_told_when_somebody_asks():
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
