@@ -1,4 +1,4 @@
-/* Dispatch: the lanes, and the decision whose task is next. After law/dispatch.py.
+/* Dispatch: the lanes, and the decision which task runs next. After law/dispatch.py.
  *
  * `k_step` makes one decision; `k_ready` is the only place where a task is queued. How a task gets there is wake.c.
  *

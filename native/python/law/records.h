@@ -1,16 +1,16 @@
-/* The C kernel: the records of src/bursar/law as C structures, and who may touch them.
+/* The records of the law as C structures, and the rules of their ownership. Functions are in the header of each C file.
  *
- * Every type here has a Python face with the attributes of its namesake in src/bursar/law, so that the rare parts of
- * the law (holds, recharges, obligations, what a cut-off task leaves behind) are not written a second time: they are
- * the Python methods themselves, working on these records. What happens to every task at every poll is C, and is
- * written after the Python file of the same name, decision for decision.
+ * Every type has the attributes of its namesake in src/bursar/law. So the rare parts of the law (holds, recharges,
+ * obligations, the remains of a task that was cut off) are not written a second time: the Python methods work on these
+ * records. What happens to every task at every poll is C, and follows the Python file of the same name, decision for
+ * decision.
  *
  * Ownership of references:
  *   RECORD-1  a nursery owns a reference to each of its live children; a lane, a wait list or a timer borrows its task,
  *       because a task in one of them lives
  *   RECORD-2  a wait list owns the entries in it, and only borrows tasks that stand in it by themselves ("bare" waits)
- *   RECORD-3  whoever calls out to Python (an observer, a request written in Python) must expect every record to have
- *       changed afterwards, and holds references to what it still needs
+ *   RECORD-3  a call into Python (an observer, a request written in Python) may change every record. The caller holds
+ *       references to what it still needs, and reads fields again
  *   RECORD-4  while a task lives the collector does not track it: its nursery shows the collector what the task refers
  *       to, as if it were its own. So a crowd of tasks costs young collections nothing. Whoever else holds a live task,
  *       its ticket or its gate also holds its kernel. A DONE task is an object like any other, or, if its result is

@@ -1,7 +1,7 @@
 /* How a poll ends, and what makes a waiting task runnable again. After law/dispatch.py.
  *
- * `k_wake` and `k_interrupt` are the only ways in which a waiting task becomes runnable; both end in `k_ready`, and the
- * lane that it is put in is decided there (dispatch.c). `k_answer` is a wake, and knows its usual case by itself.
+ * A waiting task becomes runnable only by `k_wake` and `k_interrupt`. Both end in `k_ready` (dispatch.c), which decides the
+ * lane. `k_answer` is a wake; its usual case is in wake_fast.h.
  *
  * DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
  */
