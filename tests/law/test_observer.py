@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from support.kernel import CancelScope, Kernel, Task, Wait
-from support.law import CHANNEL, OPS, UNSTATED, Bill, Lane, Notice, Settled, TimerKind, cancel
+from support.law import CHANNEL, OPS, UNSTATED, Bill, Lane, Notice, Settled, TimerKind, cancel, end_cleanup
 
 from bursar import Budget, CancelKind, CancelReason, CapBudget, CapSpawn, NurseryState, Outcome, OutcomeKind, State
 
@@ -343,8 +343,8 @@ def test_a_cleanup_is_told_as_it_begins_and_as_it_ends():
     with heard(kernel) as notes:
         cancel.deliver(kernel, task)
         timer = task.cleanup_timer
-        cancel.end_cleanup(kernel, task)
-        cancel.end_cleanup(kernel, task)
+        end_cleanup(kernel, task)
+        end_cleanup(kernel, task)
     assert notes == [
         ("cancel_delivered", task, STOP),
         ("timer_armed", task, timer),

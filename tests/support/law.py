@@ -28,6 +28,7 @@ from bursar.law.budget import (
 from bursar.law.cancel import CancelPhase, CancelScope, Scope, cut, outward, request
 from bursar.law.capability import DEPTH_MAX, require
 from bursar.law.chain import MASK64, RandomStream, link, mix64, seed_chain
+from bursar.law.cleanup import end_cleanup
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX, cancel_limit, decide, streaks_after, wait_max
 from bursar.law.invariants import check
 from bursar.law.kernel import Kernel

@@ -1,5 +1,4 @@
-/* The cleanup allowance of a task that was told to stop: operations, and time. After the second half of
- * src/bursar/law/cancel.py.
+/* The cleanup allowance of a task that was told to stop: operations, and time. After law/cleanup.py.
  *
  * Nearly every task that is told to stop ends in that very poll. Its timer would be armed and disarmed within one call,
  * and nobody could see it in between. So where nobody listens the timer of the task that runs is only *promised*: its

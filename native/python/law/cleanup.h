@@ -1,4 +1,4 @@
-/* The allowance for cleanup of a cancelled task: ops and time (cleanup.c). After law/cancel.py.
+/* The allowance for cleanup of a cancelled task: ops and time (cleanup.c). After law/cleanup.py.
  *
  * cancel.c, wake.c, nursery_ops.c and task_end.c call this. All functions return 0, or -1 with an exception set.
  */

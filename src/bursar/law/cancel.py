@@ -27,10 +27,10 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, cast
 
 from bursar.errors import Cancelled, ScopeMisuse
+from bursar.law.cleanup import begin_cleanup, end_cleanup, pause_cleanup
 from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.nursery import move as move_nursery
 from bursar.law.state import State
-from bursar.law.timers import TimerKind
 from bursar.text import brief
 
 if TYPE_CHECKING:
@@ -280,44 +280,6 @@ def _stop_nursery(
     kind = CancelKind.SIBLING if at_home and reason.kind is CancelKind.SIBLING else CancelKind.PARENT
     why = CancelReason(kind, detail, by)
     return [(child, why) for child in nursery.children.values()]
-
-
-def begin_cleanup(kernel: Ledger, task: Task) -> None:
-    """From here on the task lives on its cleanup allowance."""
-    if task.cleanup_left < 0:
-        task.cleanup_left = kernel.cleanup_ops
-        task.cleanup_left_ns = kernel.cleanup_ns
-        resume_cleanup(kernel, task)
-        if task.obligations:
-            kernel.draining_holders[task] = None
-        kernel.note("cleanup_begun", task)
-
-
-def pause_cleanup(kernel: Ledger, task: Task) -> None:
-    """Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields."""
-    if task.cleanup_timer is not None:
-        task.cleanup_left_ns = max(0, task.cleanup_timer.deadline_ns - kernel.now_ns)
-        kernel.timers.disarm(task.cleanup_timer)
-        task.cleanup_timer = None
-
-
-def resume_cleanup(kernel: Ledger, task: Task) -> None:
-    """The time for cleaning up runs, if the task is at it and not just waiting for cancelled children."""
-    inner = task.inner
-    if inner is not None and inner.exiting and inner.body_of is not None and inner.body_of.reason is not None:
-        return
-    if task.cleanup_left >= 0 and task.cleanup_timer is None:
-        deadline_ns = kernel.now_ns + task.cleanup_left_ns
-        task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
-
-
-def end_cleanup(kernel: Ledger, task: Task) -> None:
-    """The block that was cancelled has been left in time."""
-    if task.cleanup_left >= 0:
-        kernel.note("cleanup_ended", task)
-    task.cleanup_left = -1
-    kernel.draining_holders.pop(task, None)
-    pause_cleanup(kernel, task)
 
 
 def cut(kernel: Ledger, task: Task, why: str) -> None:

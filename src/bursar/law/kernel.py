@@ -31,6 +31,7 @@ from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, CancelScope, Scope
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
 from bursar.law.chain import RandomStream
+from bursar.law.cleanup import begin_cleanup, pause_cleanup, resume_cleanup
 from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.obligation import Obligation
@@ -190,7 +191,7 @@ class Kernel(Permission):
         self.note("task_tidies", task, owner)
         task.credit_of = owner.credit_of or owner
         cancel.move(task, CancelPhase.DRAINING)  # from its first poll to its last
-        cancel.begin_cleanup(self, task)
+        begin_cleanup(self, task)
         self.interrupt(task)
 
     def capabilities_for(
@@ -266,7 +267,7 @@ class Kernel(Permission):
         if nursery.scope is not None and nursery.owner is not None:
             nursery.scope.exiting = True
             if nursery.state is NurseryState.CANCELLING:
-                cancel.pause_cleanup(self, nursery.owner)
+                pause_cleanup(self, nursery.owner)
             cancel.look(nursery.owner)
 
     def end_nursery(self, nursery: Nursery) -> None:
@@ -286,7 +287,7 @@ class Kernel(Permission):
             del owner.owned[nursery.id]
             money.close(nursery.pools, nursery.purse_of)
             cancel.leave(self, nursery.scope)
-            cancel.resume_cleanup(self, owner)
+            resume_cleanup(self, owner)
 
     def body_failed(self, nursery: Nursery, error: BaseException) -> None:
         """The block itself raised: that counts like the failure of a child."""

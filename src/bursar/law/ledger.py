@@ -22,6 +22,7 @@ from bursar.law import cancel
 from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, UNITS_MAX, Budget, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
+from bursar.law.cleanup import begin_cleanup
 from bursar.law.dispatch import Dispatch
 from bursar.law.state import State, move
 from bursar.law.task import Task
@@ -168,7 +169,7 @@ class Ledger(Dispatch):
         task.retry = None
         cancel.move(task, CancelPhase.DRAINING)
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
-        cancel.begin_cleanup(self, task)
+        begin_cleanup(self, task)
         self._ready(task)
 
     def shortage(self, task: Task, component: int, cost: Cost) -> BudgetExceeded:

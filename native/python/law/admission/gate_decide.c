@@ -48,23 +48,6 @@ goes_before(const First *one, const First *other)
                                               : one->ticket->place < other->ticket->place;
 }
 
-/* The priority that counts: of who waits it grows with every whole interval, where it ages (Queues.effective). False: it is
- * too large for a number of ours. */
-static bool
-effective_of(const QueuesCore *rows, const Ticket *ticket, int64_t now_ns, int64_t *effective)
-{
-    *effective = ticket->priority;
-    if (rows->boost == 0) {
-        return true;
-    }
-    int64_t intervals = (now_ns - ticket->ready_ns) / rows->interval_ns; /* nobody is ready in the future */
-    if (intervals > (INT64_MAX - LAW_PRIORITY_MAX) / rows->boost) {
-        return false;
-    }
-    *effective += intervals * rows->boost;
-    return true;
-}
-
 /* Whether the newest note of a ticket says what it is short of. */
 static bool
 had_shortage(ModuleState *st, const Ticket *ticket)
@@ -99,7 +82,7 @@ firsts(const Kernel *k, const GateCore *gate, First *into)
     while (PyDict_Next(gate->queues->classes, &at, NULL, &wait_class)) {
         First one = {.ticket = wait_class_first((WaitClass *)wait_class)};
         if (!is_plain_pass(k->st, gate, one.ticket) ||
-            !effective_of(gate->queues, one.ticket, k->now_ns, &one.effective)) {
+            !queues_effective(gate->queues, one.ticket, k->now_ns, &one.effective)) {
             return -1;
         }
         int place = n++;

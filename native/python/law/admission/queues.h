@@ -40,3 +40,20 @@ wait_class_first(const WaitClass *wait_class)
 {
     return LAW_RECORD(law_queue_oldest(&wait_class->queue), Ticket, link);
 }
+
+/* The effective priority, by the aging formula (`Queues.effective`): the priority plus `boost` for each whole interval of
+ * waiting. False: it does not fit into 64 bits. */
+static inline bool
+queues_effective(const QueuesCore *queues, const Ticket *ticket, int64_t now_ns, int64_t *effective)
+{
+    *effective = ticket->priority;
+    if (queues->boost == 0) {
+        return true;
+    }
+    int64_t intervals = (now_ns - ticket->ready_ns) / queues->interval_ns; /* `ready_ns` is never in the future */
+    if (intervals > (INT64_MAX - LAW_PRIORITY_MAX) / queues->boost) {
+        return false;
+    }
+    *effective += intervals * queues->boost;
+    return true;
+}

@@ -1,0 +1,57 @@
+"""Cleanup: the allowance of a task that was cancelled or ran out of budget.
+
+After `Cancelled` or `BudgetExceeded` was delivered, the code of the task may still await, to clean up. The allowance
+bounds this in ops and in time. `Ledger._pay_cleanup` takes the ops, and the timer of kind CLEANUP stands for the time.
+When either is spent, `cancel.cut` ends the task.
+
+The time stops while the task only waits for children that were cancelled: they have allowances of their own, or
+shields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bursar.law.timers import TimerKind
+
+if TYPE_CHECKING:
+    from bursar.law.ledger import Ledger
+    from bursar.law.task import Task
+
+
+def begin_cleanup(kernel: Ledger, task: Task) -> None:
+    """From here on the task lives on its cleanup allowance."""
+    if task.cleanup_left < 0:
+        task.cleanup_left = kernel.cleanup_ops
+        task.cleanup_left_ns = kernel.cleanup_ns
+        resume_cleanup(kernel, task)
+        if task.obligations:
+            kernel.draining_holders[task] = None
+        kernel.note("cleanup_begun", task)
+
+
+def pause_cleanup(kernel: Ledger, task: Task) -> None:
+    """Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields."""
+    if task.cleanup_timer is not None:
+        task.cleanup_left_ns = max(0, task.cleanup_timer.deadline_ns - kernel.now_ns)
+        kernel.timers.disarm(task.cleanup_timer)
+        task.cleanup_timer = None
+
+
+def resume_cleanup(kernel: Ledger, task: Task) -> None:
+    """The time for cleaning up runs, if the task is at it and not just waiting for cancelled children."""
+    inner = task.inner
+    if inner is not None and inner.exiting and inner.body_of is not None and inner.body_of.reason is not None:
+        return
+    if task.cleanup_left >= 0 and task.cleanup_timer is None:
+        deadline_ns = kernel.now_ns + task.cleanup_left_ns
+        task.cleanup_timer = kernel.timers.arm(deadline_ns, TimerKind.CLEANUP, task)
+
+
+def end_cleanup(kernel: Ledger, task: Task) -> None:
+    """The block that was cancelled has been left in time."""
+    if task.cleanup_left >= 0:
+        kernel.note("cleanup_ended", task)
+    task.cleanup_left = -1
+    kernel.draining_holders.pop(task, None)
+    pause_cleanup(kernel, task)
