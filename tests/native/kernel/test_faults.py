@@ -41,6 +41,7 @@ SOURCES = Path(__file__).parents[3] / "native" / "python"
 BATCH = 7  # decisions
 DECISIONS_MAX = 2000  # no scenario needs half of it
 EVERY = 20  # runs between two counts of the records
+INTERPRETER_RUNS = 5  # after which the interpreter asks for as much memory in one run as in the next
 
 
 # ---- scenarios
@@ -568,7 +569,8 @@ def all_fail_in_turn(failing, scenario, mode):
     else:
         how = {"observer": OBSERVERS.get(mode), "kernel_only": kernel_only, "in_batches": mode == "batches"}
         one = functools.partial(one_run, failing, scenario, **how)
-    one(0)  # imports what is imported late, and shows the interpreter the code
+    for _ in range(1 if kernel_only else INTERPRETER_RUNS):
+        one(0)  # imports what is imported late, and shows the interpreter the code
     gc.freeze()  # what was imported stays: no collection has to look at it, which would be most of the time
     counts = [one(0)[0] for _ in range(5)]
     before = records()
