@@ -10,7 +10,7 @@ Run:
 Prints:
     left tidies up
     right tidies up
-    Deadlock: every task waits, no timer is armed and nothing outside can wake one:
+    Deadlock: every task waits, no timer is armed and nothing outside can wake a task:
       task 'philosophers' (2) waits for 2 tasks of nursery 'table'  ← 'left', 'right'
       task 'left' (4) waits for a lock held by 'right'  ← 'right'
       task 'right' (5) waits for a lock held by 'left'  ← 'left'

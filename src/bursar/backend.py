@@ -1,12 +1,12 @@
-"""Which kernel runs this process, and the parts of it that the rest of the package builds on.
+"""Chooses the kernel of this process, and exports the kernel's classes to the rest of the package.
 
-The law is written twice: in Python (`bursar.law`), and in C (`bursar._native`), which is much faster and the default
-where it was built. `BURSAR_KERNEL=python|native` chooses, once, before the import. Both have the same names, so that
-what is built on them imports them from here and does not care.
+The law is written twice: in Python (`bursar.law`) and in C (`bursar._native`). The C kernel is much faster, and it is
+the default where it was built. `BURSAR_KERNEL=python|native` chooses a kernel; it is read once, at import. Both kernels
+have the same names. Other modules import the names from here, and so do not depend on the choice.
 
-The kernel in C derives from the one in Python. What happens at every poll is C; what rarely happens (holds, recharges,
-obligations, what a cut-off task leaves behind) is the Python method itself, on records that are C. `bursar.seam` has
-the table of everything that exists in both languages.
+The C kernel derives from the Python kernel. Everything that happens at every poll is C. Rare changes (holds, recharges,
+obligations, the leftovers of a cut task) use the Python methods, which work on C records. `bursar.seam` has the table
+of everything that exists in both languages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def kernel_in_use() -> str:
-    """The name of the kernel that runs programs. Raises if another one was asked for."""
+    """The name of the kernel that runs programs. Raises if `BURSAR_KERNEL` now names another one."""
     used = "native" if NATIVE else "python"
     asked = os.environ.get(KERNEL_VARIABLE) or used
     if asked not in ("python", "native"):
@@ -114,11 +114,12 @@ else:
     )(ticket.Ticket)
 
 
-# ---- the kernel in C: what it has of Python
+# ---- the parts of the C kernel that are written in Python
 
 
 class _Registry(capability.Registry):
-    """The registry of a native kernel, which counts most uses of capabilities itself and tells them when asked."""
+    """The registry of a native kernel. The kernel counts most uses of capabilities in C; the registry fetches the
+    counts when it needs them."""
 
     __slots__ = ("_kernel",)
 
@@ -135,7 +136,7 @@ class _Registry(capability.Registry):
 
     @current.setter
     def current(self, task: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The kernel knows."""
+        """Ignored: `current` reads the kernel's running task."""
 
     def _flush_uses(self) -> None:
         kernel = self._kernel()
@@ -153,12 +154,12 @@ class _Registry(capability.Registry):
     def release(self, capability: Capability) -> None:
         try:
             self._flush_uses()
-        finally:  # without memory for the one, the other is not left undone
+        finally:  # release even if flushing ran out of memory
             super().release(capability)
 
 
 class _Tasks(Mapping[int, Any]):
-    """The live tasks of a native kernel by id, oldest first: found by going through the nurseries when asked."""
+    """The live tasks of a native kernel by id, oldest first. Each use walks through the nurseries to find them."""
 
     __slots__ = ("_kernel",)
 
@@ -175,7 +176,7 @@ class _Tasks(Mapping[int, Any]):
         return self._all()[id]
 
     def values(self) -> ValuesView[Any]:
-        return self._all().values()  # a Mapping's own would look each of them up again
+        return self._all().values()  # Mapping.values would look up each task again
 
     def items(self) -> ItemsView[int, Any]:
         return self._all().items()
@@ -192,7 +193,7 @@ class _Tasks(Mapping[int, Any]):
         return {task.id: task for task in sorted(found, key=lambda task: task.id)}
 
 
-# The methods of the law's kernel that C replaces. All others work on the records in C as they are.
+# The methods of the law's kernel that C replaces. All other methods work on C records unchanged.
 _KERNEL_IN_C: Final = frozenset(
     {
         "_record_spent",
@@ -271,7 +272,7 @@ def _count_uses(registry: capability.Registry, cap: Capability, n: int) -> None:
 
 
 def _checked_spawn_cap(kernel: Any, into: Any, spawner: Any) -> tuple[CapSpawn, bool]:
-    """The permit of `spawner`, and whether nothing limits what is spawned under it."""
+    """The spawn capability of `spawner`, and whether it is plain: without any limit on the tasks spawned under it."""
     cap = capability.require(spawner, spawner.capabilities, capability.CapSpawn, f"spawn into {into.name}")
     limits = [(c.max_tasks, c.task_budget) for c in cap.ancestors() if isinstance(c, capability.CapSpawn)]
     return cap, all(limit == (None, None) for limit in limits)

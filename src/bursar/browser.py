@@ -1,6 +1,6 @@
-"""Bursar in a page: `run` starts a program in the event loop of the page, the worker or node around this interpreter.
+"""Bursar in a page: `run` starts a program in the event loop of the page, of a web worker, or of Node.
 
-Pyodide's asyncio loop is used here alone: it gives the caller something to await.
+Only this module uses Pyodide's asyncio loop, because the caller needs something to await.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 An error says what happened, to which task, and what to do about it. Nothing here depends on the rest of
 the package, so that the law, the hosts and the command line can all raise the same types.
 
-`Cancelled` is a `BaseException`: it must pass through `except Exception` on its way out of a task. So is `NativePanic`,
-which no handler could do anything about.
+`Cancelled` is a `BaseException`: it must pass through `except Exception` on its way out of a task. `NativePanic` is a
+`BaseException` too, because no handler could do anything about it.
 `BudgetExceeded` is an ordinary exception on purpose: a task may catch it, tidy up and return what it has.
 """
 
@@ -23,8 +23,8 @@ class BursarError(Exception):
 class Cancelled(BaseException):
     """Thrown once into a task, at an await, when it is asked to stop. Clean up and let it pass."""
 
-    # Made once for every task that is cancelled: nothing is computed before somebody asks, and like the errors of
-    # Python itself it takes no weak references.
+    # Every cancelled task makes one, so it must be cheap: it computes its text only when asked, and it takes no weak
+    # references, like Python's own errors.
     __slots__ = ()
 
     @property
@@ -37,8 +37,8 @@ class Cancelled(BaseException):
 
 
 class BudgetExceeded(BursarError):
-    """A task could not pay, or a recharge had not enough. `.task` and `.component` name what ran out where; `.code`
-    is −3."""
+    """A task could not pay, or the source of a recharge did not have enough. `.task` and `.component` name the task
+    and what ran out; `.code` is −3."""
 
     code = -3  # the frozen result code of the C interface for `budget_exceeded`
 
@@ -57,12 +57,12 @@ class SpawnBudgetExceeded(BudgetExceeded):
 
 
 class CapabilityDenied(BursarError):
-    """The task does not hold what the operation needs, or it is used up, may not be passed on, or would become
-    wider."""
+    """The task does not hold the capability that the operation needs; or the capability is used up, may not be passed
+    on, or would become wider."""
 
 
 class CapabilityForged(CapabilityDenied):
-    """This runtime never minted the object: constructing a capability only describes one."""
+    """This runtime never minted the object. Constructing a capability only describes one."""
 
 
 class CapabilityRevoked(CapabilityDenied):
@@ -118,15 +118,16 @@ class ChannelClosed(BursarError):
 
 
 class StreamClosed(BursarError):
-    """The stream or listener was closed here, also while a task waited on it; or a send was cut off in the middle."""
+    """This program closed the stream or listener, perhaps while a task waited on it; or a send was cut off in the
+    middle."""
 
 
 class StreamEnded(BursarError, EOFError):
-    """The peer ended the stream in the middle of what was asked for."""
+    """The peer ended the stream before the requested data was complete."""
 
 
 class DelimiterNotFound(BursarError):
-    """The peer sent as much as was allowed, without a delimiter. No byte was taken."""
+    """The peer sent the allowed number of bytes without a delimiter. No byte was taken."""
 
 
 class WouldBlock(BursarError):
@@ -143,8 +144,8 @@ class Deadlock(BursarError):
 
 
 class HostMisuse(BursarError):
-    """A host and the pump do not fit: a call from the wrong thread, a guest run like a loop, a wait that it cannot
-    do."""
+    """A host was used in a way that it does not support: a call from the wrong thread, a guest host run like a loop,
+    or a wait that the host cannot do."""
 
 
 class HostLost(BursarError):
@@ -152,7 +153,7 @@ class HostLost(BursarError):
 
 
 class PromiseRejected(BursarError):
-    """A promise of the page, which a task waited for, was rejected. `reason` is JavaScript's value."""
+    """A task waited for a JavaScript promise, and the promise was rejected. `reason` is JavaScript's value."""
 
     def __init__(self, message: str, reason: Any) -> None:
         super().__init__(message)
@@ -192,12 +193,12 @@ class TraceError(BursarError):
 
 
 class TraceCut(TraceError):
-    """A trace file ends in the middle: the run continues, or was killed, or the file was cut. What it holds is
-    good."""
+    """A trace file ends in the middle: the run still goes on, or was killed, or the file was cut. The records in it
+    are valid."""
 
 
 class Divergence(BursarError):
-    """A replay did something else than its trace says. `recorded` and `happened` are the two sides.
+    """A replay did not do what its trace says. `recorded` is the trace's event, `happened` the replay's.
 
     `number` is the number of the event in the trace, `before` holds the last equal events, `hint` is a guess at the
     cause.
@@ -220,7 +221,7 @@ class ProfileError(BursarError):
 
 
 class NotBuilt(BursarError, NotImplementedError):
-    """Designed, and not built yet."""
+    """The feature is designed but not built yet."""
 
 
 class WorkflowError(BursarError):
@@ -246,8 +247,8 @@ class RestartLimitExceeded(BursarError):
 
 
 class RuntimeUsed(BursarError):
-    """A Runtime runs one program, once. Make another one."""
+    """A Runtime runs one program, once. Make a new Runtime for the next run."""
 
 
 class IllegalTransition(BursarError, AssertionError):
-    """A state change that the transition table does not hold. This is a bug in Bursar, never in a program."""
+    """A state change that the transition table does not allow. This is a bug in Bursar, never in a program."""

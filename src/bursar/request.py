@@ -1,16 +1,16 @@
-"""Requests: how a coroutine asks. Nothing here, and nothing built on it, looks for a "current runtime".
+"""Requests: how a coroutine asks its kernel for something, without looking for a "current runtime".
 
-A coroutine awaits a request object; the await yields the object itself to whoever drives the coroutine; the driver
-bills the task for it and calls `perform` with its own kernel and the task. A request is a description and may be
-awaited again. An `Operation` is a request that may have to wait, and so can be a case of a `select`:
+A coroutine awaits a request object. The await yields the object to the driver. The driver bills the task for the
+request and calls `perform` with the kernel and the task. A request is only a description, so it may be awaited again.
+An `Operation` is a request that may have to wait, and can be a case of a `select`:
 
-    ready    could it be done now? (takes nothing; may refuse, and brings what it is about to life)
+    ready    can it be done now? It takes nothing. It may raise, and may start the object that it asks.
     take     do it now
-    enlist   wait for it: enter the queue of whoever can answer
+    enlist   wait for it: enter the queue of the object that can answer
     delist   leave that queue, if still in it
 
-Rejected: futures with callbacks. They need a loop to be found from inside, which is the ambient authority that
-Bursar does without.
+Rejected: futures with callbacks. Code that makes a future must find the current loop. That is ambient authority, and
+Bursar has none.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 def running(kernel: Kernel, what: str) -> Task:
-    """The task on whose behalf code runs that does not await: the one that `kernel` is polling, in this thread."""
+    """The task that `kernel` polls in this thread: code that does not await acts for this task.
+
+    Raises `ScopeMisuse`, which names `what`, if no task runs here.
+    """
     if kernel.current is None:
-        raise ScopeMisuse(f"{what} was used outside any task of its runtime")
+        raise ScopeMisuse(f"{what} was used outside any task of its runtime; use it inside a task")
     if kernel.runtime is not None and kernel.runtime.thread != threading.get_ident():
-        raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime")
+        raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime; use a Portal there")
     return kernel.current
 
 
@@ -61,27 +64,28 @@ def where(task: Task) -> str:
 
 @accelerated(adds={"__iter__", "__next__", "send"})  # in C a request is its own iterator
 class Request(Generic[T_co]):
-    """Something that a task asks of the kernel that drives it."""
+    """A description of something that a task asks its kernel for."""
 
     __slots__ = ()
 
     cost: ClassVar[Cost] = OP
-    timed: ClassVar[bool] = False  # whether it sets a deadline or reads the clock: the time must be exact
+    timed: ClassVar[bool] = False  # whether it sets a deadline or reads the clock, and so needs the exact time
 
     def bill(self) -> Cost:
-        """What it costs. Most requests cost the same every time."""
+        """The cost of the request. Most requests cost the same every time."""
         return self.cost
 
     def __await__(self) -> Generator[Request[Any], Any, T_co]:
         return (yield self)
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
-        """Do it. Returns the result, or SUSPENDED once the kernel knows how the poll ended."""
+        """Perform the request. Returns its result; or SUSPENDED if the poll is over, after telling the kernel how it
+        ended."""
         raise NotImplementedError
 
 
-# The modules whose functions and methods belong into the loop. A module registers itself; what is in C has the module
-# of `Request`. `bursar.run`, a workflow and a portal may be used on a thread: their modules are not here.
+# The modules whose functions must run on the loop, never on a thread. Each module registers itself; C types have the
+# module of `Request`. `bursar.run`, workflows and portals may be used on a thread, so their modules are not here.
 LOOP_MODULES: Final[set[str]] = {Request.__module__}
 
 
@@ -99,7 +103,7 @@ class Operation(Request[T_co]):
     reason: ClassVar[str] = "waits"
 
     def why(self) -> str:
-        """What a task does that waits for this, as the end of the sentence "the task …"."""
+        """The reason of the wait, as the end of the sentence "the task …"."""
         return self.reason
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
@@ -112,7 +116,7 @@ class Operation(Request[T_co]):
         raise NotImplementedError
 
     def enlisted(self, kernel: Kernel) -> None:
-        """The task waits now: whatever its waiting makes possible may happen."""
+        """Called when the task waits: do what has become possible because it waits."""
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
         raise NotImplementedError
@@ -140,7 +144,7 @@ class Entry(Wait):
     def __init__(self, task: Task, operation: Operation[Any]) -> None:
         super().__init__(task)
         self.operation = operation
-        self.token: Any = None  # whatever `enlist` needs to remember for `delist`
+        self.token: Any = None  # what `enlist` remembers for `delist`
 
     @property
     def reason(self) -> str:

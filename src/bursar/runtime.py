@@ -1,13 +1,13 @@
-"""`Runtime`: the one root. It owns the kernel, the host, the capabilities and the evidence of one run.
+"""`Runtime`: owns the kernel, the host, the capabilities and the evidence of one run.
 
-There is no global runtime and no current one: everything reaches its runtime through the kernel that drives it. Several
-may exist at once, in one thread one inside the other or in several threads; none knows of the others.
+There is no global runtime and no current one: code reaches its runtime through its kernel. Several runtimes may exist
+at once, nested in one thread or in several threads. They do not know of each other.
 
-The pump (`drive.pump`) drives it, from whatever loop the host is. A run that can never go on (every task waits, no
-timer, nobody outside) is reported as a deadlock, with the wait graph, after its tasks have had their chance to clean
-up.
+The pump (`drive.pump`) drives the kernel from the host's loop. A run that can never continue ends with `Deadlock`:
+every task waits, no timer is armed, and nothing outside can wake a task. The tasks are cancelled first, so that they
+can clean up. The error holds the wait graph.
 
-What a run needs only sometimes (traces, snapshots, statistics) is imported where it is used: most programs never do.
+Traces, snapshots and statistics are imported where they are used, because most programs never use them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from bursar.ops.start import start
 from bursar.ops.task import Task as TaskHandle
 from bursar.ops.task import unwrap
 from bursar.text import brief, counted, type_name
-from bursar.threads import job as job  # registers how plain functions run
+from bursar.threads import job as job  # the import registers how plain functions run
 
 if TYPE_CHECKING:
     from bursar.ops.introspection import Snapshot
@@ -60,15 +60,15 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Capability)
 Ts = TypeVarTuple("Ts")
 
-INTERRUPTED: Final = "interrupted by Ctrl-C"  # why a program is cancelled
+INTERRUPTED: Final = "interrupted by Ctrl-C"  # the detail of the cancel request
 
 
 def make_host(host: Host | None, clock: str) -> Host:
-    """The host as given or by default, with the clock that was asked for."""
+    """The given host, or the default host of this platform, with the clock `clock`."""
     if host is None and clock == "real" and sys.platform == "emscripten":
         raise HostMisuse(
-            "here the loop belongs to the page, and nothing may wait in it: "
-            "await bursar.browser.run(main), or take clock='virtual'"
+            "in a browser the loop belongs to the page, so `run` cannot wait here: "
+            "await bursar.browser.run(main), or use clock='virtual'"
         )
     if host is None:
         return VirtualHost() if clock == "virtual" else NativeHost()
@@ -97,9 +97,9 @@ class Cleanup:
         to_ns(self.seconds, "Cleanup.seconds")
 
 
-@functools.lru_cache(maxsize=1)  # every run asks, and nearly always hears the same
+@functools.lru_cache(maxsize=1)  # every run needs it, and the settings rarely change
 def _by_default(found: settings.Settings) -> Authority:
-    """Who admits plain functions, and whoever else has to ask, where the program names nobody."""
+    """The authority for tasks that need admission when the program states no authority."""
     return Authority(
         order=Aging(found.aging_ms / 1000, found.aging_boost),
         resources={
@@ -161,8 +161,8 @@ class Runtime:
             raise ValueError(f"yield_interval={yield_interval!r}: must be a whole number of ops, at least 1")
         if meter_memory and record is not None:
             raise ValueError(
-                "meter_memory=True, record=...: how much memory a program takes is not the same twice, "
-                "so such a run cannot be replayed; choose one of the two"
+                "meter_memory=True, record=...: the memory use of a program differs from run to run, "
+                "so a metered run cannot be replayed; choose one of the two"
             )
         policies = [str(policy) for policy in StealPolicy]
         if steal not in policies:
@@ -171,7 +171,7 @@ class Runtime:
         chosen = profiles.find(profile)
         if profile == "sovereign" and budget is None:
             raise ValueError(
-                "profile 'sovereign' grants nothing by itself: say what the program may spend, budget=Budget(...)"
+                "profile 'sovereign' grants nothing by itself: state what the program may spend, budget=Budget(...)"
             )
         cleanup = cleanup or Cleanup()
         self.profile = chosen
@@ -208,7 +208,7 @@ class Runtime:
         self.on_end: Callable[[], None] | None = None
         self._record = record
         self._recorder: Recorder | None = None
-        self.program: dict[str, Any] = {}  # what a trace says about where the program came from
+        self.program: dict[str, Any] = {}  # where the program came from, for the header of a trace
         self._settings: dict[str, Any] = {
             "clock": clock,
             "budget": (budget or UNSTATED).as_tuple(),
@@ -231,7 +231,7 @@ class Runtime:
         run_until = getattr(self._host, "run_until", None)
         if run_until is None:
             raise HostMisuse(
-                f"host {self._host.name!r} is a guest in a loop that is not ours to run; "
+                f"host {self._host.name!r} is a guest in another library's loop, so `run` cannot run it; "
                 "await its own `run`, such as bursar.asyncio.guest.run(main)"
             )
         self._require_unused()
@@ -270,7 +270,7 @@ class Runtime:
 
     def _require_unused(self) -> None:
         if self._main is not None or self.pump.over:
-            raise RuntimeUsed("this Runtime has run a program already; make a new one for the next")
+            raise RuntimeUsed("this Runtime has already run a program; make a new one for each run")
 
     def result(self) -> Any:
         """What `run` would have returned or raised, once the run has ended. For hosts."""
@@ -278,7 +278,7 @@ class Runtime:
         if self.pump.error is not None:
             raise self.pump.error
         if main is None or main.outcome is None:
-            raise ResultNotReady("the program is not over yet")
+            raise ResultNotReady("the program has not ended yet; read the result after `on_end` was called")
         outcome = main.outcome
         if self._deadlock is not None:
             raise self._deadlock
@@ -291,27 +291,27 @@ class Runtime:
 
     @property
     def live(self) -> int:
-        """The number of tasks that live."""
+        """The number of live tasks."""
         return self.kernel.live
 
-    # ---- what the pump asks for (see `drive.pump.Program`)
+    # ---- the methods that the pump calls (see `drive.pump.Program`)
 
     def batch_begins(self) -> None:
         self._interrupts.look()
         self._generators.close_collected()
-        self._generators.hook()  # last: only what is hooked is unhooked
+        self._generators.hook()  # last, so that a failure above leaves no hook behind
 
     def batch_ends(self) -> None:
         self._generators.unhook()
         if self._recorder is not None:
-            self._recorder.flush()  # if the run is killed now, all of this batch is on record
+            self._recorder.flush()  # so that the trace has this whole batch if the run is killed now
 
     def stuck(self) -> None:
         if self._deadlock is None:
             from bursar.ops.introspection import wait_graph
 
             graph = wait_graph(self.kernel)
-            message = "every task waits, no timer is armed and nothing outside can wake one:"
+            message = "every task waits, no timer is armed and nothing outside can wake a task:"
             self._deadlock = Deadlock(message, graph)
             self._stop(CancelReason(CancelKind.SHUTDOWN, "deadlock"))
             return
@@ -319,10 +319,10 @@ class Runtime:
             cancel.cut(self.kernel, task, "waited for ever behind a shield")
 
     def ending(self) -> bool:
-        return self._generators.close_all() and bool(self.kernel.live)  # with a dry purse nobody closes them
+        return self._generators.close_all() and bool(self.kernel.live)  # an empty purse cannot pay for closing tasks
 
     def ended(self) -> None:
-        """The pump has stopped: close what is left, if anything is, and tell whoever waits for the run."""
+        """The pump has stopped: close all that is still open, then call `on_end`."""
         try:
             if self._meter is not None:
                 self.driver.meter = None
@@ -332,9 +332,9 @@ class Runtime:
             else:
                 self.kernel.close_nursery(self.kernel.root)
                 self.kernel.end_nursery(self.kernel.root)
-        finally:  # whatever fails or interrupts, each of these still happens
+        finally:  # each of these steps happens even if an earlier one fails or is interrupted
             try:
-                self._generators.unhook()  # an interrupt may have kept the batch from it
+                self._generators.unhook()  # an interrupt may have ended the batch before `batch_ends`
                 if self.pump.started:
                     self._host.close()
             finally:
@@ -350,7 +350,7 @@ class Runtime:
         raise error
 
     def _abandon(self) -> None:
-        """The run was torn down from outside: close what is left without resuming it."""
+        """The run was torn down from outside: close the live tasks without resuming them."""
         self.kernel.current = None
         for task in reversed(list(self.kernel.tasks.values())):
             try:
@@ -371,17 +371,17 @@ class Runtime:
 
     def _ask_to_stop(self, detail: str) -> None:
         pump = self.pump
-        idle = pump.started and pump.state is PumpState.IDLE  # else a call is on its way, or is running
+        idle = pump.started and pump.state is PumpState.IDLE  # otherwise a call of the pump runs or is scheduled
         pump.post(f"cancel {detail}", lambda: self._cancel_now(detail))
         if idle and not pump.over:
             self._host.wake()  # a signal handler is in the loop's own thread, but the loop may be asleep
 
     def _cancel_now(self, detail: str) -> None:
-        if not self.pump.over:  # too late is also in another thread
+        if not self.pump.over:  # the run may have ended since the request was posted
             self._stop(CancelReason(CancelKind.USER, detail))
 
     def _stop(self, reason: CancelReason) -> None:
-        """Cancel what the root nursery holds. The nursery itself stays open: closing async generators needs it."""
+        """Cancel the tasks of the root nursery. The nursery stays open: tasks that close async generators run in it."""
         for child in list(self.kernel.root.children.values()):
             self.kernel.cancel_request(child, reason)
 
@@ -400,7 +400,7 @@ class Runtime:
         return minted
 
     def _own(self, capability: Capability) -> Capability:
-        """A description is minted; what is minted already must be ours."""
+        """Mint a description. A capability that is already minted must belong to this runtime."""
         if capability.seal is None:
             return self.grant(capability)
         self.kernel.registry.authenticate(capability)
@@ -531,7 +531,7 @@ def run(
     Args:
         fn: The main function, an `async def`.
         args: Its arguments.
-        budget: Closes the purse of the run, from which `main` draws in every profile. The start of `main` costs one op
+        budget: Limits the purse of the run, from which `main` draws in every profile. The start of `main` costs one op
             and one spawn.
         profile: `"service"`, `"cluster"` or `"sovereign"`.
         seed: An int. The same seed gives the same choices.
@@ -546,7 +546,7 @@ def run(
         dump_signal: A signal that prints the task tree to the standard error stream.
         meter_memory: Charge what tasks really allocate to their `memory` budgets, and refund what is freed. Needs the
             native extension, and cannot be combined with `record`.
-        admission: One gate for every task but the first, where a nursery has none of its own.
+        admission: The rules of one gate for every task but the first. A nursery may have a gate of its own instead.
 
     Raises:
         Deadlock: No task can continue.

@@ -42,7 +42,7 @@ except ImportError:
 HAVE_NATIVE: Final = bool(getattr(_native, "KERNEL", False))  # whether the C kernel was built
 NATIVE: Final = HAVE_NATIVE and os.environ.get(KERNEL_VARIABLE, "") in ("", "native")  # whether it runs this process
 
-# What every class has, and what only the maker of an object needs.
+# Names that every class has, or that only the code that makes an object needs.
 _OF_EVERY_CLASS: Final = frozenset(
     {"__module__", "__doc__", "__dict__", "__weakref__", "__slots__", "__init__", "__new__", "__orig_bases__"}
     | {"__class_getitem__", "__static_attributes__", "__firstlineno__"}
@@ -55,14 +55,14 @@ class Twin(NamedTuple):
     python: Any  # the class or function that is written in Python
     c: str  # its name in `bursar._native`
     how: Literal["function", "whole", "methods", "derived"]
-    replaces: frozenset[str]  # which methods C replaces; of "whole" and "function" everything
-    adds: frozenset[str]  # what only the C type has
-    omits: frozenset[str]  # what the C type does not need, although the Python class has it without an underscore
+    replaces: frozenset[str]  # the methods that C replaces; of "whole" and "function" everything
+    adds: frozenset[str]  # the names that only the C type has
+    omits: frozenset[str]  # public names of the Python class that the C type does not need
 
 
 TWINS: Final[dict[str, Twin]] = {}  # by module and name
 
-# The C types without a Python class: what each is.
+# The C types that have no Python class, and what each of them is.
 ONLY_IN_C: Final = {
     "Arguments": "the arguments of a task that has not begun",
     "Checkpoint": "the one request that `checkpoint()` returns",
@@ -97,7 +97,7 @@ def accelerated(thing: T, /) -> T: ...
 @overload
 def accelerated(*, adds: Iterable[str] = (), omits: Iterable[str] = ()) -> Callable[[T], T]: ...
 def accelerated(thing: Any = None, /, *, adds: Iterable[str] = (), omits: Iterable[str] = ()) -> Any:
-    """Declares that a class or function exists in C under the same name, and gives the C one where that is in use."""
+    """Declares that a class or function exists in C under the same name. Returns the one in use."""
 
     def choose(thing: Any) -> Any:
         name: str = thing.__name__
@@ -130,7 +130,7 @@ def methods_on(c: str, *, replaces: Iterable[str], adds: Iterable[str] = ()) -> 
 
 
 def derived_from_c(c: str, kind: type, *, replaces: Iterable[str]) -> Any:
-    """Declares that a class derives from the C type `c` and from `kind`, in this order. Gives the C type."""
+    """Declares that a class derives from the C type `c` and from `kind`, in this order. Returns the C type."""
     _row(kind, c, "derived", replaces)
     made: type = getattr(_native, c)
     in_python = {name for base in kind.__mro__[:-1] for name in vars(base)} - _OF_EVERY_CLASS
@@ -149,7 +149,7 @@ def _check(kind: type, replaced: Iterable[str], declared: Iterable[str]) -> None
 
 
 def expose_law(things: dict[str, Any]) -> None:
-    """Hands everything of the law that C uses to C, at once: a name that is missing is an error (SEAM-1)."""
+    """Hands all objects of the law that C uses to C, in one call. A missing name is an error (SEAM-1)."""
     if HAVE_NATIVE and _native is not None:
         _native.adopt(things)
 

@@ -1,4 +1,4 @@
-"""Settings: what the environment says about how a graph of work is run, if the program says nothing.
+"""Settings: environment variables that give the defaults of the runtime's own gate and threads.
 
     BURSAR_SCHEDULER       STV_SCHEDULER                 threadpool | simple         threadpool
     BURSAR_WORKERS         STV_SCHED_WORKERS             functions at once           processors less one, 2 to 8
@@ -9,10 +9,11 @@
     BURSAR_AGING_BOOST     STV_SCHED_AGING_BOOST         priority per interval       1
     BURSAR_PAUSE_MS        STV_SCHED_PAUSE_TIMEOUT_MS    ms to the next checkpoint   1500
 
-In a browser there are no threads: there the scheduler is `solo`, which is `simple` without any, whatever is set.
+The columns are: name, older name, value, default. The name on the left wins if both are set. An empty value counts as
+not set. A value that makes no sense raises a warning that names the variable, and the default is used: another program
+may have set the environment.
 
-The names on the left win. What makes no sense is warned of, by name, and the default is kept: an environment is often
-somebody else's. An empty value is none.
+A browser has no threads. There the scheduler is always `solo`, which is `simple` without threads.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from dataclasses import dataclass
 from typing import Final
 
 SCHEDULERS: Final = ("threadpool", "simple")
-SOLO: Final = "solo"  # what those without threads have; nobody else chooses it
+SOLO: Final = "solo"  # the scheduler of a platform without threads; it cannot be chosen
 THREADS: Final = sys.platform != "emscripten"
-PROCESSORS: Final = os.cpu_count()  # asked once: every time it would be a tenth of what it takes to begin a run
+PROCESSORS: Final = os.cpu_count()  # asked once: the call takes a tenth of the time that starting a run takes
 WORKERS_MIN: Final = 2  # so that one long function does not keep all others from running
 WORKERS_MAX: Final = 8  # functions in Python share one interpreter: more threads only take turns
-WORKERS_UNKNOWN: Final = 4  # where nobody knows how many processors there are
+WORKERS_UNKNOWN: Final = 4  # used where Python cannot tell the number of processors
 
 ALIASES: Final = {
     "BURSAR_SCHEDULER": "STV_SCHEDULER",
@@ -46,7 +47,7 @@ ALIASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says, complete with what it does not say."""
+    """The value of every setting: from the environment, or the default."""
 
     scheduler: str
     workers: int
@@ -78,7 +79,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _found(environment: Mapping[str, str], name: str) -> tuple[str, str]:
-    """Under which name a value is set, and the value; empty: under none."""
+    """The name under which a value is set, and the value. The value is empty if neither name is set."""
     for known in (name, ALIASES[name]):
         value = environment.get(known, "").strip()
         if value:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-TEXT_MAX: Final = 400  # of a program's own words that we repeat
+TEXT_MAX: Final = 400  # characters of a program's own text that a message repeats
 
 
 def brief(thing: object, how: Callable[[Any], str] = str) -> str:
-    """A program's object in our words: short, plain, and never an error of its own."""
+    """The text of a program's object for a message. It is short, and a broken `__str__` raises nothing here."""
     try:
         text = str.__str__(how(thing))
     except BaseException:
@@ -21,7 +21,7 @@ def brief(thing: object, how: Callable[[Any], str] = str) -> str:
 
 
 def type_name(thing: object) -> str:
-    """The name of an object's class, whatever its metaclass says about it."""
+    """The real name of an object's class, even if its metaclass reports another one."""
     return type.__dict__["__name__"].__get__(type(thing))
 
 

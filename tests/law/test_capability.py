@@ -128,7 +128,7 @@ def test_a_copy_is_no_second_capability(registry):
 
 def test_a_copy_of_what_somebody_else_holds_cannot_be_delegated(registry):
     mine, other = registry.mint(CapClock()), registry.mint(CapClock())
-    with pytest.raises(CapabilityDenied, match="neither holds it"):
+    with pytest.raises(CapabilityDenied, match="holds neither this"):
         delegate(registry, task(a=mine), {CapClock: mine}, [copy.copy(other)])
 
 
@@ -501,7 +501,7 @@ def test_only_what_is_named_is_passed_on(registry):
 
 
 def test_what_is_not_held_cannot_be_passed_on(registry):
-    with pytest.raises(CapabilityDenied, match=r"'worker' \(7\) may not delegate .* neither holds it"):
+    with pytest.raises(CapabilityDenied, match=r"'worker' \(7\) may not delegate .* holds neither this"):
         delegate(registry, task(), {}, [registry.mint(CapClock())])
 
 
@@ -510,7 +510,7 @@ def test_a_wider_relative_cannot_be_passed_on(registry):
     root = registry.mint(CapSpawn(max_tasks=100))
     mine, sibling = root.attenuate(max_tasks=1, delegable=True), root.attenuate(max_tasks=50, delegable=True)
     for wider in (root, sibling):
-        with pytest.raises(CapabilityDenied, match="neither holds it"):
+        with pytest.raises(CapabilityDenied, match="holds neither this"):
             delegate(registry, task(a=mine), {CapSpawn: mine}, [wider])
 
 

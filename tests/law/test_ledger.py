@@ -401,7 +401,9 @@ def test_a_recharge_comes_from_the_purse_first_and_then_from_above():
 def test_a_recharge_that_is_too_much_moves_nothing_and_leaves_the_task_on_hold():
     kernel = new_kernel(budget=Budget(ops=20))
     task = on_hold(kernel, Budget(ops=0))
-    with pytest.raises(BudgetExceeded, match="'payer' cannot be recharged: what is above it is short of ops") as told:
+    with pytest.raises(
+        BudgetExceeded, match="'payer' cannot be recharged: the nurseries above it are short of ops"
+    ) as told:
         kernel.recharge(task, kernel.root.pools, Budget(ops=20))
     assert (told.value.task, told.value.component) == ("payer", "ops")
     assert (task.state, kernel.root.pools[OPS].left) == (State.EXHAUSTED, 19)
@@ -433,7 +435,7 @@ def test_a_task_that_is_over_cannot_be_recharged():
         lambda: kernel.recharge(over, kernel.root.pools, Budget(ops=1)),
         lambda: kernel.recharge_by_capability(holder, over, Budget(ops=1)),
     ):
-        with pytest.raises(ValueError, match="'payer' is over"):
+        with pytest.raises(ValueError, match="'payer' has ended"):
             recharge()
     check(kernel)
 

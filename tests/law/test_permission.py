@@ -327,7 +327,7 @@ def test_one_on_hold_asks_again_for_what_it_could_not_pay(kernel):
 
 def test_only_who_stands_goes_on(kernel):
     task, _ = blocked(kernel)
-    with pytest.raises(AssertionError, match="only who stands still"):
+    with pytest.raises(AssertionError, match="only a paused task is resumed"):
         kernel.resume(task, True)
 
 

@@ -246,7 +246,7 @@ def test_a_task_that_is_over_has_nothing_to_be_recharged(run):
     async def main():
         async with nursery() as n:
             task = n.spawn(spend)
-        with pytest.raises(ValueError, match="is over"):
+        with pytest.raises(ValueError, match="has ended"):
             await bursar.recharge(Budget(ops=1), task)
 
     run(main, profile="cluster")

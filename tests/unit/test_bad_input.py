@@ -677,7 +677,7 @@ def test_a_lock_or_event_of_another_runtime(run, make):
 
 def test_a_runtime_run_twice(run):
     run(give, 1)
-    with pytest.raises(bursar.RuntimeUsed, match="has run a program already; make a new one"):
+    with pytest.raises(bursar.RuntimeUsed, match="has already run a program; make a new one"):
         run.runtime.run(give, 1)
 
 

@@ -6,14 +6,14 @@
 
 #include <stdint.h>
 
-/* Where a task stands between its spawn and its end. `State` of law/state.py. */
+/* Where a task is in its life, from its spawn to its end. `State` of law/state.py. */
 typedef enum {
     LAW_STATE_PENDING = 0, /* waits for permission (admission) */
     LAW_STATE_READY = 1, /* has exactly one entry in exactly one lane */
     LAW_STATE_RUNNING = 2, /* is being polled */
-    LAW_STATE_BLOCKED = 3, /* waits for something; `task.wait` says for what */
+    LAW_STATE_BLOCKED = 3, /* waits; `task.wait` says for what */
     LAW_STATE_EXHAUSTED = 4, /* could not pay; nothing was charged */
-    LAW_STATE_PAUSED = 5, /* was asked to stand still */
+    LAW_STATE_PAUSED = 5, /* was paused */
     LAW_STATE_DONE = 6, /* has an outcome, holds nothing */
 } LawState;
 enum { LAW_STATES = 7 };
@@ -28,7 +28,7 @@ typedef enum {
 } LawOutcome;
 enum { LAW_OUTCOMES = 5 };
 
-/* Where a task stands with respect to its wakes. `WakeState` of law/wake.py. */
+/* Whether a task has a queue entry, runs, or was woken while it runs. `WakeState` of law/wake.py. */
 typedef enum {
     LAW_WAKE_IDLE = 0,
     LAW_WAKE_QUEUED = 1,
@@ -38,16 +38,16 @@ typedef enum {
 } LawWake;
 enum { LAW_WAKES = 5 };
 
-/* What a wake came to. `Notice` of law/wake.py. */
+/* The effect of a wake. `Notice` of law/wake.py. */
 typedef enum {
     LAW_NOTICE_ENQUEUE = 0, /* the caller must put the task in a lane */
-    LAW_NOTICE_MERGED = 1, /* an earlier wake of this generation already did */
-    LAW_NOTICE_NOTED = 2, /* it runs: it will be queued again when the poll ends */
-    LAW_NOTICE_STALE = 3, /* finished, or another generation */
+    LAW_NOTICE_MERGED = 1, /* an earlier wake of this generation has queued the task already */
+    LAW_NOTICE_NOTED = 2, /* the task runs: it will be queued again when the poll ends */
+    LAW_NOTICE_STALE = 3, /* the task is finished, or in another generation */
 } LawNotice;
 enum { LAW_NOTICES = 4 };
 
-/* Which lane a decision took from. The numbers are part of the chain. `Lane` of law/lanes.py. */
+/* The lane from which a decision took its task. The numbers are part of the chain. `Lane` of law/lanes.py. */
 typedef enum {
     LAW_LANE_IDLE = 0,
     LAW_LANE_CANCEL = 1,
@@ -66,7 +66,7 @@ typedef enum {
 } LawStealPolicy;
 enum { LAW_STEAL_POLICIES = 3 };
 
-/* Where a nursery stands. The numbers are those of the C interface. `NurseryState` of law/nursery.py. */
+/* The state of a nursery. The C interface uses the same numbers. `NurseryState` of law/nursery.py. */
 typedef enum {
     LAW_NURSERY_OPEN = 0,
     LAW_NURSERY_CLOSING = 1,
@@ -94,12 +94,12 @@ typedef enum {
     LAW_CANCEL_BUDGET = 4,
     LAW_CANCEL_DROP = 5,
     LAW_CANCEL_SHUTDOWN = 6,
-    LAW_CANCEL_DEPENDENCY = 7, /* what it was to follow did not succeed */
+    LAW_CANCEL_DEPENDENCY = 7, /* a dependency of the task did not succeed */
 } LawCancelKind;
 enum { LAW_CANCEL_KINDS = 8 };
 #define LAW_CANCEL_NAMES {"user", "timeout", "parent", "sibling", "budget", "drop", "shutdown", "dependency"}
 
-/* What firing does. `TimerKind` of law/timers.py. */
+/* What a timer does when it fires. `TimerKind` of law/timers.py. */
 typedef enum {
     LAW_TIMER_WAKE = 0, /* wake the task that sleeps */
     LAW_TIMER_DEADLINE = 1, /* request cancellation of the scope */
@@ -108,7 +108,7 @@ typedef enum {
 } LawTimerKind;
 enum { LAW_TIMER_KINDS = 4 };
 
-/* What came of billing a task. `Bill` of law/ledger.py. */
+/* The result of billing a task. `Bill` of law/ledger.py. */
 typedef enum {
     LAW_BILL_PAID = 0,
     LAW_BILL_SUSPENDED = 1, /* the poll is over: the task is EXHAUSTED, or on its way back to the queue */

@@ -9,25 +9,26 @@
 /* `UNITS_MAX` of law/budget.py: fits a signed 64-bit word with room for one addition. */
 #define LAW_UNITS_MAX INT64_C(4611686018427387903)
 
-/* `PAID` of law/budget.py: what `pay` answers when nothing is short. */
+/* `PAID` of law/budget.py: what `pay` returns when no component is short. */
 #define LAW_PAID (-1)
 
 /* `GOLDEN` of law/chain.py: 2**64 / golden ratio, odd: the counter step of splitmix64. */
 #define LAW_GOLDEN UINT64_C(0x9E3779B97F4A7C15)
 
-/* `CANCEL_STREAK_MAX` of law/decide.py: long enough to unwind a family at once, short enough not to be felt. */
+/* `CANCEL_STREAK_MAX` of law/decide.py: enough to unwind a nursery's tasks at once, too few to be noticed. */
 #define LAW_CANCEL_STREAK_MAX UINT32_C(16)
 
 /* `TIMED_STREAK_MAX` of law/decide.py: a burst of timers may go first, a stream of them may not. */
 #define LAW_TIMED_STREAK_MAX UINT32_C(8)
 
-/* `INJECTOR_INTERVAL` of law/lanes.py: a prime, so that it does not beat with programs that work in rounds of 2ⁿ. */
+/* `INJECTOR_INTERVAL` of law/lanes.py: a prime, so that it does not fall in step with programs that work in rounds
+ * of 2ⁿ. */
 #define LAW_INJECTOR_INTERVAL 61
 
-/* `STEAL_ATTEMPTS_MAX` of law/steal.py: bounds what an idle worker costs when many are idle. */
+/* `STEAL_ATTEMPTS_MAX` of law/steal.py: limits the cost of an idle worker when many workers are idle. */
 #define LAW_STEAL_ATTEMPTS_MAX 4
 
-/* `ADMIT` of law/permission.py: in the place of a lane in the chain, after the last of them. */
+/* `ADMIT` of law/permission.py: stands for a lane in the chain; the number after the last lane. */
 #define LAW_LINK_ADMIT 6
 
 /* `TIME_END_NS` of law/timers.py: 292 years after the run began. */
@@ -36,7 +37,7 @@
 /* `YIELD_INTERVAL` of law/kernel.py: ops per turn, unless the profile says otherwise. */
 #define LAW_YIELD_INTERVAL INT64_C(1024)
 
-/* `CLEANUP_OPS` of law/kernel.py: what a cancelled block may still spend on tidying up. */
+/* `CLEANUP_OPS` of law/kernel.py: how many ops a cancelled task may spend on its cleanup. */
 #define LAW_CLEANUP_OPS UINT32_C(10000)
 
 /* `CLEANUP_BYTES` of drive/memory.py: what a task that tidies up may hold beyond its limit: one arena of the
@@ -46,10 +47,10 @@
 /* `PRIORITY_MAX` of law/admission/authority.py: either way: further apart than any aging brings together. */
 #define LAW_PRIORITY_MAX 1000000000
 
-/* `TEXT_MAX` of text.py: of a program's own words that we repeat. */
+/* `TEXT_MAX` of text.py: characters of a program's own text that a message repeats. */
 #define LAW_TEXT_MAX 400
 
-/* `SECONDS_MAX` of law/timers.py: thirty years: what is later than this is a mistake. */
+/* `SECONDS_MAX` of law/timers.py: thirty years: a longer time is a mistake. */
 #define LAW_SECONDS_MAX 1000000000.0
 
 /* `Priority` of a task that states none. */

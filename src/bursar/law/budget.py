@@ -1,14 +1,14 @@
-"""Budgets: what a task may spend, and the pools that the money really sits in.
+"""Budgets: limits on what a task may spend, and the pools that hold what is left.
 
-A `Budget` is a statement (five numbers, None = no limit stated). A `Pool` is an account for one component.
-Every task and every nursery refers to five pools. Where its budget states a number it has a pool of its
-own, paid for by the pool of whoever made it; where it states none it shares that pool. So
+A `Budget` is a statement: five numbers, where None means that no limit is stated. A `Pool` is an account for one
+component. Every task and every nursery refers to five pools. For each component that its budget states, a task has its
+own pool, filled from the pool of its nursery. For the other components it shares the nursery's pool. Therefore
 
-- nesting cannot amplify: a pool is only ever filled from its parent (or by a `CapBudget`, which counts);
-- a draw is one subtraction, however deep the nursery: sharing *is* the path compression;
-- nobody hoards: a task that shares a purse takes from it what it spends, when it spends it.
+- nesting cannot create budget: a pool is filled only from its parent (or under a `CapBudget`, which is counted);
+- a charge is one subtraction, however deep the nursery is, because tasks share pools;
+- no task hoards: a task that shares a purse takes from it only what it spends, when it spends it.
 
-The numbered invariants, checked after every step by the tests and asserted where they could break:
+The tests check these invariants after every step, and the code asserts them where they could break:
 
 BUDGET-1  granted = left + spent + lent                       (for every pool that is not open)
 BUDGET-2  lent = Σ (granted − minted) over its open sub-pools
@@ -16,9 +16,9 @@ BUDGET-3  left ≥ 0, and a charge is paid whole or not at all
 BUDGET-4  a closed pool has given everything back
 BUDGET-5  what is refunded was spent before
 
-Rejected: handing each task a slice of a finite purse in advance. Ten idle children would hold the whole
-purse and the eleventh, which could have been paid, would fail. What a slice is good for, the fairness tick,
-is the *turn*: `Ledger.bill` ends it after `yield_interval` operations.
+Rejected: giving each task a share of a finite purse in advance. Ten idle children would hold the whole purse, and the
+eleventh would fail although the purse could have paid for it. Such shares would also make tasks take turns; the *turn*
+does this instead: `Ledger.bill` ends it after `yield_interval` ops.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ OP: Final[Cost] = ((OPS, 1),)  # a loop iteration or a function call
 SPAWN: Final[Cost] = ((OPS, 1), (SPAWNS, 1))
 CHANNEL: Final[Cost] = ((OPS, 1), (CHANNEL_OPS, 1))  # a send or a receive
 SYSCALL: Final[Cost] = ((OPS, 1), (SYSCALLS, 1))  # file or network I/O
-PAID: Final = -1  # what `pay` answers when nothing is short
+PAID: Final = -1  # what `pay` returns when no component is short
 
 
 def allocation(size: int) -> Cost:
-    """The row of the table for an allocation of `size` bytes."""
+    """The cost of an allocation of `size` bytes."""
     return ((OPS, 1), (MEMORY, size))
 
 
@@ -130,7 +130,7 @@ UNSTATED: Final = Budget()
 
 
 def require_plain(budget: Budget) -> None:
-    """Refuse what only looks like a budget: a subclass could say one thing and be another."""
+    """Raise unless `budget` is exactly a `Budget`: a subclass could report other numbers than it has."""
     if type(budget) is not Budget:
         raise TypeError(f"{budget!r} is not a Budget")
 
@@ -142,7 +142,7 @@ def _least(a: int | None, b: int | None) -> int | None:
 
 
 class Pool:
-    """One account for one component. `left` is None in an open pool: it never runs dry."""
+    """One account for one component. `left` is None in an open pool, which has no limit."""
 
     __slots__ = ("granted", "left", "lent", "minted", "parent", "spent")
 
@@ -155,7 +155,7 @@ class Pool:
         self.lent = 0
 
     def lend(self, amount: int) -> Pool:
-        """A sub-pool with `amount` in it, which this pool must have."""
+        """Make a sub-pool with `amount` in it. This pool must have that amount."""
         pool = Pool(0, self)
         self.fill(pool, amount)
         return pool
@@ -171,7 +171,7 @@ class Pool:
         pool.left = (pool.left or 0) + amount
 
     def mint(self, amount: int) -> None:
-        """Put in money that comes from no parent: a self-recharge under a `CapBudget`."""
+        """Add an amount that comes from no parent: a recharge under a `CapBudget`."""
         if self.left is not None:
             self.left += amount
             self.granted += amount
@@ -180,7 +180,7 @@ class Pool:
     def close(self) -> None:
         """Give everything back to the parent. Sub-pools must have been closed before.
 
-        What would make the parent hold more than can be counted counts as spent there.
+        An amount that the parent cannot count (above UNITS_MAX) counts as spent in the parent.
         """
         parent = self.parent
         assert parent is not None, "only a sub-pool is closed"
@@ -208,7 +208,7 @@ def root_pools(budget: Budget) -> Pools:
 
 
 def affordable(pools: Pools, budget: Budget) -> Budget:
-    """What `pools` can really set aside of a wish: the componentwise minimum."""
+    """The part of `budget` that `pools` can set aside: the minimum, component by component."""
     if budget == UNSTATED:
         return budget
     return Budget(
@@ -230,7 +230,7 @@ def derive(pools: Pools, budget: Budget) -> Pools:
 
 
 def close(pools: Pools, parents: Pools) -> None:
-    """Close those pools that are not shared with the maker."""
+    """Close those of `pools` that are not shared with `parents`."""
     if pools is parents:
         return
     for pool, parent in zip(pools, parents, strict=True):
@@ -250,14 +250,14 @@ def pay(pools: Pools, cost: Cost) -> int:
             pool.spent += amount
             pool.left -= amount
         else:
-            pool.spent = min(pool.spent + amount, UNITS_MAX)  # an open pool is counted only as far as can be counted
+            pool.spent = min(pool.spent + amount, UNITS_MAX)  # the count of an open pool saturates
     return PAID
 
 
 def refund(pool: Pool, amount: int) -> None:
-    """Take back `amount` that was spent in `pool`, for what has been given up since (BUDGET-5).
+    """Refund `amount` that was spent in `pool`, for something that was given back since (BUDGET-5).
 
-    What a closed pool had spent is its parent's by now (BUDGET-4), so it is looked for upwards.
+    If the pool is closed, its parent has what it spent (BUDGET-4), so the refund goes to the first open pool above.
     """
     while pool.spent < amount and pool.parent is not None:
         pool = pool.parent
@@ -265,14 +265,14 @@ def refund(pool: Pool, amount: int) -> None:
         assert pool.spent >= amount, "BUDGET-5"
         amount = min(amount, max(UNITS_MAX - pool.left, 0))  # the rest stays spent
         pool.left += amount
-    pool.spent = max(pool.spent - amount, 0)  # an open pool may have lost count
+    pool.spent = max(pool.spent - amount, 0)  # the count of an open pool may have saturated
 
 
 def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:
     """Move `amounts` into `pools` from the pools above them, up to and including `sources`.
 
-    Whole or not at all. Returns PAID, or the first component that the sources cannot give. A component that
-    is shared all the way up has nowhere to be moved from: it counts as short.
+    Moves the whole amount or nothing. Returns PAID, or the first component that the sources cannot give. A component
+    that is shared all the way up counts as short, because there is no pool to move it from.
     """
     wishes = [(c, n) for c, n in enumerate(amounts.as_tuple()) if n]
     for component, amount in wishes:
@@ -298,7 +298,7 @@ def _reaches(pool: Pool, source: Pool, amount: int) -> bool:
 
 
 def _pull(pool: Pool, source: Pool, amount: int) -> None:
-    """Bring `amount` down to `pool`; each level takes from above only what it lacks itself."""
+    """Move `amount` down to `pool`. Each level takes from above only what it lacks itself."""
     steps: list[tuple[Pool, Pool, int]] = []
     lower, lacking = pool, amount
     while lacking and lower is not source and lower.left is not None:

@@ -5,17 +5,17 @@ a shield, the body of a nursery. Scopes of one task form a stack; `scope.parent`
 
     IDLE ──request──► REQUESTED ──delivered at an await point──► DRAINING ──block left──► FINALIZED
 
-*Request*: a reason travels with it. It reaches every nursery opened inside the scope, their children, the
-nurseries of those, and so on, but nothing behind a shield. *Drain*: `Cancelled` is thrown once, where the task
-awaits. *Finalize*: cleanup code may await; it lives on the cleanup allowance (operations and time), and when
-that is spent the task is cut off: its coroutine is closed without being asked.
+*Request*: carries a reason. It reaches every nursery opened inside the scope, their children, the nurseries of these
+children, and so on, but nothing behind a shield. *Drain*: `Cancelled` is thrown once, where the task awaits.
+*Finalize*: cleanup code may await, within the cleanup allowance (ops and time). A task that overruns its allowance is
+cut: the driver closes its coroutine.
 
 CANCEL-1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
 CANCEL-2  a request is never delivered through a shield that is inside its scope
 CANCEL-3  an operation that took effect returns its result: cancellation is delivered before the next one
-CANCEL-4  a task that is asked to stop, or cleans up, sits in the cancel lane when it is runnable
+CANCEL-4  a task that is asked to stop, or cleans up, is in the cancel lane when it is runnable
 
-Propagation is a loop over a queue, not a recursion: a chain of a hundred thousand nested nurseries is legal.
+A request spreads by a loop over a queue, not by recursion: a hundred thousand nested nurseries are legal.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CancelKind(StrEnum):
     BUDGET = "budget"
     DROP = "drop"
     SHUTDOWN = "shutdown"
-    DEPENDENCY = "dependency"  # what it was to follow did not succeed
+    DEPENDENCY = "dependency"  # a dependency of the task did not succeed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +91,11 @@ class Scope:
     __slots__ = ("body_of", "exiting", "parent", "phase", "reason", "shielded", "timer")
 
     def __init__(self, parent: Scope | None) -> None:
-        self.parent = parent  # the next outer one of the same task; None for the task itself
+        self.parent = parent  # the next outer scope of the same task; None for the task itself
         self.phase = CancelPhase.IDLE
         self.reason: CancelReason | None = None
-        self.shielded = False  # what is inside does not see requests from outside
-        self.exiting = False  # the block only waits for its children: nothing left to interrupt
+        self.shielded = False  # code inside it does not see requests from outside
+        self.exiting = False  # the block only waits for its children, so there is nothing to interrupt
         self.timer: Timer | None = None
         self.body_of: Nursery | None = None
 
@@ -128,9 +128,9 @@ def outward(task: Task) -> Iterator[Scope]:
 
 
 def move(scope: Scope, to: CancelPhase) -> None:
-    """Change the phase of a scope, forward only, and keep count of what its task has open.
+    """Change the phase of a scope, forward only, and keep the counts of requested and draining scopes in its task.
 
-    The counts are what makes leaving a block O(1), however many are open around it.
+    Because of these counts, leaving a block costs O(1), however many blocks are open around it.
     """
     if scope.phase >= to:
         assert scope.phase is to, "CANCEL-1"
@@ -142,12 +142,12 @@ def move(scope: Scope, to: CancelPhase) -> None:
 
 
 def look(task: Task) -> None:
-    """Note whether a request is visible from where the task stands now."""
+    """Note whether the innermost scope of the task can see a request."""
     task.cancel_pending = task.requested > 0 and deliverable(task) is not None
 
 
 def require_innermost(kernel: Ledger, block: CancelScope) -> None:
-    """Raise unless the block may be left now, by whoever runs now."""
+    """Raise unless the running task may leave the block now."""
     task = block.task
     if task.inner is not block or kernel.current not in (task, None):
         raise ScopeMisuse(
@@ -160,7 +160,7 @@ def leave(kernel: Ledger, block: CancelScope) -> None:
     """Close the innermost block. What it hid (a shield) becomes visible at the next await."""
     task = block.task
     require_innermost(kernel, block)
-    if block.body_of is None:  # the end of a nursery is told by itself
+    if block.body_of is None:  # the end of a nursery is an event of its own
         kernel.note("scope_left", task)
     task.inner = None if block.parent is task else cast("CancelScope", block.parent)
     if block.timer is not None:
@@ -173,7 +173,7 @@ def leave(kernel: Ledger, block: CancelScope) -> None:
 
 
 def leave_all(kernel: Ledger, task: Task) -> None:
-    """The task is over: close whatever blocks it did not leave."""
+    """The task has ended: close the blocks that it did not leave."""
     while task.inner is not None:
         leave(kernel, task.inner)
     if task.phase is not CancelPhase.IDLE:
@@ -183,7 +183,7 @@ def leave_all(kernel: Ledger, task: Task) -> None:
 
 
 def deliverable(task: Task) -> Scope | None:
-    """The outermost requested scope that the task can see from where it stands (CANCEL-2)."""
+    """The outermost requested scope that the task's innermost scope can see (CANCEL-2)."""
     found = None
     for scope in outward(task):
         if scope.phase is CancelPhase.REQUESTED and not scope.exiting:
@@ -194,13 +194,13 @@ def deliverable(task: Task) -> Scope | None:
 
 
 def deliver(kernel: Ledger, task: Task) -> Cancelled | None:
-    """What to throw into the task now, if anything. Starts its cleanup (CANCEL-1)."""
+    """The `Cancelled` to throw into the task now, or None. Starts the cleanup of the task (CANCEL-1)."""
     scope = deliverable(task)
     if scope is None:
         task.cancel_pending = False
         return None
     assert scope.reason is not None, "a request has a reason"
-    for inner in outward(task):  # the blocks inside are unwound by this very request: their own would be moot
+    for inner in outward(task):  # this request unwinds the inner blocks too, so their own requests have no use
         move(inner, CancelPhase.DRAINING)
         if inner is scope:
             break
@@ -223,7 +223,7 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
         scope.reason = reason
         kernel.note("cancel_requested", scope.task, reason)
         for nursery in _interrupt(kernel, scope):
-            at_home = nursery.scope is scope  # it was this nursery that was asked to stop
+            at_home = nursery.scope is scope  # the request was for this nursery itself
             pending.extend(_stop_nursery(kernel, nursery, reason, at_home))
 
 
@@ -238,7 +238,7 @@ def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> N
 
 
 def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
-    """Make the task notice the request, if no shield is in between; list the nurseries it reaches."""
+    """Interrupt the task, if no shield hides the request. Returns the nurseries that the request reaches."""
     task = scope.task
     reached: list[Nursery] = []
     hidden = False
@@ -248,7 +248,7 @@ def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
         if inner is scope:
             break
         if inner.shielded and task.state is State.EXHAUSTED:
-            inner.shielded = False  # it is on hold: it cannot run, and nobody recharges what is being cancelled
+            inner.shielded = False  # on hold, the task cannot run, and a cancelled task gets no recharge
         elif inner.shielded:
             hidden = True
             reached.clear()
@@ -263,8 +263,8 @@ def _stop_nursery(
 ) -> Sequence[tuple[Scope, CancelReason]]:
     """Move a nursery to CANCELLING; its children come next.
 
-    They hear of a sibling's failure as such, and of everything else that their parent is being cancelled. The detail
-    travels on as it is: a reason does not grow with the depth of the tree.
+    If a sibling failed, the children get a reason of kind SIBLING; otherwise of kind PARENT. The detail is passed on
+    unchanged, so that a reason does not grow with the depth of the tree.
     """
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return []
@@ -283,10 +283,10 @@ def _stop_nursery(
 
 
 def cut(kernel: Ledger, task: Task, why: str) -> None:
-    """The task overran its cleanup: close it and everything below it, deepest first.
+    """Cut a task that overran its cleanup, and every task below it, deepest first.
 
-    Marking is enough for the law: a marked task goes to the cancel lane, whoever executes it closes its
-    code instead of resuming it, and a task with live children waits for them once more.
+    The law only marks the tasks. A marked task goes to the cancel lane, and the driver closes its coroutine instead of
+    resuming it. A marked task with live children waits for them once more.
     """
     kernel.report("cleanup_cut", task, why)
     pending = deque([task])
@@ -297,12 +297,12 @@ def cut(kernel: Ledger, task: Task, why: str) -> None:
         victim.cut = True
         reason = CancelReason(CancelKind.PARENT, f"task {victim.name!r} was cut off", victim.id)
         for nursery in list((victim.owned or {}).values()):
-            request_nursery(kernel, nursery, reason)  # nobody may spawn into it any more
+            request_nursery(kernel, nursery, reason)  # no task may spawn into it any more
             pending.extend(nursery.children.values())
         kernel.interrupt(victim)
 
 
 def why_ended(task: Task) -> CancelReason:
-    """The reason that a cancelled task ends with: that of its outermost scope that was asked to stop."""
+    """The reason in the outcome of a cancelled task: that of its outermost scope that was asked to stop."""
     asked = [scope.reason for scope in outward(task) if scope.reason is not None]
     return asked[-1] if asked else CancelReason(CancelKind.SHUTDOWN, "the task was closed")

@@ -1,20 +1,18 @@
-"""Capabilities: what a task may do at all.
+"""Capabilities: the rights of a task.
 
-A capability that a program constructs is a *description*. It becomes a capability when a `Registry` mints it,
-and only a Runtime has one. From there it can only be attenuated: a derived capability is never wider than
-the one it came from, and uses count against the whole line of ancestors. Handing one over by name is delegation
-and must be allowed (`delegable`); what a nursery passes on by itself is inheritance and needs no leave. Revoking
-one revokes all that were derived from it, at their next use; what was granted before (a running child, an open
-channel) stays.
+A capability that a program constructs is only a *description*. It becomes a capability when a `Registry` mints it, and
+only a Runtime has a registry. A minted capability can be attenuated: a derived capability is never wider than its
+parent, and a use counts against all its ancestors. Passing a capability by name is *delegation*, and must be allowed
+(`delegable`). What a nursery passes on by itself is *inheritance*, and needs no permission. Revoking a capability
+revokes all that were derived from it, from their next use on. A child that runs, or a channel that is open, stays.
 
 CAPABILITY-1  a derived limit is ≤ its parent's, component by component
 CAPABILITY-2  in use ≤ limit, for every capability and each of its ancestors
 CAPABILITY-3  nothing that was not minted here passes `require`
 
-Rejected: permission strings in a dictionary. A misspelt permission would be a silent denial, and there would
-be nothing for a type checker to see. Also rejected: eager marking of descendants on revocation. It needs
-child lists that keep every derived capability alive; the line of ancestors is short (DEPTH_MAX) and walking it
-is exact.
+Rejected: permission strings in a dictionary. A misspelt permission would be denied silently, and a type checker could
+not find it. Also rejected: marking all descendants at the revocation. It needs lists of children, which keep every
+derived capability alive. Walking up the ancestors at each use is exact, and cheap because they are few (DEPTH_MAX).
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ DEPTH_MAX: Final = 64  # derivations in a row: bounds the walk to the root at ev
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seal:
-    """What makes a description real: where it was minted, what it was derived from, and by whom."""
+    """Makes a description real: says where it was minted, its parent, and the task that derived it."""
 
     registry: Registry
     serial: int
@@ -70,9 +68,7 @@ class Capability:
         mere description, `CapabilityRevoked`, and `TypeError` for a limit that the kind does not have.
         """
         if self.seal is None:
-            raise CapabilityForged(
-                f"{self!r} was never minted: only a capability held from a Runtime can be attenuated"
-            )
+            raise CapabilityForged(f"{self!r} was never minted: only a capability from a Runtime can be attenuated")
         return self.seal.registry.derive(self, delegable and self.delegable, narrower)
 
     def covers(self, other: Self) -> bool:
@@ -183,11 +179,11 @@ class Registry:
         self._revoked: set[int] = set()
         self._in_use: dict[int, int] = {}  # serial → live tasks or open channels
         self._spent: dict[int, list[int]] = {}  # serial of a CapBudget → what was recharged under it
-        self.current: Task | None = None  # who derives: the kernel keeps this at the task being polled
+        self.current: Task | None = None  # the task that derives: the kernel sets this to the RUNNING task
 
     @property
     def revoked_serials(self) -> set[int]:
-        """Those of the capabilities that were taken back, by name or not at all."""
+        """The serial numbers of the revoked capabilities."""
         return self._revoked
 
     # ---- making and taking back
@@ -218,7 +214,7 @@ class Registry:
         return capability
 
     def revoke(self, capability: Capability, by: Task | None = None) -> None:
-        """Take it back, and with it all that was derived from it. A task may revoke only what it derived."""
+        """Revoke a capability, and all that were derived from it. A task may revoke only what it derived."""
         seal = self._seal_of(capability)
         if by is not None and seal.deriver != by.id:
             raise CapabilityDenied(f"task {by.name!r} did not derive {capability!r} and so cannot revoke it")
@@ -240,7 +236,7 @@ class Registry:
         return bool(self._revoked) and any(self._seal_of(c).serial in self._revoked for c in capability.ancestors())
 
     def authenticate(self, capability: Capability) -> None:
-        """CAPABILITY-3: raise unless the capability is real and still stands."""
+        """CAPABILITY-3: raise unless the capability is minted and not revoked."""
         self._seal_of(capability)
         if self.revoked(capability):
             raise CapabilityRevoked(f"{capability!r} has been revoked")
@@ -265,7 +261,7 @@ class Registry:
         self.count(capability, -1)
 
     def count(self, capability: Capability, n: int) -> None:
-        """So many uses more, or less, of a capability and with it of its ancestors."""
+        """Add `n` uses, which may be negative, to a capability and its ancestors."""
         for c in capability.ancestors():
             serial = self._seal_of(c).serial
             used = self._in_use.pop(serial, 0) + n
@@ -291,7 +287,7 @@ class Registry:
 
 
 def require(task: Task | None, held: Capabilities, kind: type[C], operation: str) -> C:
-    """The capability of that kind, or `CapabilityDenied` that names task, capability and operation."""
+    """The capability of class `kind` in `held`. Raises `CapabilityDenied`, which names task, kind and operation."""
     capability = held.get(kind)
     if capability is None:
         raise CapabilityDenied(
@@ -306,10 +302,10 @@ def require(task: Task | None, held: Capabilities, kind: type[C], operation: str
 
 
 def inheritable(held: Capabilities) -> Capabilities:
-    """What a nursery passes on without being asked: everything but `CapBudget`.
+    """The capabilities that a nursery passes on by itself: all but `CapBudget`.
 
-    A child that could recharge itself would turn every budget into a suggestion, so that one is always
-    handed over by name.
+    A child with a `CapBudget` could recharge itself, and no budget would limit it. So a `CapBudget` is passed only by
+    name.
     """
     if CapBudget not in held:
         return held
@@ -319,9 +315,9 @@ def inheritable(held: Capabilities) -> Capabilities:
 def delegate(
     registry: Registry, spawner: Task | None, held: Capabilities, passed: Iterable[Capability]
 ) -> Capabilities:
-    """The set that a child gets when `passed` is handed to it explicitly.
+    """The capabilities of a child when `passed` names them.
 
-    Each one must be real, and it or an ancestor must be held by the spawner in a delegable form.
+    Each must be minted here. The spawner must hold it, or an ancestor of it, in a delegable form.
     """
     granted: dict[type[Capability], Capability] = {}
     for capability in passed:
@@ -332,12 +328,11 @@ def delegate(
         if spawner is not None:
             if mine is None or all(c is not mine for c in capability.ancestors()):
                 raise CapabilityDenied(
-                    f"{_who(spawner)} may not delegate {capability!r}: it neither holds it nor holds what it came from"
+                    f"{_who(spawner)} may not delegate {capability!r}: it holds neither this nor an ancestor of it"
                 )
             if not mine.delegable:
                 raise CapabilityDenied(
-                    f"{_who(spawner)} may not delegate {capability!r}: "
-                    "what it holds was given to it without delegable=True"
+                    f"{_who(spawner)} may not delegate {capability!r}: the task got it without delegable=True"
                 )
         granted[type(capability)] = capability
     return granted

@@ -1,15 +1,15 @@
-"""The decision chain: one 64-bit value that stands for the whole schedule so far.
+"""The decision chain: a 64-bit hash over all decisions so far.
 
     h' = mix64(mix64(h ^ subject) ^ circumstances)
     subject        = task id (low 32 bits) | nursery id << 32
     circumstances  = lane | worker << 4 | cancel streak << 20 | cancel limit << 28 | generation << 36
 
-each reduced modulo 2**64. The chain starts at `seed_chain(seed, workers)`. Equal chains mean equal schedules;
-the first difference stays visible for ever. docs/internals/chain.md has worked values that any other
+each reduced modulo 2**64. The chain starts at `seed_chain(seed, workers)`. Equal chains mean equal schedules: after
+the first different decision, two chains stay different. docs/internals/chain.md has worked values that every
 implementation must reproduce.
 
 `RandomStream` is the only source of randomness in the law: the same mixer over a counter (splitmix64). Each use has
-a stream of its own, so that one more draw in one place does not shift the draws of another.
+its own stream, so that one more draw in one place does not change the draws of another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def mix64(x: int) -> int:
 
 
 def seed_chain(seed: int, workers: int) -> int:
-    """Where a chain starts: runs with another seed or worker count never share a value by accident."""
+    """The first value of a chain. Runs with different seeds or worker counts do not share a value by accident."""
     return mix64(((seed & MASK64) ^ mix64(workers)) + GOLDEN & MASK64)
 
 
@@ -49,7 +49,7 @@ def link(
 
 
 def fingerprint(chain: int) -> str:
-    """A chain value as people see it: 16 hexadecimal digits."""
+    """A chain value as text: 16 hexadecimal digits."""
     return f"{chain:016x}"
 
 
@@ -66,5 +66,5 @@ class RandomStream:
         return mix64(self._state)
 
     def below(self, n: int) -> int:
-        """A number in [0, n): the high half of a 64×64 multiplication, so that small n stay unbiased enough."""
+        """A number in [0, n): the high half of a 64×64 multiplication. For small n the bias is negligible."""
         return self.next() * n >> 64

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def begin_cleanup(kernel: Ledger, task: Task) -> None:
-    """From here on the task lives on its cleanup allowance."""
+    """Start the cleanup of a task: from now on its cleanup allowance counts."""
     if task.cleanup_left < 0:
         task.cleanup_left = kernel.cleanup_ops
         task.cleanup_left_ns = kernel.cleanup_ns
@@ -31,7 +31,7 @@ def begin_cleanup(kernel: Ledger, task: Task) -> None:
 
 
 def pause_cleanup(kernel: Ledger, task: Task) -> None:
-    """Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields."""
+    """Stop the cleanup time of a task that only waits for cancelled children. They have their own allowances."""
     if task.cleanup_timer is not None:
         task.cleanup_left_ns = max(0, task.cleanup_timer.deadline_ns - kernel.now_ns)
         kernel.timers.disarm(task.cleanup_timer)
@@ -39,7 +39,7 @@ def pause_cleanup(kernel: Ledger, task: Task) -> None:
 
 
 def resume_cleanup(kernel: Ledger, task: Task) -> None:
-    """The time for cleaning up runs, if the task is at it and not just waiting for cancelled children."""
+    """Let the cleanup time run again, if the task cleans up and does not only wait for cancelled children."""
     inner = task.inner
     if inner is not None and inner.exiting and inner.body_of is not None and inner.body_of.reason is not None:
         return
@@ -49,7 +49,7 @@ def resume_cleanup(kernel: Ledger, task: Task) -> None:
 
 
 def end_cleanup(kernel: Ledger, task: Task) -> None:
-    """The block that was cancelled has been left in time."""
+    """The task left the cancelled block in time: its cleanup is over."""
     if task.cleanup_left >= 0:
         kernel.note("cleanup_ended", task)
     task.cleanup_left = -1

@@ -1,4 +1,4 @@
-"""`decide`: which lane a worker takes its next task from. The heart of the law; pure, total, six steps.
+"""`decide`: chooses the lane from which a worker takes its next task. A pure, total function in six steps.
 
     1  cancel lane, if its streak is below the limit
     2  timed lane, if its head is due (and ready work has not waited too long for it)
@@ -14,7 +14,7 @@ DECIDE-1  at most `limit` cancel dispatches in a row while other work is runnabl
 DECIDE-2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
 
 Together: ready work at the head of its queue runs after at most `wait_max(limit)` decisions of its worker.
-Priorities do not act here. They decide who is admitted, never who runs next.
+Priorities have no effect here. They decide which task is admitted, never which task runs next.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Final
 
 from bursar.law.lanes import Lane
 
-CANCEL_STREAK_MAX: Final = 16  # long enough to unwind a family at once, short enough not to be felt
+CANCEL_STREAK_MAX: Final = 16  # enough to unwind a nursery's tasks at once, too few to be noticed
 TIMED_STREAK_MAX: Final = 8  # a burst of timers may go first, a stream of them may not
 
 _CANCEL, _TIMED, _READY, _STEAL = Lane.CANCEL, Lane.TIMED, Lane.READY, Lane.STEAL
 
 
 def cancel_limit(draining: bool) -> int:
-    """The bound DECIDE-1 in force."""
+    """The limit of DECIDE-1 that applies now."""
     return 2 * CANCEL_STREAK_MAX if draining else CANCEL_STREAK_MAX
 
 
 def wait_max(limit: int) -> int:
-    """How many decisions of its worker a ready task at the head of its queue may have to wait."""
+    """How many decisions of its worker a ready task at the head of its queue waits at most."""
     return TIMED_STREAK_MAX * (limit + 1) + limit
 
 

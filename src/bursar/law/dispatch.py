@@ -1,8 +1,8 @@
-"""Dispatch: the queues of all workers, the decision, and everything that makes a task runnable.
+"""Dispatch: the lanes of all workers, the decision, and everything that makes a task runnable.
 
-This is the lowest layer of the kernel. It moves tasks between lanes and states and keeps the chain; it knows
-nothing of money or families. `step` makes one decision; `wake` and `interrupt` are the only ways in
-which a waiting task becomes runnable, and `_ready` the only place where one is queued.
+This is the lowest layer of the kernel. It moves tasks between lanes and states, and keeps the chain. It knows nothing
+of budgets or nurseries. `step` makes one decision. Only `wake` and `interrupt` make a waiting task runnable, and only
+`_ready` queues a task.
 
 DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
 DISPATCH-2  `current` is the one RUNNING task, or None
@@ -46,13 +46,13 @@ class Report(NamedTuple):
 
 
 def require_workers(n: int) -> None:
-    """Refuse a number of workers that cannot be."""
+    """Raise unless `n` is a possible number of workers."""
     if not 1 <= n <= WORKERS_MAX:
         raise ValueError(f"workers={n}: must be between 1 and {WORKERS_MAX}")
 
 
 class Dispatch:
-    """The lanes of all workers, and who runs next."""
+    """The lanes of all workers, and the choice of the task that runs next."""
 
     def __init__(self, seed: int, workers: int, steal_policy: StealPolicy, yield_interval: int) -> None:
         require_workers(workers)
@@ -71,7 +71,7 @@ class Dispatch:
         self.chain = seed_chain(seed, workers)
         self._rounds = RandomStream(seed, 0)
         self._order = list(range(workers))
-        self._place = workers  # where the current round of workers stands
+        self._place = workers  # the position in the current round of workers
         # drain mode
         self.draining_regions: int = 0  # nurseries that are CANCELLING
         self.draining_holders: OrderedDict[Task, None] = OrderedDict()  # tasks that clean up and hold obligations
@@ -81,35 +81,35 @@ class Dispatch:
         self.reports: deque[Report] = deque(maxlen=REPORTS_MAX)
 
     def note(self, kind: str, task: Task | None, detail: Any = None) -> None:
-        """Tell the observer, if there is one."""
+        """Give one event to the observer, if there is one."""
         if self.observer is not None:
             self.observer(kind, task, detail)
 
     def report(self, kind: str, task: Task, detail: str) -> None:
-        """Keep a report, count it, and tell the observer."""
+        """Keep a report, count it, and give it to the observer."""
         self.counters[kind] += 1
         self.reports.append(Report(kind, task.name, detail))
         self.note(kind, task, detail)
 
     def observe(self, observer: Observer | None) -> None:
-        """Let `observer` hear everything that happens from here on; None: nobody."""
+        """Give every event from now on to `observer`; None: to no observer."""
         self.observer = self.timers.observer = observer
 
     # ---- the decision
 
     def step(self) -> Task | None:
-        """Make one decision: the task to poll, already RUNNING; None when nothing is runnable."""
+        """Make one decision. Returns the task to poll, which is RUNNING; or None if no task is runnable."""
         assert self.current is None, "DISPATCH-2"
         if self.runnable:
             stealable = len(self.workers) > 1 and any(worker.stealable for worker in self.workers)
-            for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one: nobody is left out
+            for _ in range(2 * len(self.workers) - 1):  # the rest of this round and a whole one ask every worker
                 task = self._dispatch(self._next_worker(), stealable)
                 if task is not None:
                     return task
         return None
 
     def _next_worker(self) -> Worker:
-        """Workers decide once each per round, in an order that the seed shuffles anew every round."""
+        """The worker that decides next. Each worker decides once per round; the seed shuffles each round."""
         n = len(self.workers)
         if n == 1:
             return self.workers[0]
@@ -127,7 +127,7 @@ class Dispatch:
         limit = cancel_limit(self.draining)
         asked, due = bool(worker.cancel), worker.timed.due(self.now_ns)
         ready = bool(worker.pinned or worker.stealable or self.injector)
-        others = stealable and not ready and worker.steal_enabled  # with nothing of its own, it is the others'
+        others = stealable and not ready and worker.steal_enabled  # a worker steals only if it has no ready task
         lane = decide(asked, due, ready, others, worker.cancel_streak, limit, worker.timed_streak)
         task = None
         if lane is Lane.STEAL:
@@ -149,7 +149,7 @@ class Dispatch:
 
     @property
     def draining(self) -> bool:
-        """Whether regions or obligations drain. A holder that has settled everything is forgotten on the way."""
+        """Whether nurseries or obligations drain. Removes holders that have settled all their obligations."""
         if self.draining_regions:
             return True
         while self.draining_holders:
@@ -186,26 +186,26 @@ class Dispatch:
             self.observer("scheduler_step_decision", task, (lane, worker.id, worker.cancel_streak, limit))
 
     def step_over(self, task: Task) -> None:
-        """The poll of `task` is over, and with it the step: what happens from here on happens on no worker."""
+        """The poll of `task` is over, and so is the step. Changes after this belong to no worker."""
         assert self.current is None, "DISPATCH-2"
         self.at = None
         if self.observer is not None:
             self.observer("scheduler_step_end", task, task.state)
 
-    # ---- how a poll ends (the other two ways, `exhaust` and `finish`, need money and families)
+    # ---- how a poll ends (the other two ways, `exhaust` and `finish`, are in higher layers)
 
     def yielded(self, task: Task) -> None:
-        """The task gives way and goes to the back of its queue."""
+        """The task yielded: it goes to the back of its queue."""
         self._poll_over(task)
         self._discard_answer(task)
         self._ready(task)
 
     def _discard_answer(self, task: Task) -> None:
-        """The poll did not end in a wait: an answer that came meanwhile answers nothing."""
+        """Discard an answer that came during the poll: the poll did not end in a wait."""
         task.inbox, task.error, task.effect = None, None, False
 
     def blocked(self, task: Task, wait: Wait) -> None:
-        """The task waits. If it was woken while it ran it is queued again at once."""
+        """The task waits. If a wake came while it ran, it is queued again at once."""
         self._poll_over(task)
         move(task, State.BLOCKED)
         task.wait = wait
@@ -232,9 +232,9 @@ class Dispatch:
         error: BaseException | None = None,
         effect: bool = False,
     ) -> Notice:
-        """One wake from anywhere, for the wait that poll `generation` ends in; only the first one counts.
+        """Take a wake for the wait that ends poll `generation`. Only the first wake of a generation counts.
 
-        `effect` says that the operation took place and `value` is its result (CANCEL-3).
+        `effect`: the operation took effect, and `value` is its result (CANCEL-3).
         """
         notice = notify(task, generation)
         if self.observer is not None:
@@ -251,13 +251,13 @@ class Dispatch:
         return notice
 
     def interrupt(self, task: Task) -> None:
-        """Bring a task that was asked to stop, or cut off, to the cancel lane (CANCEL-4)."""
+        """Move a task that was asked to stop, or was cut, to the cancel lane (CANCEL-4)."""
         match task.state:
             case State.BLOCKED if task.wake is WakeState.QUEUED:
-                pass  # its wait is just ending, what that frees runs code, and whoever ends it queues it next
+                pass  # its wait ends right now and ran user code, which came here; `_end_wait` queues the task next
             case State.BLOCKED:
                 assert task.wait is not None, "a BLOCKED task has a wait"
-                if task.wake is not WakeState.IDLE:  # it was paused, and is to stop (see `law.permission`)
+                if task.wake is not WakeState.IDLE:  # a paused task is asked to stop (see `law.permission`)
                     self._unpause(task)
                     self.interrupt(task)
                 elif task.wait.interruptible:
@@ -282,15 +282,14 @@ class Dispatch:
         self.note("task_dequeued", task)
 
     def _unpause(self, task: Task) -> None:
-        """A BLOCKED task was paused: wakes were only noted. Now they count, also one that came meanwhile."""
+        """End the pause of a BLOCKED task. Wakes were only noted during the pause; from now on they count."""
         if end_poll(task):
             self._end_wait(task)
 
     def _end_wait(self, task: Task) -> None:
-        """Leave the queues of whatever the task waited for, if it still stands in them, and queue the task.
+        """Withdraw the task's wait from its queues, and queue the task.
 
-        What it waited by goes last: with it things of the program's may end, whose code must not find a task that waits
-        for nothing.
+        Release the wait last: its destructor may run user code, which must not see a BLOCKED task without a wait.
         """
         wait, task.wait = task.wait, None
         if wait is not None:
@@ -298,7 +297,7 @@ class Dispatch:
         self._ready(task)
 
     def _ready(self, task: Task, deadline_ns: int | None = None) -> None:
-        """READY *and queued* (DISPATCH-1)."""
+        """Make the task READY and queue it (DISPATCH-1)."""
         move(task, State.READY)
         task.wake = WakeState.QUEUED
         task.since_ns = self.now_ns
@@ -312,8 +311,10 @@ class Dispatch:
             self.observer("task_enqueued", task, (worker, deadline_ns))
 
     def _choose_queue(self, task: Task, deadline_ns: int | None) -> Worker | None:
-        """Cancelled and timed tasks go to their home worker. A stealable task goes to the worker on which it
-        was spawned or woken; woken by the host, to its home; without a home, to the injector. Returns the worker.
+        """Put the task in the right queue. Returns the worker of that queue, or None for the injector.
+
+        Cancelled and timed tasks go to their home worker. A stealable task goes to the worker on which it was spawned
+        or woken. If the host woke it, it goes to its home worker, or to the injector if it has none.
         """
         home = self.workers[task.worker] if task.worker >= 0 else self.at
         if task.cancel_pending or task.cut or task.cleanup_left >= 0:

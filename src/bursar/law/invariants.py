@@ -1,7 +1,7 @@
-"""The numbered invariants of the law, as far as one look at the whole state can check them.
+"""Checks the numbered invariants of the law on the whole state, as far as the state at one moment shows them.
 
-The code asserts each invariant where it could break; this file is the second place. It costs O(everything), so it
-runs in tests, after every step, and never in a program. A violation names the invariant and the culprit.
+The code asserts each invariant where it could break; this file checks it a second time. A check costs O(everything),
+so it runs only in tests, after every step. A violation names the invariant and the task or nursery that breaks it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _lanes(kernel: Kernel) -> None:
     assert set(entries) == ready, "LANES-1: the lanes hold other tasks than the READY ones"
     assert len(entries) == kernel.runnable, "the count of runnable tasks is wrong"
     for task, lane in queued(kernel):
-        assert task.lane is lane, f"LANES-1: {task} believes to be in {task.lane}"
+        assert task.lane is lane, f"LANES-1: {task} has {task.lane} in its record, not {lane}"
         if task.cancel_pending or task.cut or task.cleanup_left >= 0:
             assert lane is Lane.CANCEL, f"CANCEL-4: {task} waits in {lane.name}"
     for worker in kernel.workers:
@@ -102,7 +102,7 @@ def _families(kernel: Kernel) -> None:
 
 
 def _pool_pairs(kernel: Kernel) -> Iterator[tuple[Pools, Pools]]:
-    """Every live (pools, the pools that they were lent from)."""
+    """Every live pair (pools, the pools that lent to them)."""
     for task in kernel.tasks.values():
         yield task.pools, task.purse_of
         for nursery in (task.owned or {}).values():

@@ -1,21 +1,21 @@
-"""The kernel: one object that holds the whole state and through which all of it changes.
+"""The kernel: one object that holds the whole state of a run. Every change goes through its methods.
 
-It knows no coroutine, no clock and no thread. Whoever executes tasks asks `step()` for the next one, runs it for
-exactly one poll, bills what it asks for, and says how the poll ended: `yielded`, `blocked` or `finish`. Whoever
-owns time says `advance`. Everything else (a channel, a timeout, a browser) is built from these and from `wake`.
+The kernel knows no coroutine, no clock and no thread. The driver asks `step()` for the next task and runs that task for
+one poll. It bills the task for each request, and reports how the poll ended: `yielded`, `blocked` or `finish`. The pump
+reports the time with `advance`. Everything else (channels, timeouts, hosts) is built from these methods and `wake`.
 
     Dispatch   lanes, decisions, wakes          dispatch.py
     Ledger     billing, exhaustion, recharge    ledger.py
     Permission admission, pauses                permission.py
     Kernel     families, ends, time             this file
 
-Between any two calls the invariants of the other files of the law hold (BUDGET, CANCEL, CAPABILITY, DECIDE, DISPATCH,
-LANES, NURSERY, OBLIGATION), and with them
+Between two calls of the kernel, the invariants of the other files of the law hold (BUDGET, CANCEL, CAPABILITY, DECIDE,
+DISPATCH, LANES, NURSERY, OBLIGATION), and
 
 KERNEL-1  spawned = live + done, by outcome
 
-`law.invariants.check` tests those that show in the state at one moment; the asserts in the code cite each where it
-could break, and the tests of the single files show the rest.
+`law.invariants.check` tests the invariants that the state at one moment shows. The asserts in the code cite each
+invariant where it could break. The tests of each file cover the rest.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from bursar.law.wake import Notice, Wait, WakeState, notify
 from bursar.text import brief, type_name
 
 YIELD_INTERVAL: Final = 1024  # ops per turn, unless the profile says otherwise
-CLEANUP_OPS: Final = 10_000  # what a cancelled block may still spend on tidying up
-CLEANUP_NS: Final = 10_000_000_000  # and how long it may take
+CLEANUP_OPS: Final = 10_000  # how many ops a cancelled task may spend on its cleanup
+CLEANUP_NS: Final = 10_000_000_000  # how long the cleanup may take
 
 
 class Drain(Wait):
-    """What a task waits for that is over itself but still owns live children."""
+    """The wait of a task whose code has ended but which still owns live children."""
 
     __slots__ = ()
     interruptible = False
@@ -60,7 +60,7 @@ class Drain(Wait):
 
 
 class Kernel(Permission):
-    """The law at work. See the module's first paragraph for who calls what."""
+    """The law at work on one run. The module's docstring says which part of Bursar calls what."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class Kernel(Permission):
         super().__init__(seed, workers, steal_policy, yield_interval)
         self.cleanup_ops = cleanup_ops
         self.cleanup_ns = cleanup_ns
-        self.inherit = inherit  # children get their nursery's capabilities without being handed them
-        self.default_spawns = default_spawns  # what `spawns` means in a budget that does not state it
-        self.thread = 0  # where it runs, if whoever drives it said so
-        self.runtime: Any = None  # whoever drives it; requests may ask there, the law never does
-        self.gate: Any = None  # who admits those whose nursery has no gate of its own, and who have to ask
+        self.inherit = inherit  # children get their nursery's capabilities without being passed them
+        self.default_spawns = default_spawns  # the `spawns` of a budget that does not state it
+        self.thread = 0  # the thread that the run belongs to; 0: unknown
+        self.runtime: Any = None  # the runtime of the run; requests may use it, the law never does
+        self.gate: Any = None  # admits tasks that need admission and whose nursery has no gate of its own
         self.choices = RandomStream(seed, -1)  # for select
         self.entropy = RandomStream(seed, -2)  # for programs
-        self.tasks: dict[int, Task] = {}  # live ones
+        self.tasks: dict[int, Task] = {}  # the live tasks by id
         self.spawned = 0
         self.done: Counter[OutcomeKind] = Counter()
         self._next_id = 1
@@ -94,11 +94,11 @@ class Kernel(Permission):
 
     @property
     def live(self) -> int:
-        """How many tasks live."""
+        """The number of live tasks."""
         return len(self.tasks)
 
     def new_id(self) -> int:
-        """Tasks, nurseries and obligations are numbered from one counter, from 1: 0 is nobody."""
+        """The next id. Tasks, nurseries and obligations share one counter, which begins at 1; 0 means none."""
         id = self._next_id
         self._next_id += 1
         return id
@@ -106,7 +106,8 @@ class Kernel(Permission):
     # ---- spawning
 
     def require_open(self, nursery: Nursery, again: bool = False) -> None:
-        """Raise unless `nursery` takes children now (NURSERY-2); `again`: another attempt at one that it has."""
+        """Raise unless `nursery` takes children now (NURSERY-2). `again`: the child is a new attempt at a task of this
+        nursery, which may be CLOSING."""
         if nursery.state is not NurseryState.OPEN and not (again and nursery.state is NurseryState.CLOSING):
             raise NurseryClosed(
                 f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
@@ -126,12 +127,12 @@ class Kernel(Permission):
         ticket: Ticket | None = None,
         again: bool = False,
     ) -> Task:
-        """A new READY task in `nursery`, paid for by its purse. Refused whole or done whole.
+        """Make a READY task in `nursery`. The purse of the nursery pays. A refused spawn changes nothing.
 
-        `acting`: it acts for its spawner, with the same authority and no default limits (a supervisor's manager).
-        `spawner`: on whose authority, if that is not the task that runs.
-        `ticket`: it waits for permission (`admit`), PENDING, and this is what it holds.
-        `again`: it is another attempt at a task of this nursery, which may be closing.
+        `acting`: the task acts for its spawner, with the same authority and no default limits (a supervisor's manager).
+        `spawner`: the task whose authority counts, if that is not the running task.
+        `ticket`: the task is PENDING, holds this ticket, and waits for `admit`.
+        `again`: the task is a new attempt at a task of this nursery, which may be CLOSING.
         """
         money.require_plain(budget)
         spawner = spawner or self.current
@@ -149,7 +150,7 @@ class Kernel(Permission):
         self.check_purse(nursery, budget)
         if cap is not None:
             self.registry.acquire(spawner, cap, "max_tasks", f"spawn into {nursery.name}")
-        # From here on nothing can fail.
+        # Every check has passed: from here on nothing can fail.
         short = money.pay(nursery.pools, money.SPAWN)
         assert short == PAID, "BUDGET-3"
         if spawner is not None:
@@ -174,9 +175,9 @@ class Kernel(Permission):
         return task
 
     def spawn_tidying(self, owner: Task, name: str) -> Task:
-        """A task that tidies up for another one, in the root nursery: with its authority, without money of its own.
+        """Make a task that cleans up for `owner`, in the root nursery. It has the authority of `owner` and no budget.
 
-        All it does is cleanup, so it lives on the cleanup credit of `owner`, which it shares.
+        It does nothing but cleanup, so it shares the cleanup credit of `owner`.
         """
         spawner, self.current = self.current, None  # the runtime itself spawns this
         try:
@@ -197,7 +198,8 @@ class Kernel(Permission):
     def capabilities_for(
         self, nursery: Nursery, spawner: Task | None, passed: Iterable[Capability] | None
     ) -> Capabilities:
-        """What a new task holds: what it was handed, or else what its nursery passes on and its spawner has."""
+        """The capabilities of a new task: those passed to it, otherwise those that its nursery passes on and its
+        spawner holds."""
         if passed is not None:
             return delegate(self.registry, spawner, spawner.capabilities if spawner is not None else {}, passed)
         if spawner is None or (nursery.explicit and spawner is nursery.owner):
@@ -209,7 +211,7 @@ class Kernel(Permission):
         return {kind: spawner.capabilities[kind] for kind in nursery.capabilities if kind in spawner.capabilities}
 
     def check_purse(self, nursery: Nursery, budget: Budget) -> None:
-        """Raise unless the purse pays for the spawn and leaves something of the operations asked for."""
+        """Raise unless the purse can pay for the spawn and has at least one op left for a task that asks for ops."""
         ops, spawns = nursery.pools[OPS].left, nursery.pools[SPAWNS].left
         if spawns is not None and spawns < 1:
             raise SpawnBudgetExceeded(
@@ -220,7 +222,7 @@ class Kernel(Permission):
         needed = 2 if budget.ops else 1  # one for the spawn, at least one to give away
         if ops is not None and ops < needed:
             raise SpawnBudgetExceeded(
-                f"{nursery.name} has {ops} ops left, too few to start a task with; recharge it or ask for less",
+                f"{nursery.name} has {ops} ops left, too few to start a task; recharge it or ask for fewer ops",
                 component=COMPONENTS[OPS],
             )
 
@@ -234,7 +236,7 @@ class Kernel(Permission):
         budget: Budget = UNSTATED,
         capabilities: Iterable[Capability] | None = None,
     ) -> Nursery:
-        """A nursery owned by `owner`, whose purse comes out of the owner's own pools."""
+        """Open a nursery owned by `owner`. The owner's pools fill its purse."""
         money.require_plain(budget)
         require(owner, owner.capabilities, CapSpawn, "open a nursery")
         held = (
@@ -258,7 +260,7 @@ class Kernel(Permission):
         return nursery
 
     def close_nursery(self, nursery: Nursery) -> None:
-        """The block has ended: no more children; from now on its owner only waits. Idempotent."""
+        """The block has ended: the nursery takes no more children, and its owner only waits for them. Idempotent."""
         if nursery.state is NurseryState.OPEN:
             move_nursery(nursery, NurseryState.CLOSING)
         elif nursery.scope is None or nursery.scope.exiting:
@@ -271,7 +273,8 @@ class Kernel(Permission):
             cancel.look(nursery.owner)
 
     def end_nursery(self, nursery: Nursery) -> None:
-        """The owner's await has seen quiescence: the terminal state, the refund, the end of the scope (NURSERY-3)."""
+        """The owner waited until no child was left: set the terminal state, refund the purse, leave the scope
+        (NURSERY-3)."""
         owner = nursery.owner
         if nursery.scope is not None:
             cancel.require_innermost(self, nursery.scope)
@@ -290,19 +293,19 @@ class Kernel(Permission):
             resume_cleanup(self, owner)
 
     def body_failed(self, nursery: Nursery, error: BaseException) -> None:
-        """The block itself raised: that counts like the failure of a child."""
+        """The body of the block raised. This counts like the failure of a child."""
         add_failure(nursery, error)
         why = CancelReason(CancelKind.SIBLING, f"the body of {nursery.name} raised {type_name(error)}")
         self.cancel_nursery(nursery, why)
 
     def promise(self, task: Task, what: str, origin: str, undo: Callable[[], None]) -> Obligation:
-        """A new obligation of `task`; `undo` is what aborting it does."""
+        """Make an obligation of `task`. Aborting the obligation calls `undo`."""
         return Obligation(self.new_id(), task, what, origin, undo, self.note)
 
-    # ---- cancellation, for whoever is not part of the law
+    # ---- cancellation, for callers outside the law
 
     def cancel_request(self, scope: Scope, reason: CancelReason) -> None:
-        """Ask a scope, which may be a task, and everything it owns to stop."""
+        """Ask a scope (a task or a block) and everything that it owns to stop."""
         cancel.request(self, scope, reason)
 
     def cancel_nursery(self, nursery: Nursery, reason: CancelReason) -> None:
@@ -314,15 +317,17 @@ class Kernel(Permission):
         cancel.leave(self, block)
 
     def deliver_cancel(self, task: Task) -> Cancelled | None:
-        """What to throw into the task now, if anything."""
+        """The `Cancelled` to throw into the task now, or None."""
         return cancel.deliver(self, task)
 
     # ---- the end of a task
 
     def finish(self, task: Task, outcome: Outcome) -> bool:
-        """The RUNNING task is over, or a PENDING one is not to begin. False: it still owns live children, which must
-        end first; it waits for them and comes back to its executor, which then finishes it with the outcome kept in
-        `ending`."""
+        """End a RUNNING task, or a PENDING one that is not to begin.
+
+        Returns False if the task still owns live children, which must end first. The task then waits for them. When it
+        is polled again, the driver finishes it with the outcome kept in `ending`.
+        """
         if task.has_children():
             self.drain_owned(task, outcome)
             return False
@@ -348,14 +353,15 @@ class Kernel(Permission):
         return True
 
     def release_leftovers(self, task: Task) -> None:
-        """See to what an ended task should not have left: open promises, and nurseries that it never left."""
+        """Release the leftovers of an ended task: open obligations, and nurseries that it never left."""
         for leak in obligation.leaked(task):
             self.report("obligation_leaked", task, str(leak))
         for nursery in reversed(list((task.owned or {}).values())):
             self._end_abandoned(task, nursery)
 
     def drain_owned(self, task: Task, outcome: Outcome) -> None:
-        """Cancel what an ended task left running, and wait for it: no orphan, ever (NURSERY-1)."""
+        """Cancel the live children of a task whose code has ended, and wait for them: no task is orphaned
+        (NURSERY-1)."""
         task.ending = outcome
         why = CancelReason(CancelKind.PARENT, f"task {task.name!r} ended inside the block of a nursery", task.id)
         for nursery in list((task.owned or {}).values()):
@@ -364,7 +370,8 @@ class Kernel(Permission):
         self.blocked(task, Drain(task))
 
     def _end_abandoned(self, task: Task, nursery: Nursery) -> None:
-        """End a nursery, without children by now, whose block was never left: nobody will raise its failures."""
+        """End a nursery whose block was never left. It has no children now. Its failures are reported, because no
+        block is left to raise them."""
         for error in nursery.failures:
             self.report(
                 "failure_unraised", task, f"left {nursery.name} without seeing that {brief(error, repr)} happened in it"
@@ -375,7 +382,7 @@ class Kernel(Permission):
         self.end_nursery(nursery)
 
     def _tell_parent(self, task: Task, outcome: Outcome) -> None:
-        """Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence."""
+        """Remove the task from its nursery; cancel its siblings if it failed; wake the owner after the last child."""
         nursery = task.nursery
         if note_end(nursery, task, outcome):
             why = CancelReason(CancelKind.SIBLING, f"task {task.name!r} {outcome}", task.id)
@@ -395,7 +402,8 @@ class Kernel(Permission):
     # ---- time
 
     def advance(self, now_ns: int, most: int | None = None) -> int:
-        """Time has come this far (never back). Fires what is due, in order, at most `most`; returns how many fired."""
+        """Set the time, which never goes back, and fire the due timers in order, at most `most`. Returns how many
+        fired."""
         self.now_ns = max(self.now_ns, now_ns)
         fired = 0
         while fired != most and (timer := self.timers.pop_due(self.now_ns)) is not None:
@@ -404,18 +412,18 @@ class Kernel(Permission):
         return fired
 
     def timer_fired(self, id: int, generation: int) -> bool:
-        """A host reports one timer. One that is no longer armed is a `stale_timer` record."""
+        """A host reports one timer. A timer that is no longer armed becomes a `stale_timer` record."""
         timer = self.timers.find(id, generation)
         if timer is None:
             self._stale_timer(None, id, generation)
             return False
         self.timers.disarm(timer)
-        self.now_ns = max(self.now_ns, timer.deadline_ns)  # whoever reports a timer says what time it is
+        self.now_ns = max(self.now_ns, timer.deadline_ns)  # the report says that the deadline has come
         self._fire(timer)
         return True
 
     def _fire(self, timer: Timer) -> None:
-        """Enqueue what a timer stands for; never run anything."""
+        """Wake the task or request the cancellation that the timer was armed for. No task runs here."""
         task = timer.task
         self.note("timer_fired", task, timer)
         match timer.kind:

@@ -6,15 +6,17 @@
     injector tasks that came from outside any worker                        oldest first
 
 LANES-1  a task has an entry in exactly one lane while READY, and none otherwise
-LANES-2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
+LANES-2  of a worker's own ready tasks, the one that has waited longest is next, pinned or not
 LANES-3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
 
-Own ready tasks are oldest-first for the owner as well as for a thief. The classical deque gives its owner the
-newest task, for warm caches; then a task that yields in a loop, or a tree that keeps spawning, starves what
-lies below it, and no bound can be stated. (The native engine's deque has that end, for fork-join work.)
+Both the owner and a thief take the oldest ready task.
 
-Every queue but the timed one is an ordered dictionary: append, take the oldest and remove from the middle
-are each O(1), which is what an intrusive list gives in C.
+Rejected: the classical deque, whose owner takes the newest task because its data is still in the cache. A task that
+yields in a loop, or a tree that keeps spawning, would then starve the older tasks, and no bound could be stated. (The
+native engine's deque does that, for fork-join work.)
+
+Every queue but the timed one is an ordered dictionary. It appends, takes the oldest and removes from the middle in O(1)
+each, like an intrusive list in C.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
     from bursar.law.chain import RandomStream
     from bursar.law.task import Task
 
-INJECTOR_INTERVAL: Final = 61  # a prime, so that it does not beat with programs that work in rounds of 2ⁿ
+INJECTOR_INTERVAL: Final = 61  # a prime, so that it does not fall in step with programs that work in rounds of 2ⁿ
 
 
 class Lane(IntEnum):
-    """Which lane a decision took from. The numbers are part of the chain."""
+    """The lane from which a decision took its task. The numbers are part of the chain."""
 
     IDLE = 0
     CANCEL = 1
@@ -51,8 +53,8 @@ Queue = OrderedDict["Task", int]  # task → the stamp of its arrival
 class TimedLane:
     """Tasks that were woken by a timer, earliest (deadline, task id, generation) first.
 
-    An entry is one number, the three side by side (see `law.timers`). One that was taken out stays in the heap until it
-    comes up; it is told from a live one by its task, which is not listed or has gone on to another generation.
+    An entry is one number that holds all three (see `law.timers`). An entry that was taken out stays in the heap until
+    it is the earliest. It is then dead: its task is not in `_live`, or has another generation.
     """
 
     __slots__ = ("_heap", "_live")
@@ -75,7 +77,7 @@ class TimedLane:
         del self._live[task.id]
 
     def due(self, now_ns: int) -> bool:
-        """Whether the earliest entry may run. Dead entries are dropped on the way."""
+        """Whether the earliest live entry is due. Drops the dead entries before it."""
         heap = self._heap
         while heap:
             task = self._live.get(heap[0] >> 64 & MASK64)
@@ -85,12 +87,12 @@ class TimedLane:
         return False
 
     def pop(self) -> Task:
-        """The earliest task. Only after `due` said yes."""
+        """Take the earliest task. Call it only after `due` returned True."""
         return self._live.pop(heapq.heappop(self._heap) >> 64 & MASK64)
 
 
 class WorkerStats:
-    """What one worker did, in counts."""
+    """Counts of what one worker did."""
 
     __slots__ = ("dispatched", "injected", "steals", "steals_failed", "stolen_from")
 
@@ -154,7 +156,7 @@ def put_timed(worker: Worker, task: Task, deadline_ns: int) -> None:
 
 
 def remove(task: Task) -> None:
-    """Take a queued task out of wherever it is."""
+    """Take a queued task out of its queue."""
     del task.queue[task]
     task.queue = None
     task.lane = None

@@ -1,14 +1,14 @@
-"""The ledger: who pays for what, what happens when nobody can, and how money comes back in.
+"""The ledger: bills tasks, handles tasks that cannot pay, and recharges them.
 
-The middle layer of the kernel. Every request of a task is billed before it is performed. A bill is paid whole,
-or nothing is paid and one of three things follows:
+This is the middle layer of the kernel. A task is billed for every request before the request is performed. A bill is
+paid whole; or nothing is paid, and one of three things follows:
 
-    the turn is over            EXHAUSTED, granted another turn, READY at the back of the queue (the fairness tick)
-    memory, spawns are short    the task is told by an exception at its await point and may recharge or fail
+    the turn is over            EXHAUSTED, gets another turn, READY at the back of the queue (the fairness tick)
+    memory, spawns are short    the task gets an exception at its await point, and may recharge or fail
     ops, channel ops, syscalls  EXHAUSTED; its nursery's policy decides: end with `BudgetExceeded`, or hold
 
 A task on hold waits for `recharge` by its nursery's owner, by a supervisor or by a holder of `CapBudget`. A task that
-cleans up may go into debt for its operations, up to the cleanup allowance; overrunning that cuts it off.
+cleans up may use credit for its ops, up to the cleanup allowance. A task that overruns its allowance is cut.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bursar.law.wake import WakeState
 
 
 class Bill(Enum):
-    """What came of billing a task."""
+    """The result of billing a task."""
 
     PAID = "paid"
     SUSPENDED = "suspended"  # the poll is over: the task is EXHAUSTED, or on its way back to the queue
@@ -38,13 +38,13 @@ class Bill(Enum):
 
 
 class Ledger(Dispatch):
-    """Dispatch, plus money."""
+    """Dispatch, plus budgets."""
 
     cleanup_ops: int
     cleanup_ns: int
 
     def bill(self, task: Task, cost: Cost) -> Bill | BudgetExceeded:
-        """Charge the RUNNING task for what it asks for. An error is to be raised where it asked."""
+        """Charge the RUNNING task for a request. The driver raises a returned error at the task's await."""
         if task.turn_left <= 0:
             self.counters["turns_over"] += 1
             self._exhausted(task, PAID, cost)
@@ -66,7 +66,7 @@ class Ledger(Dispatch):
         return Bill.SUSPENDED
 
     def charge_now(self, task: Task, cost: Cost) -> None:
-        """Charge the RUNNING task for something that does not wait: paid at once, or refused by an error."""
+        """Charge the RUNNING task for something that does not wait. Raises if the task cannot pay at once."""
         short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else money.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short, cost)
@@ -75,10 +75,10 @@ class Ledger(Dispatch):
             self.observer("charged", task, cost)
 
     def charge_memory_growth(self, task: Task, growth: int) -> int:
-        """The memory that a live task holds has grown by so much: charge it, as far as its pool goes, or refund it.
+        """Charge a live task for the growth of its memory, as far as its pool can pay; or refund a shrinkage.
 
-        Returns what was charged. No event tells of it: how much memory a program takes is a fact of its host, which
-        no verifier could work out.
+        Returns what was charged. No event records this: the memory use of a program depends on its host, so a verifier
+        could not derive it.
         """
         pool = task.pools[MEMORY]
         if growth < 0:
@@ -92,8 +92,9 @@ class Ledger(Dispatch):
         return cost[0][1]
 
     def charge_difference(self, task: Task, difference: Sequence[int]) -> None:
-        """What a live task spends where it cannot be billed, in advance or afterwards, by component. Less than 0: it
-        gets back what was too much. Its pools must have what it pays.
+        """Charge a live task, by component, for what it spends where it cannot be billed, in advance or afterwards.
+
+        A number below 0 is refunded. The pools of the task must be able to pay.
         """
         for component, amount in enumerate(difference):
             if amount < 0:
@@ -108,7 +109,7 @@ class Ledger(Dispatch):
             self.note("settled", task, difference)
 
     def _record_refund(self, task: Task, component: int, amount: int) -> None:
-        """Write down what was refunded. A record that was saturated does not know better."""
+        """Write down what was refunded. A saturated record becomes inexact."""
         task.spent[component] = max(task.spent[component] - amount, 0)
 
     def _record_spent(self, task: Task, cost: Cost) -> None:
@@ -121,10 +122,10 @@ class Ledger(Dispatch):
                 task.turn_left -= amount
 
     def _pay_cleanup(self, task: Task, cost: Cost) -> int:
-        """While it cleans up, a task pays as always; operations that it cannot pay go on its credit.
+        """Charge a task that cleans up. It pays as usual; ops that it cannot pay go on its credit.
 
-        The credit is as large as the allowance and lasts for the life of the task: being cancelled again and
-        again is no source of income.
+        The credit is as large as the allowance, and lasts for the whole life of the task. Otherwise a task that is
+        cancelled again and again would get free ops each time.
         """
         ops = sum(amount for component, amount in cost if component == OPS)
         if ops > task.cleanup_left:
@@ -139,7 +140,7 @@ class Ledger(Dispatch):
         return short
 
     def _exhausted(self, task: Task, component: int, cost: Cost) -> None:
-        """Nothing was charged and nothing was done: a wake that came meanwhile has nothing to end."""
+        """Make the task EXHAUSTED. Nothing was charged or performed, so a wake that came during the poll is dropped."""
         self._poll_over(task)
         move(task, State.EXHAUSTED)
         task.wake = WakeState.IDLE
@@ -149,7 +150,8 @@ class Ledger(Dispatch):
         self.note("task_exhausted", task, (component, cost))
 
     def _exhaust(self, task: Task, component: int, cost: Cost) -> None:
-        """Nobody pays. Hold the task if its nursery says so; else tell it, once, and let it clean up."""
+        """The task cannot pay. Hold it if its nursery says so; otherwise raise the error in it, once, so that it can
+        clean up."""
         self.counters["exhausted"] += 1
         self._exhausted(task, component, cost)
         task.error = self.shortage(task, component, cost)
@@ -164,7 +166,7 @@ class Ledger(Dispatch):
             waiter.answer(self, task)
 
     def _end_exhausted(self, task: Task) -> None:
-        """Nobody will recharge the EXHAUSTED task: it is told, once, and cleans up."""
+        """No recharge will come for the EXHAUSTED task: raise the error in it, once, so that it can clean up."""
         self.note("budget_exceeded", task, COMPONENTS[task.short_of])
         task.retry = None
         cancel.move(task, CancelPhase.DRAINING)
@@ -173,7 +175,7 @@ class Ledger(Dispatch):
         self._ready(task)
 
     def shortage(self, task: Task, component: int, cost: Cost) -> BudgetExceeded:
-        """The error for a component that cannot pay."""
+        """The error for a component that the task cannot pay."""
         needed, left = dict(cost)[component], task.pools[component].left
         if task.cleanup_left >= 0 and component == OPS:
             left = task.cleanup_left
@@ -186,22 +188,22 @@ class Ledger(Dispatch):
             component=name,
         )
 
-    # ---- money coming in
+    # ---- recharging
 
     def recharge(self, task: Task, sources: Pools, amount: Budget) -> None:
-        """Move money down to a task, from the pools above it up to and including `sources`."""
+        """Move `amount` into a task's pools, from the pools above them up to and including `sources`."""
         self._require_countable(task, amount)
         short = money.top_up(task.pools, sources, amount)
         if short != PAID:
             raise BudgetExceeded(
-                f"task {task.name!r} cannot be recharged: what is above it is short of {COMPONENTS[short]}",
+                f"task {task.name!r} cannot be recharged: the nurseries above it are short of {COMPONENTS[short]}",
                 task=task.name,
                 component=COMPONENTS[short],
             )
         self._recharged(task, amount)
 
     def recharge_by_capability(self, holder: Task, task: Task, amount: Budget) -> None:
-        """Put fresh money into a task's pools, within the limits of the holder's `CapBudget`."""
+        """Put new budget into a task's pools, within the limits of the holder's `CapBudget`."""
         self._require_countable(task, amount)
         cap = require(holder, holder.capabilities, CapBudget, f"recharge task {task.name!r}")
         self.registry.draw(holder, cap, amount)
@@ -216,7 +218,7 @@ class Ledger(Dispatch):
     def _require_countable(self, task: Task, amount: Budget) -> None:
         money.require_plain(amount)
         if task.outcome is not None:
-            raise ValueError(f"task {task.name!r} is over: there is nothing to recharge")
+            raise ValueError(f"task {task.name!r} has ended and cannot be recharged")
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
             if pool.left is not None and pool.left + (units or 0) > UNITS_MAX:
                 raise ValueError(
@@ -224,7 +226,7 @@ class Ledger(Dispatch):
                 )
 
     def _recharged(self, task: Task, amount: Budget) -> None:
-        """A task that was on hold becomes READY and is queued; it asks again for what it could not pay."""
+        """Make a task that was on hold READY, and queue it. It repeats the request that it could not pay."""
         self.counters["recharged"] += 1
         self.note("recharged", task, amount)
         if task.nursery.exhausted.pop(task.id, None) is not None:

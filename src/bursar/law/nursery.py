@@ -1,4 +1,4 @@
-"""Nurseries: who owns whom, and when a block may end.
+"""Nurseries: which task owns which, and when a nursery block may end.
 
     OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
       │                │
@@ -9,8 +9,8 @@ NURSERY-2  a nursery takes children only while OPEN
 NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
 NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
 
-The owner link goes both ways: the task lists the nurseries it owns, the nursery names its owner and holds the
-scope through which cancelling the owner reaches the children.
+The owner and the nursery refer to each other. The task lists its nurseries. The nursery names its owner, and holds the
+scope through which a cancellation of the owner reaches the children.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NurseryState(IntEnum):
-    """Where a nursery stands. The numbers are those of the C interface.
+    """The state of a nursery. The C interface uses the same numbers.
 
     `OPEN`: takes tasks. `CLOSING`: its block has ended and tasks live. `CANCELLING`: was cancelled and tasks live.
     `CLOSED` and `CANCELLED` are the ends.
@@ -100,22 +100,22 @@ class Nursery:
         self.owner = owner
         self.scope: CancelScope | None = None  # None only in the root
         self.state = NurseryState.OPEN
-        self.children: dict[int, Task] = {}  # live ones, in order of spawning
+        self.children: dict[int, Task] = {}  # the live children, in order of spawning
         self.spawned = 0
         self.failures: list[BaseException] = []  # first failure first, each error once
-        self.failed: set[int] = set()  # the identities of those
+        self.failed: set[int] = set()  # the identities of these errors
         self.reason: CancelReason | None = None
-        self.joining: Wait | None = None  # whoever waits for quiescence
+        self.joining: Wait | None = None  # the owner's wait until no child is left
         self.pools = pools
-        self.purse_of = purse_of  # the pools that its own were lent from
+        self.purse_of = purse_of  # the pools that lent to its own pools
         self.capabilities = capabilities
-        self.explicit = False  # the capabilities were named when it was opened
+        self.explicit = False  # its capabilities were named when it was opened
         self.cancel_on_failure = True
-        self.gate: Any = None  # who admits its children; None: they start at once
+        self.gate: Any = None  # the gate that admits its children; None: they start at once
         self.hold = False  # an exhausted child waits for a recharge instead of ending
         self.exhausted: dict[int, Task] = {}  # children on hold, longest first
         self.exhausted_waiter: Wait | None = None
-        self.ends: deque[Task] | None = None  # supervised: ended children, for whoever decides what follows
+        self.ends: deque[Task] | None = None  # only if supervised: ended children that the supervisor has not seen
         self.ends_waiter: Wait | None = None
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class Nursery:
 
 
 def move(nursery: Nursery, to: NurseryState) -> None:
-    """Change the state of a nursery, if the drawing above allows it."""
+    """Change the state of a nursery, if the diagram above allows it."""
     if to not in TRANSITIONS[nursery.state]:
         raise IllegalTransition(f"{nursery!r} cannot become {to.name}")
     assert not to.terminal or not nursery.children, "NURSERY-3"
@@ -131,7 +131,7 @@ def move(nursery: Nursery, to: NurseryState) -> None:
 
 
 def result_kind(nursery: Nursery) -> OutcomeKind:
-    """NURSERY-4: what the nursery as a whole came to."""
+    """The result of the whole nursery (NURSERY-4)."""
     if nursery.failures:
         first = nursery.failures[0]
         return OutcomeKind.FAILED if isinstance(first, Exception) else OutcomeKind.PANICKED
@@ -141,10 +141,10 @@ def result_kind(nursery: Nursery) -> OutcomeKind:
 
 
 def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
-    """A child is DONE. True if this is a failure that should cancel its siblings.
+    """Take a DONE child off the nursery. Returns True if it failed and its siblings must be cancelled.
 
-    In a supervised nursery no end is a failure of the nursery: the supervisor hears of it and decides. A failure that
-    is excused (another attempt follows) is none either.
+    In a supervised nursery no end is a failure of the nursery: the supervisor decides what follows. An excused failure
+    does not count either, because another attempt follows.
     """
     del nursery.children[task.id]
     nursery.exhausted.pop(task.id, None)
@@ -161,7 +161,7 @@ def note_end(nursery: Nursery, task: Task, outcome: Outcome) -> bool:
 
 
 def add_failure(nursery: Nursery, error: BaseException) -> None:
-    """Note a failure. A task that awaited a failed one may pass the same error on: it counts once."""
+    """Note a failure. An error counts once, even if a task that awaited the failed one raises it again."""
     if id(error) not in nursery.failed:
         nursery.failed.add(id(error))
         nursery.failures.append(error)

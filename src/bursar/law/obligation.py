@@ -1,9 +1,9 @@
-"""Obligations: promises in two phases that a task must settle before it ends.
+"""Obligations: promises that a task must settle before it ends.
 
-A reserved place in a channel, a held ticket, an unanswered call: each is made in one step and committed or
-aborted in another. A task that ends with one open has leaked it. The leak is reported with the place in the
-program where the promise was made, the obligation is aborted, so that whoever waits behind it goes on, and
-the region closes all the same.
+Examples are a reserved place in a channel, a hold of a semaphore, an unanswered call. A task makes an obligation in one
+step and commits or aborts it in another. A task that ends with an open obligation has leaked it. The report names the
+place in the program that made the obligation. The obligation is aborted, so that tasks that wait for it continue and
+the nursery can close.
 
 OBLIGATION-1  an obligation is settled exactly once: committed, aborted or leaked
 OBLIGATION-2  a DONE task holds none
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Settled(IntEnum):
-    """What became of an obligation."""
+    """How an obligation was settled."""
 
     OPEN = 0
     COMMITTED = 1
@@ -29,7 +29,7 @@ class Settled(IntEnum):
 
 
 class Obligation:
-    """One open promise. `undo` is what aborting it does: give the place, the ticket, the turn back."""
+    """One obligation. Aborting it calls `undo`, which gives the place or the hold back."""
 
     __slots__ = ("holder", "id", "note", "origin", "settled", "undo", "what")
 
@@ -56,7 +56,7 @@ class Obligation:
             note("obligation_made", holder, self)
 
     def settle(self, how: Settled) -> None:
-        """Close it (OBLIGATION-1). Committing keeps what was done; aborting and leaking undo it."""
+        """Settle the obligation (OBLIGATION-1). Aborting and leaking call `undo`; committing does not."""
         assert self.settled is Settled.OPEN, "OBLIGATION-1"
         self.settled = how
         held = self.holder.obligations
@@ -72,7 +72,7 @@ class Obligation:
 
 
 def leaked(task: Task) -> list[Obligation]:
-    """Settle as leaked whatever the task still holds, newest first, and say what that was."""
+    """Settle all open obligations of the task as leaked, newest first. Returns them."""
     open_ones = list((task.obligations or {}).values())
     for obligation in reversed(open_ones):
         obligation.settle(Settled.LEAKED)

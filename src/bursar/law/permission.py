@@ -1,20 +1,20 @@
-"""Permission: what admission may do to a task. The rules by which it decides are not here (`law.admission`).
+"""Permission: how the kernel admits, drops, pauses and resumes a task. `law.admission` has the rules that decide.
 
-The layer of the kernel between money and families. A task that has to ask is spawned PENDING and holds a *ticket*,
-through which its gate hears of its end and of its timers. The gate lets it start (`admit`), or never (`drop`). Anybody
-who may can have any task stand still (`pause`) and go on (`resume`):
+This is the layer of the kernel between budgets and nurseries. A task that needs admission is spawned PENDING and holds
+a *ticket*. Through the ticket its gate learns of its end and of its timers. The gate admits the task (`admit`) or drops
+it (`drop`). Any task can be paused (`pause`) and resumed (`resume`):
 
-    PENDING, READY, EXHAUSTED   become PAUSED, and leave the lane that they were in
-    BLOCKED                     stays so, for it still waits; but a wake is only noted, as while a task runs
+    PENDING, READY, EXHAUSTED   become PAUSED, and leave their lane
+    BLOCKED                     stays BLOCKED, because it still waits; but a wake is only noted, as while a task runs
 
-A task that is asked to stop as a whole stops, wherever it stands. If only a block of it is (a timeout, a nursery that
-it owns), one that stands still hears of it when it goes on: it is no way to set it going. But one that was resumed
-already, and waits for its place, waits no more.
+A cancel request for a whole task also stops a paused task. A cancel request for a block in it (a timeout, a nursery
+that the task owns) does not resume a paused task: it is delivered after the resume. But a task that was resumed and
+still waits for its slot continues at once.
 
 Every admission and every drop is a link of the chain, like a dispatch.
 
-Rejected: a PAUSED state that remembers what was under it. A task that waits is in the lists of whatever it waits for,
-and those would have to know that it is paused; this way nobody has to.
+Rejected: a PAUSED state that remembers the state before it. A waiting task is in the queues of the things that it waits
+for. Each of these queues would have to know that the task is paused.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from bursar.law.task import Task
 from bursar.law.timers import Timer
 from bursar.law.wake import WakeState
 
-ADMIT: Final = 6  # in the place of a lane in the chain, after the last of them
+ADMIT: Final = 6  # stands for a lane in the chain; the number after the last lane
 DROP: Final = 7
 
 
 class Ticket(Protocol):
-    """What admission knows of one task, as far as the law asks."""
+    """What admission knows of one task: the part that the kernel uses."""
 
-    excused: bool  # another attempt follows its failure, which therefore counts for nothing
+    excused: bool  # another attempt follows, so the failure does not count
 
     def stopped(self, kernel: Dispatch) -> None:
-        """The task as a whole is asked to stop, or cut off."""
+        """The whole task is asked to stop, or was cut."""
         ...
 
     def scope_cancelled(self, kernel: Dispatch) -> None:
-        """A block of the task is asked to stop. It is resumed for that if it is to go on, and waits for its turn."""
+        """A block in the task is asked to stop. If the task was resumed and only waits for its slot, it continues."""
         ...
 
     def failed(self, error: Exception) -> None:
-        """The task fails with this, and is about to end."""
+        """The task failed with `error` and is about to end."""
         ...
 
     def ended(self, kernel: Dispatch, outcome: Outcome) -> None:
@@ -61,20 +61,20 @@ class Ticket(Protocol):
 
 
 class Permission(Ledger):
-    """The ledger, plus who may start and who stands still."""
+    """The ledger, plus admission and pauses."""
 
     def admit(self, task: Task, priority: int, effective: int) -> None:
         """A PENDING task may start."""
-        assert task.state is State.PENDING, "only who waits for permission is admitted"
+        assert task.state is State.PENDING, "only a PENDING task is admitted"
         self._link(task, ADMIT)
         self.note("task_admitted", task, (priority, effective))
         self._ready(task)
 
     def drop(self, task: Task, reason: CancelReason) -> None:
-        """A PENDING task never starts, nor does one that was paused while it was PENDING."""
+        """End a task that never starts. It is PENDING, or was paused while it was PENDING."""
         if task.state is State.PAUSED:
             move(task, State.PENDING)
-        assert task.state is State.PENDING, "only who waits for permission is dropped"
+        assert task.state is State.PENDING, "only a PENDING task is dropped"
         self._link(task, DROP)
         self.note("task_dropped", task, reason)
         self.finish(task, Outcome(OutcomeKind.DROPPED, reason=reason))
@@ -86,7 +86,7 @@ class Permission(Ledger):
         self.chain = link(self.chain, task.id, task.nursery.id, what, 0, 0, 0, task.generation)
 
     def pause(self, task: Task) -> None:
-        """A task that does not run stands still from here on."""
+        """Pause a task that does not run."""
         self.note("task_paused", task)
         match task.state:
             case State.BLOCKED:
@@ -97,7 +97,7 @@ class Permission(Ledger):
                 task.wake = WakeState.IDLE
             case State.EXHAUSTED:
                 task.nursery.exhausted.pop(task.id, None)
-                task.error = None  # it asks again for what it could not pay
+                task.error = None  # after the resume, it repeats the request that it could not pay
             case _:
                 pass
         move(task, State.PAUSED)
@@ -118,8 +118,8 @@ class Permission(Ledger):
         return task.state is State.PAUSED or (task.state is State.BLOCKED and task.wake is not WakeState.IDLE)
 
     def resume(self, task: Task, admitted: bool) -> None:
-        """A paused task goes on; one that was not admitted yet goes on waiting for permission."""
-        assert self.is_paused(task), "only who stands still goes on"
+        """End the pause of a task. A task that was not admitted yet is PENDING again."""
+        assert self.is_paused(task), "only a paused task is resumed"
         self.note("task_resumed", task)
         if task.state is State.BLOCKED:
             self._unpause(task)

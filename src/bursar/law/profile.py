@@ -1,7 +1,7 @@
-"""The four profiles: what a runtime grants before anybody asked for anything.
+"""The four profiles: what a runtime grants by default.
 
     core       no scheduler: any use is an error
-    service    everything implicit and inherited, except `CapBudget`, which nobody has; the root purse is open
+    service    every capability granted and inherited, except `CapBudget`, which no task has; the root purse is open
     cluster    the same, and the main task holds `CapBudget`; supervisors and actors
     sovereign  nothing without an explicit grant: capabilities, budget and spawns are passed on by name
 

@@ -1,4 +1,4 @@
-"""States, outcomes, and the one table of legal moves.
+"""The states of a task, its outcomes, and the one table of legal transitions.
 
                          ┌────────── yield ───────────┐
                          ▼                            │
@@ -11,8 +11,8 @@
 `move` is the only function that changes a task's state, and `TRANSITIONS` the only place that says which
 changes exist. A DONE task has an `Outcome`; `ENDINGS` says which outcomes each state may end in.
 
-Rejected: a state per outcome (Completed, Cancelled, …). It doubles the table and hides that how a task
-ended says nothing about how it was scheduled.
+Rejected: a state per outcome (Completed, Cancelled, …). It doubles the table. It also mixes two things that are
+independent: how a task was scheduled and how it ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a task stands between its spawn and its end.
+    """Where a task is in its life, from its spawn to its end.
 
     `PENDING`: waits for permission. `READY`: in a queue. `RUNNING`: runs. `BLOCKED`: waits. `EXHAUSTED`: cannot pay.
     `PAUSED`: is paused. `DONE`: has ended.
@@ -39,9 +39,9 @@ class State(IntEnum):
     PENDING = 0  # waits for permission (admission)
     READY = 1  # has exactly one entry in exactly one lane
     RUNNING = 2  # is being polled
-    BLOCKED = 3  # waits for something; `task.wait` says for what
+    BLOCKED = 3  # waits; `task.wait` says for what
     EXHAUSTED = 4  # could not pay; nothing was charged
-    PAUSED = 5  # was asked to stand still
+    PAUSED = 5  # was paused
     DONE = 6  # has an outcome, holds nothing
 
 
@@ -71,7 +71,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     _DONE: frozenset(),
 }
 
-# The same table as bit masks, indexed by state: what the hot path reads.
+# The same table as bit masks, indexed by state, for the hot path.
 _LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in State)
 
 _ENDED_FROM_OUTSIDE = frozenset({OutcomeKind.CANCELLED, OutcomeKind.FAILED})

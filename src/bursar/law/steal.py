@@ -1,14 +1,14 @@
-"""Stealing: how a worker with nothing to do finds work that another one has.
+"""Stealing: how an idle worker takes a ready task from another worker.
 
-A thief makes at most min(N−1, STEAL_ATTEMPTS_MAX) attempts, never on itself, and takes the oldest stealable
-task of its victim; pinned, timed and cancelled tasks stay where they are. Whom it tries is the policy:
+A thief makes at most min(N−1, STEAL_ATTEMPTS_MAX) attempts, never on itself. It takes the oldest stealable task of its
+victim. Pinned, timed and cancelled tasks stay where they are. The policy chooses the victims:
 
-    random        draws from its own seeded stream among the others
-    round_robin   the next worker after the one it tried last
-    least_loaded  the thief is the least loaded, so it takes from the busiest first (ties: lower id)
+    random        draws among the other workers, from the thief's own seeded stream
+    round_robin   the next worker after the one that the thief tried last
+    least_loaded  the worker with the most stealable tasks first (ties: lower id); the thief is the least loaded one
 
-Rejected: drawing among all workers and wasting the attempt when it hits oneself; taking half of the
-victim's queue, which is right for threads (fewer cache misses) and only blurs a deterministic order.
+Rejected: drawing among all workers, and wasting the attempt if the thief draws itself. Also rejected: taking half of
+the victim's queue. That is right for threads, where it saves cache misses; here it only complicates the order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bursar.law.lanes import Worker, take_oldest
 if TYPE_CHECKING:
     from bursar.law.task import Task
 
-STEAL_ATTEMPTS_MAX: Final = 4  # bounds what an idle worker costs when many are idle
+STEAL_ATTEMPTS_MAX: Final = 4  # limits the cost of an idle worker when many workers are idle
 
 
 class StealPolicy(StrEnum):
@@ -38,7 +38,7 @@ def attempts_max(workers: int) -> int:
 
 
 def victims(thief: Worker, workers: Sequence[Worker], policy: StealPolicy) -> Iterator[Worker]:
-    """Whom to try, in order. Draws lazily: an attempt that is not made costs no random number."""
+    """The workers to try, in order. Draws lazily: an attempt that is not made uses no random number."""
     n = len(workers)
     match policy:
         case StealPolicy.RANDOM:
@@ -57,7 +57,7 @@ def victims(thief: Worker, workers: Sequence[Worker], policy: StealPolicy) -> It
 
 
 def steal(thief: Worker, workers: Sequence[Worker], policy: StealPolicy) -> Task | None:
-    """One search. Returns the stolen task, or None when every attempt found an empty victim."""
+    """Search once. Returns the stolen task, or None if every victim was empty."""
     for victim in victims(thief, workers, policy):
         assert victim is not thief, "a worker never steals from itself"
         if victim.stealable:

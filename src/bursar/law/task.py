@@ -1,11 +1,11 @@
 """The record of one task: every field that the law keeps about it, in one flat object.
 
-A task is itself the outermost of its cancellation scopes, so the record is a `Scope`; inside it blocks (timeouts,
-shields, nursery bodies) open further ones. Users hold `bursar.Task`, which looks at one of these.
+A task is the outermost of its own scopes, so the record is a `Scope`. Blocks in the task (timeouts, shields, nursery
+bodies) open inner scopes. Users hold the handle, `bursar.Task`, which reads the record.
 
-Who may write what: `state` and `outcome` only `law.state`, `wake` and `generation` only `law.wake`, the lane
-fields only `law.lanes`, the money only `law.budget`. `work`, `context` and `retry` belong to whoever executes
-the task and mean nothing to the law.
+Only one module writes each field: `law.state` writes `state` and `outcome`, `law.wake` writes `wake` and `generation`,
+`law.lanes` the lane fields, `law.budget` the pools. `work`, `context` and `retry` belong to the driver, and the law
+does not read them.
 """
 
 from __future__ import annotations
@@ -90,52 +90,52 @@ class Task(Scope):
         self.wake = WakeState.IDLE
         self.generation = 0  # counts polls: a wake meant for an earlier poll is stale
         self.lane: Lane | None = None  # Invariant: set exactly while the task is queued
-        self.queue: Any = None  # the container that holds its one entry
-        self.worker = -1  # where it ran last, or is pinned to; -1 = nowhere yet
+        self.queue: Any = None  # the container that holds its one queue entry
+        self.worker = -1  # the worker on which it ran last, or to which it is pinned; -1 = none yet
         self.pinned = False
         self.started = False
         # waiting
         self.wait: Wait | None = None  # Invariant: set exactly while BLOCKED
         self.since_ns = 0  # when it entered its state
-        self.inbox: Any = None  # what the next poll resumes with
-        self.error: BaseException | None = None  # or what it is resumed by
-        self.effect = False  # the inbox holds the result of an operation that took place
-        self.waiters: WaitList | None = None  # who waits for its end
+        self.inbox: Any = None  # the value that the next poll resumes with
+        self.error: BaseException | None = None  # the error that the next poll raises instead
+        self.effect = False  # the inbox holds the result of an operation that took effect
+        self.waiters: WaitList | None = None  # the waits for its end
         # ownership
         self.owned: dict[int, Nursery] | None = None  # the nurseries it has open, outermost first
         self.obligations: dict[int, Obligation] | None = None
         self.inner: CancelScope | None = None  # the innermost open block; None: the task itself
-        self.requested = 0  # scopes of it that were asked to stop and not told yet
-        self.draining = 0  # and those that were told and are being unwound
-        self.cancel_pending = False  # a request is visible from where it stands
-        self.cleanup_left = -1  # ops left for cleanup; -1 = not finalizing
-        self.cleanup_left_ns = 0  # and time, while the timer does not run
+        self.requested = 0  # how many of its scopes have a request that is not delivered yet
+        self.draining = 0  # how many of its scopes have a delivered request and are being unwound
+        self.cancel_pending = False  # its innermost scope can see a request
+        self.cleanup_left = -1  # ops left for cleanup; -1 = not cleaning up
+        self.cleanup_left_ns = 0  # time left for cleanup, while the timer does not run
         self.cleanup_timer: Timer | None = None
-        self.cut = False  # overran its cleanup: to be closed, not resumed
-        self.ending: Outcome | None = None  # decided, but it still owns live children
+        self.cut = False  # overran its cleanup: the driver closes it instead of resuming it
+        self.ending: Outcome | None = None  # its outcome, kept while it still owns live children
         # economy
         self.pools = pools
-        self.purse_of = nursery.pools  # the pools that its own were lent from
-        self.credit_used = 0  # ops of cleanup that it, or whoever tidies up for it, could not pay
-        self.credit_of: Task | None = None  # whose credit it uses; None: its own
-        self.spent = array("q", _NOTHING)  # by component; an array, so that the collector need not look inside
+        self.purse_of = nursery.pools  # the pools that lent to its own pools
+        self.credit_used = 0  # ops of cleanup that it, or a task that cleans up for it, could not pay
+        self.credit_of: Task | None = None  # the task whose credit it uses; None: its own
+        self.spent = array("q", _NOTHING)  # by component; an array, which the collector does not visit
         self.turn_left = 0
-        self.short_of = -1  # the component it could not pay; -1 = its turn was over
+        self.short_of = -1  # the component that it could not pay; -1 = its turn was over
         self.capabilities = capabilities
-        self.spawn_cap: CapSpawn | None = None  # counted against until the task ends
+        self.spawn_cap: CapSpawn | None = None  # the capability that it counts against until it ends
         # admission
-        self.ticket: Ticket | None = None  # what admission knows of it; None: it never had to ask
+        self.ticket: Ticket | None = None  # its ticket; None: it needed no admission
         # execution
         self.work: Any = None
         self.context: Any = None
-        self.retry: Any = None  # what it asked for and could not pay yet
+        self.retry: Any = None  # the request that it could not pay yet
 
     @property
     def task(self) -> Task:
         return self
 
     def has_children(self) -> bool:
-        """Whether any nursery that it owns has live children."""
+        """Whether a nursery that the task owns has live children."""
         return self.owned is not None and any(nursery.children for nursery in self.owned.values())
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
 """Timers: one heap, ordered by (deadline, timer id, generation).
 
-Timers that are due together fire in that order, on every host. A timer does not run anything: firing it
-enqueues a wake or a cancellation request. Disarming is O(1): the entry stays in the heap as a dead one and
-the heap is rebuilt when dead entries outnumber live ones, so a million timeouts that never expire cost what
-the live ones cost. A host that reports a timer that is no longer armed gets a `stale_timer` record.
+Timers that are due together fire in this order, on every host. A timer runs no code: firing it enqueues a wake or a
+cancel request. Disarming costs O(1), because the dead entry stays in the heap. The heap is rebuilt when dead entries
+outnumber live ones, so timeouts that never expire do not fill it. If a host reports a timer that is no longer armed,
+the kernel writes a `stale_timer` record.
 
-Time ends: what would be due later than `TIME_END_NS` is due then. So every instant is a number that C has, too.
+No deadline is later than `TIME_END_NS`, so that every time fits an integer of C.
 
-Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of the key.
+Rejected: a timing wheel. Inside a slot, it fires in the order of insertion; Bursar's order must follow from the key.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from bursar.law.task import Task
 
 NS: Final = 1_000_000_000
-SECONDS_MAX: Final = 1e9  # thirty years: what is later than this is a mistake
+SECONDS_MAX: Final = 1e9  # thirty years: a longer time is a mistake
 TIME_END_NS: Final = 2**63 - 1  # 292 years after the run began
 COMPACT_MIN = 64  # below this many dead entries a rebuild costs more than it saves
 
 
 def to_ns(seconds: float, what: str) -> int:
-    """Seconds as the law counts them; refuses what is not a sensible span."""
+    """Seconds in nanoseconds. Raises ValueError unless they are between 0 and SECONDS_MAX."""
     if not 0 <= seconds <= SECONDS_MAX or math.isnan(seconds):
         raise ValueError(f"{what}({seconds!r}): must be between 0 and {SECONDS_MAX:g} seconds")
     return round(seconds * NS)
 
 
 class TimerKind(IntEnum):
-    """What firing does."""
+    """What a timer does when it fires."""
 
     WAKE = 0  # wake the task that sleeps
     DEADLINE = 1  # request cancellation of the scope
@@ -47,7 +47,7 @@ class TimerKind(IntEnum):
 
 
 class Timer:
-    """One armed alarm."""
+    """One timer."""
 
     __slots__ = ("armed", "deadline_ns", "generation", "id", "kind", "scope", "task")
 
@@ -66,8 +66,8 @@ class Timer:
 class Timers:
     """The heap of armed timers.
 
-    An entry is one number, deadline and timer id side by side: it orders like the pair, compares in one step and is
-    nothing that the collector has to visit. No two timers share an id, so the generation never decides.
+    An entry is one number that holds deadline and timer id. It has the order of the pair, compares in one step, and
+    the collector need not visit it. No two timers share an id, so the generation never decides.
 
     Invariant: len(self) is the number of armed timers; dead entries never outnumber them by COMPACT_MIN.
     """
@@ -102,7 +102,7 @@ class Timers:
                 self.observer("timer_disarmed", timer.task, timer)
 
     def find(self, id: int, generation: int) -> Timer | None:
-        """The armed timer that a host means, or None if that one is no more."""
+        """The armed timer with this id and generation, or None if it is no longer armed."""
         timer = self._by_id.get(id)
         return timer if timer is not None and timer.generation == generation else None
 
@@ -116,7 +116,7 @@ class Timers:
         return None if self.next_deadline_ns() is None else self._by_id[self._heap[0] & MASK64]
 
     def pop_due(self, now_ns: int) -> Timer | None:
-        """The next timer whose deadline has come, disarmed; None when there is none."""
+        """Disarm and return the next due timer; None if no timer is due."""
         deadline_ns = self.next_deadline_ns()
         if deadline_ns is None or deadline_ns > now_ns:
             return None

@@ -1,16 +1,16 @@
-"""Waking: how many wakes become one queue entry, and what a task waits for.
+"""Waking: merges many wakes into one queue entry. `Wait` says what a task waits for.
 
     IDLE ──notify──► QUEUED ──dispatch──► RUNNING ──notify──► RUNNING_WOKEN
      ▲                 ▲                    │ poll ends             │ poll ends
      └─────────────────┼────── blocks ──────┘                       │
                        └──────────────── queued again ◄─────────────┘      DONE absorbs everything
 
-A *generation* is the number of a task's poll. Whoever wants to wake a task holds (task, generation): the
-wake counts for the wait that this poll ends in and for no other. A wake for a finished task or an older
-generation is a `stale_wake` record, never an error; a second wake in one generation changes nothing.
+A *generation* is the number of a task's poll. A wake names a task and a generation. It counts only for the wait that
+ended this poll. A wake for a finished task or an older generation becomes a `stale_wake` record, never an error. A
+second wake in one generation changes nothing.
 
-Rejected: queueing a task twice and ignoring the second entry when it comes up. It makes the queue as long as
-the wake storm, and the storm is the attack.
+Rejected: queueing a task twice, and ignoring the second entry when its turn comes. The queue would be as long as the
+number of wakes, so an attacker could fill it with wakes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class WakeState(IntEnum):
-    """Where a task stands with respect to its wakes."""
+    """Whether a task has a queue entry, runs, or was woken while it runs."""
 
     IDLE = 0
     QUEUED = 1
@@ -37,22 +37,22 @@ class WakeState(IntEnum):
 
 
 class Notice(IntEnum):
-    """What a wake came to."""
+    """The effect of a wake."""
 
     ENQUEUE = 0  # the caller must put the task in a lane
-    MERGED = 1  # an earlier wake of this generation already did
-    NOTED = 2  # it runs: it will be queued again when the poll ends
-    STALE = 3  # finished, or another generation
+    MERGED = 1  # an earlier wake of this generation has queued the task already
+    NOTED = 2  # the task runs: it will be queued again when the poll ends
+    STALE = 3  # the task is finished, or in another generation
 
 
 def notify(task: Task, generation: int) -> Notice:
-    """Take one wake. Only ENQUEUE asks the caller to do anything."""
+    """Take one wake. The caller must act only on ENQUEUE."""
     if task.wake is WakeState.DONE or generation != task.generation:
         return Notice.STALE
     match task.wake:
         case WakeState.IDLE:
             if task.wait is None:
-                return Notice.STALE  # it waits for nothing that a wake could end: on hold, a wake is no recharge
+                return Notice.STALE  # the task is on hold: only a recharge ends that, not a wake
             task.wake = WakeState.QUEUED
             return Notice.ENQUEUE
         case WakeState.RUNNING:
@@ -63,13 +63,13 @@ def notify(task: Task, generation: int) -> Notice:
 
 
 def begin_poll(task: Task) -> None:
-    """The one entry was taken: a new generation starts."""
+    """The task's queue entry was taken: a new generation starts."""
     task.wake = WakeState.RUNNING
     task.generation += 1
 
 
 def end_poll(task: Task) -> bool:
-    """The task stops running and waits. True: it was woken meanwhile and must be queued at once."""
+    """The task stops running and waits. Returns True if it was woken during the poll and must be queued at once."""
     woken = task.wake is WakeState.RUNNING_WOKEN
     task.wake = WakeState.QUEUED if woken else WakeState.IDLE
     return woken
@@ -81,18 +81,18 @@ class _Suspended:
     __slots__ = ()
 
 
-SUSPENDED: Final = _Suspended()  # what performing a request gives when the poll is over
+SUSPENDED: Final = _Suspended()  # what `Request.perform` returns when the poll is over
 
 
 class Wait:
-    """One task waiting for one thing. Made when it blocks; `withdraw` may be called more than once.
+    """The wait of one task for one thing. Made when the task blocks; `withdraw` may be called more than once.
 
-    Whoever can end the wait holds this object: `answer` with a result, `refuse` with an error.
+    The object that the task waits for holds the wait, and ends it: `answer` with a result, `refuse` with an error.
     """
 
     __slots__ = ("generation", "task")
 
-    interruptible: bool = True  # False: cancellation is noted, but does not end this wait
+    interruptible: bool = True  # False: a cancel request is noted, but does not end this wait
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -100,36 +100,36 @@ class Wait:
 
     @property
     def reason(self) -> str:
-        """A human sentence that completes "the task …"."""
+        """Why the task waits: text that completes the sentence "the task …"."""
         raise NotImplementedError
 
     def withdraw(self, kernel: Dispatch) -> None:
-        """Leave every queue, if still in one."""
+        """Leave every queue that this wait is still in."""
 
     def interrupted(self, kernel: Dispatch) -> None:
-        """The task was asked to stop, or cut off, and this wait is not interruptible: it may see to its own end."""
+        """The task was asked to stop, or was cut, and this wait is not interruptible. The wait may end itself."""
 
     def expired(self, kernel: Dispatch, timer: Timer) -> None:
-        """A timer that this wait armed has fired. The kernel wakes the task; settle the rest here."""
+        """A timer that this wait armed has fired. The kernel wakes the task; the wait does the rest here."""
         self.withdraw(kernel)
 
     def answer(self, kernel: Dispatch, value: Any) -> None:
-        """The operation took effect: the task resumes with its result."""
+        """The operation took effect: resume the task with its result."""
         kernel.wake(self.task, self.generation, value=value, effect=True)
 
     def refuse(self, kernel: Dispatch, error: BaseException) -> None:
-        """The operation cannot be: the task resumes with an error."""
+        """The operation is impossible: resume the task with an error."""
         kernel.wake(self.task, self.generation, error=error)
 
     def blockers(self) -> Iterable[Task]:
-        """The tasks that this wait is known to depend on, for the wait graph."""
+        """The tasks that can end this wait, as far as that is known, for the wait graph."""
         return ()
 
 
 class WaitList(OrderedDict[Wait, None]):
     """Waits for one thing, oldest first, with O(1) removal from anywhere.
 
-    Invariant: every wait in it is that of a BLOCKED task and withdraws from this list.
+    Invariant: every wait in the list belongs to a BLOCKED task, and its `withdraw` removes it from this list.
     """
 
     def join(self, wait: Wait) -> None:
