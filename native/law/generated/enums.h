@@ -116,7 +116,7 @@ typedef enum {
 } LawBill;
 enum { LAW_BILLS = 3 };
 
-/* Where a ticket stands. `TicketState` of law/admission/ticket.py. */
+/* The state of a ticket. `TicketState` of law/admission/ticket.py. */
 typedef enum {
     LAW_TICKET_WAITING = 0,
     LAW_TICKET_QUEUED = 1,

@@ -44,7 +44,7 @@
  * interpreter. */
 #define LAW_CLEANUP_BYTES INT64_C(1048576)
 
-/* `PRIORITY_MAX` of law/admission/authority.py: either way: further apart than any aging brings together. */
+/* `PRIORITY_MAX` of law/admission/authority.py: also as a negative number; aging cannot bridge such a distance. */
 #define LAW_PRIORITY_MAX 1000000000
 
 /* `TEXT_MAX` of text.py: characters of a program's own text that a message repeats. */

@@ -44,17 +44,17 @@ static const uint8_t LAW_NURSERY_MOVES[LAW_NURSERY_STATES] = {
 
 /* `TRANSITIONS` of law/admission/ticket.py. */
 static const uint8_t LAW_TICKET_MOVES[LAW_TICKETS] = {
-    /* HELD at once: nobody waits, and it fits */
+    /* ADMITTED at once: no other ticket waits, and it fits */
     [LAW_TICKET_WAITING] = 1u << LAW_TICKET_QUEUED | 1u << LAW_TICKET_STOPPING | 1u << LAW_TICKET_ADMITTED | 1u <<
         LAW_TICKET_DONE,
-    /* back to WAITS: paused before it was admitted */
+    /* back to WAITING: paused before it was admitted */
     [LAW_TICKET_QUEUED] = 1u << LAW_TICKET_WAITING | 1u << LAW_TICKET_STOPPING | 1u << LAW_TICKET_ADMITTED | 1u <<
         LAW_TICKET_DONE,
     [LAW_TICKET_STOPPING] = 1u << LAW_TICKET_DONE,
     [LAW_TICKET_ADMITTED] = 1u << LAW_TICKET_LENT | 1u << LAW_TICKET_DONE,
-    /* HELD at once: its task is asked to stop */
+    /* ADMITTED at once: its task is asked to stop */
     [LAW_TICKET_LENT] = 1u << LAW_TICKET_ADMITTED | 1u << LAW_TICKET_RETURNING | 1u << LAW_TICKET_DONE,
-    /* back to ASIDE: paused before it was its turn */
+    /* back to LENT: paused before its turn came */
     [LAW_TICKET_RETURNING] = 1u << LAW_TICKET_ADMITTED | 1u << LAW_TICKET_LENT | 1u << LAW_TICKET_DONE,
     [LAW_TICKET_DONE] = 0,
 };

@@ -37,7 +37,7 @@ gate_in_python(GateCore *gate, const char *method, Kernel *k, PyObject *with)
 int
 k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
 {
-    if (rule(task->state == LAW_STATE_PENDING, "only who waits for permission is admitted") < 0) {
+    if (rule(task->state == LAW_STATE_PENDING, "only a PENDING task is admitted") < 0) {
         return -1;
     }
     k->chain = law_link(k->chain, task->id, task->nursery->id, LAW_LINK_ADMIT, 0, 0, 0, task->generation);

@@ -1,11 +1,12 @@
-"""Admission: may a task start? Priorities, dependencies, resources, pause, drop, retry.
+"""Admission: decides when a task may start. Priorities, dependencies, resources, pauses, drops, retries.
 
-    authority   the rules of a gate          resources   what there is, and whether a demand fits
-    gate        the decision                 queues      who waits, in which order
-    ticket      what is known of one task    graph       who follows whom
-    pause       standing still               retry       trying again
-    ask         from a spawn to the gate     explain     why a task waits
+    authority   the rules of a gate          resources   limits, and whether a demand fits
+    gate        the decision                 queues      the tasks that wait, in their order
+    ticket      what is known of one task    graph       the dependencies
+    retry       when to try again            explain     why a task waits
 
-A gate belongs to a nursery that asked for one, or to the runtime. It lets tasks into the lanes; who runs next is
-decided there, and no priority counts for that.
+`ops.gate_spawn` takes a spawn to its gate, and `ops.pause` pauses and resumes tasks.
+
+A gate belongs to a nursery that asked for one, or to the runtime. It admits tasks to the lanes. The lanes decide which
+task runs next, and priorities do not count there.
 """

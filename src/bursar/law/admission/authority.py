@@ -1,6 +1,6 @@
-"""`Authority`: the rules of one gate, fixed when it is made. It never runs anything and never changes its mind.
+"""`Authority`: the rules of one gate. It is immutable.
 
-    Strict   classes of priority, first come first served inside one; who waits long waits long
+    Strict   higher priorities first; equal priorities first come, first served; a low priority may wait for ever
     Aging    a task gains `boost` of priority for each whole `interval` that it waits
 
 A number is a priority; the larger goes first. `Priority` names three of them.
@@ -17,7 +17,7 @@ from typing import Any, Final
 from bursar.law.admission.resources import Hard, Limit, Soft, limits_of
 from bursar.law.timers import to_ns
 
-PRIORITY_MAX: Final = 10**9  # either way: further apart than any aging brings together
+PRIORITY_MAX: Final = 10**9  # also as a negative number; aging cannot bridge such a distance
 RESERVE_INTERVALS: Final = 3  # how many intervals a task that does not fit waits before it holds a reservation
 INTERVAL: Final = 0.5
 PAUSE_TIMEOUT: Final = 1.5
@@ -59,7 +59,7 @@ class Aging:
 
 
 def require_priority(priority: Any) -> int:
-    """A priority as the gate counts it."""
+    """The priority as an int. Raises unless it is a whole number within PRIORITY_MAX."""
     if not isinstance(priority, int) or isinstance(priority, bool):
         raise TypeError(f"priority={priority!r}: must be a Priority or a whole number; the larger goes first")
     if not -PRIORITY_MAX <= priority <= PRIORITY_MAX:

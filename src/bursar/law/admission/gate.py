@@ -1,20 +1,21 @@
-"""The gate: decides which task may start. Part of the law: no clock, no I/O, no thread, no randomness.
+"""The gate: decides which PENDING task may start. Part of the law: no clock, no I/O, no thread, no randomness.
 
-It acts whenever something changes that could let a task in: one asks, one ends, one stands still. Each time it lets in,
-one after the other, whoever comes first in the order and fits, until nobody does.
+The gate acts after every change that could admit a task: a task asks, ends, or is paused. It then admits tasks one
+after the other, always the first in the order that fits, until no task fits.
 
-A task that comes first and does not fit is passed over, so that one scarce resource does not hold up those who do not
-need it; but once it has waited for `reserve_after` it holds a *reservation*: from then on nobody is let in who comes
-after it and would take what it needs. What runs drains, and it starts at the latest when the longest of it has ended.
-What stands still may never end: who would still not fit when all that runs has drained reserves nothing.
+A task that comes first but does not fit is passed over, so that one scarce resource does not hold up tasks that do not
+need it. Once the task has waited for `reserve_after`, it holds a *reservation*: no later task may take what it needs.
+The running tasks drain, and the task starts at the latest when the last of them has ended. Paused tasks may never end.
+So a task that would not fit even after all running tasks have drained reserves nothing.
 
-GATE-1  nobody is let in, nor goes on, beyond `max_concurrent` and the hard limits (RESOURCES-1), or, but alone, a soft
-    one (RESOURCES-2). Who is asked to stop must not wait for others: if it stands still it takes its place back at
-    once, free or not. That counts like any other, so until there is room again nobody is let in
-GATE-2  after every change, nobody who may be let in waits
+GATE-1  no task is admitted or resumed beyond `max_concurrent` or a hard limit (RESOURCES-1); a soft limit may be
+    exceeded only by a task that takes the resource alone (RESOURCES-2). One exception: a lent ticket whose task is
+    asked to stop takes back what it lent at once, free or not, because the task must not wait for others. What it
+    takes counts, so no task is admitted until there is room again
+GATE-2  after every change, no task waits that may be admitted
 GATE-3  entered = waiting + queued + held + aside + over
 
-Rejected: a score over every waiting task. It is the same order, and costs what waits, every time.
+Rejected: a score for every waiting task. It gives the same order, but every decision costs O(waiting tasks).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _WAITING, _QUEUED, _STOPPING, _ADMITTED, _LENT, _RETURNING, _DONE = TicketState
 
 
 class GateTotalsCore:
-    """How many asked, how many were let in, and how long that took."""
+    """How many tasks asked, how many were admitted, and how long they waited."""
 
     __slots__ = (
         "admitted",
@@ -57,7 +58,7 @@ class GateTotalsCore:
     def __init__(self) -> None:
         self.entered = 0
         self.admitted = 0
-        self.passed_over = 0  # times that one which came first did not fit
+        self.passed_over = 0  # how often the first task did not fit
         self.wait_ns = 0
         self.wait_max_ns = 0
         self.starved = 0  # tasks that were overtaken before they were admitted
@@ -66,7 +67,7 @@ class GateTotalsCore:
 
 
 class TotalCounts(GateTotalsCore if TYPE_CHECKING else object):
-    """What all gates of a runtime have done, beside the `GateTotalsCore` that is C in the native kernel."""
+    """The counts that only Python keeps. `GateTotalsCore` has the others, and is C in the native kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,11 +77,11 @@ class TotalCounts(GateTotalsCore if TYPE_CHECKING else object):
 
 
 class GateTotals(TotalCounts, GateTotalsCore):
-    """What all gates of a runtime have done."""
+    """Counts of what all gates of a runtime have done."""
 
 
 class GateCore:
-    """What every task changes that asks, is let in and ends: all that C must know of a gate to do the same."""
+    """The part of a gate that changes when any task asks, is admitted or ends. C has this part too."""
 
     __slots__ = (
         "admitting",
@@ -103,19 +104,19 @@ class GateCore:
         self.totals = totals
         self.queues = queues
         self.resources = resources
-        self.held: dict[Ticket, None] = {}  # who takes something, oldest first
-        self.returning: dict[Ticket, None] = {}  # who was admitted, gave back, and asks again
-        self.waiting: int = 0  # in state WAITS or STOPS
-        self.reserved: Ticket | None = None  # who holds the reservation, when it was looked last
+        self.held: dict[Ticket, None] = {}  # the tickets that take resources, oldest first
+        self.returning: dict[Ticket, None] = {}  # the RETURNING tickets, oldest first
+        self.waiting: int = 0  # how many are WAITING or STOPPING
+        self.reserved: Ticket | None = None  # the ticket that held the reservation at the last pass
         self.reserve_after_ns = reserve_after_ns
-        self.drops = drops  # whoever cannot be let in may be dropped for it
+        self.drops = drops  # whether a limit of the queue may drop tickets
         self.admitting = False
-        self.again = False  # something has changed meanwhile
-        self.last_pass_ns = 0  # when it was settled last
+        self.again = False  # something changed during the pass: make another one
+        self.last_pass_ns = 0  # the time of the last pass of `admit_waiting`
 
 
 class GateRules(GateCore if TYPE_CHECKING else object):
-    """How a gate decides. `backend` puts these rules on top of the `GateCore` in C."""
+    """The rules by which a gate decides. `backend` puts them on top of the `GateCore` in C."""
 
     queues_class: ClassVar[type[Queues]] = Queues
     totals_class: ClassVar[type[GateTotals]] = GateTotals
@@ -129,12 +130,12 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         self.authority = authority
         self._max_queue = authority.max_queue
         self._max_wait_ns = None if authority.max_wait is None else to_ns(authority.max_wait, "Authority.max_wait")
-        self._fresh: list[Ticket] = []  # queued since it was settled last, if that must be timed
+        self._fresh: list[Ticket] = []  # queued since the last pass; kept only if `max_wait` limits their wait
 
     # ---- asking
 
     def enter(self, kernel: Dispatch, ticket: Ticket, after: Sequence[Ticket] = (), delay_ns: int = 0) -> None:
-        """A PENDING task asks, for the first time. Nothing here can fail."""
+        """A PENDING task asks for the first time. Nothing here can fail."""
         self.totals.entered += 1
         self.waiting += 1
         ticket.entered_ns = kernel.now_ns
@@ -153,14 +154,14 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self.admit_waiting(kernel)
 
     def _ready(self, kernel: Dispatch, ticket: Ticket) -> bool:
-        """It has everything but permission. If nobody else waits and it fits, it has that too: it would come next.
+        """The ticket waits for permission only. If no other ticket waits and it fits, admit it: it would be next.
 
-        Returns whether the gate must be settled. Not so if it waits behind others of its class: they were not let in
-        when it was settled last, and nothing has become free since.
+        Returns whether the gate must make a pass (`admit_waiting`). No pass is needed if the ticket is behind others of
+        its class: they were not admitted in the last pass, and nothing has become free since.
         """
         ticket.ready_ns = kernel.now_ns
         if self.queues or self.returning or not self.resources.fits(ticket.demand):
-            first = self.queues.enter(ticket)  # before all else: for want of memory it may not
+            first = self.queues.enter(ticket)  # first, because it may run out of memory
             self.waiting -= 1
             move(ticket, _QUEUED)
             if self._max_wait_ns is not None:
@@ -172,7 +173,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         return False
 
     def _hold(self, ticket: Ticket, queues: Queues | None) -> None:
-        """It has what it asked for, and is in the queue no more. All of that, or for want of memory nothing."""
+        """Give the ticket its demand and take it out of the queue. Does nothing if it runs out of memory."""
         self.held[ticket] = None
         try:
             self.resources.take(ticket.demand)
@@ -193,25 +194,26 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         cast("Kernel", kernel).admit(ticket.task, ticket.priority, effective)
 
     def _limit_queue(self, kernel: Dispatch) -> None:
-        """Those who could not be let in at once: too many are dropped, the others wait for so long and no longer."""
+        """Apply the limits of the queue to the tickets that could not be admitted at once: drop those beyond
+        `max_queue`, and set the timers of the others for `max_wait`."""
         while self._max_queue is not None and len(self.queues) > self._max_queue:
             last = self.queues.last(kernel.now_ns)
             self.drop(kernel, last, "queue", f"more than {self._max_queue:,} were waiting")
         fresh, self._fresh = self._fresh, []
         for ticket in fresh:
             if ticket.state is _QUEUED and ticket.timer is None:
-                assert self._max_wait_ns is not None, "only then somebody is fresh"
+                assert self._max_wait_ns is not None, "tickets are fresh only with a max_wait"
                 deadline_ns = ticket.ready_ns + self._max_wait_ns
                 ticket.timer = kernel.timers.arm(deadline_ns, TimerKind.PERMIT, ticket.task)
 
     # ---- deciding
 
     def admit_waiting(self, kernel: Dispatch) -> None:
-        """Let in whoever may be let in (GATE-2)."""
+        """Admit every ticket that may be admitted (GATE-2)."""
         if not self.queues and not self.returning:
             return
         if self.admitting:
-            self.again = True  # a task ended, or asked, because of what is under way
+            self.again = True  # the pass that is under way made a task end or ask
             return
         self.admitting = True
         self.last_pass_ns = kernel.now_ns
@@ -226,11 +228,11 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self.admitting = False
 
     def _next(self, now_ns: int) -> Ticket | None:
-        """Who is let in now."""
+        """The ticket to admit now, or None."""
         resources = self.resources
         reserved: Demand | None = None
         self.reserved = None
-        for ticket in self.returning:  # they were admitted before: in order, and before all others
+        for ticket in self.returning:  # these were admitted before, so they come before all others
             if resources.fits(ticket.lent):
                 return ticket
             self.reserved, reserved = ticket, ticket.lent
@@ -248,13 +250,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         return None
 
     def _pass_over(self, ticket: Ticket, now_ns: int) -> None:
-        """The first of its class may not start; what for is written down once."""
+        """The first ticket of a class may not start. Note its shortage, once."""
         self.totals.passed_over += 1
         if ticket.reasons is None or type(ticket.reasons[-1]) is not ShortageRecord:
             self._note_shortage(ticket, now_ns)
 
     def _note_shortage(self, ticket: Ticket, now_ns: int) -> None:
-        """Write down what it is short of: in numbers, for hardly anybody asks."""
+        """Note what the ticket is short of. Keep only numbers, because the text is rarely needed."""
         demand = ticket.lent if ticket.state is _RETURNING else ticket.demand
         reserved = self.reserved
         kept_for = reserved.task.name if reserved is not None and reserved is not ticket else ""
@@ -289,7 +291,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
     # ---- ends
 
     def ended(self, kernel: Dispatch, ticket: Ticket, outcome: Outcome) -> None:
-        """The task is DONE: what it took is free, and who was to follow it may, or cannot be."""
+        """The task is DONE: free what it took, and release its successors, or cancel them."""
         if ticket.timer is not None:
             self.stop_timer(kernel, ticket)
         match ticket.state:
@@ -324,35 +326,36 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         self.admit_waiting(kernel)
 
     def _free(self, kernel: Dispatch, tickets: list[Ticket]) -> None:
-        """They have nothing left to wait for but permission, all at once, perhaps at several gates."""
+        """These tickets, perhaps of several gates, now wait for permission only."""
         if len(tickets) > 1:
-            tickets.sort(key=lambda ticket: -ticket.priority)  # as a queue has them
+            tickets.sort(key=lambda ticket: -ticket.priority)  # in the order of a queue
         for ticket in tickets:
-            if ticket.task.state is State.PENDING and ticket.timer is None:  # else it stands still
+            if ticket.task.state is State.PENDING and ticket.timer is None:  # otherwise it is paused
                 ticket.gate._ready(kernel, ticket)
         for gate in {id(ticket.gate): ticket.gate for ticket in tickets}.values():
             if gate is not self:
                 gate.admit_waiting(kernel)
 
     def drop(self, kernel: Dispatch, ticket: Ticket, cause: str, detail: str, by: int | None = None) -> None:
-        """A task that waits never starts. Never silent: it has an outcome, its handle raises, it is on record."""
+        """Drop a task that waits: it never starts. The drop is visible: the task has an outcome, its handle raises,
+        and there is an event."""
         self.totals.dropped[cause] += 1
         law, task = cast("Kernel", kernel), ticket.task
         ticket.note(kernel.now_ns, f"was dropped: {detail}")
         work = task.work
         law.drop(task, CancelReason(CancelKind.DROP, detail, by))
         if work is not None:
-            work.close()  # it has not begun; last, for what it was given goes with it, and may call whatever it likes
+            work.close()  # last: it frees the arguments, whose destructors may run any code
 
     def expired(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """Its timer has fired: the time of a retry has come; it has waited too long; it did not stand still in time."""
+        """The ticket's timer has fired: a retry is due, the ticket waited too long, or the pause took too long."""
         ticket.timer = None
         if ticket.state is _WAITING:
             if not ticket.unmet and ticket.task.state is State.PENDING:
                 self._ready(kernel, ticket)
                 self.admit_waiting(kernel)
         elif ticket.state is _QUEUED:
-            assert self._max_wait_ns is not None, "only then a timer was set"
+            assert self._max_wait_ns is not None, "only a max_wait sets this timer"
             self.drop(kernel, ticket, "wait", f"it waited for more than {self._max_wait_ns / 1e9:g} s")
         elif ticket.pausing is not None:
             told = f"it did not come to a checkpoint within {ticket.patience_ns / 1e9:g} s of being asked to pause"
@@ -363,7 +366,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
                 wait.refuse(kernel, ticket.late)
 
     def stopped(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """The task was asked to stop: it asks for nothing any more, and nobody waits for it to stand."""
+        """The task was asked to stop: it asks for nothing more, and no task waits any more for it to pause."""
         self.stop_timer(kernel, ticket)
         ticket.paused = False
         self.answer_pause_waiters(kernel, ticket, False)
@@ -377,13 +380,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self.reclaim(kernel, ticket)
 
     def scope_cancelled(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """A block of the task was asked to stop: if its place is all that it waits for, it goes on with that."""
+        """A block in the task was asked to stop. If the task only waits for what it lent, it continues at once."""
         if ticket.state is _RETURNING:
             self.reclaim(kernel, ticket)
             self._go_on(kernel, ticket)
 
     def _gives_up(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """It leaves the queue without having been let in."""
+        """The ticket leaves the queue without being admitted."""
         ticket.waited_ns = kernel.now_ns - ticket.ready_ns
         ticket.starved_ns = self.queues.starved_ns(ticket, kernel.now_ns)
         self.queues.leave(ticket)
@@ -393,10 +396,11 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             kernel.timers.disarm(ticket.timer)
             ticket.timer = None
 
-    # ---- standing still (see `ops.pause`)
+    # ---- pausing and lending (see `ops.pause`)
 
     def lend_resources(self, ticket: Ticket) -> None:
-        """An admitted task stands still: what it does not use is free. All of that, or for want of memory nothing."""
+        """Free what an admitted task does not use while it is paused or waits for its children. Does nothing if it
+        runs out of memory."""
         lent = self.resources.lendable(ticket.demand)
         still = tuple(pair for pair in ticket.demand if pair not in lent)
         ticket.still, ticket.lent, ticket.reclaimed = still, (), False
@@ -410,13 +414,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         move(ticket, _LENT)
 
     def leave_queue(self, ticket: Ticket) -> None:
-        """It stands still before it was admitted."""
+        """The task was paused before it was admitted."""
         self.queues.leave(ticket)
         move(ticket, _WAITING)
         self.waiting += 1
 
     def ask_again(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """It would like to go on: at once, or when what it gave back is free."""
+        """The ticket asks for what it lent: it continues at once, or when that is free again."""
         self.returning[ticket] = None
         try:
             self.resources.keep(ticket.kept(), -1)
@@ -429,7 +433,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self._note_shortage(ticket, kernel.now_ns)
 
     def reclaim(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """It goes on at once, because it is asked to stop: it takes back what it gave, free or not (GATE-1)."""
+        """The task is asked to stop, so its ticket takes back at once what it lent, free or not (GATE-1)."""
         if ticket.state is _LENT:
             self.resources.keep(ticket.kept(), -1)
             try:
@@ -447,19 +451,19 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         self._regained(kernel, ticket)
 
     def withdraw_return(self, ticket: Ticket) -> None:
-        """It would not go on any more."""
+        """The ticket no longer asks for what it lent: its task was paused again."""
         self.resources.keep(ticket.kept(), 1)
         del self.returning[ticket]
         move(ticket, _LENT)
 
     def enter_queue(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """It goes on waiting: for permission, if there is nothing else left."""
+        """The pause of a task that was not admitted is over: it waits again, for permission if for nothing else."""
         if not ticket.unmet and ticket.timer is None:
             self._ready(kernel, ticket)
             self.admit_waiting(kernel)
 
     def _go_on(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """It has back what it gave."""
+        """The ticket has back what it lent: resume its task, or answer its wait."""
         law, task = cast("Kernel", kernel), ticket.task
         if law.is_paused(task):
             law.resume(task, True)
@@ -469,13 +473,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         self._regained(kernel, ticket)
 
     def _regained(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """Its wait is answered, also if it is asked to stop: what its children came to must not be lost to that."""
+        """Answer the wait of the task, even if it is asked to stop: the results of its children must not be lost."""
         regain, ticket.regain = ticket.regain, None
         if regain is not None:
             regain.answer(kernel, None)
 
     def answer_pause_waiters(self, kernel: Dispatch, ticket: Ticket, stands: bool) -> None:
-        """Whoever waits for it to stand learns whether it does."""
+        """Tell the tasks that wait for the pause whether the task is paused."""
         waits, ticket.pausing = ticket.pausing, None
         for wait in waits or ():
             wait.answer(kernel, stands)
@@ -484,7 +488,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
 
     @staticmethod
     def written(ticket: Ticket, delay_ns: int, failed_cause: CancelReason | None, after: Iterable[int]) -> bytes:
-        """What a task asks for, all that decides."""
+        """Everything about a task's demand that the decision depends on, as a trace holds it."""
         told: dict[str, Any] = {"needs": ticket.needs}
         if follows := list(after):
             told["after"] = follows
@@ -496,4 +500,4 @@ class GateRules(GateCore if TYPE_CHECKING else object):
 
 
 class Gate(GateRules, GateCore):
-    """One gate. `number` is that of its nursery; 0 is the gate of the runtime."""
+    """One gate. `number` is the number of its nursery; 0 is the gate of the runtime."""

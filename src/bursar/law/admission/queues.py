@@ -1,18 +1,18 @@
-"""Queues: who waits for permission, in which order, and who has been overtaken.
+"""Queues: the tickets that wait for permission, their order, and which of them were overtaken.
 
-Tasks with the same priority and the same demand form a *class*, first come first served: all of a class age alike, so
-its first is always its most urgent, and only the first of each class need be looked at. Choosing costs O(classes),
-however many wait.
+Tickets with the same priority and the same demand form a *wait class*, first come, first served. All tickets of a class
+age alike, so its first ticket is always its most urgent one. A choice looks only at the first ticket of each class: it
+costs O(classes), however many tickets wait.
 
     effective priority = priority + floor(wait / interval) * boost        (boost 0: strict)
-    order: higher effective priority, then who has waited longer
+    order: higher effective priority, then the ticket that has waited longer
 
-"Waited longer" is a number that the gate gives to whoever enters a queue; two are never equal.
+Each ticket that enters gets a `place`, a number that only grows. The ticket with the smaller place has waited longer.
 
-A task is *starved* from the moment when one that entered with a higher priority was let in while it waited.
+A ticket is *starved* from the moment when a ticket of higher priority is admitted while it waits.
 
-Who waits, `WaitClass` and `QueuesCore`, is C in the native kernel (`native/python/law/admission/queues.c`); the order
-is here.
+`WaitClass` and `QueuesCore` hold the tickets, and are C in the native kernel
+(`native/python/law/admission/queues.c`). The order is written only here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 class WaitClass:
-    """Those of one class who wait, first come first served; never empty."""
+    """The waiting tickets of one class, first come, first served; never empty."""
 
     __slots__ = ("members", "overtaken", "priority")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
-        self.overtaken: list[tuple[int, int]] = []  # up to which place, and when
+        self.overtaken: list[tuple[int, int]] = []  # (the last place that was overtaken, when)
         self.members: OrderedDict[Ticket, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class WaitClass:
 
 
 class QueuesCore:
-    """All who have everything but permission, by their classes."""
+    """All tickets that wait for permission only, by class."""
 
     __slots__ = ("boost", "classes", "entered", "interval_ns", "length")
 
@@ -61,14 +61,14 @@ class QueuesCore:
         self.interval_ns = interval_ns
         self.boost = boost  # per interval of waiting; 0: strict
         self.classes: dict[tuple[int, Demand], WaitClass] = {}
-        self.entered = 0  # how many ever did
+        self.entered = 0  # how many tickets ever entered
         self.length = 0
 
     def __len__(self) -> int:
         return self.length
 
     def enter(self, ticket: Ticket) -> bool:
-        """Take it in. Whether it is the first of its class."""
+        """Add a ticket. Returns whether it is the first of its class."""
         self.entered += 1
         self.length += 1
         ticket.place = self.entered
@@ -91,15 +91,15 @@ class QueuesCore:
     # ---- starvation
 
     def let_in(self, ticket: Ticket, now_ns: int) -> None:
-        """Somebody is let in: those of lower priority that wait have been overtaken."""
+        """A ticket is admitted: note that the waiting tickets of lower priority were overtaken."""
         for wait_class in self.classes.values():
             if wait_class.priority < ticket.priority:
                 times = wait_class.overtaken
-                if not times or times[-1][0] < wait_class.last.place:  # else all who wait were overtaken before
+                if not times or times[-1][0] < wait_class.last.place:  # otherwise all of them were overtaken before
                     times.append((self.entered, now_ns))
 
     def starved_ns(self, ticket: Ticket, now_ns: int) -> int:
-        """For how long it has been waiting since it was first overtaken."""
+        """How long the ticket has waited since it was first overtaken."""
         times = self.classes[ticket.priority, ticket.demand].overtaken
         first = bisect_left(times, (ticket.place,))
         return now_ns - times[first][1] if first < len(times) else 0
@@ -111,48 +111,48 @@ def _strict_rank(ticket: Ticket) -> tuple[int, int]:
 
 
 class QueueOrder(QueuesCore if TYPE_CHECKING else object):
-    """The order of those who wait. `backend` puts it on top of the `QueuesCore` in C."""
+    """The order of the waiting tickets. `backend` puts it on top of the `QueuesCore` in C."""
 
     def __iter__(self) -> Iterator[Ticket]:
         for wait_class in self.classes.values():
             yield from wait_class
 
     def lengths(self) -> dict[int, int]:
-        """How many wait, by priority, highest first."""
+        """How many tickets wait, by priority, highest first."""
         counts = Counter[int]()
         for wait_class in self.classes.values():
             counts[wait_class.priority] += len(wait_class)
         return dict(sorted(counts.items(), reverse=True))
 
     def effective(self, ticket: Ticket, now_ns: int) -> int:
-        """The priority that counts."""
+        """The priority that counts now, with aging."""
         if not self.boost:
             return ticket.priority
         return ticket.priority + (now_ns - ticket.ready_ns) // self.interval_ns * self.boost
 
     def rank(self, ticket: Ticket, now_ns: int) -> tuple[int, int]:
-        """Smaller goes first."""
+        """The sort key of a ticket: the smaller one goes first."""
         return -self.effective(ticket, now_ns), ticket.place
 
     def firsts(self, now_ns: int) -> list[Ticket]:
-        """The first of each class, in order."""
+        """The first ticket of each class, in order."""
         firsts = [wait_class.first for wait_class in self.classes.values()]
         if len(firsts) > 1:
             firsts.sort(key=(lambda ticket: self.rank(ticket, now_ns)) if self.boost else _strict_rank)
         return firsts
 
     def last(self, now_ns: int) -> Ticket:
-        """Who would be let in after all others."""
+        """The ticket that would be admitted after all others."""
         return max(
             (wait_class.last for wait_class in self.classes.values()), key=lambda ticket: self.rank(ticket, now_ns)
         )
 
     def ahead(self, ticket: Ticket, now_ns: int) -> list[Ticket]:
-        """Who goes before it, in order. Looks at everybody: for explanations only."""
+        """The tickets that go before this one, in order. It looks at every ticket, so it is for explanations only."""
         mine = self.rank(ticket, now_ns)
         ranked = [(self.rank(other, now_ns), other) for other in self]
         return [other for rank, other in sorted(ranked, key=lambda pair: pair[0]) if rank < mine]
 
 
 class Queues(QueueOrder, QueuesCore):
-    """Those who wait, in their order."""
+    """The waiting tickets, in their order."""

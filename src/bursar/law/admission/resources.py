@@ -1,15 +1,15 @@
-"""Resources: what there is, what is taken, and whether a demand fits.
+"""Resources: the limits of a gate, what is taken, and whether a demand fits.
 
-A *slot* is a resource too: every admitted task takes one, and `max_concurrent` is how many there are. A demand is
-written down as the pairs (resource, amount) of limited resources that it takes, so what nobody limits costs nothing
-to check.
+A *slot* is a resource too: every admitted task takes one, and `max_concurrent` is the number of slots. A demand holds
+pairs (resource, amount), for limited resources only. So a resource without a limit costs nothing to check.
 
-RESOURCES-1  nobody is given more of a hard resource than its limit leaves
-RESOURCES-2  nor of a soft one, but for one task that takes all of it alone (the escape rule)
-RESOURCES-3  what is taken is the sum of what is held, and what those keep who stand still is a part of it
+RESOURCES-1  no task gets more of a hard resource than its limit leaves
+RESOURCES-2  no task gets more of a soft resource than its limit leaves, unless no other task takes any of it (the
+    escape rule)
+RESOURCES-3  what is taken is the sum of what all tickets hold; what LENT tickets keep is a part of it
 
-Rejected: to let a task that is too big for a soft limit start only when nothing at all runs. It would wait for tasks
-that take none of what it is short of, and a program with one long-lived task would never run it.
+Rejected: starting a task that is too big for a soft limit only when no other task runs. It would wait for tasks that
+take nothing of that resource, and in a program with one long-lived task it would never run.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from bursar.text import brief
 SLOT: Final = "slot"
 NOTHING: Final[Mapping[str, int]] = {}
 SOFT_BY_NAME: Final = frozenset({"ram", "vram"})
-GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a task that stands still does not use; the rest it keeps
+GIVEN_BACK: Final = frozenset({SLOT, "cpu"})  # what a LENT ticket gives back; it keeps the rest
 AMOUNT_MAX: Final = 2**60  # an exbibyte; the sum of a limit and three amounts fits a signed 64-bit word
-ALIKE_MAX: Final = 1024  # demands of which one copy is kept for all who ask for the same; more are not classes any more
+ALIKE_MAX: Final = 1024  # how many different demands are kept, one copy of each for all tasks that have it
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i)?)?b?\s*", re.IGNORECASE)
 _POWERS: Final = "kmgtp"
@@ -59,7 +59,7 @@ class Soft:
 
 
 class Limit(NamedTuple):
-    """What there is of one resource."""
+    """The limit of one resource."""
 
     name: str
     amount: int | None
@@ -67,7 +67,7 @@ class Limit(NamedTuple):
 
 
 def to_amount(value: Any, what: str) -> int:
-    """A number, or a size such as "512MiB", as a whole number."""
+    """A whole number from a number or from a size such as "512MiB"."""
     if isinstance(value, str):
         match = _SIZE.fullmatch(value)
         if match is None:
@@ -83,7 +83,7 @@ def to_amount(value: Any, what: str) -> int:
 
 
 def in_words(amount: int) -> str:
-    """An amount as people write it: a size, if it is whole mebibytes or gibibytes."""
+    """An amount as text: a size, if it is a whole number of mebibytes or gibibytes."""
     for size, unit in ((2**30, "GiB"), (2**20, "MiB")):
         if amount and amount % size == 0:
             return f"{amount // size:,} {unit}"
@@ -105,7 +105,7 @@ def limits_of(resources: Any) -> tuple[Limit, ...]:
 
 
 class Shortage(NamedTuple):
-    """What a demand is short of: the answer of the very check that kept it waiting."""
+    """What a demand is short of, taken from the check that made it wait."""
 
     resource: str
     needed: int
@@ -118,18 +118,18 @@ class Shortage(NamedTuple):
 
 
 class Resources:
-    """The books of one gate."""
+    """The resources of one gate: limits, and what is taken."""
 
     def __init__(self, slots: int | None, limits: tuple[Limit, ...]) -> None:
         self.limits = (Limit(SLOT, slots, False), *limits)
         self.numbers = {limit.name: i for i, limit in enumerate(self.limits)}
         self.taken = [0] * len(self.limits)
         self.peak = [0] * len(self.limits)
-        self.kept = [0] * len(self.limits)  # of what is taken: by those who stand still
+        self.kept = [0] * len(self.limits)  # the part of `taken` that LENT tickets keep
         self._known: dict[int, tuple[Demand, Mapping[str, int]]] = {}
         self._alike: dict[tuple[tuple[str, int], ...], tuple[Demand, Mapping[str, int]]] = {}
-        self.least: Demand = () if slots is None else ((0, 1),)  # what a task takes that needs nothing
-        self.thread_needs: Needs = self.remember({"cpu": 1} if "cpu" in self.numbers else {})  # if it does not say
+        self.least: Demand = () if slots is None else ((0, 1),)  # the demand of a task without needs
+        self.thread_needs: Needs = self.remember({"cpu": 1} if "cpu" in self.numbers else {})  # the default
         self.thread_demand = self.demand(self.thread_needs, "")
 
     def name(self, number: int) -> str:
@@ -141,8 +141,8 @@ class Resources:
         return amount
 
     def demand(self, needs: Needs, task: str) -> tuple[Demand, Mapping[str, int]]:
-        """What a task that needs this takes of what is limited, and the whole of its needs in numbers. Raises
-        `InfeasibleDemand` for what can never be."""
+        """The demand of a task with these needs, and all its needs as numbers. Raises `InfeasibleDemand` if they can
+        never be met."""
         if not needs:
             return self.least, NOTHING
         known = self._known.get(id(needs))
@@ -155,7 +155,7 @@ class Resources:
                 known = ", ".join(limit.name for limit in self.limits[1:]) or "none"
                 raise InfeasibleDemand(
                     f"task {task!r} needs {brief(name, repr)}, which its gate does not have (it has: {known}); "
-                    "state how much there is of it, among the resources of the authority"
+                    "add it to Authority(resources={...})"
                 )
             _, limit, soft = self.limits[number]
             amount = told[name] = to_amount(value, f"task {task!r} needs {name}")
@@ -175,12 +175,12 @@ class Resources:
         return alike
 
     def remember(self, needs: Needs) -> Needs:
-        """Needs that many tasks will have: nobody changes these."""
+        """Keep the demand of needs that many tasks will have. The needs must not be changed afterwards."""
         self._known[id(needs)] = self.demand(needs, "")
         return needs
 
     def fits(self, demand: Demand, then: Sequence[int] | None = None) -> bool:
-        """Whether it could be taken now, or `then`, when so much was taken."""
+        """Whether the demand fits now; or with `then`, what was taken at another moment."""
         taken, limits = self.taken if then is None else then, self.limits
         for number, amount in demand:
             _, limit, soft = limits[number]
@@ -190,7 +190,7 @@ class Resources:
         return True
 
     def shortages(self, demand: Demand, then: Sequence[int] | None = None) -> list[Shortage]:
-        """What `fits` says no to, all of it."""
+        """Everything that the demand is short of, when `fits` is False."""
         taken = self.taken if then is None else then
         return [
             Shortage(self.name(number), amount, self.limit(number), taken[number])
@@ -199,7 +199,7 @@ class Resources:
         ]
 
     def spoils(self, demand: Demand, reserved: Demand) -> bool:
-        """Whether taking `demand` now would keep `reserved` from fitting, or from fitting sooner."""
+        """Whether taking `demand` now would prevent or delay that `reserved` fits."""
         wanted = dict(reserved)
         for number, amount in demand:
             needed = wanted.get(number)
@@ -208,13 +208,13 @@ class Resources:
         return False
 
     def keep(self, demand: Demand, sign: int) -> None:
-        """Whoever takes this stands still from now on (1), or not any more (-1)."""
+        """The holder of `demand` is LENT from now on (`sign` 1), or not any more (-1)."""
         for number, amount in demand:
             self.kept[number] += sign * amount
             assert 0 <= self.kept[number] <= self.taken[number], "RESOURCES-3"
 
     def drains(self, demand: Demand) -> bool:
-        """Whether it would fit if nothing were taken but by those who stand still."""
+        """Whether the demand would fit if only LENT tickets held anything."""
         return self.fits(demand, self.kept)
 
     def take(self, demand: Demand) -> None:
@@ -228,5 +228,5 @@ class Resources:
             assert self.taken[number] >= 0, "RESOURCES-1"
 
     def lendable(self, demand: Demand) -> Demand:
-        """The part of a demand that a task which stands still does not use."""
+        """The part of a demand that a paused task does not use."""
         return tuple(pair for pair in demand if self.name(pair[0]) in GIVEN_BACK)

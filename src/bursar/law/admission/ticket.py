@@ -1,16 +1,16 @@
-"""`Ticket`: what admission knows of one task, from the moment when it asks until nobody holds the task any more.
+"""`Ticket`: what a gate knows of one task, from its spawn to its end.
 
-    WAITS ◄──all it waits for is there, or it stands still──► QUEUED ──admitted──► HELD ──its end──► OVER
-      │                                                         │                  │  ▲               ▲
-      └────────────────────► STOPS ◄────────────────────────────┘            aside │  │ granted, or   │
-                               │                                                   ▼  │ is to stop    │
-                               └─────────────────── its end                ASIDE ◄──► RETURNS         │
-                                                        └─────────────────────────────────────────────┘
+    WAITING ◄──nothing left to wait for, or paused──► QUEUED ──admitted──► ADMITTED ──its end──► DONE
+      │                                                 │                    │  ▲                 ▲
+      └──────────────────► STOPPING ◄───────────────────┘               lent │  │ granted, or     │
+                              │                                              ▼  │ is to stop      │
+                              └──────────────────── its end             LENT ◄──► RETURNING       │
+                                                       └──────────────────────────────────────────┘
 
-WAITS: for tasks that it is to follow, for the time of a retry, or to be resumed. STOPS: it was asked to stop before it
-was admitted, and is about to end. ASIDE: admitted, and stands still (paused, or waiting for children of its own at the
-same gate); what it does not use meanwhile is given back, so it must ask for that again: RETURNS. From either it is HELD
-at once, without asking, when its task is asked to stop.
+WAITING: for dependencies, for the time of a retry, or for a resume. STOPPING: the task was asked to stop before it was
+admitted, and is about to end. LENT: the task was admitted and is now paused, or waits for its children at the same
+gate. It gave back what it does not use, and must ask for that again: RETURNING. If the task of a LENT or RETURNING
+ticket is asked to stop, the ticket is ADMITTED at once, without asking.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from bursar.law.timers import Timer
     from bursar.law.wake import Wait
 
-HISTORY_MAX: Final = 32  # the newest reasons that a task has waited for; older ones are forgotten
+HISTORY_MAX: Final = 32  # how many of the newest wait reasons a ticket keeps
 
 
 class TicketState(IntEnum):
-    """Where a ticket stands."""
+    """The state of a ticket."""
 
     WAITING = 0
     QUEUED = 1
@@ -52,16 +52,16 @@ class TicketState(IntEnum):
 _WAITING, _QUEUED, _STOPPING, _ADMITTED, _LENT, _RETURNING, _DONE = TicketState
 
 TRANSITIONS: Final[dict[TicketState, frozenset[TicketState]]] = {
-    _WAITING: frozenset({_QUEUED, _ADMITTED, _STOPPING, _DONE}),  # HELD at once: nobody waits, and it fits
-    _QUEUED: frozenset({_ADMITTED, _WAITING, _STOPPING, _DONE}),  # back to WAITS: paused before it was admitted
+    _WAITING: frozenset({_QUEUED, _ADMITTED, _STOPPING, _DONE}),  # ADMITTED at once: no other ticket waits, and it fits
+    _QUEUED: frozenset({_ADMITTED, _WAITING, _STOPPING, _DONE}),  # back to WAITING: paused before it was admitted
     _STOPPING: frozenset({_DONE}),
     _ADMITTED: frozenset({_LENT, _DONE}),
-    _LENT: frozenset({_RETURNING, _ADMITTED, _DONE}),  # HELD at once: its task is asked to stop
-    _RETURNING: frozenset({_ADMITTED, _LENT, _DONE}),  # back to ASIDE: paused before it was its turn
+    _LENT: frozenset({_RETURNING, _ADMITTED, _DONE}),  # ADMITTED at once: its task is asked to stop
+    _RETURNING: frozenset({_ADMITTED, _LENT, _DONE}),  # back to LENT: paused before its turn came
     _DONE: frozenset(),
 }
 
-# The same table as bit masks, indexed by state: what the hot path reads.
+# The same table as bit masks, indexed by state, for the hot path.
 _LEGAL = tuple(sum(1 << to for to in TRANSITIONS[state]) for state in TicketState)
 
 
@@ -80,14 +80,16 @@ class WaitReason(NamedTuple):
 
 
 class ShortageRecord(NamedTuple):
-    """From when on a task waited for permission, and what it was short of then, in numbers. What it is short of later
-    is not written down: that would be a look at everybody who waits whenever anybody ends."""
+    """From when on a task waited for permission, and what it was short of at that moment, in numbers.
+
+    Later shortages are not recorded: that would need a look at every waiting task whenever one ends.
+    """
 
     since_ns: int
     resources: Resources
     demand: Demand
-    taken: tuple[int, ...]  # then
-    kept_for: str  # the task that holds a reservation, if another one does
+    taken: tuple[int, ...]  # what was taken at that moment
+    kept_for: str  # the other task that held a reservation, if there was one
 
     def told(self) -> WaitReason:
         short = self.resources.shortages(self.demand, self.taken)
@@ -98,34 +100,34 @@ class ShortageRecord(NamedTuple):
 
 
 class Ticket:
-    """See the module's first paragraph. What few tickets need has its default in the class and costs others nothing.
+    """The ticket of one task. The fields that few tickets need have their defaults in the class, and so take no space.
 
-    In C the fields that every ticket uses are C; one that has none of the others is *plain*, and C may act on it.
+    In C, the fields that every ticket uses are C. A ticket without any of the other fields is *plain*: C may act on it.
     """
 
     excused = False  # another attempt follows its failure
     # dependencies
-    dependency_count = 0  # how many it was to follow
+    dependency_count = 0  # how many tasks it must follow
     unmet = 0
     successors: list[Ticket] | None = None
-    cause: CancelReason | None = None  # why those after it cannot be
+    cause: CancelReason | None = None  # why its successors cannot run
     # waiting
-    ready_ns = 0  # when it had everything but permission
-    place = 0  # among all that ever were in a queue
-    waited_ns = 0  # until it was admitted
+    ready_ns = 0  # from when on it waited for permission only
+    place = 0  # its number among all tickets that ever entered the queues
+    waited_ns = 0  # how long it waited for permission
     starved_ns = 0
-    timer: Timer | None = None  # of the state that it is in
+    timer: Timer | None = None  # the timer of its current state
     reasons: list[WaitReason | ShortageRecord] | None = None
-    # standing still
-    paused = False  # was asked to, or does
-    lent: Demand = ()  # what it gave back meanwhile,
-    still: Demand = ()  # and what it keeps then
-    pausing: list[Wait] | None = None  # who waits for it to stand; None: it was not asked, or stands
-    patience_ns = 0  # how long they do
-    late: PauseTimeout | None = None  # it was cancelled for that
-    waits_for_children = False  # gave back because it waits for children at the same gate
-    regain: Wait | None = None  # how it waits to have that back
-    reclaimed = False  # took back what it gave without being let in: it was asked to stop
+    # pausing
+    paused = False  # is paused, or was asked to pause
+    lent: Demand = ()  # what it gave back while it is LENT
+    still: Demand = ()  # what it keeps while it is LENT
+    pausing: list[Wait] | None = None  # the waits for its pause; None: it was not asked, or is paused
+    patience_ns = 0  # how long it may take to pause
+    late: PauseTimeout | None = None  # the error, if it did not pause in time and was cancelled
+    waits_for_children = False  # it is LENT because its task waits for children at the same gate
+    regain: Wait | None = None  # the wait of its task for what it lent
+    reclaimed = False  # it took back what it lent without asking, because its task was asked to stop
     # attempts
     retry: Retry | None = None
     call: Callable[[Ticket, Exception], None] | None = None  # makes another attempt, if there is to be one
@@ -151,19 +153,19 @@ class Ticket:
         self.entered_ns = 0  # when it asked
 
     def precede(self, other: Ticket) -> None:
-        """That one follows it."""
+        """Note that the ticket `other` follows this one."""
         if self.successors is None:
             self.successors = []
         self.successors.append(other)
 
     def note(self, now_ns: int, reason: str) -> None:
-        """Write down what it waits for from now on."""
+        """Note what the ticket waits for from now on."""
         self.keep(WaitReason(now_ns / 1e9, reason))
 
     def keep(self, past: WaitReason | ShortageRecord) -> None:
         reasons = self.reasons
         if reasons is None:
-            self.reasons = [past]  # at once: without memory there is none, rather than an empty one
+            self.reasons = [past]  # in one step: if memory runs out there is no list, rather than an empty one
             return
         reasons.append(past)
         if len(reasons) > HISTORY_MAX:
@@ -171,7 +173,7 @@ class Ticket:
 
     @property
     def history(self) -> list[WaitReason]:
-        """What it has waited for, oldest first."""
+        """The wait reasons of the ticket, oldest first."""
         first: list[WaitReason] = []
         if self.dependency_count:
             tasks = f"{self.dependency_count:,} task{'s' if self.dependency_count > 1 else ''}"
@@ -182,11 +184,11 @@ class Ticket:
         return first + later
 
     def kept(self) -> Demand:
-        """What it takes of its demand while it stands still."""
+        """The part of its demand that the ticket keeps while it is LENT."""
         return self.still if self.lent else self.demand
 
     def over(self) -> None:
-        """Its task is over and holds it; it need not hold the task, nor its gate."""
+        """The task has ended and holds the ticket. The ticket drops its references to the task and to the gate."""
         move(self, _DONE)
         if self.call is not None:
             self.call = None
