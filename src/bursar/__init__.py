@@ -71,10 +71,12 @@ from bursar.law.capability import (
 from bursar.law.dispatch import Report
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome, OutcomeKind, State
-from bursar.ops.budget import capabilities, charge, entropy, host_entropy, recharge, revoke
+from bursar.ops.budget import charge, recharge
+from bursar.ops.capability import capabilities, revoke
 from bursar.ops.channel import ReceiveEnd, Reservation, SendEnd, channel
 from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.clock import now, sleep, sleep_until
+from bursar.ops.entropy import entropy, host_entropy
 from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.scope import shield, timeout
 from bursar.ops.select import Selected, select

@@ -1,20 +1,14 @@
-"""Money and authority, as a task may use them: `charge`, `recharge`, `capabilities`, `revoke`, and chance: `entropy`
-from the seed, `host_entropy` from the host."""
+"""What a task can do with its budget: `charge` and `recharge`."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
-
 from bursar.backend import Kernel
 from bursar.backend import Task as LawTask
-from bursar.law.budget import COMPONENTS, SYSCALL, UNITS_MAX, Budget, Cost
-from bursar.law.capability import Capabilities, Capability, CapEntropy, require
+from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
 from bursar.ops.task import Task
 from bursar.request import Request, loop_module
 
 loop_module(__name__)
-
-HOST_ENTROPY_MAX: Final = 1 << 16  # bytes at once: a key needs 32, and every one of them goes on record
 
 
 class _Charge(Request[None]):
@@ -65,72 +59,3 @@ def recharge(amount: Budget, task: Task[object] | None = None) -> Request[None]:
     hold becomes runnable.
     """
     return _Recharge(amount, task)
-
-
-class _Held(Request[Capabilities]):
-    __slots__ = ()
-
-    def perform(self, kernel: Kernel, task: LawTask) -> Capabilities:
-        return dict(task.capabilities)
-
-
-def capabilities() -> Request[Capabilities]:
-    """Awaited: what this task holds, as a mapping from kind to capability: `(await capabilities())[CapSpawn]`."""
-    return _Held()
-
-
-class _Revoke(Request[None]):
-    __slots__ = ("_capability",)
-
-    def __init__(self, capability: Capability) -> None:
-        self._capability = capability
-
-    def perform(self, kernel: Kernel, task: LawTask) -> None:
-        kernel.registry.revoke(self._capability, by=task)
-
-
-def revoke(capability: Capability) -> Request[None]:
-    """Awaited: revoke a capability that this task derived, and every capability that was derived from it.
-
-    What it allowed before stays. Raises `CapabilityDenied` if another task derived it.
-    """
-    return _Revoke(capability)
-
-
-class _Entropy(Request[int]):
-    __slots__ = ()
-
-    def perform(self, kernel: Kernel, task: LawTask) -> int:
-        require(task, task.capabilities, CapEntropy, "draw random numbers")
-        return kernel.entropy.next()
-
-
-def entropy() -> Request[int]:
-    """Awaited: a random number of 64 bits from the seeded stream of the run. Needs `CapEntropy`.
-
-    It is reproducible, so do not use it for secrets.
-    """
-    return _Entropy()
-
-
-class _HostEntropy(Request[bytes]):
-    __slots__ = ("_size",)
-    cost: ClassVar[Cost] = SYSCALL
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def perform(self, kernel: Kernel, task: LawTask) -> bytes:
-        require(task, task.capabilities, CapEntropy, "draw entropy of the host")
-        pump, size = kernel.runtime.pump, self._size
-        return pump.ask(task, "entropy", lambda: pump.host.entropy(size))
-
-
-def host_entropy(size: int) -> Request[bytes]:
-    """Awaited: `size` unpredictable bytes from the host, at most 65,536. Needs `CapEntropy` and costs a system call.
-
-    The trace of a run holds every answer of the host: a trace of a run that drew secrets contains them.
-    """
-    if type(size) is not int or not 0 <= size <= HOST_ENTROPY_MAX:
-        raise ValueError(f"host_entropy({size!r}): must be a whole number of bytes, at most {HOST_ENTROPY_MAX}")
-    return _HostEntropy(size)
