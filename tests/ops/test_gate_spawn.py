@@ -115,7 +115,7 @@ def test_only_what_waits_for_permission_is_dropped(when):
         async with bursar.nursery(admission=None if when == "free" else one()) as n:
             task = n.spawn(nap)
             await bursar.sleep(0.5 if when == "running" else 2 if when == "over" else 0)
-            with pytest.raises(ScopeMisuse, match="only what has not started is dropped"):
+            with pytest.raises(ScopeMisuse, match="only a task that has not started can be dropped"):
                 task.drop()
 
     run(main)

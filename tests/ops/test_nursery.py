@@ -574,7 +574,7 @@ def test_only_the_owner_may_recharge_out_of_the_purse(run):
         await bursar.charge(ops=10)
 
     async def stranger(n, box):
-        with pytest.raises(bursar.CapabilityDenied, match="'stranger' may not recharge out of the purse of"):
+        with pytest.raises(bursar.CapabilityDenied, match="'stranger' may not recharge a task from the purse of"):
             n.recharge(box[0], Budget(ops=10))
 
     async def main():

@@ -38,14 +38,14 @@
     "```\n" \
     "\n" \
     "Args:\n" \
-    "    budget: Its purse, taken from the budget of the task that opens it and cut to what that has. Without it the\n" \
-    "        nursery shares that budget.\n" \
+    "    budget: Its purse, taken from the budget of the task that opens it, and cut to what that task has left. Without\n" \
+    "        it the nursery shares the task's budget.\n" \
     "    name: A name for snapshots and messages.\n" \
-    "    capabilities: What its tasks get. By default what the opening task holds, except `CapBudget`; in `sovereign`\n" \
-    "        nothing.\n" \
+    "    capabilities: The capabilities of its tasks. By default those of the opening task, except `CapBudget`; in\n" \
+    "        `sovereign` none.\n" \
     "    on_exhausted: `\"end\"`: a task that cannot pay gets `BudgetExceeded`. `\"hold\"`: it waits for a recharge.\n" \
     "    cancel_on_failure: Whether the failure of one task cancels the others.\n" \
-    "    admission: Which of its tasks may start, and when. By default the runtime's, or none."
+    "    admission: The rules of its own gate. By default the runtime's gate, or none."
 
 /* `Nursery` of ops/nursery.py. */
 #define DOC_Nursery \
@@ -81,7 +81,7 @@
     "    SpawnBudgetExceeded: The purse has no spawns or no ops.\n" \
     "    BadDependency: A dependency is impossible.\n" \
     "    InfeasibleDemand: The needs can never be met.\n" \
-    "    ScopeMisuse: No task calls."
+    "    ScopeMisuse: The caller is not a task."
 
 /* `Task` of ops/task.py. */
 #define DOC_Task \

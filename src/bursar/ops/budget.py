@@ -1,4 +1,4 @@
-"""What a task can do with its budget: `charge` and `recharge`."""
+"""Requests about the budget of a task: `charge` and `recharge`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Charge(Request[None]):
         return self._cost
 
     def perform(self, kernel: Kernel, task: LawTask) -> None:
-        """The bill was all."""
+        """Nothing to do: the driver has billed the cost."""
 
 
 def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
@@ -35,7 +35,7 @@ def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int =
     for name, amount in zip(COMPONENTS, amounts, strict=True):
         if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
             raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
-    billed = (max(ops, 1), *amounts[1:])  # asking is never free
+    billed = (max(ops, 1), *amounts[1:])  # every request costs at least one op
     return _Charge(tuple((component, amount) for component, amount in enumerate(billed) if amount))
 
 

@@ -1,18 +1,19 @@
-"""Channels: values from task to task, in order, with a bounded buffer or none.
+"""Channels: pass values from task to task, in order, with a bounded buffer or none.
 
     send, receive = channel()        rendezvous: a send waits for its receiver
     send, receive = channel(10)      up to ten values wait in the buffer
 
-A channel comes to life in the task that first awaits it or one of its operations, which needs `CapChannel` for that;
-whoever holds an end may use it. `reserve` is the first half of a send: it waits for room and gives a `Reservation`, an
-obligation, with which the value is put in later without waiting. Ends can be cloned; a side is closed when its last
-clone is. After that senders and drained receivers get `ChannelClosed`, and what was reserved before may still be sent.
+The first task that awaits a channel, or one of its operations, binds the channel to its kernel. That task needs
+`CapChannel`; after that, any task that holds an end may use it. `reserve` is the first half of a send: it waits for
+room and returns a `Reservation`, an obligation, which later sends one value without waiting. Ends can be cloned. A side
+is closed when all its clones are closed. Then senders get `ChannelClosed`, and so do receivers once the buffer is
+empty. A place that was reserved before may still be used.
 
 CHANNEL-1  a value or a place is promised only while buffered + reserved < capacity + waiting receivers
 CHANNEL-2  a receiver waits only while nothing is buffered; values leave in the order in which they were accepted
-CHANNEL-3  nobody waits on a side that cannot answer any more
+CHANNEL-3  no task waits for a side that is closed
 
-What happens at every message exists twice, here and in native/python; everything else is built on either.
+The code that runs at every message exists twice, here and in native/python/ops/channel. The rest is Python only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @accelerated(omits={"buffer"})
 class ChannelCore(Generic[T]):
-    """The state that both ends share, and what happens to it at every message."""
+    """The state that both ends share, and the changes of it at every message."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -51,11 +52,11 @@ class ChannelCore(Generic[T]):
 
     @property
     def buffered(self) -> int:
-        """How many values wait in the buffer."""
+        """The number of values in the buffer."""
         return len(self.buffer)
 
     def drain(self) -> list[T]:
-        """Take out all that is buffered."""
+        """Take all values out of the buffer."""
         values = list(self.buffer)
         self.buffer.clear()
         return values
@@ -65,9 +66,9 @@ class ChannelCore(Generic[T]):
         return self.capacity + len(self.receivers) - len(self.buffer) - self.reserved
 
     def accept(self, value: T, sender: Task | None = None) -> None:
-        """Take a value that there is room for: to the receiver that waits longest, else to the buffer.
+        """Accept a value; there must be room. It goes to the receiver that has waited longest, otherwise to the buffer.
 
-        A task that selects both ends does not meet itself.
+        A task that selects both ends does not receive from itself.
         """
         for wait in self.receivers:
             if wait.task is not sender:
@@ -77,7 +78,7 @@ class ChannelCore(Generic[T]):
         self.buffer.append(value)
 
     def _next_sender(self) -> Entry | None:
-        """The one that has waited longest among those who can be served now."""
+        """The sender that has waited longest, of those that can be served now."""
         place = self.capacity > len(self.buffer) + self.reserved
         for entry in self.senders:
             if place or any(wait.task is not entry.task for wait in self.receivers):
@@ -85,7 +86,7 @@ class ChannelCore(Generic[T]):
         return None
 
     def refill(self) -> None:
-        """Room may have appeared: serve those who wait to send, oldest first."""
+        """There may be room now: serve the waiting senders, oldest first."""
         while self.senders and self.room() > 0 and (entry := self._next_sender()) is not None:
             self.senders.leave(entry)
             operation = entry.operation
@@ -102,7 +103,7 @@ class ChannelCore(Generic[T]):
 
 
 class _Channel(ChannelCore[T]):
-    """Birth and end of a channel."""
+    """The beginning and the end of a channel."""
 
     _cap: CapChannel | None = None
     _label = "a channel"
@@ -111,7 +112,7 @@ class _Channel(ChannelCore[T]):
         return self._label
 
     def bind(self, kernel: Kernel, task: Task) -> None:
-        """The first use brings the channel to life in `kernel`."""
+        """Bind the channel to `kernel` at its first use."""
         if self.kernel is kernel:
             return
         if self.kernel is not None:
@@ -128,7 +129,7 @@ class _Channel(ChannelCore[T]):
         self._label = f"channel {kernel.new_id()}"
 
     def _release(self) -> None:
-        reservation, self._cap = self._cap, None  # first: whatever happens, it is released once
+        reservation, self._cap = self._cap, None  # first, so that it is released only once even if a later step fails
         if reservation is not None and self.kernel is not None:
             self.kernel.registry.release(reservation)
 
@@ -142,7 +143,7 @@ class _Channel(ChannelCore[T]):
         return ChannelClosed(f"this end of {self} was closed")
 
     def close_if_unused(self) -> None:
-        """An end was closed or a reservation ended: let nobody wait in vain (CHANNEL-3)."""
+        """An end was closed or a reservation ended: refuse the waits that can never end (CHANNEL-3)."""
         if self.kernel is None:
             return
         if not self.receive_ends:
@@ -155,7 +156,7 @@ class _Channel(ChannelCore[T]):
             self._release()
 
     def refuse_waiters(self, waiters: WaitList, end: _End[T]) -> None:
-        """Tasks that wait on one closed end are told; those on its clones go on waiting."""
+        """Refuse the waits on one closed end. Tasks that wait on its clones go on waiting."""
         if self.kernel is None or not end.waiting:
             return
         for wait in [w for w in waiters if isinstance(w, Entry) and getattr(w.operation, "end", None) is end]:
@@ -165,18 +166,18 @@ class _Channel(ChannelCore[T]):
 
 @accelerated
 class EndCore(Generic[T]):
-    """What an end knows."""
+    """The state of an end."""
 
     __slots__ = ("_channel", "_open", "waiting")
 
     def __init__(self, channel: _Channel[T]) -> None:
         self._channel = channel
         self._open = True
-        self.waiting = False  # whether a task has ever waited on this very end
+        self.waiting = False  # whether a task has ever waited on this end, not on a clone
 
 
 class _End(EndCore[T]):
-    """What both kinds of ends do alike."""
+    """What sending and receiving ends have in common."""
 
     __slots__ = ()
 
@@ -199,7 +200,7 @@ class _End(EndCore[T]):
         kernel = self._channel.kernel
         if kernel is None:
             raise ScopeMisuse(
-                "this channel has not been used by any task yet, so there is nobody to bill: "
+                "no task has used this channel yet, so there is no task to bill: "
                 "make it with `send, receive = await channel(n)`, or await send() or receive() once"
             )
         kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
@@ -309,7 +310,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
         return ReceiveEnd(self._channel)
 
     def close(self) -> None:
-        """Close this end. Idempotent. Closing the last receiving end discards what is buffered."""
+        """Close this end. Idempotent. Closing the last receiving end discards the buffered values."""
         if self._open:
             self._open = False
             self._channel.receive_ends -= 1
@@ -319,7 +320,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
             self._channel.close_if_unused()
 
     def unread(self) -> list[T]:
-        """For Bursar's own parts: take out all that is buffered, without being charged for it."""
+        """For Bursar's own modules: take all values out of the buffer, free of charge."""
         return self._channel.drain()
 
     def __len__(self) -> int:
@@ -330,7 +331,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
 
 
 class _SendSide(Operation[T_co], Generic[T_co, T]):
-    """What waits for room: a send or a reservation."""
+    """An operation that waits for room: a send or a reservation."""
 
     __slots__ = ("_channel", "end")
 
@@ -446,7 +447,7 @@ class Receive(Operation[T]):
         return self.possible()
 
     def possible(self) -> bool:
-        """Whether `get` would not have to wait. Errors count: they come at once."""
+        """Whether `get` returns or raises at once, without waiting."""
         channel = self._channel
         if self.end.closed or channel.buffer or (not channel.send_ends and not channel.reserved):
             return True
@@ -478,14 +479,14 @@ class Receive(Operation[T]):
         self._channel.receivers.join(entry)
 
     def enlisted(self, kernel: Kernel) -> None:
-        self._channel.refill()  # a reservation may have waited for a receiver
+        self._channel.refill()  # a `reserve` may have waited for a receiver
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
         self._channel.receivers.leave(entry)
 
 
 class Channel(tuple[SendEnd[T], ReceiveEnd[T]]):
-    """The two ends of a new channel. Unpack it; or await it first, to bring the channel to life at once."""
+    """The two ends of a new channel. Unpack it; or await it first, to attach the channel to the runtime at once."""
 
     __slots__ = ()
 
@@ -541,7 +542,7 @@ def channel(buffer: int = 0) -> Channel[Any]:
 
 
 def live_channel(kernel: Kernel, task: Task, buffer: int) -> Channel[Any]:
-    """For Bursar's own parts: a channel that is brought to life at once, in `task`."""
+    """For Bursar's own modules: a channel that is bound to `kernel` at once, by `task`."""
     ends = channel(buffer)
     ends[0]._channel.bind(kernel, task)  # pyright: ignore[reportPrivateUsage]
     return ends

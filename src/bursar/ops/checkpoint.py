@@ -1,4 +1,4 @@
-"""`Checkpoint`: what a plain function on a thread can ask for."""
+"""`Checkpoint`: the object with which a plain function on a thread reports, pays, pauses and stops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class CheckpointControl(Protocol):
-    """What a checkpoint speaks through: the line from the thread to the loop (`threads.checkpoint`)."""
+    """Connects a checkpoint with the loop (`threads.checkpoint.ThreadControl`)."""
 
     number: int
     label: str
@@ -17,7 +17,7 @@ class CheckpointControl(Protocol):
 
 
 class Checkpoint:
-    """What a plain function gets for a parameter with this annotation: `checkpoint(progress=0.5, message="half
+    """A plain function gets one for a parameter with this annotation: `checkpoint(progress=0.5, message="half
     done")`.
 
     A call costs one op. It reports progress (cut to 0 … 1) and a message, waits while the task is paused, and raises
@@ -54,7 +54,8 @@ class Checkpoint:
         self._control = control
 
     def __call__(self, progress: float | None = None, message: str | None = None) -> None:
-        """Say how far it is (0 to 1), stand while paused, raise `Cancelled` when asked to stop, and pay one op."""
+        """Report progress (0 to 1), wait while paused, raise `Cancelled` if the task was asked to stop, and pay one
+        op."""
         self._control.point(progress, message)
 
     def charge(self, ops: int) -> None:

@@ -1,7 +1,7 @@
-"""Time, as a task may use it: `sleep`, `sleep_until`, `now`. Seconds outside, whole nanoseconds in the law.
+"""Requests about time: `sleep`, `sleep_until`, `now`. They use seconds; the law uses whole nanoseconds.
 
-The clock starts at 0 with the run. Sleeping needs `CapTimer`, reading the clock `CapClock`. On the virtual clock time
-passes only when nothing is runnable, so a program that sleeps for an hour takes no time to test.
+The clock shows 0 when the run begins. Sleeping needs `CapTimer`, and reading the clock needs `CapClock`. A virtual
+clock advances only when no task is runnable, so a test of a program that sleeps for an hour takes no time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Sleep(Operation[None]):
         return self._deadline_ns(kernel) <= kernel.now_ns
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """Nothing to wait for."""
+        """The deadline has passed."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         entry.token = kernel.timers.arm(self._deadline_ns(kernel), TimerKind.WAKE, entry.task)
@@ -53,7 +53,7 @@ class _Sleep(Operation[None]):
         kernel.timers.disarm(entry.token)
 
     def perform(self, kernel: Kernel, task: Task) -> object:
-        if self.ready(kernel, task):  # a sleep of no length still gives way
+        if self.ready(kernel, task):  # a sleep of zero length still yields
             kernel.yielded(task)
             return SUSPENDED
         return super().perform(kernel, task)

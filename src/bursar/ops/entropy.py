@@ -12,7 +12,7 @@ from bursar.request import Request, loop_module
 
 loop_module(__name__)
 
-HOST_ENTROPY_MAX: Final = 1 << 16  # bytes at once: a key needs 32, and every one of them goes on record
+HOST_ENTROPY_MAX: Final = 1 << 16  # bytes per request: a key needs 32, and the trace holds every byte
 
 
 class _Entropy(Request[int]):

@@ -1,7 +1,7 @@
-"""Asking: how a spawn that needs permission reaches its gate.
+"""Takes a spawn that needs admission to its gate.
 
-Everything is checked before anything is made; a refused spawn leaves nothing behind. The arguments that are tasks are
-replaced by their values when the new task starts, which is after they have all succeeded.
+All checks come before all changes, so a refused spawn leaves nothing behind. Arguments that are tasks are dependencies.
+When the new task starts, they have all succeeded, and their values replace them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
 def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[Any]) -> list[LawTask]:
-    """The tasks that the new one follows, each once, checked."""
+    """The dependencies of the new task, each once. Raises if one of them is impossible."""
     if isinstance(after, Task):
         raise TypeError(f"spawn(after=...): task {name!r}: give a list of tasks, after=[task]")
     found: dict[LawTask, None] = {}
@@ -69,7 +69,8 @@ def ask(
     retry: Retry | None,
     spawner: LawTask | None = None,
 ) -> LawTask:
-    """Spawn `run(*args)` as a task that waits for permission. `spawner`: on whose authority, if nobody runs."""
+    """Spawn `run(*args)` as a task that waits for permission. `spawner`: the task whose authority counts, if no task
+    runs."""
     if retry is not None and not isinstance(retry, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"spawn(retry={brief(retry, repr)}): task {name!r}: must be a Retry(times, backoff, on=...)")
     ticket = Ticket(gate, require_priority(priority), *gate.resources.demand(needs, name))
@@ -95,7 +96,7 @@ def _try_again(
     ticket: Ticket,
     error: Exception,
 ) -> None:
-    """The task fails. If it is to be tried again: spawn the next attempt, which excuses this failure."""
+    """The task failed. If its `Retry` applies, spawn the next attempt, and excuse this failure."""
     task, retry, gate = ticket.task, ticket.retry, ticket.gate
     if retry is None or not retry.applies(ticket.attempt, error) or task.requested or task.draining:
         return
@@ -107,7 +108,7 @@ def _try_again(
     try:
         record = kernel.spawn(nursery, name=task.name, budget=budget, ticket=again, again=True, spawner=nursery.owner)
     except BursarError:
-        return  # nobody pays for another attempt: this failure stands
+        return  # the purse cannot pay for another attempt, so this failure counts
     record.capabilities = task.capabilities
     again.task = record
     context.run(start, record, run, args)

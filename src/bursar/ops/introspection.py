@@ -1,7 +1,7 @@
-"""What the runtime looks like right now: the task tree, the wait graph, one task explained.
+"""Shows the present state of a run: the task tree, the wait graph, the explanation of one task.
 
-All of it is read off the law's own records; nothing is collected while a program runs. Everything here is a loop, not
-a recursion, and visits each task once: a tree that is a hundred thousand deep prints like any other.
+All of it is read from the law's records; nothing is collected while a program runs. Every walk is a loop, not a
+recursion, and visits each task once, so that a tree with a hundred thousand levels can be printed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Explanation:
         seconds: For how long it has been in this state.
         spent: What it has spent.
         cancelling: Why it was asked to stop, or empty.
-        admission: Where it stands at its gate, or stood: `state`, `priority`, `effective` (the priority that counts
+        admission: Its state at its gate, now or last: `state`, `priority`, `effective` (the priority that counts
             now), its `place` in a `queue`, `waited` and `starved` seconds, `attempt`, and its `blockers`, each with
             `what`, `text`, `tasks`, `resource`, `needed` and `free`. None if it never had to ask.
     """
@@ -45,12 +45,12 @@ class Explanation:
     name: str
     state: State
     reason: str
-    blockers: tuple[str, ...]  # the first few of those it waits for
+    blockers: tuple[str, ...]  # the first few tasks that it waits for
     more_blockers: bool  # whether there are others
     seconds: float  # in this state
     spent: Budget
     cancelling: str  # why it is asked to stop; empty if it is not
-    admission: Admission | None = None  # where it stands at its gate; None: it never had to ask
+    admission: Admission | None = None  # its state at its gate; None: it needed no admission
 
     def __str__(self) -> str:
         line = f"task {self.name!r} ({self.id}) is {self.state.name}: {self.reason}"
@@ -63,7 +63,7 @@ class Explanation:
 def why(task: Task) -> str:
     """Why a task is in its state, as the end of the sentence "the task …"."""
     match task.state:
-        case State.BLOCKED:  # a dump on a signal may come between two lines, before the wait is noted
+        case State.BLOCKED:  # a signal may print a dump between two lines, before `wait` is set
             return task.wait.reason if task.wait is not None else "is about to wait"
         case State.READY:
             return f"waits for its turn in the {task.lane.name.lower() if task.lane is not None else '?'} lane"
@@ -80,7 +80,7 @@ def why(task: Task) -> str:
 def _blockers(task: Task) -> tuple[tuple[str, ...], bool]:
     """The names of the first few tasks that a task waits for, and whether there are more.
 
-    Never all of them: a crowd that waits for a crowd would be listed in the square of its size.
+    It never lists all of them: if n tasks wait for n tasks, the lists would have n² names.
     """
     blockers = task.wait.blockers() if task.wait is not None else ()
     named = tuple(blocker.name for blocker in itertools.islice(blockers, NAMED_MAX + 1))
@@ -93,7 +93,7 @@ def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
 
 
 def explain(kernel: Kernel, task: Task) -> Explanation:
-    """One task, explained."""
+    """The explanation of one task."""
     blockers, more = _blockers(task)
     gate, reason = _at_gate(kernel, task), why(task)
     if gate is not None and gate.blockers:
@@ -121,7 +121,7 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the tree: a nursery or a task, and how deep it stands."""
+    """One line of the tree: a nursery or a task, and its depth."""
 
     depth: int
     nursery: str  # its title, or "" in the row of a task
@@ -187,7 +187,7 @@ def _walk(kernel: Kernel) -> Iterator[Row]:
 
 
 def wait_graph(kernel: Kernel) -> str:
-    """Who waits for what, one line a task: what a deadlock report shows."""
+    """The text of a deadlock report: one line per task, which says what the task waits for."""
     lines: list[str] = []
     for task in kernel.tasks.values():
         told = explain(kernel, task) if task.ticket is not None else None

@@ -1,8 +1,8 @@
 """`nursery()`: the block that owns tasks, and the handle to spawn with.
 
-The block ends only when every child is DONE. A child that fails cancels its siblings (unless told otherwise) and is
-raised to the parent in an `ExceptionGroup`, first failure first; so is an error of the block's own body. A nursery
-that was cancelled by its handle ends silently; one that was cancelled from outside lets `Cancelled` pass on.
+The block ends only when every child is DONE. A child that fails cancels its siblings, unless `cancel_on_failure` is
+False. The block raises the errors of its children and of its body in an `ExceptionGroup`, first failure first. A
+nursery that was cancelled by its handle ends silently. If it was cancelled from outside, the block raises `Cancelled`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OnExhausted = Literal["end", "hold"]
 
 
 class Stated(TypedDict, total=False):
-    """What a spawn may state, for type checkers."""
+    """The keyword arguments of a spawn, for type checkers."""
 
     name: str | None
     budget: Budget | None
@@ -63,7 +63,7 @@ expose_to_c(why_join=why_join)
 
 @accelerated
 class _Join(Operation[None]):
-    """Wait until no child lives. Free: what cannot be paid must not keep a block from ending."""
+    """Wait until no child lives. It is free, so that an empty budget cannot keep a block from ending."""
 
     __slots__ = ("_record",)
     cost: ClassVar[Cost] = FREE
@@ -78,7 +78,7 @@ class _Join(Operation[None]):
         return not self._record.children
 
     def take(self, kernel: Kernel, task: TaskRecord) -> None:
-        """Quiescent."""
+        """No child lives."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         self._record.joining = entry
@@ -92,7 +92,7 @@ class _Join(Operation[None]):
 
 
 class _Exhausted(Operation[Task[Any]]):
-    """Wait until a child is on hold for want of budget."""
+    """Wait until a child is on hold because it ran out of budget."""
 
     __slots__ = ("_record",)
 
@@ -147,8 +147,8 @@ class Nursery:
         self._kernel = kernel
         self._record = record
 
-    # An `async def`; what only asks for something, such as `sleep`; a plain function, which may want a checkpoint; and
-    # whoever is given tasks, for their values: that these are right no checker can say.
+    # The overloads: an `async def`; a function that returns a request, such as `sleep`; a plain function, with or
+    # without a checkpoint; and a function that gets tasks for values, whose types no checker can compare.
     @overload
     def spawn(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts, **stated: Unpack[Stated]) -> Task[T]: ...
     @overload
@@ -202,7 +202,7 @@ class Nursery:
             SpawnBudgetExceeded: The purse has no spawns or no ops.
             BadDependency: A dependency is impossible.
             InfeasibleDemand: The needs can never be met.
-            ScopeMisuse: No task calls.
+            ScopeMisuse: The caller is not a task.
         """
         return self._spawn(
             fn,
@@ -257,7 +257,7 @@ class Nursery:
         kernel, nursery, plain = self._kernel, self._record, is_plain_function(fn)
         own = plain and is_own(fn)
         plain = plain and not own
-        passed = None if capabilities is None else tuple(capabilities)  # whatever that runs, runs before the checks
+        passed = None if capabilities is None else tuple(capabilities)  # may run user code, so it comes before checks
         title = brief(name) if name else title_of(fn)
         stated = UNSTATED if budget is None else budget
         tasks = graph.in_arguments(args, Task, plain) if args else ()
@@ -271,7 +271,7 @@ class Nursery:
         if own or (tasks and not plain):
             run, given = (asked_for if own else with_values), (fn, args)
         try:
-            if free and priority is Priority.NORMAL:  # nobody has to ask for anything
+            if free and priority is Priority.NORMAL:  # the task needs no admission
                 record = kernel.spawn(nursery, name=title, budget=stated, capabilities=passed)
                 start(record, run, given)
                 return Task(kernel, record)
@@ -317,8 +317,8 @@ class Nursery:
         if current is None or current is not self._record.owner:
             who = f"task {current.name!r}" if current is not None else "code outside any task"
             raise CapabilityDenied(
-                f"{who} may not recharge out of the purse of {self.name}, which it does not own; "
-                "with CapBudget it can use bursar.recharge(amount, task)"
+                f"{who} may not recharge a task from the purse of {self.name}, because it does not own the nursery; "
+                "with a CapBudget it can use bursar.recharge(amount, task)"
             )
         owner = self._record.owner
         self._kernel.recharge(record, owner.pools if owner is not None else self._record.pools, amount)
@@ -329,7 +329,7 @@ class Nursery:
         return _Exhausted(self._record)
 
     def inside(self) -> tuple[Kernel, LawNursery]:
-        """For Bursar's own parts: what the handle looks at."""
+        """For Bursar's own modules: the kernel and the record of the nursery."""
         return self._kernel, self._record
 
     def __repr__(self) -> str:
@@ -342,7 +342,7 @@ async def with_values(fn: Callable[..., Coroutine[Any, Any, T]], args: tuple[Any
 
 
 async def asked_for(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The same for a function of Bursar's own: if it describes a request, that is made."""
+    """Run one of Bursar's own functions. If it returns a request, await the request."""
     made: Any = fn(*graph.with_values(args, Task, False))
     if isinstance(made, Request):
         made = await cast("Request[Any]", made)
@@ -356,7 +356,7 @@ expose_to_c(with_values=with_values)
     "NurseryBlock", replaces={"__aenter__", "__aexit__"}, adds={"__next__", "blockers", "close", "send", "throw", "why"}
 )
 class NurseryBlock(Request["Nursery"]):
-    """The `async with` part of a nursery: the request that opens it, and the way out."""
+    """The `async with` part of a nursery: the request that opens it, and the code that leaves it."""
 
     __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery")
 
@@ -397,7 +397,7 @@ class NurseryBlock(Request["Nursery"]):
         return self._nursery
 
     async def _leave(self, error: BaseException | None) -> bool | None:
-        """Leave the block, which ended in `error` or well."""
+        """Leave the block. `error` is what its body raised, or None."""
         nursery = self.entered()
         kernel, record = nursery.inside()
         scope, owner = record.scope, record.owner
@@ -405,14 +405,14 @@ class NurseryBlock(Request["Nursery"]):
         assert owner is not None, "a block's nursery has an owner"
         if kernel.current is not owner:
             if isinstance(error, GeneratorExit):
-                return None  # torn down from outside: whoever does that sees to the children
+                return None  # the run is being torn down, and the runtime closes the children
             raise ScopeMisuse(f"{record.name} was left by another task than {owner.name!r}, which opened it")
         kernel.close_nursery(record)
-        if owner.cut:  # awaiting is not possible any more, and there are no children left
+        if owner.cut:  # a cut task cannot await any more; its children have ended before
             if not record.children:
                 kernel.end_nursery(record)
             return None
-        passing: Cancelled | None = None  # a cancellation that is meant for something further out
+        passing: Cancelled | None = None  # a cancellation of an outer scope
         if isinstance(error, Cancelled):
             passing = error if error.reason is not scope.reason else None
         elif isinstance(error, GeneratorExit):  # an async generator is being closed
@@ -430,7 +430,7 @@ class NurseryBlock(Request["Nursery"]):
         return isinstance(error, Cancelled) and passing is None
 
     async def _interrupted(self, thrown: BaseException) -> None:
-        """The rest of the way out of a block that ended well, when something is thrown at the wait for its children."""
+        """Leave a block whose body ended well, when the wait for its children raised `thrown`."""
         kernel, record = self.entered().inside()
         passing = await _quiesce(kernel, record, None, thrown)
         if passing is not None:
@@ -440,9 +440,9 @@ class NurseryBlock(Request["Nursery"]):
 async def _quiesce(
     kernel: Kernel, record: LawNursery, passing: Cancelled | None, thrown: BaseException | None
 ) -> Cancelled | None:
-    """Wait until no child lives, and end the nursery. Returns the cancellation that goes further out, if there is one.
+    """Wait until no child lives, and end the nursery. Returns the `Cancelled` that must go to an outer scope, or None.
 
-    `thrown`: what was thrown at an earlier wait for the same.
+    `thrown`: what an earlier wait for the same children raised.
     """
     while record.children or thrown is not None:
         try:
@@ -451,7 +451,7 @@ async def _quiesce(
             await _Join(record)
         except Cancelled as outer:
             passing = outer
-        except GeneratorExit:  # cut off while waiting: by now there are no children left
+        except GeneratorExit:  # the task was cut while it waited; its children have ended before
             if not record.children:
                 kernel.end_nursery(record)
             raise
@@ -461,7 +461,7 @@ async def _quiesce(
 
 
 def end_failed(kernel: Kernel, record: LawNursery) -> None:
-    """End a nursery without children, and raise what they failed with, if they did."""
+    """End a nursery without live children, and raise the failures of its children, if there are any."""
     try:
         kernel.end_nursery(record)
     except ScopeMisuse as misuse:
@@ -480,7 +480,7 @@ expose_to_c(end_failed=end_failed, entered_twice=entered_twice)
 
 
 def _exposed(function: T) -> T:
-    """Tell C of the function before its twin in C takes its place."""
+    """Expose the Python function to C, before its C twin replaces it."""
     expose_to_c(nursery=function)
     return function
 
@@ -526,14 +526,14 @@ def nursery(
     ```
 
     Args:
-        budget: Its purse, taken from the budget of the task that opens it and cut to what that has. Without it the
-            nursery shares that budget.
+        budget: Its purse, taken from the budget of the task that opens it, and cut to what that task has left. Without
+            it the nursery shares the task's budget.
         name: A name for snapshots and messages.
-        capabilities: What its tasks get. By default what the opening task holds, except `CapBudget`; in `sovereign`
-            nothing.
+        capabilities: The capabilities of its tasks. By default those of the opening task, except `CapBudget`; in
+            `sovereign` none.
         on_exhausted: `"end"`: a task that cannot pay gets `BudgetExceeded`. `"hold"`: it waits for a recharge.
         cancel_on_failure: Whether the failure of one task cancels the others.
-        admission: Which of its tasks may start, and when. By default the runtime's, or none.
+        admission: The rules of its own gate. By default the runtime's gate, or none.
     """
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")

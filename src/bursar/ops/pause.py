@@ -1,13 +1,15 @@
-"""Standing still: pause and resume, and the loan of a task that waits for its own children.
+"""Pause and resume; and lending, while a task waits for its own children.
 
-A task that does not run stands at once. One that runs on a thread stands at its next checkpoint; if that does not
-come within the gate's `pause_timeout` the task is cancelled, and whoever asked is told. A task that stands gives back
-its slot and its CPU, and keeps the rest: its memory is still in use. What it waits for goes on being counted
-meanwhile, and a wake is kept for it. Going on means asking for what was given back; who asks again comes before all
-who ask for the first time. Who is asked to stop does not wait: it takes what it gave back, free or not, and goes on.
+A task that does not run is paused at once. A function on a thread pauses at its next checkpoint. If it reaches none
+within the gate's `pause_timeout`, its task is cancelled, and the await of the pause raises `PauseTimeout`. A paused
+task gives back its slot and its CPU, and keeps the rest, because its memory is still in use. A paused task still waits
+for what it waited for, and a wake is kept for it.
 
-A task that ends its block and waits for children at the same gate lends them its place in the same way: else the two
-would wait for each other.
+To continue, a resumed task asks for what it gave back. It comes before all tasks that ask for the first time. A task
+that is asked to stop does not wait: it takes back what it gave, free or not, and continues.
+
+A task at the end of a nursery block that waits for children at the same gate lends its slot to them in the same way.
+Otherwise the task and its children could wait for each other.
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ if TYPE_CHECKING:
 
 
 def pause(kernel: Dispatch, ticket: Ticket, timeout_ns: int | None = None, at_checkpoint: bool | None = None) -> None:
-    """Have a task stand still. Asking again changes nothing, nor does asking one that is over or told to stop.
+    """Pause a task. A second call changes nothing. A task that has ended or is asked to stop is not paused.
 
-    `at_checkpoint`: whether it runs on a thread, if its wait does not say so.
+    `at_checkpoint`: whether it pauses at a checkpoint of its thread, if its wait does not say so.
     """
     task = ticket.task
     if ticket.paused or task.outcome is not None or task.requested or task.cleanup_left >= 0:
         return
     if task.state is State.RUNNING:
-        raise ScopeMisuse(f"task {task.name!r} cannot pause itself: it would not be there to go on; await an Event")
+        raise ScopeMisuse(f"task {task.name!r} cannot pause itself, because it could not resume itself; await an Event")
     gate = ticket.gate
-    stands = cast("Kernel", kernel).is_paused(task)  # it was told to go on, and has not got its place back yet
+    stands = cast("Kernel", kernel).is_paused(task)  # it was resumed, and has not got its slot back yet
     ask_pause = None if stands else getattr(task.wait, "ask_pause", None)
     later = ask_pause is not None if at_checkpoint is None else at_checkpoint
     ticket.paused = True
@@ -59,9 +61,9 @@ def pause(kernel: Dispatch, ticket: Ticket, timeout_ns: int | None = None, at_ch
 
 
 def reached(kernel: Dispatch, task: Task) -> None:
-    """The thread of a task that was asked to pause stands at a checkpoint."""
+    """The thread of a task that was asked to pause has reached a checkpoint."""
     ticket = cast("Ticket | None", task.ticket)
-    if ticket is None or ticket.pausing is None:  # it was told to go on, or to stop, meanwhile
+    if ticket is None or ticket.pausing is None:  # it was resumed, or asked to stop, in the meantime
         resume_thread(kernel, task)
         return
     kernel.note("pause_reached", task)
@@ -76,7 +78,7 @@ def resume_thread(kernel: Dispatch, task: Task) -> None:
 
 def _stand(kernel: Dispatch, ticket: Ticket) -> None:
     gate = ticket.gate
-    if ticket.state is not TicketState.WAITING:  # else it is the time of a retry, which goes on
+    if ticket.state is not TicketState.WAITING:  # the timer of a WAITING ticket is that of a retry, and runs on
         gate.stop_timer(kernel, ticket)
     if ticket.state is TicketState.QUEUED:
         gate.leave_queue(ticket)
@@ -93,13 +95,13 @@ def _stand(kernel: Dispatch, ticket: Ticket) -> None:
 
 
 def resume(kernel: Dispatch, ticket: Ticket) -> None:
-    """Let a task go on that was paused. Any other goes on as it is."""
+    """Resume a paused task. A task that is not paused is not changed."""
     task, gate, law = ticket.task, ticket.gate, cast("Kernel", kernel)
     if not ticket.paused:
         return
     ticket.paused = False
     kernel.note("resume_requested", task)
-    if ticket.pausing is not None:  # it does not stand yet
+    if ticket.pausing is not None:  # it is not paused yet
         gate.stop_timer(kernel, ticket)
         gate.answer_pause_waiters(kernel, ticket, False)
         resume_thread(kernel, task)
@@ -108,14 +110,14 @@ def resume(kernel: Dispatch, ticket: Ticket) -> None:
         gate.enter_queue(kernel, ticket)
     elif ticket.state is TicketState.LENT and not ticket.waits_for_children:
         gate.ask_again(kernel, ticket)
-        if task.cancel_pending:  # a block of it was asked to stop while it stood
+        if task.cancel_pending:  # a block in it was asked to stop while it was paused
             gate.scope_cancelled(kernel, ticket)
     else:
         law.resume(task, True)
 
 
 class Pausing(Operation[bool]):
-    """Awaited: whether the task stands. It may have ended first."""
+    """Awaited: True when the task is paused, False if it ended first."""
 
     __slots__ = ("_task", "_ticket")
 
@@ -150,7 +152,8 @@ class Pausing(Operation[bool]):
 
 
 def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Ticket | None:
-    """A task ends its block: while it waits for its children its place at their gate is theirs. None: it has none."""
+    """Lend the slot of a task that waits for the children of its block at the same gate. Returns None if it has
+    none."""
     ticket = cast("Ticket | None", owner.ticket)
     if ticket is None or ticket.gate is not (nursery.gate or kernel.gate) or not nursery.children:
         return None
@@ -164,7 +167,7 @@ def give_way(kernel: Kernel, owner: Task, nursery: Nursery) -> Ticket | None:
 
 
 async def take_back(kernel: Kernel, ticket: Ticket) -> None:
-    """Its children have ended: it goes on when it has its place again; not if all is torn down from outside."""
+    """The children have ended: wait until the task has its slot again. Do not wait if the run is torn down."""
     if ticket.state is TicketState.DONE or kernel.current is not ticket.task:
         return
     ask(kernel, ticket)
@@ -173,7 +176,7 @@ async def take_back(kernel: Kernel, ticket: Ticket) -> None:
 
 
 def ask(kernel: Kernel, ticket: Ticket) -> None:
-    """It asks for the place that it lent, or takes it: who is asked to stop, or cleans up, does not wait for it."""
+    """Ask for the slot that the task lent. A task that is asked to stop or cleans up takes it without waiting."""
     task = ticket.task
     kernel.note("permit_asked", task)
     ticket.waits_for_children = False
@@ -184,7 +187,7 @@ def ask(kernel: Kernel, ticket: Ticket) -> None:
 
 
 class _Regain(Request[None]):
-    """Free: what cannot be paid must not keep a block from ending."""
+    """Wait for the lent slot. It is free, so that an empty budget cannot keep a block from ending."""
 
     __slots__ = ("_ticket",)
     cost: ClassVar[Cost] = FREE
@@ -194,7 +197,7 @@ class _Regain(Request[None]):
 
     def perform(self, kernel: Any, task: Any) -> Any:
         ticket = self._ticket
-        if ticket.state is TicketState.ADMITTED:  # by now: its turn was over when it asked
+        if ticket.state is TicketState.ADMITTED:  # it was admitted after it asked, when its turn was over
             return None
         ticket.regain = wait = _Regaining(task)
         kernel.blocked(task, wait)
@@ -213,7 +216,7 @@ class _Regaining(Wait):
 
 
 def ticket_of(kernel: Kernel, record: Task) -> Ticket:
-    """The ticket of a task; one that never had to ask gets one now that says so."""
+    """The ticket of a task. A task that needed no admission gets an ADMITTED ticket now."""
     ticket = cast("Ticket | None", record.ticket)
     if ticket is None:
         ticket = Ticket(kernel.gate, 0, (), state=TicketState.ADMITTED)
@@ -247,8 +250,8 @@ def drop_task(kernel: Kernel, record: Task, detail: str) -> None:
         State.PAUSED,
     ):
         raise ScopeMisuse(
-            f"task {record.name!r} is {record.state.name} and does not wait for permission: only what has "
-            "not started is dropped; cancel it"
+            f"task {record.name!r} is {record.state.name} and does not wait for permission: only a task that has "
+            "not started can be dropped; cancel it"
         )
     by = kernel.current
     ticket.gate.drop(kernel, ticket, "explicit", detail or "by hand", by.id if by is not None else None)

@@ -1,6 +1,6 @@
 """Blocks that change how cancellation reaches a task: `timeout` and `shield`.
 
-Both open a scope of the law when the block is entered and leave it, without waiting for anything, when it ends.
+Both open a cancel scope when the block is entered, and leave it when the block ends, without waiting.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class _Enter(Request[tuple[Kernel, CancelScope]]):
             deadline_ns = kernel.now_ns + self._timeout_ns
             try:
                 block.timer = kernel.timers.arm(deadline_ns, TimerKind.DEADLINE, task, block)
-            except BaseException:  # no memory: nobody would leave a block that was never entered
+            except BaseException:  # no memory: the block is not entered, so nothing else would leave the scope
                 kernel.leave_scope(block)
                 raise
         return kernel, block
 
 
 class _ScopeBlock:
-    """The common part: enter by a request, leave at once."""
+    """The common part of `Timeout` and `Shield`: a request enters the scope, and the block's end leaves it at once."""
 
     def __init__(self, timeout_ns: int | None, shielded: bool) -> None:
         self._enter = _Enter(timeout_ns, shielded)

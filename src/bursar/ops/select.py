@@ -1,8 +1,8 @@
 """`select`: wait for the first of several operations, fairly.
 
-When several are ready the choice is drawn from a seeded stream of the run, so that none is preferred and the same seed
-chooses the same. Exactly one takes effect; the others never happened. When none is ready the task waits in all
-queues at once and leaves the others when one answers.
+If several operations are ready, a seeded random stream of the run chooses one, so that none is preferred and the same
+seed makes the same choice. Exactly one operation takes effect. If none is ready, the task waits in all their queues at
+once; when one answers, the task leaves the other queues.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_DEFAULT: Final = _NoDefault()
 
 
 class _Case(Entry):
-    """The entry of one case: its answer says which case it was."""
+    """The entry of one case. Its answer names the case."""
 
     __slots__ = ("index",)
 
@@ -95,12 +95,12 @@ class Select(Request[Selected]):
         self._default = default
 
     def bill(self) -> Cost:
-        """One op, plus whatever else the dearest case would cost: only one of them happens."""
-        dearest: dict[int, int] = {}
+        """For each component, the highest amount of any case: only one case happens."""
+        highest: dict[int, int] = {}
         for case in self._cases:
             for component, amount in case.bill():
-                dearest[component] = max(amount, dearest.get(component, 0))
-        return tuple(sorted(dearest.items()))
+                highest[component] = max(amount, highest.get(component, 0))
+        return tuple(sorted(highest.items()))
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
         ready = [i for i, case in enumerate(self._cases) if case.ready(kernel, task)]
@@ -114,7 +114,7 @@ class Select(Request[Selected]):
         try:
             for entry in entries:
                 entry.operation.enlist(kernel, entry)
-        except BaseException:  # no memory: a task that goes on stands in no queue
+        except BaseException:  # no memory: a task that continues must be in no queue
             wait.withdraw(kernel)
             raise
         kernel.blocked(task, wait)

@@ -1,6 +1,6 @@
 """Gives a spawned task its code: the coroutine that the driver will poll, and a copy of the caller's context.
 
-`OURS` registers the coroutines of Bursar that run no code of the program. Any thread may poll these.
+`OURS` lists the coroutines of Bursar that run no code of the program. Any thread may poll these.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def start(task: Task, fn: Callable[..., Coroutine[Any, Any, Any]], args: tuple[A
     If the call itself fails (wrong arguments), the task fails with that error, at its first poll.
     """
     if NATIVE and type(fn) is FunctionType and fn.__code__.co_flags & CO_COROUTINE:
-        cast("Any", task.nursery).kernel.start(task, fn, args)  # the usual case: it is called when it begins
+        cast("Any", task.nursery).kernel.start(task, fn, args)  # the usual case: C calls `fn` when the task begins
         return
     task.context = contextvars.copy_context()
     try:
         work = fn(*args)
-        of_python = type(work) is CoroutineType  # the usual case, for a fraction of what asking an ABC costs
+        of_python = type(work) is CoroutineType  # the usual case, at a fraction of the cost of an ABC
         if not of_python and not isinstance(work, Coroutine):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"task {task.name!r}: {brief(fn, repr)} gave {brief(work, repr)}, "
+                f"task {task.name!r}: {brief(fn, repr)} returned {brief(work, repr)}, "
                 "not a coroutine; is its wrapper `async`?"
             )
         task.work = work

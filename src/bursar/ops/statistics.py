@@ -1,6 +1,6 @@
-"""Metrics: what a run has done so far, in counts.
+"""Statistics: counts of what a run has done so far.
 
-The law counts as it goes, so asking costs nothing while nobody asks.
+The law keeps the counts, so a run that never reads its statistics pays nothing more for them.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from bursar.law.state import OutcomeKind
 
 @dataclass(frozen=True, slots=True)
 class AdmissionStatistics:
-    """What the gates of a run have done so far, and who stands at them. Times in seconds."""
+    """Counts of what the gates of a run have done, and of the tasks at the gates now. Times are in seconds."""
 
     entered: int  # tasks that asked for permission
     admitted: int
-    waiting: int  # now: for tasks that they follow, for a retry, or paused before they were admitted
-    queued: dict[str, int]  # now: for permission, by priority
+    waiting: int  # now: wait for dependencies or a retry, or were paused before they were admitted
+    queued: dict[str, int]  # now: wait for permission, by priority
     held: int  # now: admitted
-    aside: int  # now: admitted, and standing still
+    aside: int  # now: admitted, and paused or waiting for their children
     dropped: dict[str, int]  # by cause
     retried: int
     paused: int
-    passed_over: int  # how often one that came first did not fit
-    wait_mean: float  # of those admitted, from when they had all but permission
+    passed_over: int  # how often the first task did not fit
+    wait_mean: float  # of the admitted tasks: how long they waited for permission only
     wait_max: float
-    starved: int  # tasks that one of higher priority overtook
+    starved: int  # tasks that a task of higher priority overtook
     starved_max: float
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a run has done so far, in counts. `str()` gives one line.
+    """Counts of what a run has done so far. `str()` gives one line.
 
     Attributes:
         decisions: Decisions of the scheduler.
@@ -51,7 +51,7 @@ class Statistics:
             `recharged`, `asyncgen_unclosed`, `workers_replaced`.
         seconds: Seconds of the run's clock.
         admission: What its gates have done: `entered`, `admitted`, `retried`, `paused`, `passed_over`, and `dropped`
-            by cause; which tasks stand there now: `waiting`, `queued` by priority, `held`, `aside`; and `wait_mean`,
+            by cause; the tasks at the gates now: `waiting`, `queued` by priority, `held`, `aside`; and `wait_mean`,
             `wait_max`, `starved`, `starved_max`.
     """
 
@@ -93,7 +93,7 @@ def count(kernel: Kernel) -> Statistics:
 
 
 def _at_gates(kernel: Kernel) -> AdmissionStatistics:
-    """Of all gates that are in use now, and of all that were."""
+    """The counts of all gates of the run: those in use now, and those that have ended."""
     gates = {id(kernel.gate): kernel.gate} if kernel.gate is not None else {}
     for task in kernel.tasks.values():
         for nursery in (task.owned or {}).values():

@@ -1,8 +1,8 @@
-"""`Event`, `Lock`, `Semaphore`: tasks that wait for each other without passing values.
+"""`Event`, `Lock`, `Semaphore`: let tasks wait for each other without passing values.
 
-All three are first come, first served, and hand over directly: who is woken has got it. A held lock and a held permit
-are obligations: a task that ends with one is reported, and the next in line gets it. Each binds to the kernel of
-the first task that waits on it.
+All three are first come, first served. A lock or a semaphore passes directly to the next waiter: a woken task already
+holds it. A held lock and a hold of a semaphore are obligations: if a task ends with one, this is reported, and the next
+waiter gets it. Each object binds to the kernel of the first task that waits for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class _Shared:
-    """Something that tasks queue for."""
+    """An object with a queue of waiting tasks."""
 
     __slots__ = ("kernel", "waiters")
 
@@ -42,7 +42,7 @@ class _Shared:
 
 
 class _Queued(Operation[T_co]):
-    """An operation on one of these: one queue, oldest first."""
+    """An operation on a `_Shared` object: it waits in the object's queue, oldest first."""
 
     __slots__ = ("_shared",)
 
@@ -94,7 +94,7 @@ class _EventWait(_Queued[None]):
         return self._event.is_set()
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """It has happened."""
+        """The event has happened."""
 
 
 class Semaphore(_Shared):
@@ -109,7 +109,7 @@ class Semaphore(_Shared):
         self.label = "a permit of a semaphore"
         self._value = value
         self._holders: dict[Hold, None] = {}
-        self._entered: dict[Task, list[Hold]] = {}  # permits of open `async with` blocks
+        self._entered: dict[Task, list[Hold]] = {}  # the holds of open `async with` blocks
 
     @property
     def value(self) -> int:
@@ -121,18 +121,18 @@ class Semaphore(_Shared):
         return _Acquire(self)
 
     def give(self, kernel: Kernel, task: Task) -> Hold:
-        """Make out a permit to a task."""
+        """Make a hold for a task."""
         hold = Hold(self, kernel, task)
         self._holders[hold] = None
         return hold
 
     def take_back(self, hold: Hold) -> None:
-        """A permit was released: it goes to whoever waits longest, or back into the store.
+        """A hold was released: the task that has waited longest gets the unit; otherwise the semaphore keeps it.
 
-        Without memory for the new one it stays in store, and goes to whoever waits with the next.
+        If there is no memory for a new hold, the semaphore keeps the unit until the next release.
         """
         if self._holders.pop(hold, self) is self:
-            return  # for want of memory it was never handed out
+            return  # memory ran out before the hold was given to a task
         self._value += 1
         while self._value and self.waiters:
             assert self.kernel is not None, "only a bound object has waiters"
@@ -143,7 +143,7 @@ class Semaphore(_Shared):
             wait.answer(self.kernel, new)
 
     def holds(self) -> Iterable[Hold]:
-        """Those that are out, oldest first."""
+        """The present holds, oldest first."""
         return iter(self._holders)
 
     def holders(self) -> Iterable[Task]:
@@ -206,7 +206,7 @@ class Hold:
         return self._obligation.holder
 
     def release(self) -> None:
-        """Give it back. A second release is an error: it would be somebody else's permit."""
+        """Give the permit back. A second release is an error: it would release another task's permit."""
         if self._obligation.settled is not Settled.OPEN:
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         self._obligation.settle(Settled.ABORTED)
@@ -240,7 +240,7 @@ class Lock:
         await _LockAcquire(self._semaphore)
 
     def release(self) -> None:
-        """Give the lock back. Only the task that holds it may."""
+        """Release the lock. Only the task that holds it may do this."""
         kernel = self._semaphore.kernel
         current = kernel.current if kernel is not None else None
         for hold in self._semaphore.holds():

@@ -1,7 +1,7 @@
-"""`Task`: the handle that a spawn returns, and what a task may ask about itself.
+"""`Task`: the handle that a spawn returns; and the requests of a task about itself.
 
-A handle looks at the law's record; it never copies it, so what it shows is true at that moment. Two handles of the
-same task are equal.
+A handle reads the law's record and copies nothing, so it always shows the present state. Two handles of the same task
+are equal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 def unwrap(name: str, outcome: Outcome) -> Any:
-    """The value of an outcome, or the error that it stands for."""
+    """The value of an outcome. Raises the error if the outcome is not OK."""
     match outcome.kind:
         case OutcomeKind.OK:
             return outcome.value
@@ -88,7 +88,7 @@ class _Ended(Operation[Outcome]):
 
 
 class _AtEnd(Wait):
-    """Nobody waits: it stands among those who wait for the end of a task, and passes the outcome on."""
+    """A wait without a waiting task. It is in the list of waits for a task's end, and passes the outcome to `call`."""
 
     __slots__ = ("call",)
 
@@ -99,7 +99,8 @@ class _AtEnd(Wait):
 
 
 def at_end(record: LawTask, call: Callable[[Outcome], None]) -> None:
-    """For Bursar's own parts: `call` is called when the task ends, in the middle of the law, also if it never began."""
+    """For Bursar's own modules: call `call` when the task ends, even if it never began. The law is in the middle of a
+    change then."""
     if record.waiters is None:
         record.waiters = WaitList()
     wait = _AtEnd(record)
@@ -133,7 +134,7 @@ class Task(Generic[T_co]):
 
     @property
     def state(self) -> State:
-        """Where the task stands: a `State`."""
+        """The `State` of the task."""
         record = self._record
         return State.PAUSED if record.state is State.BLOCKED and self._kernel.is_paused(record) else record.state
 
@@ -209,7 +210,7 @@ class Task(Generic[T_co]):
 
     @property
     def history(self) -> list[WaitReason]:
-        """What the task has waited for permission for, oldest first; the newest 32 entries."""
+        """Why the task has waited for permission, oldest first; the newest 32 entries."""
         ticket = cast("Any", self._record.ticket)
         return ticket.history if ticket is not None else []
 
@@ -237,7 +238,7 @@ class Task(Generic[T_co]):
         return Task(self._kernel, ticket.next_task) if ticket is not None and ticket.next_task is not None else None
 
     def inside(self, kernel: Kernel) -> LawTask:
-        """For Bursar's own parts: the record behind the handle, which must belong to `kernel`."""
+        """For Bursar's own modules: the record of the task, which must belong to `kernel`."""
         if self._kernel is not kernel:
             raise ScopeMisuse(f"task {self.name!r} belongs to another runtime")
         return self._record
@@ -254,7 +255,7 @@ class Task(Generic[T_co]):
 
 
 def result_of(task: Task[Any]) -> Any:
-    """The value of an ended task, or the error that it stands for. If it was tried again, the last attempt counts."""
+    """The value of an ended task. Raises its error if it did not succeed. The last attempt counts."""
     while (later := task.retried_by) is not None:
         task = later
     if task.outcome is None:
@@ -293,5 +294,5 @@ class _Current(Request[Task[Any]]):
 
 
 def current_task() -> Request[Task[Any]]:
-    """Awaited: the handle of the task that asks."""
+    """Awaited: the handle of the running task."""
     return _Current()

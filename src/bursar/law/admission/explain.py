@@ -1,6 +1,6 @@
-"""Why a task waits for permission: taken from the gate's own checks, so that it is true by construction.
+"""Explains why a task waits for permission. The explanation comes from the gate's own checks, so it is always true.
 
-`Blocker` is one thing that must change before the task can start. A printed explanation is nothing but its blockers.
+A `Blocker` is one thing that must change before the task can start. A printed explanation lists the blockers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from bursar.law.task import Task
 
 NAMED_MAX: Final = 8
-LOOKED_AT_MAX: Final = 1000  # of those whom one task waits for: a report is read by people
+LOOKED_AT_MAX: Final = 1000  # how many tasks an explanation looks at: people read it, and need only a few names
 
 What = Literal["task", "slot", "resource", "reservation", "order", "pause", "time"]
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that a task waits for, and who has it."""
+    """One thing that a task waits for, and the tasks that have it."""
 
     what: What
     text: str  # ends the sentence "the task …"
-    tasks: tuple[str, ...] = ()  # the first few of those who hold it up
+    tasks: tuple[str, ...] = ()  # the first few tasks that hold it up
     more: bool = False  # whether there are others
     resource: str = ""
     needed: int = 0
@@ -43,13 +43,13 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Where a task stands at its gate."""
+    """The state of a task at its gate."""
 
     state: str
     priority: int
     effective: int  # the priority that counts now
-    queue: int | None  # how many wait with it; None: it is in no queue
-    place: int | None  # its place among them, from 1
+    queue: int | None  # how many tickets are in its queue; None: it is in no queue
+    place: int | None  # its place in the queue, from 1
     waited: float  # seconds since it asked, or until it was admitted
     starved: float  # seconds since it was first overtaken by a higher priority
     attempt: int
@@ -71,7 +71,7 @@ def named(tasks: Iterable[Task]) -> tuple[tuple[str, ...], bool]:
 
 
 def explain(ticket: Ticket, tasks: Iterable[Task], now_ns: int) -> Admission:
-    """Where it stands. `tasks`: all that live, to find those that it follows."""
+    """Explain the state of a ticket. `tasks` are all live tasks; its dependencies are found among them."""
     gate = ticket.gate
     queued = ticket.state is TicketState.QUEUED
     ahead = gate.queues.ahead(ticket, now_ns) if queued else []
@@ -116,7 +116,7 @@ def _blockers(gate: Gate, ticket: Ticket, ahead: list[Ticket], tasks: Iterable[T
 
 
 def _short(gate: Gate, ticket: Ticket) -> Iterator[Blocker]:
-    """What the gate's own check says no to."""
+    """What the ticket is short of, by the gate's own check."""
     demand = ticket.lent if ticket.state is TicketState.RETURNING else ticket.demand
     short = gate.resources.shortages(demand)
     for resource, needed, limit, taken in short:
@@ -133,7 +133,7 @@ def _short(gate: Gate, ticket: Ticket) -> Iterator[Blocker]:
 
 
 def remedies(tasks: Iterable[Task]) -> Iterator[str]:
-    """When nobody can go on: who keeps what those need that it waits for, and what can be done about it."""
+    """For a deadlock: names each task that keeps resources which the task that it waits for needs, with advice."""
     for task in tasks:
         ticket = cast("Ticket | None", task.ticket)
         if ticket is not None and ticket.state in (TicketState.QUEUED, TicketState.RETURNING):
@@ -145,7 +145,7 @@ def _kept_from(ticket: Ticket, short: Blocker) -> Iterator[str]:
     resources, task = ticket.gate.resources, ticket.task
     number = resources.numbers.get(short.resource)
     if number is None:
-        return  # it is kept from what is reserved, not from what is taken
+        return  # a reservation blocks it, not a task that took something
     above = set(_outward(task))
     for holder in ticket.gate.held:
         keeps = dict(holder.kept()).get(number)
@@ -168,7 +168,7 @@ def _advice(holder: str, keeps: int, task: str, short: Blocker, enough: int) -> 
 
 
 def _outward(task: Task) -> Iterator[Task]:
-    """It, and whoever waits for it by the nurseries that it is in."""
+    """The task, then the owners of the nurseries around it, which wait for it."""
     owner: Task | None = task
     while owner is not None:
         yield owner

@@ -1,14 +1,14 @@
-"""The graph of who follows whom.
+"""The graph of dependencies: which task follows which.
 
-A task that is to follow others counts how many of them have not succeeded yet. A success counts down its direct
-successors and looks at nobody else. Anything but a success cancels them, with a reason that names the task where it
-began; they are ended by that in turn, and so their own successors.
+A task with dependencies counts those that have not succeeded yet. A task that succeeds counts down its direct
+successors, and touches no other task. A task that does not succeed cancels its successors. The reason names the task
+that failed first. The cancelled successors then cancel their own successors in the same way.
 
-A task that is tried again passes its successors on to the next attempt, which follows it: two attempts never hold a
-place at once.
+A task that is tried again passes its successors on to the next attempt. The next attempt follows the failed one, so two
+attempts never hold a slot at once.
 
-GRAPH-1  an edge is made only when its later end is spawned, so there is no cycle among tasks; that somebody follows the
-    owner of its own nursery, which waits for it, or one that follows the owner, is the one way round, and is refused
+GRAPH-1  an edge is made only when the successor is spawned, so tasks alone form no cycle; a task may not follow the
+    owner of its own nursery, which waits for it, nor a task that follows the owner: such a spawn is refused
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def require_no_cycle(name: str, nursery: Nursery, after: Iterable[Task]) -> None:
-    """GRAPH-1: refuse to follow a task that waits for the nursery. Looks at whoever follows the owner."""
+    """GRAPH-1: raise if a task in `after` waits for the nursery. Walks through the tasks that follow the owner."""
     wanted = {task.id for task in after}
     waiting: dict[Task, None] = {}
     owner = nursery.owner
@@ -50,21 +50,21 @@ def require_no_cycle(name: str, nursery: Nursery, after: Iterable[Task]) -> None
 
 
 def last_attempt(ticket: Ticket) -> Ticket:
-    """The attempt that counts."""
+    """The newest attempt at the task: its outcome counts."""
     while ticket.next is not None:
         ticket = ticket.next
     return ticket
 
 
 def try_again(ticket: Ticket, again: Ticket) -> None:
-    """The task fails, and this is the next attempt."""
+    """The task failed, and `again` is its next attempt: pass the successors on."""
     ticket.next, ticket.next_task, ticket.excused = again, again.task, True
     again.attempt, again.unmet = ticket.attempt + 1, 1
 
 
 def follow(ticket: Ticket, others: Iterable[Ticket]) -> CancelReason | None:
-    """Enter the edges from `others`, the last attempts, to `ticket`. Returns why it cannot be, if one of them has
-    failed already."""
+    """Enter the edges from `others`, the last attempts, to `ticket`. Returns a reason if one of them has already
+    failed, so that the task can never start."""
     failed_cause: CancelReason | None = None
     for other in others:
         if other.state is not TicketState.DONE:
@@ -77,7 +77,7 @@ def follow(ticket: Ticket, others: Iterable[Ticket]) -> CancelReason | None:
 
 
 def why_not(ticket: Ticket, outcome: Outcome) -> CancelReason:
-    """Why nobody can follow a task that ended like this: the cause where it began."""
+    """The reason with which the successors of a task with this outcome are cancelled. It names the first cause."""
     task = ticket.task
     reason = outcome.reason
     if outcome.kind is OutcomeKind.CANCELLED and reason is not None and reason.kind is CancelKind.DEPENDENCY:
@@ -86,13 +86,13 @@ def why_not(ticket: Ticket, outcome: Outcome) -> CancelReason:
 
 
 def release_successors(ticket: Ticket, outcome: Outcome) -> tuple[list[Ticket], CancelReason | None]:
-    """The task is over. Its direct successors that have nothing left to wait for; or all of them, and why they cannot
-    be."""
+    """The task has ended. Returns its direct successors that have no dependency left; or, if it did not succeed, all
+    of them with the reason to cancel them."""
     successors, ticket.successors = ticket.successors, None
     again = ticket.next
     if again is not None:
         again.unmet -= 1
-        if again.state is TicketState.DONE:  # it was not even tried
+        if again.state is TicketState.DONE:  # the next attempt never started
             ticket.cause = again.cause
             return list(successors or ()), ticket.cause
         if successors:
@@ -112,7 +112,7 @@ def release_successors(ticket: Ticket, outcome: Outcome) -> tuple[list[Ticket], 
 
 
 def in_arguments(args: tuple[Any, ...], handle: type, deep: bool) -> list[Any]:
-    """The handles among the arguments; `deep`: also in a list, tuple, set or dict that is one."""
+    """The handles among the arguments. `deep`: also those inside a list, tuple, set or dict that is an argument."""
     found: list[Any] = []
     for arg in args:
         if isinstance(arg, handle):

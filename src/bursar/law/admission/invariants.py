@@ -1,8 +1,7 @@
-"""The numbered invariants of admission, as far as one look at the whole state can check them; and the order, said a
-second time, the slow way.
+"""Checks the numbered invariants of admission on the whole state. The order of admission is written here a second
+time, in a slow and simple way.
 
-Like `law.invariants`, which does not know of gates: it costs O(everything), runs in tests after every step, and never
-in a program.
+Like `law.invariants`, which does not check gates, it costs O(everything) and runs only in tests, after every step.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def check(kernel: Kernel) -> None:
         _lists(gate, [ticket for ticket in tickets if ticket.gate is gate])
         _resources(gate)
         left = would_let_in(gate, gate.last_pass_ns)
-        assert left is None, f"GATE-2: {left} may be let in, and waits"
+        assert left is None, f"GATE-2: {left} may be admitted, but waits"
     _graph(tickets)
     for ticket in tickets:
         _standing(kernel, ticket)
@@ -64,14 +63,14 @@ def _lists(gate: Gate, tickets: list[Ticket]) -> None:
         return {ticket for ticket in tickets if ticket.state in states}
 
     assert gate.waiting == len(those(TicketState.WAITING, TicketState.STOPPING)), "GATE-3: `waiting` is miscounted"
-    assert set(gate.queues) == those(TicketState.QUEUED), "GATE-3: others are queued than those who wait for permission"
+    assert set(gate.queues) == those(TicketState.QUEUED), "GATE-3: the queues and the QUEUED tickets differ"
     assert len(gate.queues) == sum(gate.queues.lengths().values()), "GATE-3: the queues are miscounted"
-    assert set(gate.held) == those(*_ADMITTED), "GATE-3: others are held than those who were admitted"
-    assert set(gate.returning) == those(TicketState.RETURNING), "GATE-3: others return than those who ask again"
+    assert set(gate.held) == those(*_ADMITTED), "GATE-3: `held` is not exactly the admitted tickets"
+    assert set(gate.returning) == those(TicketState.RETURNING), "GATE-3: `returning` differs from the RETURNING ones"
 
 
 def _resources(gate: Gate) -> None:
-    """RESOURCES-1 to RESOURCES-3, and so GATE-1. Only what a task that is asked to stop took back may be too much."""
+    """RESOURCES-1 to RESOURCES-3, and so GATE-1. Only what a stopping task took back may exceed a limit."""
     resources = gate.resources
     taken, kept = _sums(ticket.kept() for ticket in gate.held), Counter[int]()
     rights = [_by_right(resources, ticket) for ticket in gate.held]
@@ -81,7 +80,7 @@ def _resources(gate: Gate) -> None:
             kept.update(dict(ticket.kept()))
     for name, number in resources.numbers.items():
         assert resources.taken[number] == taken[number], f"RESOURCES-3: {name}"
-        assert resources.kept[number] == kept[number], f"RESOURCES-3: {name}, of those who stand still"
+        assert resources.kept[number] == kept[number], f"RESOURCES-3: {name}, kept by LENT tickets"
         takers = sum(number in dict(right) for right in rights)
         limit, soft = resources.limits[number].amount, resources.limits[number].soft
         within = limit is None or by_right[number] <= limit
@@ -92,13 +91,13 @@ def _resources(gate: Gate) -> None:
 
 
 def _by_right(resources: Resources, ticket: Ticket) -> Demand:
-    """What it takes that it was let in with."""
+    """What the ticket took when it was admitted."""
     reclaimed = resources.lendable(ticket.demand) if ticket.reclaimed else ()
     return tuple(pair for pair in ticket.kept() if pair not in reclaimed)
 
 
 def _graph(tickets: list[Ticket]) -> None:
-    """No wake is lost: who waits is waited for by what it counts, or by a timer, or stands still."""
+    """No wake is lost: a WAITING ticket has a dependency that knows of it, or a timer, or is paused."""
     unmet = Counter(after for ticket in tickets for after in ticket.successors or ())
     unmet.update(ticket.next for ticket in tickets if ticket.next is not None)
     for ticket in tickets:
@@ -109,44 +108,44 @@ def _graph(tickets: list[Ticket]) -> None:
             stands = ticket.task.state is State.PAUSED
             assert ticket.unmet or ticket.timer is not None or stands, f"GATE-2: {ticket} waits for nothing"
         else:
-            assert not ticket.unmet, f"{ticket} was let in before what it follows had ended"
+            assert not ticket.unmet, f"{ticket} was admitted before its dependencies had ended"
 
 
 def _standing(kernel: Kernel, ticket: Ticket) -> None:
-    """What a ticket says of its task is so."""
+    """The ticket and its task agree."""
     task = ticket.task
     assert task.state in _STATES[ticket.state], f"{ticket} of {task}"
     assert ticket.timer is None or ticket.timer.armed, f"{ticket} counts on a timer that is not armed"
     if ticket.paused and ticket.pausing is None:
-        assert kernel.is_paused(task), f"{task} was paused, and goes on"
+        assert kernel.is_paused(task), f"{task} was paused, but continues"
     if ticket.state in (TicketState.LENT, TicketState.RETURNING):
         waits = (
             ticket.waits_for_children
             or ticket.regain is not None
             or (task.state is State.READY and not task.cancel_pending)
         )
-        assert waits or kernel.is_paused(task), f"GATE-1: {task} works, and has no place"
+        assert waits or kernel.is_paused(task), f"GATE-1: {task} runs without a slot"
     if ticket.state is TicketState.RETURNING:
-        assert not task.cancel_pending, f"GATE-1: {task} is asked to stop, and waits for its place"
+        assert not task.cancel_pending, f"GATE-1: {task} is asked to stop, but waits for its slot"
     if kernel.is_paused(task) and ticket.state is not TicketState.RETURNING:
-        assert ticket.paused, f"{task} stands still, and nobody paused it"
+        assert ticket.paused, f"{task} stands still, but was not paused"
     if ticket.pausing is not None:
-        assert ticket.paused, f"{ticket} is waited for to stand, and was not asked to"
-        assert ticket.timer is not None, f"{ticket} was asked to pause, for ever"
+        assert ticket.paused, f"a task waits for the pause of {ticket}, which was not asked to pause"
+        assert ticket.timer is not None, f"{ticket} was asked to pause without a timeout"
 
 
 # ---- the order, the slow way
 
 
 def would_let_in(gate: Gate, now_ns: int) -> Ticket | None:
-    """Whom the gate would let in, by a look at everybody."""
+    """The ticket that the gate would admit, found by a look at every ticket."""
     return choose(gate, list(gate.returning), list(gate.queues), gate.held, now_ns)
 
 
 def choose(
     gate: Gate, returning: list[Ticket], queued: list[Ticket], held: Iterable[Ticket], now_ns: int
 ) -> Ticket | None:
-    """The rules of `law.admission.gate` and `law.admission.queues`, with a score for every task that waits."""
+    """The rules of `law.admission.gate` and `law.admission.queues`, with a score for every waiting ticket."""
     resources = gate.resources
     taken = _sums(ticket.kept() for ticket in held)
     kept = _sums(ticket.kept() for ticket in held if ticket.state is TicketState.LENT)
@@ -166,20 +165,20 @@ def choose(
 
 
 def first(gate: Gate, now_ns: int) -> Ticket | None:
-    """Who comes first of all that wait; None: nobody waits, or somebody who was admitted before asks again."""
+    """The first of all waiting tickets; None if no ticket waits, or if a RETURNING ticket comes before them."""
     if gate.returning or not gate.queues:
         return None
     return min(gate.queues, key=lambda ticket: score(gate, ticket, now_ns))
 
 
 def may_reserve(gate: Gate, ticket: Ticket, now_ns: int) -> bool:
-    """Whether it has waited so long that nobody may make it wait longer."""
+    """Whether the ticket has waited long enough to hold a reservation."""
     kept = _sums(other.kept() for other in gate.held if other.state is TicketState.LENT)
     return now_ns - ticket.ready_ns >= gate.authority.reserve_after_ns and _fits(gate.resources, ticket.demand, kept)
 
 
 def score(gate: Gate, ticket: Ticket, now_ns: int) -> tuple[int, int]:
-    """Smaller goes first."""
+    """The sort key of a ticket: the smaller one goes first."""
     intervals = (now_ns - ticket.ready_ns) // gate.authority.interval_ns
     return -(ticket.priority + intervals * gate.authority.boost), ticket.place
 

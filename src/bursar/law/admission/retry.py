@@ -1,8 +1,8 @@
-"""`Retry`: how often a task that failed is tried again, and when.
+"""`Retry`: how often a failed task is tried again, and when.
 
-Each attempt is a task of its own, spawned when the one before fails, with the same function, arguments, priority,
-needs and budget; the one before keeps its failure on record. What it failed with counts for its nursery only if no
-attempt follows. Only a failure is tried again: not a cancellation, not a panic, and never a drop.
+Each attempt is a new task, spawned when the one before fails. It has the same function, arguments, priority, needs and
+budget. The failed attempt keeps its outcome. Its failure counts for the nursery only if no attempt follows. Only a
+failure is tried again; a cancellation, a panic or a drop is not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bursar.law.timers import to_ns
 
-TIMES_MAX: Final = 1_000_000  # more is a loop, and should look like one
+TIMES_MAX: Final = 1_000_000  # more attempts than this are a loop, which the program should write itself
 
 
 @dataclass(frozen=True, slots=True)
