@@ -146,6 +146,8 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	    "Bursar needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + "; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[cli,dev]'
+	@! command -v cc >/dev/null || $(BIN)/python -c 'import bursar._native' || \
+	    { echo "the extension was not built although there is a C compiler; see: pip install --verbose ." >&2; exit 1; }
 	@touch $@
 
 $(INSTALLED_BENCH): $(INSTALLED)

@@ -19,9 +19,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, TypeVarTuple
 
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, NurseryClosed, ScopeMisuse, WouldBlock
@@ -35,7 +34,11 @@ from bursar.ops.nursery import Nursery
 from bursar.request import running
 from bursar.seam import accelerated
 from bursar.text import brief, type_name
-from bursar.threads.portal_future import Submission
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from bursar.threads.portal_future import Submission
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -106,6 +109,9 @@ class Portal:
         self._calls = PortalCalls(PENDING_MAX, self._post_calls, self._refuse, self._failed)
         self.call = self._calls.call  # the same without a detour
         self.answering = threading.RLock()  # between a thread that asks a future and the runtime that answers it
+        from bursar.threads.portal_future import Submission  # few need a portal, and concurrent.futures takes 4 ms
+
+        self._submission = Submission
         self.pending: set[Submission] = set()  # that were not looked at yet
         self.living: set[Submission] = set()  # whose tasks live; only the thread of the runtime touches it
         self.ended: deque[tuple[Submission, Outcome]] = deque()  # to be answered
@@ -160,7 +166,7 @@ class Portal:
         if budget is not None:
             money.require_plain(budget)
         title = brief(name) if name else title_of(fn)
-        submission = Submission(self, title, UNSTATED if budget is None else budget, fn, args)
+        submission = self._submission(self, title, UNSTATED if budget is None else budget, fn, args)
         future = submission.future
         assert future is not None, "nobody has answered yet"
         if len(self.pending) >= PENDING_MAX:

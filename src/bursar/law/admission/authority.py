@@ -8,7 +8,6 @@ A number is a priority; the larger goes first. `Priority` names three of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -158,6 +157,8 @@ class Authority:
     def written(self) -> str:
         """The authority as JSON, as a trace holds it."""
         order = self.order
+        import json  # only traces need it
+
         return json.dumps(
             {
                 "aging": [order.interval, order.boost] if isinstance(order, Aging) else None,
@@ -173,6 +174,8 @@ class Authority:
     @classmethod
     def read(cls, text: str | bytes) -> Authority:
         """Read what `written` wrote. Raises ValueError, TypeError or KeyError for anything else."""
+        import json  # only traces need it
+
         told: dict[str, Any] = json.loads(text)
         aging = told["aging"]
         return cls(

@@ -20,7 +20,6 @@ Rejected: a score for every waiting task. It gives the same order, but every dec
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -496,6 +495,8 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             told["delay_ns"] = delay_ns
         if failed_cause is not None:
             told["doom"] = failed_cause.by
+        import json  # only traces need it
+
         return json.dumps(told, separators=(",", ":")).encode()
 
 
