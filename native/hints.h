@@ -14,6 +14,7 @@
 #  define NOINLINE __attribute__((noinline))            /* a rare path: inlined, it would cost the caller registers */
 #  define COLD __attribute__((noinline, cold))          /* a very rare path: also placed away from hot code */
 #  define ALWAYS_INLINE inline __attribute__((always_inline))
+#  define UNUSED __attribute__((unused)) /* a static function of a header, which some files do not call */
 #else
 #  define LIKELY(condition) (condition)
 #  define UNLIKELY(condition) (condition)
@@ -21,4 +22,5 @@
 #  define NOINLINE
 #  define COLD
 #  define ALWAYS_INLINE inline
+#  define UNUSED
 #endif

@@ -11,8 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Says which rule was broken where, and ends the process. Never returns. */
-_Noreturn static inline void
+#include "hints.h"
+
+/* Says which rule was broken where, and ends the process. Never returns. Not inlined: it would cost the fast paths registers,
+ * and 3 % of a yield. */
+COLD UNUSED _Noreturn static void
 law_broken(const char *rule, const char *file, int line)
 {
     fprintf(stderr, "bursar: rule %s of the law does not hold (%s:%d); this is a bug in bursar, please report it\n",
