@@ -27,7 +27,7 @@ def test_a_coroutine_that_comes_from_a_thread_fails_the_task(go):
         go(main)
     (error,) = caught.value.exceptions
     assert isinstance(error, TypeError)
-    assert "<lambda>': the function ran on a thread and returned the coroutine 'double', which nobody" in str(error)
+    assert "<lambda>': the function ran on a thread and returned the coroutine 'double', which no task" in str(error)
     assert "pass the async function itself: spawn(fn, x), not spawn(lambda: fn(x))" in str(error)
     del error, caught
     gc.collect()
@@ -42,7 +42,7 @@ def test_a_request_that_comes_from_a_thread_fails_the_task(go):
         go(main)
     (error,) = caught.value.exceptions
     assert isinstance(error, TypeError)
-    assert "returned a request, Sleep, which nobody awaits; spawn an `async def` that awaits it" in str(error)
+    assert "returned a request, Sleep, which no task awaits; spawn an `async def` that awaits it" in str(error)
 
 
 def test_one_that_has_begun_is_somebody_s_own_and_is_left_alone(go):

@@ -40,7 +40,7 @@
 /* `CLEANUP_OPS` of law/kernel.py: how many ops a cancelled task may spend on its cleanup. */
 #define LAW_CLEANUP_OPS UINT32_C(10000)
 
-/* `CLEANUP_BYTES` of drive/memory.py: what a task that tidies up may hold beyond its limit: one arena of the
+/* `CLEANUP_BYTES` of drive/memory.py: what a task may hold beyond its limit while it cleans up: one arena of the
  * interpreter. */
 #define LAW_CLEANUP_BYTES INT64_C(1048576)
 

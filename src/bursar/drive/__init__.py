@@ -1,1 +1,1 @@
-"""From a call of the host to one poll of one task: the pump, the driver of coroutines, and what guards them."""
+"""Drives a run: the host calls the pump, the pump runs batches, and the driver polls one task at a time."""

@@ -1,10 +1,10 @@
-"""Async generators: closed in the runtime that iterated them, even when a task forgets one half way.
+"""Closes async generators in the runtime that iterated them, even if a task drops one before its end.
 
-Python tells us when a generator is first iterated and when it is about to be collected. The second may happen anywhere,
-in any thread, so the collector only leaves a note and wakes the host; the pump then spawns a task that closes what
-was forgotten, in the order of its first iteration, one task for each owner. Those that are left at the end of the
-run are closed then. Closing is cleanup: it has the authority of the task that iterated the generator and lives on
-that task's cleanup credit, so forgetting generators gains nothing.
+Python calls a hook when a generator is first iterated, and another when it is about to be collected. The second may be
+called anywhere, in any thread, so it only notes the generator and wakes the host. The next batch spawns one task per
+owner, which closes the owner's generators in the order of their first iteration. At the end of the run, all generators
+that are still open are closed. Closing is cleanup: it has the authority of the task that iterated the generator, and
+uses that task's cleanup credit. So a task cannot save ops by dropping its generators.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Gen = AsyncGenerator[Any, Any]
 
 
 def is_open(generator: Gen | None) -> TypeGuard[Gen]:
-    """Whether there is anything to close. One that came to its end may live on, in a traceback perhaps, and when that
-    goes is nobody's decision: no task is spawned for it."""
+    """Whether the generator needs closing. A finished generator may still be alive, perhaps in a traceback, and it is
+    not known until when. It needs no task."""
     return generator is not None and getattr(generator, "ag_frame", generator) is not None
 
 
@@ -41,14 +41,14 @@ class AsyncGenerators:
         self._kernel = kernel
         self._live: dict[int, tuple[weakref.ref[Gen], Task]] = {}  # by identity, in the order of first iteration
         self._sweep_at = SWEEP_MIN
-        self.collected: deque[tuple[Gen, Task]] = deque()  # appended to from anywhere
-        self._closing: dict[Task, deque[Gen]] = {}  # what is being closed, by owner
+        self.collected: deque[tuple[Gen, Task]] = deque()  # any thread may append
+        self._closing: dict[Task, deque[Gen]] = {}  # the generators that are being closed, by owner
         self._wake = wake
-        self._before: Any = None  # whoever listened before; None: we do not listen
-        self._throughout = False  # the loop is ours: nobody else's code runs between two batches
+        self._before: Any = None  # the hooks that were set before ours; None: ours are not set
+        self._throughout = False  # the loop is Bursar's own: no other code runs between two batches
 
     def hook(self) -> None:
-        """Listen, while the runtime polls tasks in this thread; whoever listened before does so again afterwards."""
+        """Set the hooks while the runtime polls tasks in this thread. `unhook` restores the hooks before them."""
         if self._throughout:
             return
         self._before = sys.get_asyncgen_hooks()
@@ -56,7 +56,7 @@ class AsyncGenerators:
 
     @contextmanager
     def hooked(self) -> Generator[None]:
-        """Listen for as long as the block runs."""
+        """Keep the hooks set while the block runs."""
         self.hook()
         self._throughout = True
         try:
@@ -66,7 +66,7 @@ class AsyncGenerators:
             self.unhook()
 
     def unhook(self) -> None:
-        """Idempotent."""
+        """Restore the hooks that were set before. Idempotent."""
         if self._throughout:
             return
         before, self._before = self._before, None
@@ -76,27 +76,27 @@ class AsyncGenerators:
     def _first(self, generator: Gen) -> None:
         owner = self._kernel.current
         if owner is None:
-            return  # iterated by code that is not ours
+            return  # no task of this runtime iterates it
         if len(self._live) >= self._sweep_at:
             self._live = {key: entry for key, entry in self._live.items() if entry[0]() is not None}
             self._sweep_at = 2 * len(self._live) + SWEEP_MIN
-        self._live.pop(id(generator), None)  # an earlier one of the same identity is gone
+        self._live.pop(id(generator), None)  # an earlier generator with the same identity is gone
         self._live[id(generator)] = (weakref.ref(generator), owner)
 
     def _finalize(self, generator: Gen) -> None:
-        """Called by the collector, anywhere: only leave a note."""
+        """The collector calls this anywhere, in any thread: only note the generator and wake the host."""
         entry = self._live.pop(id(generator), None)
         if entry is not None:
             self.collected.append((generator, entry[1]))
             self._wake()
 
     def close_collected(self) -> None:
-        """See to what the collector has found since the last look."""
+        """Close the generators that the collector found since the last call."""
         while self.collected:
             self._close_later(*self.collected.popleft())
 
     def close_all(self) -> bool:
-        """See to every generator that is still open. False: there was none."""
+        """Close every generator that is still open. Returns False if there was none."""
         left = [(generator, owner) for ref, owner in self._live.values() if is_open(generator := ref())]
         self._live.clear()
         self.collected.extend(left)
@@ -112,7 +112,7 @@ class AsyncGenerators:
         try:
             task = self._kernel.spawn_tidying(owner, f"aclose for {owner.name}")
         except BudgetExceeded:
-            self._kernel.counters["asyncgen_unclosed"] += 1  # the root purse is dry: there is nobody to close it
+            self._kernel.counters["asyncgen_unclosed"] += 1  # the root purse is empty, so no task can close it
             return
         self._closing[owner] = deque([generator])
         start(task, self._close, (owner, task))

@@ -1,12 +1,12 @@
-"""Coroutine tasks: one poll at a time, from a dispatch to whatever the poll ends in.
+"""The driver of coroutine tasks: runs one poll at a time.
 
-`poll` resumes the coroutine, takes the request that it yields, bills the task, performs the request, and goes on
-until the task waits, gives way, runs out or ends. Cancellation enters here and only here: as `Cancelled`, thrown at
-the await point, before the awaited operation takes effect.
+`poll` resumes the coroutine, takes the request that it yields, bills the task and performs the request. It repeats this
+until the task waits, yields, cannot pay or ends. Only the driver throws `Cancelled` into a task: at the await point,
+before the awaited operation takes effect.
 
-Whatever a task does wrong stays its own affair: an object that Bursar cannot drive is thrown back at the await
-that produced it, `BaseException` ends the task as panicked, a coroutine that refuses to close is abandoned
-after CLOSE_ATTEMPTS_MAX and reported.
+A mistake of a task affects only that task. If it awaits an object that Bursar cannot drive, `ForeignAwait` is raised at
+that await. A `BaseException` ends the task as panicked. A coroutine that does not close is abandoned after
+CLOSE_ATTEMPTS_MAX attempts, and reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finall
 
 
 class _Foreign(Request[None]):
-    """Something that was awaited and that Bursar cannot drive: billed like any request, and refused."""
+    """Stands for an awaited object that Bursar cannot drive. It is billed like any request, then raises."""
 
     __slots__ = ("_thing",)
 
@@ -57,12 +57,12 @@ class _Foreign(Request[None]):
 
 
 def _of_asyncio(kind: type) -> bool:
-    """Whether these are futures that asyncio's tasks can wait for; a class cannot lie about its own dictionary."""
+    """Whether asyncio's tasks can wait for objects of this class. It reads class dictionaries, which cannot lie."""
     return any("_asyncio_future_blocking" in type.__getattribute__(base, "__dict__") for base in type.mro(kind))
 
 
 def _as_request(thing: object) -> Request[Any]:
-    """What a coroutine yielded, if it is ours. The object's own word on its class is not taken."""
+    """The yielded object, if it is a request; otherwise a `_Foreign`. It uses `type`, because `__class__` can lie."""
     return thing if issubclass(type(thing), Request) else _Foreign(thing)  # pyright: ignore[reportReturnType]
 
 
@@ -71,25 +71,27 @@ expose_to_c(as_request=_as_request)
 
 @accelerated(omits={"resume", "close_collected_generators"})
 class Driver:
-    """What happens at every poll."""
+    """Polls tasks: the part that runs at every poll."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.clock: Callable[[], int] | None = None  # asked before anything that sets a deadline
-        self.start_ns = -1  # where `clock` is the machine's monotonic one: when it showed 0. C reads that by itself
-        self.meter: MemoryMeter | None = None  # charges what the program's code allocates
-        self.collected: Sized | None = None  # what the collector found, to be seen to after a poll
-        self.held = False  # whoever drives the kernel is on the stack: the collector need not look for it (aside.c)
-        self.aborting = False  # a second Ctrl-C: KeyboardInterrupt is not a task's affair any more
-        self.stopped = False  # no step is made any more
-        self.checked = False  # `poll` is another one, which must be called by its name
-        self.ours: list[CodeType] = []  # of coroutines that run no code of the program's: any thread may poll them
-        self.anywhere = False  # this is not the loop's thread: only what `ours` names may be polled
-        self.dispatched: Task | None = None  # which therefore was not, and is the first to be polled
+        self.clock: Callable[[], int] | None = None  # read before a request that sets a deadline
+        self.start_ns = -1  # the value of the machine's monotonic clock at time 0, if C may read that clock
+        self.meter: MemoryMeter | None = None  # charges tasks for the memory that they allocate
+        self.collected: Sized | None = None  # async generators that the collector found, to be closed after the poll
+        self.held = False  # the caller holds the kernel, so the collector need not visit it (gc_aside.c)
+        self.aborting = False  # after a second Ctrl-C: a KeyboardInterrupt ends the run, not only a task
+        self.stopped = False  # make no more steps
+        self.checked = False  # a subclass replaced `poll`, so C must call it by name
+        self.ours: list[CodeType] = []  # the code of coroutines that run no user code: any thread may poll them
+        self.anywhere = False  # a pool thread drives: only coroutines in `ours` may be polled
+        self.dispatched: Task | None = None  # the task that a pool thread could not poll; the loop polls it first
 
     def run(self, left: int, overdue: Callable[[], bool] | None) -> tuple[int, bool]:
-        """At most `left` steps, while anything is runnable. How many are left, and whether it was cut short:
-        because `overdue` said so, or because the task that was dispatched cannot be polled in this thread.
+        """Make at most `left` steps, while a task is runnable.
+
+        Returns how many steps are left, and whether the batch was cut: because `overdue` returned True, or because the
+        dispatched task cannot be polled in this thread.
         """
         kernel = self.kernel
         while ((left and kernel.runnable) or self.dispatched is not None) and not self.stopped:
@@ -135,7 +137,7 @@ class Driver:
 
     @calls_program
     def resume(self, task: Task, value: Any, error: BaseException | None, request: Request[Any] | None) -> None:
-        """The program's code runs in here, until it waits, gives way, runs out or ends."""
+        """Run the program's code until the task waits, yields, cannot pay or ends."""
         kernel, coroutine = self.kernel, task.work
         run = task.context.run if self.meter is None else partial(self.meter.run, task)
         while True:
@@ -157,7 +159,7 @@ class Driver:
             request = None
 
     def _ask(self, task: Task, request: Request[Any]) -> tuple[Any, BaseException | None]:
-        """Bill and perform one request: its value, or what to raise at the await point."""
+        """Bill and perform one request. Returns its value, and the error to raise at the await point, if any."""
         task.retry = request
         match self.kernel.bill(task, request.bill()):
             case Bill.PAID:
@@ -171,14 +173,14 @@ class Driver:
                 task.retry = None
                 return None, shortage
         if request.timed and self.clock is not None:
-            self.clock()  # the poll may have taken long
+            self.clock()  # the poll may have taken long, so read the time again
         try:
             return request.perform(self.kernel, task), None
         except AssertionError:
-            raise  # a bug of ours must not look like a mistake of the task
+            raise  # a bug in Bursar must not look like a mistake of the task
         except Exception as refused:
             if self.kernel.current is not task:
-                raise  # the poll is over: the task waits, and cannot be told
+                raise  # the poll is over: the task waits, so the error cannot be raised in it
             if isinstance(refused, CapabilityDenied):
                 self.kernel.note("capability_denied", task, refused)
             return None, refused
@@ -208,7 +210,7 @@ class Coroutines(Driver):
         self.close_collected: Callable[[], None] | None = None
 
     def close_collected_generators(self) -> None:
-        """A poll dropped async generators: whoever closes them is told at once."""
+        """A poll dropped async generators: close them at once."""
         if self.close_collected is not None:
             self.close_collected()
 
@@ -249,7 +251,7 @@ class Coroutines(Driver):
             kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
         reason, asked = cancel.why_ended(task), task.phase is not CancelPhase.IDLE
         self.close(task)
-        if not asked and task.started:  # nobody asked the task itself to stop: it overran the cleanup of a block
+        if not asked and task.started:  # the task itself was not asked to stop: it overran the cleanup of a block
             error = BudgetExceeded(
                 f"task {task.name!r} overran the cleanup of a cancelled block ({reason})", task=task.name
             )
@@ -262,9 +264,9 @@ class Coroutines(Driver):
 
     @calls_program
     def close(self, task: Task) -> None:
-        """Make the program's code leave, without hearing what it awaits."""
+        """Close the task's coroutine, and ignore what it awaits on the way out."""
         if task.work is None:
-            return  # there was no memory left to give it code
+            return  # memory ran out before the task got its coroutine
         close = (
             partial(task.context.run, task.work.close) if self.meter is None else partial(self.meter.close_work, task)
         )

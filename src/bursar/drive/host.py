@@ -1,16 +1,16 @@
-"""Hosts: what drives the pump. A host is a small adapter around one event loop: ours, asyncio's, the browser's.
+"""Hosts: call the pump. A host is a small adapter around one event loop: Bursar's own, asyncio's, the browser's.
 
-The pump (`drive.pump`) decides what happens; a host only calls it back. It is handed the pump by `open` and owes it
-calls of two methods, always in the thread that opened it and never from inside another call:
+The pump (`drive.pump`) decides what happens; a host only calls it. `open` gives the host its pump. The host then calls
+two methods of the pump, always in the thread that opened it, and never from inside another call:
 
     microtask   `pump.drain()`, before the loop does anything else
-    handoff     `pump.drain()`, after the loop has seen to everything else that was waiting
+    handoff     `pump.drain()`, after the loop has run everything else that was waiting
     alarm       `pump.rang()`, at a time; there is one alarm, and setting it again replaces it
     wake        `pump.drain()`, soon, asked for by another thread or a signal handler
 
-The time, entropy and the readiness of files come from the host as well, and from nowhere else. A host that calls back
-twice, late or for no reason does no harm; one that calls from another thread is refused; one that does not call back
-at all is found out when its loop returns.
+The time, entropy and the readiness of files also come from the host, and from nowhere else. A host that calls twice,
+late or for no reason does no harm. A call from another thread raises `HostMisuse`. If a host never calls, the run
+raises `HostLost` when the host's loop returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What the pump needs from its surroundings."""
+    """The methods that the pump needs."""
 
     name: str  # for evidence
     virtual: bool  # its time passes only while it waits for an alarm
@@ -34,7 +34,7 @@ class Host(Protocol):
         ...
 
     def close(self) -> None:
-        """The run is over: call back no more, and give back whatever is held."""
+        """The run is over: make no more calls, and release all resources."""
         ...
 
     def now_ns(self) -> int:
@@ -50,7 +50,7 @@ class Host(Protocol):
     def handoff(self) -> None: ...
 
     def alarm(self, deadline_ns: int | None) -> None:
-        """Replace the alarm; None: there is none any more."""
+        """Replace the alarm; None removes it."""
         ...
 
     def wake(self) -> None:
@@ -59,26 +59,26 @@ class Host(Protocol):
 
 
 class Shared(Host, Protocol):
-    """A host whose loop has others to serve, and soon: frames to draw, input to answer."""
+    """A host whose loop must also do other things without delay: draw frames, answer input."""
 
     def overdue(self) -> bool:
-        """The call that is running has taken long enough. The pump hands off, in the middle of a batch if need be."""
+        """Whether the running call has taken long enough. If so, the pump hands off, even in the middle of a batch."""
         ...
 
 
 class Loop(Host, Protocol):
-    """A host that is a loop of its own, and can be run to the end by whoever calls."""
+    """A host with a loop of its own, which a caller can run to the end."""
 
     def run_until(self, over: Callable[[], bool]) -> None:
-        """Loop until `over()`, which is asked after every call back."""
+        """Run the loop until `over()` is True. It is called after every call of the pump."""
         ...
 
 
 class Lender(Host, Protocol):
-    """A host for whose loop another thread may stand in while it sleeps (`drive.loop_ownership`)."""
+    """A host that lets another thread drive the pump while its loop sleeps (`drive.loop_ownership`)."""
 
     def drive_from_thread(self, drive: Callable[[], bool]) -> bool:
-        """In another thread: `drive()` in the loop's place. False: that did nothing, or it could not: wake the loop."""
+        """In another thread: call `drive()` in place of the loop. Returns False if the loop must be woken instead."""
         ...
 
 

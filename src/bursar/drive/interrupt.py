@@ -1,9 +1,9 @@
-"""Ctrl-C, and the signal that prints a dump, while a runtime runs in the main thread.
+"""Handles Ctrl-C and the signal that prints a dump, while a runtime runs in the main thread.
 
-The first Ctrl-C cancels the program, which then cleans up. The second one stops it: by `KeyboardInterrupt` where the
-program's own code or the host's loop is interrupted; but if it comes while Bursar itself is at work, whose books and
-records a bolt from the blue would leave half written, at the end of the poll or at the beginning of the next batch. A
-third one waits for nothing.
+The first Ctrl-C cancels the program, which then cleans up. The second Ctrl-C raises `KeyboardInterrupt`, at once if it
+interrupts the program's code or the host's loop. If it interrupts Bursar's own code, the error waits until the end of
+the poll or the beginning of the next batch: an asynchronous exception would leave Bursar's records half written. The
+third Ctrl-C raises at once in any case.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from bursar.ops.introspection import Snapshot
 
 _OURS: Final = "bursar."
-LOOP_MARK: Final = "__bursar_loop__"  # a module of a host's own loop has it: that code may be interrupted
+LOOP_MARK: Final = "__bursar_loop__"  # a module with this name contains a host's loop, which may be interrupted
 
 
 class InterruptOwner(Protocol):
-    """What is interrupted: the runtime."""
+    """The runtime, as `Interrupts` sees it."""
 
     driver: Coroutines
 
@@ -43,13 +43,13 @@ class InterruptOwner(Protocol):
 
 
 class Interrupts:
-    """What one runtime hears of signals, and does about them."""
+    """The signal handlers of one runtime."""
 
     def __init__(self, program: InterruptOwner, host: Host, dump_signal: int | None) -> None:
         if dump_signal is not None and not hasattr(host, "run_until"):
             raise HostMisuse(
-                f"dump_signal: host {host.name!r} is a guest in a loop that is not ours, and so are the signals there; "
-                "have that loop print runtime.snapshot() when one comes"
+                f"dump_signal: host {host.name!r} is a guest in another library's loop, which handles the signals; "
+                "print runtime.snapshot() in a signal handler of that loop"
             )
         self._program = program
         self._host = host
@@ -58,11 +58,11 @@ class Interrupts:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Listen while the block runs, if this is the thread that hears of signals."""
+        """Install the signal handlers while the block runs, if this is the main thread."""
         if threading.current_thread() is not threading.main_thread():
             if self._dump_signal is not None:
                 raise HostMisuse(
-                    "dump_signal: only the main thread of a process hears of signals, and this runtime runs in another"
+                    "dump_signal: only the main thread of a process gets signals, but this runtime runs in another"
                 )
             yield
             return
@@ -87,21 +87,22 @@ class Interrupts:
         insisting, driver.aborting = driver.aborting, True
         if insisting or is_interruptible(frame):
             raise KeyboardInterrupt
-        self._host.wake()  # to the batch that looks
+        self._host.wake()  # the next batch calls `look`
 
     def look(self) -> None:
-        """Carry out what could not be done where the signal came."""
+        """Do what the signal handler could not do where the signal arrived."""
         if self._program.driver.aborting:
             raise KeyboardInterrupt
 
     def _on_dump(self, number: int, frame: FrameType | None) -> None:
-        """Between any two lines of the program: whatever goes wrong here must not become its problem."""
+        """Print the dump. It runs between two lines of the program, so no error may leave it."""
         with contextlib.suppress(Exception):
             os.write(sys.stderr.fileno(), f"{self._program.snapshot()}\n".encode())
 
 
 def is_interruptible(frame: FrameType | None) -> bool:
-    """Whether an error may be raised in this frame: it is the program's own, or that of a loop between two batches."""
+    """Whether an asynchronous exception may be raised in this frame: the frame belongs to the program, or to a host's
+    loop between two batches."""
     struck = frame
     while frame is not None:
         name: str = frame.f_globals.get("__name__", "")

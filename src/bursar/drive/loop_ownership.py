@@ -1,23 +1,24 @@
-"""The turn: whose it is to drive the pump. The loop's own thread has it, except while it sleeps.
+"""Loop ownership: the right to drive the pump, which one thread has at a time. The loop's thread has it while awake.
 
-A thread that has something for a loop that sleeps may *stand in*: take the turn, make the batch that the loop would
-have made, and give the turn back. The loop sleeps on, and two switches of threads are saved, which cost more than a
-batch does. What such a batch may contain is the pump's affair; here is only that never two threads drive at once.
+A pool thread that has something for a sleeping loop may drive the pump itself. It takes the ownership, makes the batch
+that the loop would have made, and returns the ownership. The loop sleeps on. This saves two thread switches, which cost
+more than a batch. The pump decides what such a batch may contain. This file only ensures that two threads never drive
+at once.
 
-    the loop    gives before it sleeps, and takes back before it does anything else
-    others      take it if it is free and nobody else has it, or do without; they never wait for it
+    the loop    gives the ownership away before it sleeps, and takes it back before it does anything else
+    others      take it only if it is free; they never wait for it
 
-While the loop waits for its turn nothing may strike it (`drive.interrupt` looks at the name of the module): it would
-tear down a run in which another thread is at work.
+No asynchronous exception may be raised in the loop while it waits for the ownership (`drive.interrupt` looks at the
+name of this module). The exception would tear down the run while another thread drives it.
 
-An error out of the blue (a third Ctrl-C, which waits for nothing) may strike after any call. So nothing but the lock,
-which knows its owner, tells who has the turn. A loop that was struck while it gave it away does not know how far it
-came: it takes it back, and has it in either case. A thread that was struck while it took it leaves it in either case:
-what it does not have it cannot leave.
+A third Ctrl-C may still raise after any call. So only the lock, which knows its owner, says which thread has the
+ownership. If the loop was interrupted while it gave the ownership away, it takes it back, and then has it in either
+case. If a thread was interrupted while it took the ownership, it releases the lock. That fails harmlessly if the thread
+does not hold the lock.
 
-Rejected: a plain lock, and beside it a note of who has it. Between the two there is always a gap.
+Rejected: a plain lock, and a variable that names its owner. An exception can always come between the two.
 
-Rejected: waking the loop and waiting for it. On one interpreter only one of the two can run anyway.
+Rejected: waking the loop and waiting for it. Only one of the two threads can run Python code at a time anyway.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ import threading
 
 
 class Turn:
-    """Made in the thread of the loop, which has it."""
+    """The ownership of one loop. Made in the loop's thread, which has it at first."""
 
     __slots__ = ("_lock", "free", "leave", "take")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._lock.acquire()
-        self.free = False  # the loop sleeps, and has not yet asked for it back
-        # in other threads: only if it is free, and without waiting, so `turn.free and turn.take(False)`
+        self.free = False  # the loop sleeps, and has not asked for the ownership again
+        # Other threads take it only if it is free, and without waiting: `turn.free and turn.take(False)`.
         self.take = self._lock.acquire
-        self.leave = self._lock.release  # `RuntimeError`: it was not taken
+        self.leave = self._lock.release  # raises `RuntimeError` if this thread does not have it
 
     def give(self) -> None:
-        """In the loop, which is about to sleep."""
+        """In the loop's thread, before it sleeps: give the ownership away."""
         self.free = True
         self._lock.release()
 
     def take_back(self) -> None:
-        """In the loop: waits for whoever stands in, and nobody new begins to. If it was not given, nothing happens."""
+        """In the loop's thread: take the ownership back. Waits for a thread that drives now; no other thread may begin.
+        Does nothing if the ownership was not given away."""
         if self.free:
             self.free = False
             self._lock.acquire()

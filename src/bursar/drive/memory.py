@@ -1,18 +1,18 @@
-"""Metered memory: what the program's code allocates while a task runs is charged to the task's `memory` budget.
+"""The memory meter: charges each task's `memory` budget for what its code allocates.
 
-The counting is done in C, in the interpreter's allocators (native/python/memory/meter.c); here is what the law makes of
-it. Around each stretch of a task's code its account is *entered*, with what its pool has left as the limit; afterwards
-the account is *settled*: its growth is charged to the pool, or refunded. So during a stretch the account decides, and
-between two of them the pools are right.
+C counts the allocations, in the interpreter's allocators (native/python/memory/meter.c). This file connects the counts
+with the pools. Before each stretch of a task's code, the task's account is *entered*, with what the pool has left as
+its limit. After the stretch, the growth of the account is charged to the pool, or refunded. So the account decides
+during a stretch, and the pools are exact between two stretches.
 
-A task that goes over its limit gets `MemoryBudgetExceeded`, once: where it allocates if that is its own code in the
-main thread, else at its next await, before what it asks for is done. A single request far over the limit is refused
-where it is made, by the `MemoryError` that the interpreter knows; if that leaves the task, it becomes the task's
-`MemoryBudgetExceeded`. What was let through and cannot be paid stays due, and is charged when the pool has money.
+A task that exceeds its limit gets `MemoryBudgetExceeded`, once. The error is raised where the task allocates, if that
+is its own code in the main thread; otherwise at its next await, before the request is performed. A single allocation
+far over the limit fails at once with `MemoryError`. If that error leaves the task, it becomes the task's
+`MemoryBudgetExceeded`. An allocation that succeeded but cannot be paid stays due, and is charged when the pool can pay.
 
-METER-1  an account is settled whenever its task's code has stopped running, and before its pool is closed
-METER-2  what a task has not freed at its end stays charged, to the pool that its own came from; freeing it refunds that
-METER-3  a run that is over settles nothing any more
+METER-1  an account's growth is charged whenever its task's code has stopped running, and before its pool is closed
+METER-2  memory that a task has not freed at its end stays charged, to the parent of its pool; freeing it refunds that
+METER-3  after the end of the run nothing is charged or refunded
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from bursar._native import MemoryAccount, MemoryAccountSet
     from bursar.backend import Kernel, Task
 
-CLEANUP_BYTES: Final = 1 << 20  # what a task that tidies up may hold beyond its limit: one arena of the interpreter
+CLEANUP_BYTES: Final = 1 << 20  # what a task may hold beyond its limit while it cleans up: one arena of the interpreter
 
 
 class _Holding(NamedTuple):
     account: MemoryAccount
     pool: Pool
-    task: Task | None  # None once it is over: the record would keep its result alive
+    task: Task | None  # None after its end, because the record would keep its result alive
 
 
 class MemoryMeter:
@@ -45,31 +45,31 @@ class MemoryMeter:
     __slots__ = ("_accounts", "_holdings", "_kernel", "_may_interrupt", "_native")
 
     def __init__(self, kernel: Kernel, may_interrupt: Callable[[FrameType | None], bool]) -> None:
-        """`may_interrupt` says whether an error may be raised in a frame."""
+        """`may_interrupt` says whether an asynchronous exception may be raised in a frame."""
         try:
             from bursar import _native  # absent where there was no compiler
         except ImportError:
             _native = None
         if not hasattr(_native, "MemoryAccountSet"):
             raise BursarError(
-                "meter_memory=True needs the native extension, and this installation of Bursar has none; "
-                "install it again where there is a C compiler, or leave the option out"
+                "meter_memory=True needs the native extension, which this installation of Bursar does not have; "
+                "install Bursar where a C compiler is available, or leave the option out"
             )
         self._native: Any = _native
         self._kernel = kernel
         self._may_interrupt = may_interrupt
         self._accounts: MemoryAccountSet | None = None
-        self._holdings: dict[int, _Holding] = {}  # of tasks that live, and of those that left something behind
+        self._holdings: dict[int, _Holding] = {}  # of live tasks, and of ended tasks that left memory allocated
 
     def open(self) -> None:
-        """The run begins: put the hooks into the interpreter's allocators."""
+        """The run begins: install the hooks in the interpreter's allocators."""
         try:
             self._accounts = self._native.MemoryAccountSet(self._error_for)
         except RuntimeError as refusal:
             raise BursarError(f"meter_memory=True: {refusal}; leave the option out here") from None
 
     def close(self) -> None:
-        """The run is over: the last one takes the hooks out (METER-3)."""
+        """The run is over (METER-3). The last metered run removes the hooks."""
         if self._accounts is None:
             return
         try:
@@ -82,11 +82,12 @@ class MemoryMeter:
     # ---- around a stretch of the program's code
 
     def enter(self, task: Task) -> MemoryAccount:
-        """The task's code runs from here on, in this thread. native/python/memory/stretch.c needs its account for
-        the next time: there this and `leave` are written once more."""
+        """The task's code begins to run, in this thread. Returns its account, which native/python/memory/stretch.c
+        keeps for the next stretch. That file has this method and `leave` a second time."""
         self._refund_freed()
         left = task.pools[MEMORY].left
-        if task.credit_of is not None or task.cut:  # who tidies up for another has no money, who is closed no choice
+        # A task that cleans up for another has no budget; a cut task must be closed in any case.
+        if task.credit_of is not None or task.cut:
             left = None
         elif left is not None and task.cleanup_left >= 0:
             left += CLEANUP_BYTES
@@ -95,15 +96,15 @@ class MemoryMeter:
         return account
 
     def leave(self, task: Task, account: MemoryAccount) -> BudgetExceeded | None:
-        """It does not run any more, but will again. What is returned is to be raised where it stands."""
+        """The task's code has stopped for now. The caller raises the returned error at the task's await."""
         due = account.leave()
-        if not due or self._accounts is None:  # all of it is paid for, and so within the limit; or METER-3
+        if not due or self._accounts is None:  # everything is paid, and so within the limit; or METER-3
             return None
         self._charge_growth(task, account, due)
         return self.shortage(task, account.due) if account.untold() else None
 
     def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
-        """Its account was left, for good (METER-1, METER-2). What is returned is to be raised instead of `error`."""
+        """The task's code has ended (METER-1, METER-2). The caller raises the returned error instead of `error`."""
         if self._accounts is None:  # METER-3
             return None
         account = self._holdings.pop(task.id).account
@@ -114,7 +115,7 @@ class MemoryMeter:
 
     @calls_program
     def run(self, task: Task, resume: Callable[[Any], Any], value: Any) -> Any:
-        """All of that around one step of the task's coroutine: returns what it yields, raises how it ends."""
+        """Meter one step of the task's coroutine. Returns what the coroutine yields, and raises what it raises."""
         account = self.enter(task)
         try:
             request = task.context.run(resume, value)
@@ -125,11 +126,11 @@ class MemoryMeter:
                 raise
             raise instead from raised
         error = self.leave(task, account)
-        return request if error is None else self.run(task, task.work.throw, error)  # what it asks for is not done
+        return request if error is None else self.run(task, task.work.throw, error)  # the request is not performed
 
     @calls_program
     def close_work(self, task: Task) -> None:
-        """And around closing it."""
+        """Meter the closing of the task's coroutine."""
         account = self.enter(task)
         try:
             task.context.run(task.work.close)
@@ -147,12 +148,12 @@ class MemoryMeter:
         return holding.account
 
     def _charge_growth(self, task: Task, account: MemoryAccount, due: int) -> None:
-        """Bring the pool to what the account says."""
+        """Charge the pool for the growth of the account, or refund it."""
         if due:
             account.paid(self._kernel.charge_memory_growth(task, due))
 
     def _refund_freed(self) -> None:
-        """Others have freed what these tasks had allocated: refund it."""
+        """Refund memory that other code freed and these tasks had allocated."""
         assert self._accounts is not None, "METER-3"
         for id in self._accounts.changed():
             holding = self._holdings.get(id)
@@ -169,10 +170,10 @@ class MemoryMeter:
             if not account.held:
                 del self._holdings[id]
 
-    # ---- what a task is told
+    # ---- errors
 
     def _error_for(self, id: int) -> BaseException | None:
-        """Between two bytecodes of a task that went over its limit: the error to raise, or None if not here."""
+        """C asks between two bytecodes of a task over its limit: the error to raise here, or None if not here."""
         here = inspect.currentframe()
         if here is None or not self._may_interrupt(here.f_back):
             return None
@@ -182,5 +183,5 @@ class MemoryMeter:
         return self.shortage(task, account.due)
 
     def shortage(self, task: Task, needed: int) -> BudgetExceeded:
-        """What a task is told that needs so many bytes more than it has."""
+        """The error for a task that needs `needed` bytes more than it has."""
         return self._kernel.shortage(task, MEMORY, ((MEMORY, needed),))

@@ -1,32 +1,34 @@
-"""The pump: turns the calls of a host into steps of the kernel, a bounded number at a time.
+"""The pump: drives the kernel from the calls of a host, in batches of limited length.
 
     IDLE ──something to do──► SCHEDULED ──the host calls──► RUNNING ──► IDLE
 
-One call of `drain` is a *batch*: look at the clock and fire what is due, take in what happened outside, then make
-at most `burst_limit` decisions. If work is left after that, the host gets its turn first (a *handoff*); a backlog of
-timers after a suspension is worked off in the same bounded way. If nothing is left, the pump asks for one alarm, at the
-earliest deadline, and rests.
+One call of `drain` is a *batch*: read the clock and fire the due timers, take in what was posted, then make at most
+`burst_limit` decisions. If work is left after that, the host first does its other work (a *handoff*). Many timers that
+are due at once, after the machine slept, are limited in the same way. If no work is left, the pump sets one alarm, for
+the earliest deadline, and rests.
 
-A host whose loop cannot wait for a whole batch (a page has frames to draw) says so with `overdue`, which is asked after
-every step. The batch is then cut: the host gets its turn, and the next call of `drain` goes on with the same batch,
-where nothing new enters. So how fast the machine is decides when the host gets its turn, but never what a task does.
+A host whose loop cannot wait for a whole batch (a page must draw frames) has a method `overdue`, which is called after
+every step. If it returns True, the batch is cut: the host does its other work, and the next call of `drain` continues
+the same batch, in which nothing new enters. So the speed of the machine decides when the host runs, but never what a
+task does.
 
-A worker of the pool that has ended a function while the loop sleeps makes the next batch itself (`drive_from_thread`):
-it takes in such ends and nothing else, and polls only what runs no code of the program's. As soon as the law's choice
-falls on anything else the batch is cut there, and the loop is woken and goes on with it.
+A pool thread whose function ended while the loop sleeps makes the next batch itself (`drive_from_thread`). It takes in
+only the ends of functions, and polls only coroutines that run no user code. When the law chooses another task, the
+batch is cut, and the loop is woken to continue it.
 
-PUMP-1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded and carried out afterwards
-PUMP-2  everything from outside enters at the beginning of a batch, in the order of its arrival, and only there; what
-    comes while others enter does so with the next batch, or a function that takes turns with the loop would take them
-    all
-PUMP-3  between two handoffs at most `burst_limit` decisions are made, and as many things enter
-PUMP-4  coroutines of the program, and whatever else may wait, fail or look at its thread, run in the loop's thread
-    only; not so what the interpreter calls by itself: destructors, a `__hash__`, the `__signature__` of a function
+PUMP-1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded, and made afterwards
+PUMP-2  posts enter only at the beginning of a batch, in the order of their arrival; a post that arrives while others
+    enter waits for the next batch, so that a function that alternates with the loop cannot keep the batch from
+    beginning
+PUMP-3  between two handoffs at most `burst_limit` decisions are made, and at most `burst_limit` posts enter
+PUMP-4  coroutines of the program, and all other code that may wait, fail or depend on its thread, run only in the
+    loop's thread; code that the interpreter calls by itself may run elsewhere: destructors, a `__hash__`, the
+    `__signature__` of a function
 
-PUMP-2 is what makes a run repeatable: a batch is a function of the state before it, the time, and what came in.
+Because of PUMP-2 a run is repeatable: a batch depends only on the state before it, the time, and the posts.
 
-Rejected: letting host callbacks wake tasks as they come. It is one hop faster, and then the schedule depends on when a
-callback ran in relation to every single step, which nobody can write down or play back.
+Rejected: letting host callbacks wake tasks at once. It saves one hop, but then the schedule depends on when each
+callback ran relative to every single step. A trace could not record this, and a replay could not repeat it.
 """
 
 from __future__ import annotations
@@ -44,21 +46,21 @@ from bursar.drive.host import Host
 from bursar.drive.program_calls import calls_program
 from bursar.errors import HostMisuse
 
-# Fired timers per batch; decisions and messages from outside, each, per turn of the host. So many polls of no length
-# are a tenth of a millisecond on the native kernel, and beside them what the batch itself costs is small; a host with
-# neighbours that cannot wait for so many long ones says so with `overdue`.
+# The limit of fired timers per batch, of decisions per handoff, and of posts per handoff. So many empty polls take a
+# tenth of a millisecond on the native kernel, and the cost of the batch itself is small beside them. A host that cannot
+# wait for so many long polls has `overdue`.
 BURST_MAX: Final = 256
 
-# How long others stand in for a loop that sleeps: it is woken at least so often, because only its own thread hears of
-# signals, and Python may leave one unheard that comes while it is about to sleep. A hundredth of a second is soon for
-# whoever presses Ctrl-C, and long beside what it costs to wake a thread.
+# How long pool threads may drive in place of a sleeping loop. Then the loop is woken, because Python handles signals
+# only in the loop's thread, and may miss one that comes just before it sleeps. A hundredth of a second is short for a
+# user who presses Ctrl-C, and long compared with the cost of waking a thread.
 THREAD_DRIVE_NS_MAX: Final = 10_000_000
 
 T = TypeVar("T")
 
 
 class PumpState(Enum):
-    """What the pump is doing."""
+    """The state of the pump."""
 
     IDLE = "idle"  # nothing is queued with the host, except perhaps the alarm
     SCHEDULED = "scheduled"  # one call is queued with the host
@@ -66,41 +68,41 @@ class PumpState(Enum):
 
 
 class Outside(NamedTuple):
-    """Something that happened outside the law: what it is called in the evidence, and what it does.
+    """A post: its label in the trace, and the function that takes it in.
 
-    The first word of the label says what kind of thing it is: `evidence.replay` knows which of these a record can
-    bring about by itself, and which only the program can. Without a label it is about several, which tell their own.
+    The first word of the label is the kind of the post. `evidence.replay` knows which kinds a trace record can cause by
+    itself, and which only the program can. A post without a label contains several posts, each with its own label.
     """
 
     label: str
-    deliver: Callable[[], int | None]  # returns how many things came in by it, if that is not one
+    deliver: Callable[[], int | None]  # returns how many posts it contained, if that is not one
 
 
 class Cut(NamedTuple):
-    """What is left of a batch that was cut: whether a limit was reached before, and how many decisions remain."""
+    """The rest of a batch that was cut: whether a limit was reached before, and how many decisions are left."""
 
     full: bool
     left: int
 
 
 class Outpost(Protocol):
-    """A part of the runtime that deals with the outside, and that nobody outside tells everything."""
+    """A part of the runtime that deals with the outside, and must look for some changes there by itself."""
 
     def resting(self) -> None:
-        """Nothing is runnable: look whether something has gone away unseen, and post that."""
+        """No task is runnable: look whether something outside has ended unnoticed, and post that."""
         ...
 
     def stopped(self) -> None:
-        """No batch runs any more: tell whoever outside still waits for one."""
+        """No batch runs any more: answer all threads outside that still wait."""
         ...
 
 
 class PumpOwner(Protocol):
-    """Whose tasks are pumped: the runtime."""
+    """The runtime, as the pump sees it."""
 
     @property
     def driver(self) -> Driver:
-        """Who polls its tasks."""
+        """The driver, which polls the tasks."""
         ...
 
     def batch_begins(self) -> None: ...
@@ -108,11 +110,11 @@ class PumpOwner(Protocol):
     def batch_ends(self) -> None: ...
 
     def stuck(self) -> None:
-        """Every task waits, and nothing can wake one: make something runnable."""
+        """Every task waits, and nothing can wake a task: make a task runnable."""
         ...
 
     def ending(self) -> bool:
-        """No task is left. True: there is more to do after all."""
+        """No task is left. Returns True if there are new tasks after all."""
         ...
 
     def ended(self) -> None:
@@ -132,38 +134,38 @@ class Pump:
         self.state = PumpState.IDLE
         self.started = False
         self.over = False
-        self.error: BaseException | None = None  # what stopped the pump before the program was over
-        self.turn = 0  # host turns that reached the pump
+        self.error: BaseException | None = None  # the error that stopped the pump before the program ended
+        self.turn = 0  # how often the host has called, handoffs counted
         self.batch = 0
-        self.sources = 0  # things outside that may yet wake a task: watched files, open portals, foreign awaits
-        self.listeners = 0  # waits for what may never come, a signal: no deadlock, but virtual time goes on without it
-        self.live = True  # False: a replay; the trace answers, and the host is asked for nothing
-        self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label that it will have
+        self.sources = 0  # things outside that may still wake a task: watched files, open portals, foreign awaits
+        self.listeners = 0  # waits for a signal, which may never come: no deadlock, and virtual time goes on
+        self.live = True  # False in a replay: the trace answers instead of the host
+        self.expected: dict[str, Callable[[], None]] = {}  # what tasks wait for outside, by the label of its post
         self.outposts: dict[object, Outpost] = {}
-        self.room: int = burst_limit  # how much more comes in in this turn (PUMP-3)
-        self._inbox: deque[Outside] = deque()  # appended to from anywhere
-        self._here = 0  # how many of these enter with this batch (PUMP-2)
+        self.room: int = burst_limit  # how many more posts may enter before the next handoff (PUMP-3)
+        self._inbox: deque[Outside] = deque()  # any thread may append
+        self._here = 0  # how many of the posts enter with this batch (PUMP-2)
         self._pending = False  # a call was deferred (PUMP-1)
-        self._in_turn = False  # the call that is queued belongs to the same turn of the host
-        self._left: int = burst_limit  # decisions that may still be made in this turn (PUMP-3)
-        self._cut: Cut | None = None  # the rest of a batch in parts
+        self._in_turn = False  # the queued call comes before the next handoff
+        self._left: int = burst_limit  # how many decisions may be made before the next handoff (PUMP-3)
+        self._cut: Cut | None = None  # the rest of a batch that was cut
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "drive_from_thread", None)
-        self.take_in_ends: Callable[[], None] = lambda: None  # of functions that ended well; the pool's
+        self.take_in_ends: Callable[[], None] = lambda: None  # set by the thread pool: takes in the ends of functions
         self._looked_ns = 0  # when the loop last began a batch itself
-        self._thread_error: BaseException | None = None  # what ended a batch that another thread made
-        self._alarm: tuple[int, int] | None = None  # the timer that the alarm stands for: (id, generation)
+        self._thread_error: BaseException | None = None  # the error that ended a batch in another thread
+        self._alarm: tuple[int, int] | None = None  # the timer for which the alarm is set: (id, generation)
 
     # ---- what happens outside
 
     def start(self) -> None:
-        """Take the host, and ask for the first call."""
+        """Open the host, and ask for the first call."""
         self.host.open(self)
         self.started = True
         self.nudge()
 
     def nudge(self) -> None:
-        """There is something to do. Only from the host's thread; others `post`."""
+        """There is something to do: ask the host for a call. Only in the host's thread; other threads `post`."""
         if self.state is PumpState.RUNNING:
             self._pending = True
         elif self.state is PumpState.IDLE and self.started and not self.over:
@@ -181,7 +183,7 @@ class Pump:
             self.host.wake()
 
     def now_ns(self) -> int:
-        """The time, asked of the host in the middle of a batch."""
+        """Read the host's clock in the middle of a batch."""
         now_ns = self.host.now_ns()
         if now_ns > self.kernel.now_ns:
             self.kernel.now_ns = now_ns
@@ -189,7 +191,7 @@ class Pump:
         return self.kernel.now_ns
 
     def ask(self, task: Task, what: str, call: Callable[[], T]) -> T:
-        """Ask something of the host on behalf of a task, so that the answer is on record."""
+        """Ask the host something for a task. The trace records the answer."""
         try:
             answer = call()
         except OSError as error:
@@ -199,16 +201,16 @@ class Pump:
         return answer
 
     def until(self, ready: Callable[[], bool], what: str) -> None:
-        """A replay waits here until the threads of the program have done what they had done when it was recorded."""
+        """In a replay: wait until the threads of the program have done what they had done in the recorded run."""
 
     def recorded_responses(self, label: str) -> dict[int, str]:
-        """In a replay: at which of its checkpoints the function of this label heeds what it was asked."""
+        """In a replay: at which checkpoints the function with this label responded to requests."""
         return {}
 
     # ---- the calls of the host
 
     def rang(self) -> None:
-        """The host's alarm. It may be late: then the timer that it was set for may be gone."""
+        """The host's alarm rang. It may be late, and its timer may no longer be armed."""
         alarm, self._alarm = self._alarm, None
         if alarm is not None and self.kernel.timers.find(*alarm) is None:
             id, generation = alarm
@@ -219,10 +221,10 @@ class Pump:
         self.kernel.timer_fired(id, generation)
 
     def drain(self) -> None:
-        """One batch. Called by the host, and by nobody else."""
+        """Make one batch. Only the host calls this."""
         if threading.get_ident() != self.thread:
             if not self.over:
-                self.host.wake()  # nothing is lost: the batch is asked for again, in the right thread
+                self.host.wake()  # ask for the batch again, in the right thread, so that nothing is lost
             raise HostMisuse(
                 f"host {self.host.name!r} called the pump from another thread than the one that opened it; "
                 "call Host.wake from there, and drain in the thread of the loop"
@@ -245,20 +247,20 @@ class Pump:
             full = self._run_batch()
             self.state = PumpState.IDLE
             self._go_on(full)
-        except BaseException as error:  # a loop that is not ours would only log it, and the run would hang
+        except BaseException as error:  # another library's loop would only log the error, and the run would hang
             self.state = PumpState.IDLE
             self.stop(error)
 
-    # ---- in a thread that stands in for the loop
+    # ---- in a pool thread that drives in place of the loop
 
     def drive_from_thread(self) -> bool:
-        """Another thread has ended functions while the loop sleeps: make the batch that begins with these ends.
+        """In a pool thread: make the batch that begins with the ends of functions, while the loop sleeps.
 
-        False: the loop must do it, because it is awake, or because there is more to do than may be done here (PUMP-4).
+        Returns False if the loop must do it: it is awake, or there is work that only its thread may do (PUMP-4).
         """
         try:
             return self._lend is not None and self._lend(self._drive_from_thread)
-        except BaseException:  # the thread was struck: what it has left undone, the loop finds
+        except BaseException:  # an asynchronous exception hit the thread: the loop does the rest
             self.host.wake()
             raise
 
@@ -268,7 +270,7 @@ class Pump:
         if self.state is not PumpState.IDLE or self._inbox or kernel.runnable or self.over or self.host.virtual:
             return False
         if kernel.observer is not None or driver.meter is not None:
-            return False  # evidence may be the program's own code, and memory is metered in the loop's thread
+            return False  # an observer may be user code, and memory is metered in the loop's thread
         if now_ns - self._looked_ns >= THREAD_DRIVE_NS_MAX or (deadline_ns is not None and deadline_ns <= now_ns):
             return False
         self.state, self._pending = PumpState.RUNNING, False
@@ -280,7 +282,7 @@ class Pump:
             self.take_in_ends()
             left, cut = driver.run(self.burst_limit, None)
             self._cut = Cut(False, left) if cut else None
-        except BaseException as error:  # as if it had struck the loop
+        except BaseException as error:  # treated as if it had been raised in the loop
             self._thread_error = error
         finally:
             driver.anywhere = False
@@ -290,7 +292,8 @@ class Pump:
         return True
 
     def _alarm_is_wrong(self) -> bool:
-        """Whether the loop sleeps for another timer than the next one; or without any, and nothing would wake it."""
+        """Whether the loop sleeps until another timer than the next one; or without an alarm, and nothing would wake
+        it."""
         timer = self.kernel.timers.next()
         return self._alarm != (timer.id, timer.generation) if timer is not None else not self._may_be_woken()
 
@@ -301,7 +304,7 @@ class Pump:
 
     @calls_program
     def _run_batch(self) -> bool:
-        """Time, then what came from outside, then steps. True: a limit was reached."""
+        """Fire timers, take in posts, make steps. Returns True if a limit was reached."""
         if self._thread_error is not None:
             raise self._thread_error
         program = self.program
@@ -318,7 +321,7 @@ class Pump:
             program.batch_ends()
 
     def _take_in(self) -> bool:
-        """PUMP-2. True: more came than one batch takes."""
+        """Take in the posts (PUMP-2). Returns True if more came than one batch may take."""
         now_ns = self._looked_ns = self.host.now_ns()
         kernel = self.kernel
         if kernel.observer is not None:
@@ -334,7 +337,7 @@ class Pump:
     # a replay takes both of these from its trace
 
     def _next_outside(self) -> Outside | None:
-        if not self._here or not self._inbox:  # one of them may stop the pump, and then there are none left
+        if not self._here or not self._inbox:  # a post may stop the pump, which empties the inbox
             return None
         self._here -= 1
         return self._inbox.popleft()
@@ -343,10 +346,10 @@ class Pump:
         return bool(self._inbox)
 
     def _go_on(self, full: bool) -> None:
-        """Ask the host for the next call, if there is to be one."""
+        """Ask the host for the next call, if one is needed."""
         kernel = self.kernel
         if self.over:
-            return  # stopped by what ran in the batch
+            return  # something in the batch stopped the pump
         if self._cut is not None:
             kernel.note("scheduler_host_handoff", None)
             self.state = PumpState.SCHEDULED
@@ -373,7 +376,7 @@ class Pump:
         return deadline_ns is not None and deadline_ns <= self.kernel.now_ns
 
     def _rest(self) -> None:
-        """Nothing is runnable: until the next timer, or until something happens outside."""
+        """No task is runnable: rest until the next timer, or until something happens outside."""
         for outpost in list(self.outposts.values()):
             outpost.resting()
         if self._inbox:
@@ -394,7 +397,7 @@ class Pump:
     # ---- the end
 
     def stop(self, error: BaseException | None) -> None:
-        """Once: no batch runs after this."""
+        """Stop the pump, once: no batch runs after this."""
         if self.over:
             return
         self.over, self.error = True, error
@@ -405,7 +408,7 @@ class Pump:
             self.error = self.error or failed
 
     def _end(self) -> None:
-        """Whatever fails or interrupts here, the rest of it still happens."""
+        """End the run. Every step happens, even if an earlier one fails or is interrupted."""
         try:
             if self.error is not None:
                 self.kernel.note("run_torn_down", None)
@@ -419,13 +422,14 @@ class Pump:
                         last.callback(outpost.stopped)
 
     def _deliver_rest(self) -> None:
-        """What came too late still learns that it did, all of it. Several threads may be at it."""
+        """Deliver the posts that came too late, so that their senders get an answer. Several threads may do this at
+        once."""
         failed: BaseException | None = None
         while self._inbox:
             try:
                 outside = self._inbox.popleft()
             except IndexError:
-                break  # another was faster
+                break  # another thread was faster
             try:
                 outside.deliver()
             except BaseException as error:

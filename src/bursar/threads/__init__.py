@@ -1,1 +1,1 @@
-"""Plain functions as tasks, on the threads of a pool; and portals, by which other threads reach a run."""
+"""Runs plain functions as tasks, on the threads of a pool; and portals, through which other threads reach a run."""

@@ -1,21 +1,21 @@
-"""`Checkpoint`: what a plain function that runs on a thread holds of its task, and the line behind it.
+"""`ThreadControl`: lets a task pause, stop and bill its function on a thread, at the function's checkpoints.
 
-A function with a parameter that is annotated `Checkpoint` calls it now and then. There it says how far it has come,
-stands still while it is paused, ends by `Cancelled` once it is asked to stop, and pays. Between two such places nothing
-can stop a thread, and nothing tries to.
+A function with a parameter annotated `Checkpoint` calls the checkpoint now and then. Each call reports progress, waits
+while the task is paused, raises `Cancelled` once the task is asked to stop, and pays. Between two calls nothing stops
+the thread.
 
-The *line* has two ends. The thread's end never touches the law: what it has to say it posts (`Pump.post`), and what it
-waits for it is told by a bell. The loop's end never waits for the thread. Money comes in slices: the thread counts its
-operations itself, and only when a slice is used up it asks for the next; what it has not used is given back at the end.
-Where nothing limits the operations there is nothing to ask for.
+One side of the control runs in the thread, the other in the loop. The thread's side never touches the law: it posts
+what it has to say (`Pump.post`), and waits until the loop rings. The loop's side never waits for the thread. The thread
+gets its ops in slices. It counts its ops itself, and asks for the next slice only when one is used up. At the end it
+gives back what it has not used. If nothing limits the ops, it asks for nothing.
 
 CHECKPOINT-1  after the function was asked to stop, every checkpoint raises `Cancelled`; a pause never hides that
-CHECKPOINT-2  a thread that says that it stands does stand, until it is resumed or asked to stop
-CHECKPOINT-3  what a function pays is in the books when its task goes on: prepaid slices, less what was not used
-CHECKPOINT-4  where a thread heeded a request is on record, by the number of the checkpoint, and a replay heeds it there
+CHECKPOINT-2  a thread that reports that it is paused stays paused until it is resumed or asked to stop
+CHECKPOINT-3  when the task continues, it has paid for exactly what its function used: the slices, less the unused rest
+CHECKPOINT-4  the trace records at which checkpoint, by number, a thread responded to a request; a replay responds there
 
-Rejected: raising `Cancelled` in the thread wherever it stands (`PyThreadState_SetAsyncExc`). It strikes in the middle
-of a `finally`, of a lock, of an import, and no function can be written so that it survives that.
+Rejected: raising `Cancelled` in the thread at any moment (`PyThreadState_SetAsyncExc`). It can be raised inside a
+`finally` block, while a lock is taken, or during an import. No function can be written to be safe from that.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
     from bursar.backend import Task
     from bursar.drive.pump import Pump
 
-SLICE: Final = 64  # ops that a thread is lent at a time: so much at most is kept from the others who share its purse
+SLICE: Final = 64  # ops per slice; at most so many are unused while other tasks of the purse may need them
 
 
 def _ops(amount: int) -> tuple[int, ...]:
-    """So many operations and nothing else, by component."""
+    """A row of costs with `amount` ops and nothing else."""
     return tuple(amount if component == OPS else 0 for component in range(len(COMPONENTS)))
 
 
 class Turns(Protocol):
-    """Who decides when the thread at the end of a line may work: the pool."""
+    """The pool, as a `ThreadControl` sees it: decides when the thread may work."""
 
     def ring(self, control: ThreadControl) -> None:
-        """In the loop: what the thread waits for has come."""
+        """In the loop: let the waiting thread continue."""
         ...
 
     def rest(self, control: ThreadControl) -> None:
-        """In the thread: wait for the bell."""
+        """In the thread: wait until the loop rings."""
         ...
 
     def give_way(self, control: ThreadControl) -> None:
-        """In the thread: let the loop have a turn, if it needs one from here."""
+        """In the thread: let the loop run, if it depends on this thread for that."""
         ...
 
     def ask(self, label: str, answer: Callable[[], None]) -> None:
-        """In the thread: have a question answered by the loop, and the line rung."""
+        """In the thread: post a question. The loop answers it, and then rings."""
         ...
 
 
 class ThreadControl:
-    """The line between one task and the function that runs for it."""
+    """The connection between one task and its function on a thread."""
 
     __slots__ = (
         "_answered",
@@ -96,28 +96,28 @@ class ThreadControl:
         self._pump = pump
         self._task = task
         self._turns = turns
-        self._on_paused = on_paused  # called in the loop when the thread stands
-        self.label = label  # the task and its poll, as they are named in the evidence
+        self._on_paused = on_paused  # called in the loop when the thread has paused
+        self.label = label  # the task and its poll, as the trace names them
         self.bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        # what the function says
+        # what the function reports
         self.progress: float | None = None
         self.message = ""
         self.number = 0  # checkpoints so far
         self.over = False  # the function has returned
-        # what it is asked
-        self.asked = False  # anything at all: the one thing that every checkpoint looks at
+        # what the function is asked
+        self.asked = False  # whether it was asked anything: the only field that every checkpoint reads
         self.reason: CancelReason | None = None  # why it is to stop
         self.pausing = False
         self.pauses = 0  # how often it was asked to pause
-        self.stopped_at = -1  # the checkpoint where it first heard that it is to stop
-        # what it pays
+        self.stopped_at = -1  # the number of the checkpoint that first raised `Cancelled`
+        # what the function pays
         self._limited = task.pools[OPS].left is not None
         self._prepaid = 0
         self.used = 0
-        self._refusal: BaseException | None = None  # the answer to the last question for money, if it was no
+        self._refusal: BaseException | None = None  # the error, if the last request for a slice was refused
         self._answered = True
         self._thread = 0
-        self._reported_pause = 0  # the last pause of which the thread said that it stands
+        self._reported_pause = 0  # the number of the last pause that the thread reported
         self._recorded_responses: dict[int, str] | None = None if pump.live else pump.recorded_responses(label)
 
     # ---- in the thread
@@ -133,7 +133,7 @@ class ThreadControl:
         self.number += 1
         if progress is not None:
             if progress != progress:
-                raise ValueError(f"task {self._task.name!r}: checkpoint(progress={progress!r}) says nothing")
+                raise ValueError(f"task {self._task.name!r}: checkpoint(progress={progress!r}): not a number")
             self.progress = min(max(progress, 0.0), 1.0)
         if message is not None:
             self.message = brief(message)
@@ -143,13 +143,13 @@ class ThreadControl:
         self.spend(1)
 
     def spend(self, ops: int) -> None:
-        """Pay for so many operations, or raise `BudgetExceeded`; whole or not at all."""
+        """Pay for `ops` operations, all or none of them. Raises `BudgetExceeded`."""
         if self._limited and self.used + ops > self._prepaid:
             self._ask_for(ops)
         self.used += ops
 
     def charge(self, ops: int) -> None:
-        """Like `spend`, for whoever is not known."""
+        """Like `spend`, but checks the thread and the argument first."""
         if type(ops) is not int or ops < 0:
             raise ValueError(f"task {self._task.name!r}: checkpoint.charge({ops!r}): give a whole number, 0 or more")
         if self.over or self._thread != threading.get_ident():
@@ -161,12 +161,12 @@ class ThreadControl:
         raise ScopeMisuse(f"the checkpoint of task {self._task.name!r} was used {why}")
 
     def _respond(self) -> None:
-        """Stand while paused, end when asked to (CHECKPOINT-1, CHECKPOINT-2)."""
+        """Wait while paused, and raise `Cancelled` if asked to stop (CHECKPOINT-1, CHECKPOINT-2)."""
         planned = self._recorded_responses.get(self.number) if self._recorded_responses is not None else ""
         if planned is None and self.stopped_at < 0:
-            return  # CHECKPOINT-4: then, it had heard of nothing yet
+            return  # CHECKPOINT-4: in the recorded run, the request came later than this checkpoint
         while planned and self.reason is None and not self.pausing:
-            self._turns.rest(self)  # CHECKPOINT-4: then, it had heard of it here
+            self._turns.rest(self)  # CHECKPOINT-4: the recorded run responded here
         while self.pausing and self.reason is None:
             self.report_paused()
             self._turns.rest(self)
@@ -175,13 +175,13 @@ class ThreadControl:
             raise Cancelled(self.reason)
 
     def report_paused(self) -> None:
-        """Say that it stands: at a checkpoint, or before it has begun."""
+        """Report that the function is paused: at a checkpoint, or before it has begun."""
         if self._reported_pause != self.pauses:
             self._reported_pause = self.pauses
             self._pump.post(f"paused {self.label} {self.number}", partial(self._thread_paused, self.pauses))
 
     def _ask_for(self, ops: int) -> None:
-        """The slice is used up: a round trip to the law."""
+        """The slice is used up: ask the loop for the next one, and wait for the answer."""
         self._answered = False
         self._turns.ask(f"charge {self.label} {ops}", partial(self._grant, ops))
         while not self._answered:
@@ -193,7 +193,7 @@ class ThreadControl:
     # ---- in the loop
 
     def pause(self) -> None:
-        """Stand at the next checkpoint."""
+        """Ask the function to pause at its next checkpoint."""
         self.pausing = self.asked = True
         self.pauses += 1
         if self._recorded_responses is not None:
@@ -205,13 +205,13 @@ class ThreadControl:
         self._turns.ring(self)
 
     def stop(self, reason: CancelReason) -> None:
-        """End at the next checkpoint, also where it stands now."""
+        """Ask the function to stop: at its next checkpoint, or at once if it is paused at one."""
         self.reason = reason
         self.pausing, self.asked = False, True
         self._turns.ring(self)
 
     def return_unused(self) -> None:
-        """The function has returned: bring the books to what it has used (CHECKPOINT-3)."""
+        """The function has returned: refund the unused rest of its slice (CHECKPOINT-3)."""
         self.over = True
         if self.used != self._prepaid:
             self._pump.kernel.charge_difference(self._task, _ops(self.used - self._prepaid))

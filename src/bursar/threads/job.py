@@ -1,27 +1,28 @@
-"""Plain functions as tasks: `on_thread` is the coroutine of such a task, and awaits one request.
+"""Runs plain functions as tasks: `on_thread` is the coroutine of such a task, and awaits one request.
 
-The request hands a *job* to the pool (`threads.pool`) and blocks the task until the thread has left the function. The
-wait is not interruptible: a task that is cancelled is asked to stop, by its checkpoint if it has one, and stays what it
-is, a task that still runs, until its thread has really left. So nothing outlives its nursery, and nobody is told that
-work has ended which goes on.
+The request gives a *job* to the pool (`threads.pool`), and blocks the task until the thread has left the function. The
+wait is not interruptible. If the task is cancelled, its function is asked to stop, through its checkpoint if it has
+one. The task goes on living until the thread has left. So no function outlives its nursery, and a task never ends while
+its function still runs.
 
-THREAD-1  a job is answered exactly once, by one message under the label of its task and poll
-THREAD-2  a task that was asked to stop ends as cancelled, whatever its function returned; an error that it raised fails
-    it
-THREAD-3  a function is not called once its task was asked to stop; one that returned something to await has failed
-THREAD-4  while a function runs it counts as a source of the pump: virtual time stands still, and waiting for it is no
-    deadlock; one that stands paused does not count
+THREAD-1  a job is answered exactly once, by one post under the label of its task and poll
+THREAD-2  a task that was asked to stop ends as cancelled, whatever its function returned; if the function raised an
+    error, the task fails with it
+THREAD-3  after its task was asked to stop a function is not called; a function that returned an awaitable has failed
+THREAD-4  a running function counts as a source of the pump: virtual time stops, and waiting for it is no deadlock; a
+    paused function does not count
 
 A function that returns a coroutine or a request has done nothing yet, and no task awaits what it returned. Its task
-fails, and the error says what to pass instead. Rejected: to await that in the task. It would keep its slot meanwhile.
+fails, and the error says what to pass instead. Rejected: awaiting the result in the task. The task would keep its slot
+during that time.
 
-Contexts: the function sees the context variables of the spawn. The memory meter counts for the loop's thread only.
+The function sees the context variables of the spawn. The memory meter counts only the loop's thread.
 
-What every function goes through is `ThreadJob`, and C in the native kernel (`native/python/threads/job.c`). What few
-need, a checkpoint or a replay, is `ControlledJob`.
+`ThreadJob` is the part that every function needs; it is C in the native kernel (`native/python/threads/job.c`).
+`ControlledJob` adds what few functions need: a checkpoint, or a replay.
 
-Rejected: futures of `concurrent.futures` and their callbacks. A future is three locks and a condition, for what one
-message says; and its callback runs in the thread, where it may not touch the law.
+Rejected: `concurrent.futures` and its callbacks. A future has three locks and a condition where one post is enough. Its
+callback runs in the thread, where it may not touch the law.
 """
 
 from __future__ import annotations
@@ -59,12 +60,13 @@ BACKEND: Final = "thread"  # what a `CapExecutor` must allow
 
 
 async def on_thread(fn: Callable[[*Ts], T], args: tuple[*Ts]) -> T:
-    """`fn(*args)`, on a thread of the pool. Returns when the thread has left it."""
+    """Run `fn(*args)` on a thread of the pool. Returns when the thread has left the function."""
     return await OnThread(fn, args)
 
 
 async def on_thread_with_values(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
-    """The same for a function whose arguments contain tasks, also in lists and the like: all have succeeded by now."""
+    """The same for a function whose arguments contain tasks, perhaps in a list, tuple, set or dict. All of them have
+    succeeded; their values are passed."""
     return await on_thread(fn, graph.with_values(args, Handle, True))
 
 
@@ -74,17 +76,17 @@ expose_to_c(on_thread=on_thread, on_thread_with_values=on_thread_with_values)
 
 
 def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
-    """In its thread: a function returned something that was to be awaited."""
+    """In the thread: raise, because the function returned an awaitable."""
     end_label = f"task {brief(task.name)!r}: the function ran on a thread and returned "
     if inspect.iscoroutine(returned):
         end_label += (
-            f"the coroutine {brief(returned.__qualname__)!r}, which nobody awaits; pass the async function itself: "
+            f"the coroutine {brief(returned.__qualname__)!r}, which no task awaits; pass the async function itself: "
         )
         if inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
-            returned.close()  # or Python would say the same, later and elsewhere
+            returned.close()  # otherwise Python would warn later that it was never awaited
         raise TypeError(f"{end_label}spawn(fn, x), not spawn(lambda: fn(x))")
     what = brief(returned, lambda request: type(request).__qualname__.lstrip("_"))
-    raise TypeError(f"{end_label}a request, {what}, which nobody awaits; spawn an `async def` that awaits it")
+    raise TypeError(f"{end_label}a request, {what}, which no task awaits; spawn an `async def` that awaits it")
 
 
 expose_to_c(refuse_awaitable=refuse_awaitable)
@@ -92,10 +94,10 @@ expose_to_c(refuse_awaitable=refuse_awaitable)
 
 @methods_on("OnThread", replaces=())
 class OnThread(Request[T]):
-    """Have a function run by the pool."""
+    """The request that runs a function on the pool."""
 
     __slots__ = ("args", "fn")
-    cost: ClassVar[Cost] = SYSCALL  # threads are the system's
+    cost: ClassVar[Cost] = SYSCALL  # a thread is a resource of the operating system
 
     def __init__(self, fn: Callable[..., T], args: tuple[Any, ...]) -> None:
         self.fn = fn
@@ -120,7 +122,7 @@ class OnThread(Request[T]):
 
 
 def _require_threads(task: Task) -> CapExecutor:
-    """The capability by which the task may do this, or `CapabilityDenied`."""
+    """The capability that allows the task to run a function on a thread. Raises `CapabilityDenied`."""
     cap = require(task, task.capabilities, CapExecutor, "run a function on a thread")
     if BACKEND not in cap.backends:
         raise CapabilityDenied(
@@ -132,11 +134,11 @@ def _require_threads(task: Task) -> CapExecutor:
 
 @methods_on("ThreadJob", replaces={"call", "deliver_if_plain", "work"})
 class ThreadJob(Wait):
-    """One function that runs, and the wait of its task for it."""
+    """One function to run, and the wait of its task for it."""
 
     __slots__ = ("args", "begun", "counted", "error", "fn", "pool", "posted", "stop", "stopped_at", "value")
     interruptible = False
-    control: ThreadControl | None = None  # by which it can be asked to stop or to pause, if it can
+    control: ThreadControl | None = None  # asks it to stop or to pause; None: it has no checkpoint
 
     def __init__(self, pool: ThreadPool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
         super().__init__(task)
@@ -145,11 +147,11 @@ class ThreadJob(Wait):
         self.args: tuple[Any, ...] | None = args
         self.value: Any = None
         self.error: BaseException | None = None
-        self.stop: CancelReason | None = None  # why it is to stop
-        self.stopped_at = -1  # at which checkpoint it stopped; 0: it was not called
+        self.stop: CancelReason | None = None  # why it was asked to stop
+        self.stopped_at = -1  # the number of the checkpoint at which it stopped; 0: it was not called
         self.counted = True  # as a source of the pump (THREAD-4)
         self.begun = False
-        self.posted = False  # it is over, and the loop will hear of it
+        self.posted = False  # it has ended, and its end is posted
 
     @property
     def label(self) -> str:
@@ -164,7 +166,7 @@ class ThreadJob(Wait):
 
     @property
     def progress(self) -> float | None:
-        """What its checkpoint last said; None: nothing yet."""
+        """The progress that its checkpoint last reported; None: none yet."""
         return self.control.progress if self.control is not None else None
 
     @property
@@ -174,7 +176,7 @@ class ThreadJob(Wait):
     # ---- in the thread
 
     def work(self) -> None:
-        """Call the function, unless it is too late (THREAD-3), and tell what came of it (THREAD-1)."""
+        """Call the function, unless its task was asked to stop (THREAD-3), and post its end (THREAD-1)."""
         if self.stop is None:
             self.call()
         else:
@@ -183,7 +185,7 @@ class ThreadJob(Wait):
         self.pool.post(self)
 
     def call(self) -> None:
-        fn, args, self.fn, self.args = self.fn, self.args, None, None  # what they hold is not kept for the task
+        fn, args, self.fn, self.args = self.fn, self.args, None, None  # the job must not keep the arguments alive
         assert fn is not None, "it is called once"
         assert args is not None, "it is called once"
         try:
@@ -195,7 +197,7 @@ class ThreadJob(Wait):
             self.error = error
 
     def lost(self, error: BaseException) -> None:
-        """Its thread died around the function."""
+        """The thread died outside the function."""
         end_label = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
         self.error = ThreadLost(f"{end_label} struck it outside the function, or it had none; run the task again")
         self.error.__cause__ = error
@@ -206,12 +208,12 @@ class ThreadJob(Wait):
 
     @property
     def end_label(self) -> str:
-        """What its end is called in the evidence."""
+        """The label of its end in the trace."""
         where = "" if self.stopped_at < 0 else f" stopped at {self.stopped_at}"
         return f"thread {self.label}{where}"
 
     def deliver_if_plain(self, kernel: Kernel) -> bool:
-        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
+        """Take in the end of the job, if it only makes its task continue. A pool thread may call this too."""
         if self.error is not None or self.task.cancel_pending:
             return False
         value, self.value = self.value, None
@@ -219,7 +221,7 @@ class ThreadJob(Wait):
         return True
 
     def deliver(self) -> None:
-        """The thread has left: the task goes on."""
+        """The thread has left the function: let the task continue."""
         pump, task, error = self.pool.pump, self.task, self.error
         if pump.over:
             return
@@ -231,12 +233,12 @@ class ThreadJob(Wait):
         if error is not None and not (task.cancel_pending and isinstance(error, Cancelled)):
             self.refuse(pump.kernel, error)
         elif task.cancel_pending:
-            pump.kernel.wake(task, self.generation)  # THREAD-2: and is told `Cancelled`
+            pump.kernel.wake(task, self.generation)  # THREAD-2: it gets `Cancelled`
         else:
             self.answer(pump.kernel, value)
 
     def work_here(self) -> None:
-        """The same in the loop's own thread."""
+        """Run the function in the loop's own thread, and take in its end."""
         pump = self.pool.pump
         if pump.over:
             return
@@ -248,7 +250,7 @@ class ThreadJob(Wait):
         self.deliver()
 
     def interrupted(self, kernel: Dispatch) -> None:
-        """The task was asked to stop: pass that on, and wait on."""
+        """The task was asked to stop: ask the function to stop, and go on waiting."""
         scope = cancel.deliverable(self.task)
         reason = scope.reason if scope is not None else None
         self.stop = reason or cancel.why_ended(self.task)
@@ -257,10 +259,10 @@ class ThreadJob(Wait):
             self.control.stop(self.stop)
 
     def ask_pause(self, kernel: Dispatch) -> None:
-        """Stand at the next checkpoint. A function without one never comes to it."""
+        """Ask the function to pause at its next checkpoint. A function without a checkpoint never pauses."""
 
     def ask_resume(self, kernel: Dispatch) -> None:
-        """Go on."""
+        """Let the function continue."""
 
     def count(self, works: bool) -> None:
         """THREAD-4."""
@@ -270,7 +272,7 @@ class ThreadJob(Wait):
 
 
 class ControlledJob(ThreadJob):
-    """A job of which more is known than that it begins and ends: it has a checkpoint, or it was recorded."""
+    """A job with a checkpoint, or in a replay."""
 
     __slots__ = ("control",)
 
@@ -301,7 +303,7 @@ class ControlledJob(ThreadJob):
 
     def deliver_if_plain(self, kernel: Kernel) -> bool:
         if self.control is not None or not self.counted:
-            return False  # there are books to be brought up to date
+            return False  # the unused rest of its slice must be refunded in the loop
         return super().deliver_if_plain(kernel)
 
     def ask_pause(self, kernel: Dispatch) -> None:
@@ -314,6 +316,6 @@ class ControlledJob(ThreadJob):
             self.control.resume()
 
     def _thread_paused(self) -> None:
-        """The thread stands at its checkpoint."""
+        """The thread is paused at its checkpoint."""
         self.count(False)
         reached(self.pool.pump.kernel, self.task)

@@ -1,30 +1,32 @@
-"""The worker pool: the threads on which plain functions run. An outpost of the pump; each run has its own.
+"""The thread pool: the threads on which plain functions run. It is an outpost of the pump; each run has its own pool.
 
-There are never fewer workers than jobs: one is made when a job comes and all are at work, and used again afterwards.
-The gate bounds how many functions are admitted, and so how many workers there are; a function never waits here for
-another one to end, or to be resumed.
+There are never fewer workers than jobs. If a job comes and all workers are busy, a new worker is made; it is used again
+afterwards. The gate limits how many functions are admitted, and so how many workers there are. In the pool, a function
+never waits for another one to end or to be resumed.
 
-Waking a thread costs more than a short function. So a job wakes nobody while a worker is already on its way to look for
-one. Who finds one and sees more wakes the next, and who is done looks for another before it rests: many short functions
-are run by one thread, and long ones soon have a thread each.
+Waking a thread costs more than a short function. So a new job wakes no worker while another worker is already about to
+look for a job. A worker that finds a job and sees more jobs wakes the next worker. A worker that has finished a job
+looks for another one before it rests. So one thread runs many short functions, and long functions soon have a thread
+each.
 
-The same goes for waking the loop. A worker that has ended a function, and finds the loop asleep, stands in for it
-(`Pump.drive_from_thread`): it takes in what has ended, the gate lets in who is next, and the worker runs that.
+Waking the loop is expensive too. A worker whose function has ended while the loop sleeps drives in place of the loop
+(`Pump.drive_from_thread`). It takes in the ended functions, the gate admits the next task, and the worker runs it.
 
-Workers never end before the run, and functions never outlive their tasks; so when a run ends all workers are idle, and
-are dismissed and waited for. Only a run that is torn down leaves threads behind that still run functions: these are
-asked to stop, and are daemons.
+Workers never end before the run, and functions never outlive their tasks. So at the end of a run all workers are idle;
+they are dismissed, and the loop waits until they have ended. Only a run that is torn down leaves threads that still run
+functions. These functions are asked to stop, and the threads are daemons.
 
 THREADPOOL-1  jobs ≤ workers; a job counts from the moment when the loop hands it over until the loop has taken in its
     end
-THREADPOOL-2  a job that nobody has begun is in the queue, and then a worker is on its way or looks again before it
+THREADPOOL-2  a job that has not begun is in the queue, and a worker is about to look there, or looks again before it
     rests
 THREADPOOL-3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
-THREADPOOL-4  the thread of the loop never waits for a function, except in `Alternation`, where that is the point
-THREADPOOL-5  of an end that the loop has not taken in it was told; or a worker is on its way, or sees to it before
-    anything else
+THREADPOOL-4  the thread of the loop never waits for a function, except in `Alternation`, where that is the purpose
+THREADPOOL-5  an end that the loop has not taken in is posted, or a worker is about to take it in or post it before it
+    does anything else
 
-Rejected: a bell for each worker. The loop would know who does what, at the price of a switch of threads for each job.
+Rejected: a lock per worker, on which the loop wakes one chosen worker. The loop would know which worker does what, but
+each job would cost a thread switch.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ TORN_DOWN: Final = CancelReason(CancelKind.SHUTDOWN, "the run was torn down")
 class ThreadJob(Protocol):
     """One function to be run."""
 
-    control: ThreadControl | None  # by which it can be asked to stop or to pause, if it can
+    control: ThreadControl | None  # asks it to stop or to pause; None: it has no checkpoint
     begun: bool
-    posted: bool  # it is over, and the loop will hear of it
+    posted: bool  # it has ended, and its end is posted
 
     @property
     def label(self) -> str:
@@ -61,32 +63,33 @@ class ThreadJob(Protocol):
 
     @property
     def end_label(self) -> str:
-        """What its end is called in the evidence."""
+        """The label of its end in the trace."""
         ...
 
     def deliver_if_plain(self, kernel: Kernel) -> bool:
-        """Take in its end, if that makes nothing happen but that its task goes on. Also in place of the loop."""
+        """Take in the end of the job, if it only makes its task continue. A pool thread may call this too."""
         ...
 
     def deliver(self) -> None:
-        """In the loop: the thread has left it."""
+        """In the loop: the thread has left the function."""
         ...
 
     def work_here(self) -> None:
-        """Run it in the loop, which hears at once what came of it."""
+        """Run the function in the loop, and take in its end at once."""
         ...
 
     def work(self) -> None:
-        """Run it, in this thread, and tell the pool when it is over. Raises only what struck the thread itself."""
+        """Run the function in this thread, and tell the pool when it has ended. Raises only asynchronous exceptions
+        of the thread itself."""
         ...
 
     def lost(self, error: BaseException) -> None:
-        """Its thread died. Post that."""
+        """The thread of the job died: post this as its end."""
         ...
 
 
 class PoolThread:
-    """One worker: a thread at a time, and the job that it is at."""
+    """One worker: its present thread, and the job that it runs."""
 
     __slots__ = ("_hiring", "_pool", "job", "number", "thread")
 
@@ -100,12 +103,13 @@ class PoolThread:
 
     def _employ(self) -> None:
         thread = threading.Thread(target=self._live, name=f"bursar worker {self.number}", daemon=True)
-        with self._hiring:  # the new one may die, and hire in its turn, before it is noted here
+        with self._hiring:  # the new thread may die and be replaced before it is noted here
             thread.start()
             self.thread = thread
 
     def join(self) -> None:
-        """Wait until it has no thread any more: one that died may have got another in the last moment."""
+        """Wait until the worker has no thread any more. A thread that died may have been replaced at the last
+        moment."""
         joined = None
         while joined is not self.thread:
             joined = self.thread
@@ -115,7 +119,7 @@ class PoolThread:
         """The whole life of a thread."""
         try:
             self._serve()
-        except BaseException as error:  # not from a job: the thread itself was struck
+        except BaseException as error:  # not from a job: an asynchronous exception of the thread
             self._replace(error)
 
     def _serve(self) -> None:
@@ -146,32 +150,32 @@ class ThreadPool:
         pump.take_in_ends = self._take_in_plain
         self._workers: list[PoolThread] = []
         self._jobs: set[ThreadJob] = set()  # THREADPOOL-1
-        self._queue: deque[ThreadJob] = deque()  # those that nobody has begun
+        self._queue: deque[ThreadJob] = deque()  # the jobs that have not begun
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._search_token: deque[None] = deque([None])  # empty: somebody is on the way to look for a job
-        self._searches = False  # a worker stands in for the loop, and looks for a job itself afterwards (THREADPOOL-2)
+        self._search_token: deque[None] = deque([None])  # empty while a worker is about to look for a job
+        self._searches = False  # a worker drives in place of the loop, and looks for a job afterwards (THREADPOOL-2)
         self._over = False
         self._counting = threading.Lock()
-        self._ended: deque[ThreadJob] = deque()  # which the loop has not taken in
-        self._posted = False  # that there are such
-        # A job is over, in its thread. The worker sees to that before it rests, or whoever is on the way does
-        # (THREADPOOL-5).
+        self._ended: deque[ThreadJob] = deque()  # ended jobs that the loop has not taken in
+        self._posted = False  # a post about these ends is on its way
+        # Called in the thread of a job that has ended. The worker takes in the end before it rests, or the worker that
+        # is about to look for a job does (THREADPOOL-5).
         self.post: Callable[[ThreadJob], None] = self._ended.append if pump.live else self._post_by_name
         self.cap: object = None  # the last capability that was found to allow threads
 
     @classmethod
     def of(cls, pump: Pump) -> ThreadPool:
-        """That of a run, as its settings want it."""
+        """The pool of a run, of the kind that its settings name."""
         found = pump.outposts.get(ThreadPool)
         if found is None:
             found = pump.outposts[ThreadPool] = KINDS[pump.kernel.runtime.settings.scheduler](pump)
-        assert isinstance(found, ThreadPool), "it is there under its own name"
+        assert isinstance(found, ThreadPool), "the pool has this name for itself"
         return found
 
     # ---- in the loop
 
     def start(self, job: ThreadJob) -> None:
-        """Have a job done. Until its end is taken in it is a source of the pump."""
+        """Start a job. It is a source of the pump until its end is taken in."""
         self._hand_out(job)
         self.pump.sources += 1
 
@@ -179,7 +183,7 @@ class ThreadPool:
         if len(self._jobs) >= len(self._workers):  # THREADPOOL-1
             self._workers.append(
                 PoolThread(self, len(self._workers) + 1)
-            )  # the system may refuse: then nothing is changed
+            )  # the operating system may refuse a thread: then nothing is changed
         self._jobs.add(job)
         self._queue.append(job)
         if not self._searches:
@@ -190,11 +194,11 @@ class ThreadPool:
         self._jobs.discard(job)
 
     def _take_in(self) -> int:
-        """The ends of jobs, each under its own name, as many as a batch lets in. Returns how many."""
+        """Take in the ends of jobs, each under its own label, as many as a batch may take. Returns how many."""
         pump, ended = self.pump, self._ended
-        self._posted = False  # first: who comes after this tells by himself
+        self._posted = False  # first, so that a job that ends after this posts again
         if pump.over:
-            ended.clear()  # too late is also in another thread
+            ended.clear()  # the run is over, so these ends come too late
         n = min(len(ended), pump.room)
         for _ in range(n):
             job = ended.popleft()
@@ -211,19 +215,19 @@ class ThreadPool:
 
     @property
     def threads(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self._workers)
 
     def ring(self, control: ThreadControl) -> None:
         control.bell.put(None)
 
     def resting(self) -> None:
-        """Nothing goes away unseen: a worker sees to its own death."""
+        """Nothing to look for: a worker whose thread dies reports it by itself."""
 
     def stopped(self) -> None:
-        """The run is over: let everybody go."""
+        """The run is over: dismiss all workers."""
         self._over = True
-        for job in self._jobs:  # then the run was torn down
+        for job in self._jobs:  # there are jobs only if the run was torn down
             if job.control is not None:
                 job.control.stop(TORN_DOWN)
         for _ in self._workers:
@@ -235,28 +239,28 @@ class ThreadPool:
     # ---- in any thread
 
     def _send(self) -> None:
-        """There is a job: have somebody look for it, unless somebody is about to (THREADPOOL-2)."""
+        """There is a job: wake a worker, unless one is already about to look (THREADPOOL-2)."""
         if self._search_token:
             try:
                 self._search_token.pop()
             except IndexError:
-                return  # another was faster
+                return  # another thread was faster
             self._bell.put(None)
 
     # ---- in a worker's thread
 
     def _post_by_name(self, job: ThreadJob) -> None:
-        """A replay takes in each end by its name."""
+        """Post the end under its own label: a replay takes in each end by its label."""
         self.pump.post(job.end_label, job.deliver)
 
     def _post_ends(self) -> None:
-        """One message is about all that end before the loop looks."""
+        """Post one message for all jobs that end before the loop takes them in."""
         if not self._posted:
             self._posted = True
             self.pump.post("", self._take_in)
 
     def _take_in_ended(self) -> None:
-        """Take in what has ended in place of the loop, if that sleeps; else it hears of it."""
+        """Take in the ended jobs in place of the loop if it sleeps; otherwise post them to the loop."""
         try:
             if not self._posted and not self.pump.drive_from_thread():
                 self._post_ends()
@@ -264,7 +268,7 @@ class ThreadPool:
             self._searches = False
 
     def _take_in_plain(self) -> None:
-        """In place of the loop."""
+        """Take in the ends that only make their tasks continue, in place of the loop."""
         self._searches = True
         ended, jobs, kernel, done = self._ended, self._jobs, self.pump.kernel, 0
         while ended and done < self.pump.burst_limit and ended[0].deliver_if_plain(kernel):
@@ -278,10 +282,10 @@ class ThreadPool:
         try:
             return self._queue.popleft()
         except IndexError:
-            return None  # another was faster
+            return None  # another thread was faster
 
     def next_job(self) -> ThreadJob | None:
-        """The next job, once there is one; None: the worker is dismissed."""
+        """Wait for the next job and return it; None: the worker is dismissed."""
         waiting, ended = self._queue, self._ended
         while True:
             job = self._take() if waiting else None
@@ -294,12 +298,13 @@ class ThreadPool:
                 if self._over:
                     return None
                 job = self._take() if waiting else None
-                # Whoever comes from here on sends somebody else (THREADPOOL-2), or sees to it (THREADPOOL-5).
+                # From here on a new job wakes another worker (THREADPOOL-2), and the worker of an ended job takes it in
+                # (THREADPOOL-5).
                 self._search_token.append(None)
                 if ended:
                     self._take_in_ended()
             elif ended and not waiting:
-                self._take_in_ended()  # nobody is on the way who would
+                self._take_in_ended()  # no other worker is about to do it
             if waiting:
                 self._send()
             if job is not None:
@@ -309,7 +314,7 @@ class ThreadPool:
         control.bell.get()
 
     def give_way(self, control: ThreadControl) -> None:
-        """The loop has a thread of its own."""
+        """Nothing to do: the loop runs in a thread of its own."""
 
     def ask(self, label: str, answer: Callable[[], None]) -> None:
         self.pump.post(label, answer)
@@ -318,29 +323,29 @@ class ThreadPool:
         """A worker has posted the end of its job."""
 
     def lost_thread(self) -> bool:
-        """A thread died, perhaps on its way, or with a job in its hands. True: it is to be replaced."""
+        """A thread died, perhaps while it looked for a job or ran one. Returns True if it must be replaced."""
         with self._counting:
             self.pump.kernel.counters["workers_replaced"] += 1
         found = [job for job in list(self._jobs) if not job.begun and job not in self._queue]
         self._queue.extend(found)
-        self._search_token.append(None)  # at worst two will be on the way one day
+        self._search_token.append(None)  # at worst two workers will look for a job at once
         self._send()
         return not self._over
 
 
 class Alternation(ThreadPool):
-    """`simple`: never two functions at once, and none while the loop works.
+    """The pool of `simple`: never two functions at once, and none while the loop works.
 
-    A function without a checkpoint runs in the loop's own thread. One with a checkpoint has a worker, which takes turns
-    with the loop: each works only while the other waits, and at every checkpoint the turn passes over. So all that a
-    program can observe of a pool it can observe here, one thing after the other.
+    A function without a checkpoint runs in the loop's own thread. A function with a checkpoint has a worker, which
+    alternates with the loop: each works only while the other waits, and every checkpoint switches to the other. So a
+    program sees everything that it sees with a real pool, but one thing after the other.
     """
 
     def __init__(self, pump: Pump) -> None:
         super().__init__(pump)
-        self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # the turn comes back to the loop
-        self._due: set[ThreadControl] = set()  # whose turn is posted
-        self._resting: set[ThreadControl] = set()  # at whose end a thread waits for its turn
+        self._back: queue.SimpleQueue[None] = queue.SimpleQueue()  # through it a worker lets the loop continue
+        self._due: set[ThreadControl] = set()  # the controls whose turn is posted
+        self._resting: set[ThreadControl] = set()  # the controls whose thread waits for its turn
         self.post = self._post_in_turn if pump.live else self._post_by_name
 
     # ---- in the loop
@@ -357,26 +362,26 @@ class Alternation(ThreadPool):
             return
         try:
             self._await_turn(partial(self._hand_out, job))
-        except RuntimeError as refused:  # the system has no thread for it
+        except RuntimeError as refused:  # the operating system refused a thread
             job.lost(refused)
 
     def _await_turn(self, hand_over: Callable[[], None]) -> None:
-        """Let a thread work, and wait until it gives the turn back (THREADPOOL-4)."""
+        """Let a thread work, and wait until it lets the loop continue (THREADPOOL-4)."""
         while not self._back.empty():
-            self._back.get()  # of a worker that died, and may have given it back twice
+            self._back.get()  # left by a worker that died, and may have let the loop continue twice
         hand_over()
         if not self.pump.over:
             self._back.get()
 
     def ring(self, control: ThreadControl) -> None:
-        """Also in a thread, for itself."""
+        """Post the turn of the thread. The thread itself may call this too."""
         if control not in self._due:
             self._due.add(control)
             self.pump.post(f"turn {control.label}", partial(self._turn, control))
 
     def _turn(self, control: ThreadControl) -> None:
         self._due.discard(control)
-        if control in self._resting or self.pump.over:  # else it was asked to stop before it began: nobody is there
+        if control in self._resting or self.pump.over:  # otherwise it was stopped before it began, and no thread waits
             self._resting.discard(control)
             self._await_turn(partial(control.bell.put, None))
 
@@ -400,10 +405,10 @@ class Alternation(ThreadPool):
 
 
 class Solo(ThreadPool):
-    """`simple` where there are no threads: every function runs in the loop, and to its end.
+    """The pool of `solo`, for platforms without threads: every function runs in the loop, to its end.
 
-    Nothing else happens meanwhile, so nobody can ask it anything then. What is asked to pause before it begins stands
-    there, and begins when it is resumed.
+    Nothing else runs during that time, so a running function cannot be asked to pause or stop. A function that is asked
+    to pause before it begins does not begin until it is resumed.
     """
 
     def __init__(self, pump: Pump) -> None:
@@ -430,7 +435,7 @@ class Solo(ThreadPool):
         answer()
 
     def rest(self, control: ThreadControl) -> None:
-        raise AssertionError("what is asked in the loop is answered at once")
+        raise AssertionError("a question in the loop is answered at once")
 
 
 KINDS: Final[dict[str, type[ThreadPool]]] = {"threadpool": ThreadPool, "simple": Alternation, SOLO: Solo}

@@ -1,17 +1,17 @@
-"""Portals: how other threads reach a nursery. They start tasks in it (`spawn`), or have a function called (`call`).
+"""Portals: let other threads start tasks in a nursery (`spawn`), and call functions in the loop's thread (`call`).
 
-A portal belongs to the task that opened the nursery. What comes through it is spawned or called at the beginning of a
-batch, on the authority of that task; a task at the expense of its nursery, and the thread holds a future of it, which
-gets an answer in every case (`portal_future`). While a portal is open, a program that waits is not deadlocked:
-somebody outside may yet come.
+A portal belongs to the task that opened the nursery. Its spawns and calls happen at the beginning of a batch, with the
+authority of that task. The nursery's purse pays for the spawned tasks. The thread gets a future of each task, which is
+answered in every case (`portal_future`). While a portal is open, a program in which every task waits is not deadlocked,
+because another thread may still spawn or call.
 
-Calls are for those who come often. They stand in a queue of the portal's own, and one message to the pump is about all
-that came until it is read; how many that were is an answer of the host, and on record. In which order the calls of
-several threads arrived is not: if it matters to a replay, give each thread a portal of its own.
+Calls are made for frequent use. They wait in a queue of the portal. One post to the pump covers all calls that arrive
+before it is read. The trace records how many calls these were, as an answer of the host. It does not record the order
+in which the calls of several threads arrived. If a replay depends on this order, give each thread its own portal.
 
 PORTAL-1  an open portal counts as one source of the pump, until its block or its nursery ends
-PORTAL-2  a call that was taken is made exactly once, unless the run is over first; those of one thread in their order
-PORTAL-3  one batch makes at most as many calls as it lets other things in, and so do all portals together
+PORTAL-2  an accepted call is made exactly once, unless the run ends first; the calls of one thread keep their order
+PORTAL-3  all portals together make at most as many calls in one batch as the batch takes other posts
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-PENDING_MAX: Final = 10_000  # tasks, and calls, that were not looked at yet: more would be a thread that never waits
+PENDING_MAX: Final = 10_000  # tasks, and calls, that may wait: more come only from a thread that never waits
 
 
 @accelerated
 class PortalCalls:
-    """A queue of calls. Any thread hands them in, the thread of the runtime makes them."""
+    """A queue of calls. Any thread adds calls, and the runtime's thread makes them."""
 
     __slots__ = ("_failed", "_limit", "_post_calls", "_queue", "_refuse", "_told", "open")
 
@@ -61,9 +61,9 @@ class PortalCalls:
     ) -> None:
         self.open = False
         self._limit = limit
-        self._post_calls = tell  # there are calls, and `run` is to be called
-        self._refuse = refuse  # it is closed or full; unless this raises, the call is taken all the same
-        self._failed = failed  # what a call raised
+        self._post_calls = tell  # posts that there are calls, so that `run` is called
+        self._refuse = refuse  # called if the queue is closed or full; unless it raises, the call is accepted anyway
+        self._failed = failed  # gets the error of a call that raised
         self._queue: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._told = False
 
@@ -81,14 +81,15 @@ class PortalCalls:
             self._post_calls()
 
     def run(self, n: int, /) -> bool:
-        """Call the oldest `n`, or as many as there are. True: others are left, and somebody is to be told of them."""
+        """Make the oldest `n` calls, or all if there are fewer. Returns True if others are left, which the caller must
+        post."""
         for _ in range(min(n, len(self._queue))):
             fn, args = self._queue.popleft()
             try:
                 fn(*args)
             except Exception as error:
                 self._failed(fn, error)
-        self._told = False  # first: who comes after this tells by himself
+        self._told = False  # first, so that a call that comes after this posts again
         if self._queue:
             self._told = True
         return self._told
@@ -105,23 +106,23 @@ class Portal:
         self.kernel, self.record = nursery.inside()
         self.pump: Pump = self.kernel.runtime.pump
         self._open = False
-        self._label = ""  # of its calls
+        self._label = ""  # the label of its calls
         self._calls = PortalCalls(PENDING_MAX, self._post_calls, self._refuse, self._failed)
-        self.call = self._calls.call  # the same without a detour
-        self.answering = threading.RLock()  # between a thread that asks a future and the runtime that answers it
+        self.call = self._calls.call  # a shortcut past the method of this class
+        self.answering = threading.RLock()  # held by a thread that uses a future, and by the runtime that answers it
         from bursar.threads.portal_future import Submission  # few need a portal, and concurrent.futures takes 4 ms
 
         self._submission = Submission
-        self.pending: set[Submission] = set()  # that were not looked at yet
-        self.living: set[Submission] = set()  # whose tasks live; only the thread of the runtime touches it
-        self.ended: deque[tuple[Submission, Outcome]] = deque()  # to be answered
+        self.pending: set[Submission] = set()  # not taken by the runtime yet
+        self.living: set[Submission] = set()  # with live tasks; only the runtime's thread uses it
+        self.ended: deque[tuple[Submission, Outcome]] = deque()  # whose futures must be answered
 
     def __enter__(self) -> Self:
         owner = running(self.kernel, "a portal")
         if self.record.owner is not owner:
             raise ScopeMisuse(
                 f"task {owner.name!r} cannot open a portal to {self.record.name}, which it did not open: "
-                "what comes through acts for the task that did"
+                "only the task that opened a nursery may open a portal to it"
             )
         if self._open:
             raise ScopeMisuse(f"task {owner.name!r}: this portal to {self.record.name} is open already")
@@ -129,7 +130,7 @@ class Portal:
         require(owner, owner.capabilities, CapSpawn, f"open a portal to {self.record.name}")
         self._open = self._calls.open = True
         self.kernel.counters["portals"] += 1
-        self._label = f"calls {self.record.name} {self.kernel.counters['portals']}"  # like no other portal's
+        self._label = f"calls {self.record.name} {self.kernel.counters['portals']}"  # unique in this run
         self.pump.sources += 1
         self.pump.outposts[self] = self
         return self
@@ -168,7 +169,7 @@ class Portal:
         title = brief(name) if name else title_of(fn)
         submission = self._submission(self, title, UNSTATED if budget is None else budget, fn, args)
         future = submission.future
-        assert future is not None, "nobody has answered yet"
+        assert future is not None, "it is not answered yet"
         if len(self.pending) >= PENDING_MAX:
             submission.resolve(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self.record.name}"))
         else:
@@ -182,7 +183,7 @@ class Portal:
             raise NurseryClosed(f"{self.record.name} takes nothing more from other threads: {over}")
 
     def answer(self) -> None:
-        """Tell the futures of the tasks that ended."""
+        """Answer the futures of the tasks that ended."""
         while self.ended:
             submission, outcome = self.ended.popleft()
             submission.pass_on(outcome)
@@ -207,11 +208,11 @@ class Portal:
     def _refuse(self) -> None:
         self.require_open()
         if not self.pump.live and threading.get_ident() != self.pump.thread:
-            return  # in a replay the threads are not held up by what they wait for: they may be too fast
+            return  # in a replay, threads wait less than in the recorded run, so they may be too fast
         raise WouldBlock(f"{PENDING_MAX:,} calls wait to be made in {self.record.name}; let the thread wait for some")
 
     def _make_calls(self) -> int:
-        """Returns how many things came in (PORTAL-3)."""
+        """Make the waiting calls. Returns how many posts they count for (PORTAL-3)."""
         if self.pump.over:
             self._calls.drop()
             return 0
@@ -237,7 +238,7 @@ class Portal:
             self.pump.outposts.pop(self, None)
 
     def stopped(self) -> None:
-        """Whoever still waits for a task waits for one that was closed with the run."""
+        """The run was torn down: answer the futures of the tasks that were closed with it."""
         self.close()
         self._calls.drop()
         living, self.living = self.living, set()

@@ -1,14 +1,16 @@
-"""A submission: one task that another thread hands in through a portal, and the future that the thread gets of it.
+"""A submission: one task that another thread spawns through a portal, and the future that the thread gets.
 
-That is a `concurrent.futures.Future`, which is costly to make and to answer, and most are asked for nothing but their
-result, once it is there, or not even that. So the future as such is made when it is first used as one: when somebody
-waits, cancels, adds a callback, or reads anything else that is not here. Until then its submission keeps the answer.
+The future is a `concurrent.futures.Future`, which is expensive to make and to answer. Most programs only read its
+result after the task has ended, or do not even do that. So the real future is made when it is first needed: when a
+thread waits, cancels, adds a callback, or reads an attribute that `Answer` does not have. Until then the submission
+keeps the answer.
 
-Rejected: a future of our own. `concurrent.futures.wait`, `as_completed` and `asyncio.wrap_future` take no other.
+Rejected: a future class of our own. `concurrent.futures.wait`, `as_completed` and `asyncio.wrap_future` do not take it.
 
-SUBMISSION-1  every submission is answered exactly once, by the thread of the runtime or by whoever finds the run over,
-    and never inside the law: callbacks of a future are not ours
-SUBMISSION-2  a future that is alive is told the answer exactly once, by whoever saw last that both are there
+SUBMISSION-1  every submission is answered exactly once, by the runtime's thread or by a thread that finds the run over,
+    and never in the middle of a change of the law, because the callbacks of a future are user code
+SUBMISSION-2  a real future gets the answer exactly once: from the thread that answers, or from the one that makes the
+    future, whichever comes last
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Submission:
-    """The runtime's side: from the thread to the task, and from its end to the future."""
+    """The runtime's side: spawns the task, and passes its outcome to the future."""
 
     __slots__ = (
         "alive",
@@ -57,20 +59,20 @@ class Submission:
         self.title = title
         self.budget = budget
         self.work: tuple[contextvars.Context, Function, tuple[Any, ...]] | None
-        self.work = contextvars.copy_context(), fn, args  # until the task has it
+        self.work = contextvars.copy_context(), fn, args  # None once the task has it
         self.task: Task | None = None
-        self.future: Answer | None = Answer(self)  # until it is answered
-        self.alive = False  # the future as such was made
-        self.withdrawn = False  # it was cancelled
-        self.answered = False  # with one of these:
+        self.future: Answer | None = Answer(self)  # None once it is answered
+        self.alive = False  # the real future was made
+        self.withdrawn = False  # the future was cancelled
+        self.answered = False  # with a value or an error
         self.value: Any = None
         self.error: BaseException | None = None
-        self.resolved = False  # the future knows
+        self.resolved = False  # the real future has the answer
 
     # ---- in the thread of the runtime, unless the run is over
 
     def take(self) -> None:
-        """Start the task, or say why not."""
+        """Start the task, or answer with the refusal."""
         portal = self.portal
         portal.pending.discard(self)
         kernel, record = portal.kernel, portal.record
@@ -82,7 +84,7 @@ class Submission:
             portal.require_open()
             if portal.pump.ask(owner, "withdrawn", self._is_withdrawn):
                 if self.future is not None:
-                    self.future.cancel()  # in a replay nobody may have done so yet
+                    self.future.cancel()  # in a replay, the thread may not have done this yet
                 self.resolve()
                 return
             context, fn, args = work
@@ -104,7 +106,7 @@ class Submission:
             self._ended(task.outcome)
 
     def _ask(self, fn: Function, args: tuple[Any, ...], owner: Task) -> Task:
-        """The nursery has a gate."""
+        """Spawn the task through the gate of the nursery."""
         kernel, record = self.portal.kernel, self.portal.record
         return ask(
             kernel,
@@ -130,15 +132,15 @@ class Submission:
             self.portal.kernel.cancel_request(self.task, CancelReason(CancelKind.USER, "its future was cancelled"))
 
     def _ended(self, outcome: Outcome) -> None:
-        """The law is at work: tell the future later (SUBMISSION-1)."""
+        """The law is in the middle of a change: answer the future later (SUBMISSION-1)."""
         portal = self.portal
         portal.living.discard(self)
         portal.ended.append((self, outcome))
-        if len(portal.ended) == 1:  # one message is about all that end in a batch
+        if len(portal.ended) == 1:  # one post covers all tasks that end in a batch
             portal.pump.post(f"ended {portal.record.name}", portal.answer)
 
     def pass_on(self, outcome: Outcome) -> None:
-        """Answer with what the task came to."""
+        """Answer with the outcome of the task."""
         if outcome.kind is OutcomeKind.OK:
             self.resolve(value=outcome.value)
             return
@@ -148,7 +150,7 @@ class Submission:
             self.resolve(error=error)
 
     def resolve(self, *, value: Any = None, error: BaseException | None = None) -> None:
-        """Answer (SUBMISSION-1)."""
+        """Answer the submission (SUBMISSION-1)."""
         self.value, self.error = value, error
         self.answered = True
         future, self.future = self.future, None
@@ -158,11 +160,11 @@ class Submission:
     # ---- in any thread
 
     def resolve_future(self, future: Answer) -> None:
-        """Both are there, the answer and the future (SUBMISSION-2)."""
+        """There are both an answer and a real future: pass the answer on (SUBMISSION-2)."""
         with self.portal.answering:
             first, self.resolved = not self.resolved, True
         if not first or not future.set_running_or_notify_cancel():
-            return  # told already, or cancelled
+            return  # it has the answer already, or was cancelled
         if self.error is not None:
             future.set_exception(self.error)
         else:
@@ -170,7 +172,7 @@ class Submission:
 
 
 class Answer(Future[Any]):
-    """The thread's side."""
+    """The thread's side: becomes a real future when it is first needed."""
 
     __slots__ = ("_submission",)
 
@@ -178,14 +180,14 @@ class Answer(Future[Any]):
         self._submission = submission
 
     def __getattr__(self, name: str) -> Any:
-        """What is not here belongs to the future as such, which is wanted now."""
+        """The attribute belongs to the real future: make the real future now."""
         if name.startswith("__"):
             raise AttributeError(name)
         submission = self._submission
         with submission.portal.answering:
             if not submission.alive:
                 super().__init__()
-                submission.alive = True  # SUBMISSION-2: from here on, whoever answers tells it
+                submission.alive = True  # SUBMISSION-2: from here on, the answering thread passes the answer on
         if submission.answered:
             submission.resolve_future(self)
         return object.__getattribute__(self, name)

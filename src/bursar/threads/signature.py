@@ -1,10 +1,10 @@
-"""Which parameter of a plain function is annotated `Checkpoint`, and how the function is called with one.
+"""Finds the parameter of a plain function that is annotated `Checkpoint`, and passes a checkpoint for it.
 
-The annotation may be written as text (`from __future__ import annotations`), may be optional, may stand anywhere among
-the parameters; the function may be a partial, a bound method, or an object that can be called. Text is looked up where
-the function was written; if it cannot be, because the name was imported for type checkers only, the word counts.
+The annotation may be text (`from __future__ import annotations`), may be optional, and may be on any parameter. The
+function may be a partial, a bound method, or a callable object. Text is looked up in the globals of the function. If
+that fails, because the name was imported for type checkers only, the word `Checkpoint` in the text counts.
 
-Asking `inspect` costs more than a whole task, so what is found out about a plain function is kept as long as it lives.
+A call of `inspect` costs more than a whole task, so the result for a function is kept as long as the function lives.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _WORD: Final = re.compile(rf"\b{Checkpoint.__name__}\b")
 
 
 class Place(NamedTuple):
-    """Where a function wants its checkpoint."""
+    """The parameter for the checkpoint."""
 
-    at: int  # among the positional arguments; -1: by keyword only
-    name: str  # the keyword; "": by position only
+    at: int  # its position among the positional arguments; -1: only by keyword
+    name: str  # its keyword; "": only by position
 
 
 _KNOWN: Final[weakref.WeakKeyDictionary[FunctionType, Place | None]] = weakref.WeakKeyDictionary()
 
 
 def place_of(fn: Any) -> Place | None:
-    """Where `fn` wants a checkpoint; None: nowhere."""
+    """The parameter of `fn` for a checkpoint, or None."""
     if type(fn) is FunctionType:
         annotations = fn.__annotations__
         of_parameters = annotations and (len(annotations) > 1 or "return" not in annotations)
         return _of_function(fn) if of_parameters else None
     if type(fn) is BuiltinFunctionType or type(fn) is type:
-        return None  # nobody annotates what is written in C
+        return None  # functions written in C have no annotations
     if type(fn) is MethodType and type(fn.__func__) is FunctionType and _of_function(fn.__func__) is None:
         return None
     return _look(fn)
 
 
 def arguments(place: Place, args: tuple[Any, ...], checkpoint: Checkpoint) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, with the checkpoint in its place among them."""
+    """The arguments of a call, with the checkpoint added at its place."""
     if 0 <= place.at <= len(args):
         return (*args[: place.at], checkpoint, *args[place.at :]), {}
     return args, {place.name: checkpoint} if place.name else {}
@@ -61,7 +61,7 @@ def _of_function(fn: FunctionType) -> Place | None:
 
 
 def _look(fn: Any) -> Place | None:
-    """Ask `inspect`. What has no signature has no checkpoint either."""
+    """Ask `inspect`. An object without a signature has no checkpoint."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except Exception:  # a signature may be computed by the program's own code
@@ -92,7 +92,7 @@ def _means_checkpoint(annotation: Any, fn: Any) -> bool:
 
 
 def _globals_of(fn: Any) -> dict[str, Any]:
-    """The names that the text of an annotation is about."""
+    """The names that the text of an annotation may use."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     written: Any = inspect.unwrap(fn)
