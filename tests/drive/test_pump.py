@@ -351,7 +351,7 @@ def test_a_guest_is_not_run_like_a_loop_and_nothing_has_begun():
 
 def test_the_result_of_a_run_that_is_not_over_is_refused(started):
     runtime, host, _ = started(nothing)
-    with pytest.raises(bursar.ResultNotReady, match="not over yet"):
+    with pytest.raises(bursar.ResultNotReady, match="not ended yet"):
         runtime.result()
     host.play()
     assert runtime.result() == "done"
