@@ -135,7 +135,7 @@ class Pump:
         self.started = False
         self.over = False
         self.error: BaseException | None = None  # the error that stopped the pump before the program ended
-        self.turn = 0  # how often the host has called, handoffs counted
+        self.turn = 0  # how many turns of the host have reached the pump
         self.batch = 0
         self.sources = 0  # things outside that may still wake a task: watched files, open portals, foreign awaits
         self.listeners = 0  # waits for a signal, which may never come: no deadlock, and virtual time goes on
@@ -146,7 +146,7 @@ class Pump:
         self._inbox: deque[Outside] = deque()  # any thread may append
         self._here = 0  # how many of the posts enter with this batch (PUMP-2)
         self._pending = False  # a call was deferred (PUMP-1)
-        self._in_turn = False  # the queued call comes before the next handoff
+        self._in_turn = False  # the queued call belongs to the same turn of the host
         self._left: int = burst_limit  # how many decisions may be made before the next handoff (PUMP-3)
         self._cut: Cut | None = None  # the rest of a batch that was cut
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
