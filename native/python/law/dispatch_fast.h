@@ -137,7 +137,7 @@ k_ready_again(Kernel *k, Task *task, LawState from)
 {
     Worker *home = k->at;
     law_state_move(&task->state, from, LAW_STATE_READY);
-    law_wake_queued(&task->wake);
+    law_wake_queued_fast(&task->wake);
     task->since_ns = k->now_ns;
     lane_put_again(home, &home->stealable, task, LAW_LANE_READY);
     k->runnable += 1;
