@@ -111,6 +111,10 @@ def _by_default(found: settings.Settings) -> Authority:
     )
 
 
+# Parts of a runtime that the package uses and a program does not: `dir(runtime)` leaves them out.
+_PARTS: Final = frozenset({"driver", "kernel", "on_end", "profile", "program", "pump", "settings", "thread"})
+
+
 class Runtime:
     """One run of one program, in two steps: for embedding, for tests, and to look inside.
 
@@ -134,6 +138,9 @@ class Runtime:
     2 decisions (2 ready); 1 tasks: 0 live, done: 1 ok; 0 steals; 0 s
     ```
     """
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _PARTS]
 
     def __init__(
         self,
@@ -296,17 +303,17 @@ class Runtime:
 
     # ---- the methods that the pump calls (see `drive.pump.Program`)
 
-    def batch_begins(self) -> None:
+    def _batch_begins(self) -> None:
         self._interrupts.look()
         self._generators.close_collected()
         self._generators.hook()  # last, so that a failure above leaves no hook behind
 
-    def batch_ends(self) -> None:
+    def _batch_ends(self) -> None:
         self._generators.unhook()
         if self._recorder is not None:
             self._recorder.flush()  # so that the trace has this whole batch if the run is killed now
 
-    def stuck(self) -> None:
+    def _stuck(self) -> None:
         if self._deadlock is None:
             from bursar.ops.introspection import wait_graph
 
@@ -318,10 +325,10 @@ class Runtime:
         for task in list(self.kernel.root.children.values()):  # cancelled and still stuck: behind a shield
             cancel.cut(self.kernel, task, "waited for ever behind a shield")
 
-    def ending(self) -> bool:
+    def _ending(self) -> bool:
         return self._generators.close_all() and bool(self.kernel.live)  # an empty purse cannot pay for closing tasks
 
-    def ended(self) -> None:
+    def _ended(self) -> None:
         """The pump has stopped: close all that is still open, then call `on_end`."""
         try:
             if self._meter is not None:
@@ -385,7 +392,7 @@ class Runtime:
         for child in list(self.kernel.root.children.values()):
             self.kernel.cancel_request(child, reason)
 
-    def interrupted(self) -> None:
+    def _interrupted(self) -> None:
         """Ctrl-C: cancel the program; for `Interrupts`."""
         self._ask_to_stop(INTERRUPTED)
 
@@ -395,13 +402,13 @@ class Runtime:
         """Mint a capability from its description. With `to`, also give it to a task."""
         minted = self.kernel.registry.mint(capability)
         if to is not None:
-            record = to.inside(self.kernel)
+            record = to._inside(self.kernel)
             record.capabilities = {**record.capabilities, type(minted): minted}
         return minted
 
     def _own(self, capability: Capability) -> Capability:
         """Mint a description. A capability that is already minted must belong to this runtime."""
-        if capability.seal is None:
+        if capability._seal is None:
             return self.grant(capability)
         self.kernel.registry.authenticate(capability)
         return capability
@@ -458,7 +465,7 @@ class Runtime:
             "scheduler": self.settings.scheduler,
             "program": self.program,
             **self._settings,
-            "admission": self.kernel.gate.authority.written(),
+            "admission": self.kernel.gate.authority._written(),
         }
 
     @property

@@ -6,9 +6,20 @@ Nothing here depends on the rest of the package.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, Final
 
 TEXT_MAX: Final = 400  # characters of a program's own text that a message repeats
+
+
+class NamedInt(IntEnum):
+    """Numbers with names that print by name: `str(State.READY)` is `READY`."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
 
 
 def brief(thing: object, how: Callable[[Any], str] = str) -> str:

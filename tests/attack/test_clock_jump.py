@@ -103,7 +103,7 @@ def test_a_timer_that_is_reported_late_or_twice_is_a_record():
     rt = checked(Runtime(clock="virtual"))
 
     async def main():
-        me = (await bursar.current_task()).inside(rt.kernel)
+        me = (await bursar.current_task())._inside(rt.kernel)
         async with bursar.timeout(5):
             timer = me.inner.timer
         for _ in range(100):

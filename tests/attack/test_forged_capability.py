@@ -132,8 +132,8 @@ def test_attenuation_never_widens(wider):
         with pytest.raises(CapabilityDenied):
             held.attenuate(**wider)
         with pytest.raises(TypeError):
-            held.attenuate(seal=held.seal)
-        for _ in range(DEPTH_MAX - held.seal.depth):
+            held.attenuate(seal=held._seal)
+        for _ in range(DEPTH_MAX - held._seal.depth):
             held = held.attenuate()
         with pytest.raises(CapabilityDenied):
             held.attenuate()

@@ -60,7 +60,7 @@ def test_a_thousand_wakes_of_one_task_are_one_entry():
             n.spawn(honest, name="honest")
             task = n.spawn(sleeper, name="sleeper")
             await bursar.checkpoint()
-            record = task.inside(rt.kernel)
+            record = task._inside(rt.kernel)
             assert task.state is State.BLOCKED
             bell.set()
             before = rt.kernel.runnable
@@ -83,7 +83,7 @@ def test_a_wake_of_a_running_task_that_then_runs_dry_leaves_no_trace():
     rt = checked(Runtime(clock="virtual"))
 
     async def evil():
-        me = (await bursar.current_task()).inside(rt.kernel)
+        me = (await bursar.current_task())._inside(rt.kernel)
         while True:
             rt.kernel.wake(me, me.generation)
             await bursar.charge(ops=10)

@@ -303,33 +303,10 @@ def test_what_the_reference_shows_has_a_docstring(path):
     assert (inspect.getdoc(at(path)) or "").strip()
 
 
-# What is public in Python's sense but serves Bursar's own parts, and so is not for programs to use.
-SHARED = {"answer_oldest", "bind", "kernel", "waiters"}
-ENDPOINT = {"box", "closed", "kernel", "require_usable", "unwatch", "waits", "watch"}
-INTERNAL = {
-    "Actor": {"mailbox", "over", "run_by", "taken"},
-    "Call": {"drop", "taken_by"},
-    "Capability": {"seal"},
-    "Child": {"again", "ended", "wants_restart"},
-    "Event": SHARED,
-    "Listener": ENDPOINT | {"accepted", "kind", "tls"},
-    "Nursery": {"inside"},
-    "Portal": {"answer", "require_open", "resting", "stopped"},
-    "ReceiveEnd": {"unread", "waiting"},
-    "SendEnd": {"waiting"},
-    "Runtime": {"batch_begins", "batch_ends", "ended", "ending", "interrupted", "poll", "stuck"},  # for its parts
-    "Semaphore": SHARED | {"give", "holders", "label", "holds", "take_back", "take_one"},
-    "Stream": ENDPOINT | {"ahead", "ended", "taken"},
-    "Supervisor": {"adopt", "inside"},
-    "Task": {"inside"},
-}
-
-
-def public_attributes(name: str, thing: type) -> set[str]:
+def public_attributes(thing: type) -> set[str]:
     public_bases = [base for base in thing.__bases__ if base.__name__ in bursar.__all__]
     inherited = {name for base in (int, str, tuple, Exception, OSError, *public_bases) for name in dir(base)}
-    found = {attribute for attribute in dir(thing) if not attribute.startswith("_")} - inherited
-    return found - INTERNAL.get(name, set())
+    return {attribute for attribute in dir(thing) if not attribute.startswith("_")} - inherited
 
 
 PUBLIC_CLASSES = sorted(name for name in bursar.__all__ if isinstance(getattr(bursar, name), type))
@@ -353,7 +330,7 @@ def explained(attribute: object, named: bool) -> bool:
 def test_everything_public_of_a_class_is_explained(name):
     thing = getattr(bursar, name)
     assert (thing.__doc__ or "").strip()
-    assert not undocumented(thing, sorted(public_attributes(name, thing)))
+    assert not undocumented(thing, sorted(public_attributes(thing)))
 
 
 def test_what_is_not_explained_is_found():
@@ -384,7 +361,7 @@ json.dump(found, sys.stdout)
 
 def help_of(kernel: str) -> dict[str, str]:
     """Every public docstring, as a process with that kernel has it."""
-    methods = {name: sorted(public_attributes(name, getattr(bursar, name))) for name in PUBLIC_CLASSES}
+    methods = {name: sorted(public_attributes(getattr(bursar, name))) for name in PUBLIC_CLASSES}
     done = subprocess.run(
         [sys.executable, "-c", HELP],
         env=os.environ | {"BURSAR_KERNEL": kernel},

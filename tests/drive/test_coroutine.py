@@ -314,7 +314,7 @@ def test_where_names_the_innermost_line_of_the_program():
         async with nursery() as n:
             task = n.spawn(outer)
             await sleep(1)
-            place = where(task.inside(main.runtime.kernel))
+            place = where(task._inside(main.runtime.kernel))
             n.cancel()
             return place
 

@@ -283,7 +283,7 @@ def struck_run(nth: int) -> str:
     assert sys.get_asyncgen_hooks() == hooks, strike.struck
     assert log in ([], ["begun", "closed"]), strike.struck
     assert ended == "interrupted" or strike.struck in ("", "stop", "_go_on"), strike.struck  # those: it was over
-    assert host.closed == host.opened or strike.struck in ("_end", "ended"), strike.struck  # on their threshold
+    assert host.closed == host.opened or strike.struck in ("_end", "_ended"), strike.struck  # on their threshold
     return strike.struck
 
 

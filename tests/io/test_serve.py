@@ -122,14 +122,14 @@ def test_a_connection_that_another_case_of_a_select_left_is_there_for_the_next_o
         event.set()
         async with await listen_tcp() as listener, await open_tcp("127.0.0.1", listener.port) as client:
             while True:
-                await bursar.wait_readable(listener.box.fd)
+                await bursar.wait_readable(listener._box.fd)
                 index, stream = await bursar.select(listener.accept(), event.wait())
                 if index == 1:
                     break
                 stream.close()
                 client.close()
                 client = await open_tcp("127.0.0.1", listener.port)
-            assert listener.accepted is not None
+            assert listener._accepted is not None
             listener.close()
             assert await client.receive() == b""
             client.close()
@@ -236,7 +236,7 @@ async def reset(port, data):
     """Send something, and then cut the connection."""
     async with await open_tcp("127.0.0.1", port) as stream:
         await stream.send(data)
-        stream.box.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream._box.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def test_a_connection_that_breaks_in_a_nursery_of_its_handler_ends_alone():
@@ -517,7 +517,7 @@ def test_serving_goes_on_when_the_process_was_out_of_files():
             with socket.socket() as waiting:
                 waiting.setblocking(False)
                 waiting.connect_ex(("127.0.0.1", listener.port))
-                await bursar.wait_readable(listener.box.fd)
+                await bursar.wait_readable(listener._box.fd)
                 taken = take_all(waiting.fileno())
                 serving = n.spawn(serve, listener, echo, n)
                 await settled()

@@ -143,8 +143,8 @@ def test_a_tls_peer_that_goes_without_saying_so_is_an_error():
     async def body(client, server):
         await server.send(b"x")
         assert await client.receive() == b"x"  # with unread bytes, closing would reset the connection
-        raw = client.box.socket.detach()
-        client.box.socket = None
+        raw = client._box.socket.detach()
+        client._box.socket = None
         socket.close(raw)
         with pytest.raises(ssl.SSLEOFError):
             await server.receive()
@@ -230,7 +230,7 @@ def test_bytes_that_another_case_of_a_select_left_are_there_for_the_next():
         event = bursar.Event()
         event.set()
         await client.send(b"x")
-        await bursar.wait_readable(server.box.fd)
+        await bursar.wait_readable(server._box.fd)
         chosen = set()
         for seed in range(20):  # both cases are ready: the draw takes the other one now and then
             index, value = await select(server.receive(), event.wait())
@@ -238,7 +238,7 @@ def test_bytes_that_another_case_of_a_select_left_are_there_for_the_next():
             if index == 0:
                 assert value == b"x", seed
                 await client.send(b"x")
-                await bursar.wait_readable(server.box.fd)
+                await bursar.wait_readable(server._box.fd)
         return chosen
 
     assert linked(body) == {0, 1}

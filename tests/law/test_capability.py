@@ -45,7 +45,7 @@ def task(id: int = 7, name: str = "worker", **capabilities) -> Task:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_constructed_capability_is_only_a_description(registry, kind):
     description = kind()
-    assert description.seal is None
+    assert description._seal is None
     assert description.minted is False
     with pytest.raises(CapabilityForged, match="not minted by this runtime"):
         registry.authenticate(description)
@@ -56,7 +56,7 @@ def test_a_minted_one_is_real_and_may_be_passed_on(registry, kind):
     capability = registry.mint(kind())
     registry.authenticate(capability)
     assert (type(capability), capability.minted, capability.delegable) == (kind, True, True)
-    assert (capability.seal.parent, capability.seal.depth, capability.seal.deriver) == (None, 0, 0)
+    assert (capability._seal.parent, capability._seal.depth, capability._seal.deriver) == (None, 0, 0)
 
 
 def test_minting_keeps_the_limits_and_leaves_the_description_alone(registry):
@@ -74,7 +74,7 @@ def test_what_is_minted_is_not_minted_again(registry):
 def test_every_minted_capability_is_one_of_its_own(registry):
     a, b = registry.mint(CapClock()), registry.mint(CapClock())
     assert a != b
-    assert a.seal.serial != b.seal.serial
+    assert a._seal.serial != b._seal.serial
 
 
 def test_another_runtime_does_not_recognise_it(registry):
@@ -91,7 +91,7 @@ def test_another_runtime_does_not_recognise_it(registry):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_constructor_takes_a_seal(registry, kind):
-    seal = registry.mint(kind()).seal
+    seal = registry.mint(kind())._seal
     with pytest.raises(TypeError):
         kind(seal=seal)
 
@@ -103,7 +103,7 @@ def test_a_widened_replacement_is_not_real(registry):
     with pytest.raises(CapabilityForged):
         registry.authenticate(forged)
     with pytest.raises((ValueError, TypeError), match="seal"):  # TypeError from Python 3.13 on
-        replace(capability, max_tasks=1000, seal=capability.seal)
+        replace(capability, max_tasks=1000, seal=capability._seal)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,7 +148,7 @@ def test_a_description_cannot_be_attenuated():
 
 def test_a_lookalike_is_not_a_capability(registry):
     class Lookalike:
-        seal = registry.mint(CapClock()).seal
+        seal = registry.mint(CapClock())._seal
 
     with pytest.raises(CapabilityForged, match="not a capability"):
         delegate(registry, None, {}, [Lookalike()])
@@ -240,15 +240,15 @@ def test_a_derived_one_remembers_its_line_and_its_deriver(registry):
     registry.current = None
     grandchild = child.attenuate()
     assert list(grandchild.ancestors()) == [grandchild, child, root]
-    assert [c.seal.depth for c in (root, child, grandchild)] == [0, 1, 2]
-    assert [c.seal.deriver for c in (root, child, grandchild)] == [0, 42, 0]
+    assert [c._seal.depth for c in (root, child, grandchild)] == [0, 1, 2]
+    assert [c._seal.deriver for c in (root, child, grandchild)] == [0, 42, 0]
 
 
 def test_a_line_of_derivations_has_a_greatest_length(registry):
     capability = registry.mint(CapClock())
     for _ in range(DEPTH_MAX):
         capability = capability.attenuate(delegable=True)
-    assert capability.seal.depth == DEPTH_MAX
+    assert capability._seal.depth == DEPTH_MAX
     with pytest.raises(CapabilityDenied, match=f"{DEPTH_MAX} derivations deep"):
         capability.attenuate()
 

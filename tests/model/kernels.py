@@ -184,7 +184,7 @@ class Side:
             case Budget():
                 return thing.as_tuple()
             case Capability():
-                return type(thing).__name__, thing.seal.serial if thing.seal is not None else None
+                return type(thing).__name__, thing._seal.serial if thing._seal is not None else None
             case Obligation():
                 return "obligation", thing.id, thing.holder.id, thing.what, thing.settled.name
             case self.law.Task():

@@ -420,7 +420,7 @@ class Machine(RuleBasedStateMachine):
         handle = self.handle(whom)
         if handle == self.handles[0]:
             return
-        record = handle.inside(self.kernel)
+        record = handle._inside(self.kernel)
         if record.outcome is not None or any(scope.shielded for t in family(record) for scope in outward(t)):
             return
         handle.cancel("must end")
@@ -525,10 +525,10 @@ class Machine(RuleBasedStateMachine):
     @rule(where=pick, ops=st.integers(1, 120), n=steps)
     def owner_recharges(self, where, ops, n) -> None:
         """The owner of a nursery that has a child on hold gives it more, if it is free to."""
-        holding = [h for n in self.nurseries if (h := n.inside()[1]).exhausted and h.owner.id in self.players]
+        holding = [h for n in self.nurseries if (h := n._inside()[1]).exhausted and h.owner.id in self.players]
         if holding:
             chosen = holding[where % len(holding)]
-            handle = next(n for n in self.nurseries if n.inside()[1] is chosen)
+            handle = next(n for n in self.nurseries if n._inside()[1] is chosen)
             self.players[chosen.owner.id].tell("recharge_child", handle, 0, Budget(ops=ops))
             self.go(n)
 
@@ -567,7 +567,7 @@ class Machine(RuleBasedStateMachine):
     @rule(whom=pick)
     def a_wake_comes_late_or_twice(self, whom) -> None:
         """For an old generation it is stale, for a task in a queue it is merged; neither changes anything."""
-        record = self.handle(whom).inside(self.kernel)
+        record = self.handle(whom)._inside(self.kernel)
         runnable = self.kernel.runnable
         assert self.kernel.wake(record, record.generation - 1) is Notice.STALE
         if record.state is State.READY:

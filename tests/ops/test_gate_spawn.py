@@ -174,7 +174,7 @@ def test_a_drop_does_not_fail_the_nursery():
 def test_a_refused_spawn_leaves_no_ticket():
     async def main():
         async with bursar.nursery(admission=one()) as n:
-            kernel, record = n.inside()
+            kernel, record = n._inside()
             for wrong in ({"priority": "high"}, {"needs": {"cpu": 1}}, {"retry": 1}, {"after": [None]}):
                 with pytest.raises((TypeError, bursar.BursarError)):
                     n.spawn(nap, **wrong)

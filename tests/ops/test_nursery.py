@@ -686,7 +686,7 @@ def test_nobody_spawns_into_a_nursery_whose_owner_was_cut_off(run):
             await sleep(5)
             task.cancel()
             await sleep(1)
-            cancel.cut(run.runtime.kernel, task.inside(run.runtime.kernel), "for the test")
+            cancel.cut(run.runtime.kernel, task._inside(run.runtime.kernel), "for the test")
 
     run(main)
     assert refused == [True]

@@ -56,7 +56,7 @@ def test_a_cancelled_waiter_leaves_the_event(run):
             assert task.explain().reason == "waits for an event"
             task.cancel()
             await sleep(1)
-            assert not event.waiters
+            assert not event._waiters
             event.set()
         return task.outcome.kind
 
@@ -379,11 +379,11 @@ def test_the_number_of_permits_is_a_whole_number(value):
 
 def test_a_permit_for_which_there_is_no_memory_goes_to_whoever_waits_with_the_next(run):
     class Poor(Semaphore):
-        def give(self, kernel, task):
+        def _give(self, kernel, task):
             if short and task.name == "first":
                 short.pop()
                 raise MemoryError
-            return super().give(kernel, task)
+            return super()._give(kernel, task)
 
     short, got = [], []
 

@@ -230,14 +230,14 @@ class Stage:
 
     def op_wake(self, *names: str) -> None:
         kernel = self.runtime.kernel
-        found = [task.inside(kernel) for name in names for task in self.find(name)]
+        found = [task._inside(kernel) for name in names for task in self.find(name)]
         wakes = [(record, record.generation) for record in found]
         self.post(f"wake {' '.join(names)}", lambda: [kernel.wake(*wake) for wake in wakes])
 
     def op_wake_at(self, name: str, poll: int) -> None:
         kernel = self.runtime.kernel
         (task,) = self.find(name)
-        self.post(f"wake {name} {poll}", lambda: kernel.wake(task.inside(kernel), poll))
+        self.post(f"wake {name} {poll}", lambda: kernel.wake(task._inside(kernel), poll))
 
     def op_cancel(self, *names: str) -> None:
         tasks = [task for name in names for task in self.find(name)]

@@ -109,7 +109,7 @@ class GateTotalsCore:
                 n,
                 name=f"t{len(self.tasks)}",
                 priority=(10, 50, 50, 100, 57)[b % 5],
-                needs=needs if n.inside()[1].gate is not None and a % 7 else None,
+                needs=needs if n._inside()[1].gate is not None and a % 7 else None,
                 after=list(after)[: a % 3],
                 retry=retry,
                 budget=Budget(ops=b % 40 + 5) if a % 11 == 0 else None,

@@ -77,7 +77,7 @@ class Loans(admission_programs.GateTotalsCore):
             self.taken_back += ticket.reclaimed
 
     def spawn(self, n, body, a, b) -> None:
-        gated = n.inside()[1].gate is not None
+        gated = n._inside()[1].gate is not None
         try:
             task = n.spawn(
                 self.child,

@@ -89,7 +89,7 @@ def test_the_wait_of_the_task_shows_it(pool):
             task = n.spawn(works)
             while not said.is_set():
                 await bursar.checkpoint()
-            wait = task.inside(pool.runtime.kernel).wait
+            wait = task._inside(pool.runtime.kernel).wait
             seen = wait.progress, wait.message
             go_on.set()
         return seen

@@ -629,7 +629,7 @@ def test_a_call_runs_outside_any_task_and_may_set_events_and_cancel(run):
             with portal(n) as p:
                 victim = n.spawn(wait_for, Event())
                 await bursar.checkpoint()
-                p.call(lambda: seen.append(p.kernel.current))
+                p.call(lambda: seen.append(p._kernel.current))
                 p.call(victim.cancel, "by a call")
                 p.call(happened.set)
                 await happened.wait()
@@ -651,7 +651,7 @@ def test_a_call_cannot_send_for_nobody_would_pay(run):
                 p.call(sender.send_nowait, 1)
         return p
 
-    (report,) = run(main).kernel.reports
+    (report,) = run(main)._kernel.reports
     assert report.kind == "call_failed"
     assert "ScopeMisuse" in report.detail
     assert "outside any task" in report.detail
@@ -671,7 +671,7 @@ def test_calls_that_fail_are_reported_and_stop_nobody(run):
                 p.call(len)
         return p
 
-    first, second = run(main).kernel.reports
+    first, second = run(main)._kernel.reports
     assert (first.kind, second.kind) == ("call_failed", "call_failed")
     assert log == ["after it"]
     assert first.task.endswith("main")
@@ -757,7 +757,7 @@ def test_calls_do_not_keep_the_tasks_from_running(run):
 
     async def main():
         def again():
-            made[p.pump.batch] += 1
+            made[p._pump.batch] += 1
             if not over:
                 p.call(again)
 

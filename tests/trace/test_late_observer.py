@@ -18,7 +18,7 @@ def test_a_stale_wake_of_a_task_that_ended_unobserved_is_told(written):
     async def main():
         async with nursery() as n:
             task = n.spawn(quick)
-        record = task.inside(kernel)
+        record = task._inside(kernel)
         if written:
             memory.attach(kernel)
         else:

@@ -364,7 +364,7 @@ def test_a_killed_run_leaves_whole_records(path):
 
 def test_an_event_that_cannot_be_written_down_ends_the_recording_and_not_the_program(path):
     async def main():
-        (await bursar.current_task()).inside(runtime.kernel)
+        (await bursar.current_task())._inside(runtime.kernel)
         runtime.kernel.note("host_answer", runtime.kernel.current, ("read", 1.5))
         runtime.kernel.note("host_answer", runtime.kernel.current, ("read", 1))
         return "done"

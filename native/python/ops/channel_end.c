@@ -49,7 +49,7 @@ channel_end_dealloc(ChannelEnd *self)
 static PyMemberDef channel_end_members[] = {
     {"_channel", T_OBJECT_EX, offsetof(ChannelEnd, channel), READONLY, NULL},
     {"_open", T_BOOL, offsetof(ChannelEnd, open), 0, NULL},
-    {"waiting", T_BOOL, offsetof(ChannelEnd, waiting), 0, NULL},
+    {"_waiting", T_BOOL, offsetof(ChannelEnd, waiting), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

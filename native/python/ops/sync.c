@@ -189,14 +189,14 @@ static PyMethodDef event_methods[] = {
     {"is_set", (PyCFunction)event_is_set, METH_NOARGS, "is_set($self, /)\n--\n\n" DOC_Event_is_set},
     {"set", (PyCFunction)event_set, METH_NOARGS, "set($self, /)\n--\n\n" DOC_Event_set},
     {"wait", (PyCFunction)event_wait, METH_NOARGS, "wait($self, /)\n--\n\n" DOC_Event_wait},
-    {"bind", (PyCFunction)(void (*)(void))event_py_bind, METH_FASTCALL, "The first task that waits binds it."},
-    {"answer_oldest", (PyCFunction)event_py_answer, METH_O, "Let the one that has waited longest go on."},
+    {"_bind", (PyCFunction)(void (*)(void))event_py_bind, METH_FASTCALL, "The first task that waits binds it."},
+    {"_answer_oldest", (PyCFunction)event_py_answer, METH_O, "Let the one that has waited longest go on."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef event_members[] = {
-    {"kernel", T_OBJECT, offsetof(Event, kernel), READONLY, NULL},
-    {"waiters", T_OBJECT_EX, offsetof(Event, waiters), READONLY, NULL},
+    {"_kernel", T_OBJECT, offsetof(Event, kernel), READONLY, NULL},
+    {"_waiters", T_OBJECT_EX, offsetof(Event, waiters), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

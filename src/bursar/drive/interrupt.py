@@ -35,7 +35,7 @@ class InterruptOwner(Protocol):
 
     driver: Coroutines
 
-    def interrupted(self) -> None:
+    def _interrupted(self) -> None:
         """The first Ctrl-C."""
         ...
 
@@ -81,7 +81,7 @@ class Interrupts:
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if self.count == 1:
-            self._program.interrupted()
+            self._program._interrupted()
             return
         driver = self._program.driver
         insisting, driver.aborting = driver.aborting, True

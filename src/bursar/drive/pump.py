@@ -105,19 +105,19 @@ class PumpOwner(Protocol):
         """The driver, which polls the tasks."""
         ...
 
-    def batch_begins(self) -> None: ...
+    def _batch_begins(self) -> None: ...
 
-    def batch_ends(self) -> None: ...
+    def _batch_ends(self) -> None: ...
 
-    def stuck(self) -> None:
+    def _stuck(self) -> None:
         """Every task waits, and nothing can wake a task: make a task runnable."""
         ...
 
-    def ending(self) -> bool:
+    def _ending(self) -> bool:
         """No task is left. Returns True if there are new tasks after all."""
         ...
 
-    def ended(self) -> None:
+    def _ended(self) -> None:
         """The pump has stopped for good."""
         ...
 
@@ -308,7 +308,7 @@ class Pump:
         if self._thread_error is not None:
             raise self._thread_error
         program = self.program
-        program.batch_begins()
+        program._batch_begins()
         try:
             full, left = self._cut or (self._take_in(), self._left)
             self._cut = None
@@ -318,7 +318,7 @@ class Pump:
             self._left = left
             return full or not left
         finally:
-            program.batch_ends()
+            program._batch_ends()
 
     def _take_in(self) -> bool:
         """Take in the posts (PUMP-2). Returns True if more came than one batch may take."""
@@ -355,7 +355,7 @@ class Pump:
             self.state = PumpState.SCHEDULED
             self.host.handoff()
             return
-        if not kernel.live and not self._has_mail() and not self.program.ending():
+        if not kernel.live and not self._has_mail() and not self.program._ending():
             self.stop(None)
             return
         if kernel.runnable or self._has_mail() or self._pending or self._due():
@@ -384,7 +384,7 @@ class Pump:
             return
         timer = self.kernel.timers.next()
         if timer is None and not self._may_be_woken():
-            self.program.stuck()
+            self.program._stuck()
             self.nudge()
             return
         if timer is None or (self.host.virtual and self.sources):
@@ -415,7 +415,7 @@ class Pump:
             self._deliver_rest()
         finally:
             try:
-                self.program.ended()
+                self.program._ended()
             finally:
                 with ExitStack() as last:
                     for outpost in self.outposts.values():

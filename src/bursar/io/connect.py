@@ -69,7 +69,7 @@ class _Handshake(SocketOperation[Stream, None]):
         return f"waits for the TLS handshake with {self.endpoint.peer}"
 
     def look(self, kernel: Kernel, task: Task) -> bool:
-        call = partial(self.endpoint.box.shake_hands, self._context, self._hostname)
+        call = partial(self.endpoint._box.shake_hands, self._context, self._hostname)
         return not self.wants(kernel.runtime.pump.ask(task, "handshake", call))
 
     def take(self, kernel: Kernel, task: Task) -> None:

@@ -45,18 +45,18 @@ class _Accept(SocketOperation["Listener", Stream]):
 
     def look(self, kernel: Kernel, task: Task) -> bool:
         listener = self.endpoint
-        if listener.accepted is not None:
+        if listener._accepted is not None:
             return True
         box = SocketBox()
-        peer: Any = kernel.runtime.pump.ask(task, "accept", partial(listener.box.accept, box, listener.tls))
+        peer: Any = kernel.runtime.pump.ask(task, "accept", partial(listener._box.accept, box, listener._tls))
         if self.wants(peer):
             return False
-        box.tls = listener.tls is not None
-        listener.accepted = Stream(kernel, box, peer, f"{listener.kind} stream from")
+        box.tls = listener._tls is not None
+        listener._accepted = Stream(kernel, box, peer, f"{listener._kind} stream from")
         return True
 
     def take(self, kernel: Kernel, task: Task) -> Stream:
-        stream, self.endpoint.accepted = self.endpoint.accepted, None
+        stream, self.endpoint._accepted = self.endpoint._accepted, None
         assert stream is not None, "a look found it"
         return stream
 
@@ -69,19 +69,19 @@ class Listener(Endpoint):
         name: How messages call the listener.
     """
 
-    __slots__ = ("accepted", "address", "kind", "tls")
+    __slots__ = ("_accepted", "_kind", "_tls", "address")
 
     def __init__(self, kernel: Kernel, box: SocketBox, address: str, kind: str, tls: ssl.SSLContext | None) -> None:
         super().__init__(kernel, box, f"{kind} listener at {address}")
         self.address = address
-        self.kind = kind
-        self.tls = tls
-        self.accepted: Stream | None = None  # accepted, and not taken
+        self._kind = kind
+        self._tls = tls
+        self._accepted: Stream | None = None  # accepted, and not taken
 
     @property
     def port(self) -> int:
         """The TCP port that it listens on."""
-        if self.kind != "TCP":
+        if self._kind != "TCP":
             raise BursarError(f"{self.name} has no port")
         return int(self.address.rpartition(":")[2])
 
@@ -92,8 +92,8 @@ class Listener(Endpoint):
     def close(self) -> None:
         """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
         super().close()
-        if self.accepted is not None:
-            self.accepted.close()
+        if self._accepted is not None:
+            self._accepted.close()
 
     def __aiter__(self) -> Self:
         return self
@@ -177,7 +177,7 @@ async def serve(
             stream.close()
             raise
         else:
-            served.add(stream, task.inside(stream.kernel))
+            served.add(stream, task._inside(stream._kernel))
 
 
 class _Served:
@@ -196,7 +196,7 @@ class _Served:
         stream.close()  # SERVE-1
         self.number -= 1
         if self.waiting is not None:
-            self.waiting.answer(stream.kernel, None)
+            self.waiting.answer(stream._kernel, None)
 
 
 class _Room(Operation[None]):
@@ -248,5 +248,5 @@ def _report(stream: Stream, error: BaseException) -> None:
     """Report a connection that was lost, with the first thing that went wrong."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    kernel = stream.kernel
+    kernel = stream._kernel
     kernel.report("connection_lost", running(kernel, stream.name), f"{type_name(error)}: {brief(error)}")

@@ -73,32 +73,32 @@ class AskKernel(Request[Kernel]):
 class Endpoint:
     """A socket of one runtime, and who waits for it."""
 
-    __slots__ = ("_calls", "box", "closed", "kernel", "name", "waits")
+    __slots__ = ("_box", "_calls", "_closed", "_kernel", "_waits", "name")
 
     def __init__(self, kernel: Kernel, box: SocketBox, name: str) -> None:
-        self.kernel = kernel
-        self.box = box
+        self._kernel = kernel
+        self._box = box
         self.name = name
-        self.closed = ""  # why it cannot be used any more
-        self.waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
+        self._closed = ""  # why it cannot be used any more
+        self._waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
         self._calls: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
         pump: Pump = kernel.runtime.pump
         if box.socket is not None:
             Watches.of(pump).forget(box.fd)
 
-    def require_usable(self, kernel: Kernel, task: Task, kind: type) -> None:
-        if self.kernel is not kernel:
+    def _require_usable(self, kernel: Kernel, task: Task, kind: type) -> None:
+        if self._kernel is not kernel:
             raise ScopeMisuse(f"task {task.name!r} used {self.name}, which belongs to another runtime")
-        if self.closed:
-            raise StreamClosed(f"task {task.name!r}: {self.name} {self.closed}")
-        other = self.waits.get(kind)
+        if self._closed:
+            raise StreamClosed(f"task {task.name!r}: {self.name} {self._closed}")
+        other = self._waits.get(kind)
         if other is not None:
             raise ScopeMisuse(f"task {task.name!r}: {self.name} is in use: task {other.task.name!r} {other.reason}")
 
-    def watch(self, pump: Pump, write: bool, call: Callable[[], None]) -> None:
+    def _watch(self, pump: Pump, write: bool, call: Callable[[], None]) -> None:
         """Both directions of TLS may have to wait for the same readiness, so one call of the host serves several."""
         self._calls[write].append(call)
-        pump.host.watch(self.box.fd, write, partial(self._ready, write))  # pyright: ignore
+        pump.host.watch(self._box.fd, write, partial(self._ready, write))  # pyright: ignore
 
     def _ready(self, write: bool) -> None:
         calls = self._calls[write][:]
@@ -106,23 +106,25 @@ class Endpoint:
         for call in calls:
             call()
 
-    def unwatch(self, pump: Pump, call: Callable[[], None]) -> None:
+    def _unwatch(self, pump: Pump, call: Callable[[], None]) -> None:
         for write, calls in enumerate(self._calls):
             if call in calls:
                 calls.remove(call)
-                if not calls and self.box.socket is not None:
-                    pump.host.unwatch(self.box.fd, bool(write))  # pyright: ignore
+                if not calls and self._box.socket is not None:
+                    pump.host.unwatch(self._box.fd, bool(write))  # pyright: ignore
 
     def close(self) -> None:
         """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
-        if self.kernel.runtime.thread != threading.get_ident() and not self.kernel.runtime.pump.over:
+        if self._kernel.runtime.thread != threading.get_ident() and not self._kernel.runtime.pump.over:
             raise ScopeMisuse(f"{self.name} was closed from another thread than the one that runs its runtime")
-        if self.box.socket is not None:
-            Watches.of(self.kernel.runtime.pump).forget(self.box.fd)
-            self.box.close()
-        self.closed = "is closed"
-        for entry in list(self.waits.values()):
-            entry.refuse(self.kernel, StreamClosed(f"task {entry.task.name!r}: {self.name} was closed while it waited"))
+        if self._box.socket is not None:
+            Watches.of(self._kernel.runtime.pump).forget(self._box.fd)
+            self._box.close()
+        self._closed = "is closed"
+        for entry in list(self._waits.values()):
+            entry.refuse(
+                self._kernel, StreamClosed(f"task {entry.task.name!r}: {self.name} was closed while it waited")
+            )
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,7 +135,7 @@ class Endpoint:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}{', ' + self.closed if self.closed else ''}>"
+        return f"<{type(self).__name__} {self.name}{', ' + self._closed if self._closed else ''}>"
 
 
 E_co = TypeVar("E_co", bound=Endpoint, covariant=True)
@@ -159,22 +161,22 @@ class SocketOperation(FileOperation[T_co], Generic[E_co, T_co]):
         return True
 
     def require_allowed(self, kernel: Kernel, task: Task) -> None:
-        self.endpoint.require_usable(kernel, task, type(self))
+        self.endpoint._require_usable(kernel, task, type(self))
         require(task, task.capabilities, CapIO, self.action)  # that the host has files was seen when this one was made
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        self.endpoint.watch(pump, self._write, call)
+        self.endpoint._watch(pump, self._write, call)
 
     def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        self.endpoint.unwatch(pump, call)
+        self.endpoint._unwatch(pump, call)
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        self.endpoint.waits.setdefault(type(self), entry)
+        self.endpoint._waits.setdefault(type(self), entry)
         super().enlist(kernel, entry)
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
-        if self.endpoint.waits.get(type(self)) is entry:
-            del self.endpoint.waits[type(self)]
+        if self.endpoint._waits.get(type(self)) is entry:
+            del self.endpoint._waits[type(self)]
         super().delist(kernel, entry)
 
 
@@ -194,17 +196,17 @@ class _Receive(SocketOperation["Stream", bytes]):
 
     def look(self, kernel: Kernel, task: Task) -> bool:
         stream = self.endpoint
-        if stream.ahead or stream.ended:
+        if stream._ahead or stream._ended:
             return True
-        got: Any = kernel.runtime.pump.ask(task, "receive", partial(stream.box.receive, self._size))
+        got: Any = kernel.runtime.pump.ask(task, "receive", partial(stream._box.receive, self._size))
         if self.wants(got):
             return False
-        stream.ahead = got
-        stream.ended = not got
+        stream._ahead = got
+        stream._ended = not got
         return True
 
     def take(self, kernel: Kernel, task: Task) -> bytes:
-        return self.endpoint.taken(self._size)
+        return self.endpoint._take(self._size)
 
 
 class _Send(SocketOperation["Stream", int]):
@@ -224,7 +226,7 @@ class _Send(SocketOperation["Stream", int]):
 
     def look(self, kernel: Kernel, task: Task) -> bool:
         self.tried = True
-        answer = kernel.runtime.pump.ask(task, "send", partial(self.endpoint.box.send, self._data))
+        answer = kernel.runtime.pump.ask(task, "send", partial(self.endpoint._box.send, self._data))
         if self.wants(answer):
             return False
         self._sent = answer
@@ -246,21 +248,21 @@ class Stream(Endpoint):
         name: How messages call the stream.
     """
 
-    __slots__ = ("_sending", "ahead", "ended", "peer")
+    __slots__ = ("_ahead", "_ended", "_sending", "peer")
 
     def __init__(self, kernel: Kernel, box: SocketBox, peer: str, kind: str) -> None:
         super().__init__(kernel, box, f"{kind} {peer}".rstrip())
         self.peer = peer
-        self.ahead = b""  # received, and not taken
-        self.ended = False  # the peer sends nothing more
+        self._ahead = b""  # received, and not taken
+        self._ended = False  # the peer sends nothing more
         self._sending = False
 
-    def taken(self, size: int) -> bytes:
-        ahead = self.ahead
+    def _take(self, size: int) -> bytes:
+        ahead = self._ahead
         if len(ahead) <= size:
-            self.ahead = b""
+            self._ahead = b""
             return ahead
-        self.ahead = ahead[size:]
+        self._ahead = ahead[size:]
         return ahead[:size]
 
     def receive(self, max_bytes: int = RECEIVE_SIZE) -> Operation[bytes]:
@@ -283,7 +285,7 @@ class Stream(Endpoint):
                 parts.append(part)
                 missing -= len(part)
         except BaseException:
-            self.ahead = b"".join(parts) + self.ahead
+            self._ahead = b"".join(parts) + self._ahead
             raise
         return b"".join(parts)
 
@@ -301,17 +303,17 @@ class Stream(Endpoint):
             try:
                 part = await _Receive(self, RECEIVE_SIZE)
             except BaseException:
-                self.ahead = bytes(found) + self.ahead
+                self._ahead = bytes(found) + self._ahead
                 raise
             found += part
             place = found.find(delimiter, max(0, looked - len(delimiter) + 1), max_bytes)
             if place >= 0:
                 end = place + len(delimiter)
-                self.ahead = bytes(found[end:]) + self.ahead
+                self._ahead = bytes(found[end:]) + self._ahead
                 return bytes(found[:end])
             looked = len(found)
             if not part or looked >= max_bytes:
-                self.ahead = bytes(found) + self.ahead
+                self._ahead = bytes(found) + self._ahead
                 if not part:
                     raise StreamEnded(f"{self.name} ended after {looked:,} bytes, without {delimiter!r}")
                 raise DelimiterNotFound(f"{self.name} sent {max_bytes:,} bytes without {delimiter!r}")
@@ -330,20 +332,20 @@ class Stream(Endpoint):
                 sent += await one
                 one = _Send(self, memoryview(view)[sent:])
         except BaseException:
-            begun = sent or (one.tried and self.box.tls)  # TLS has packed it already, and takes nothing else before
-            if begun and not self.closed:
-                self.closed = f"is broken: a send was cut off after {sent:,} of {size:,} bytes; close it"
+            begun = sent or (one.tried and self._box.tls)  # TLS has packed it already, and takes nothing else before
+            if begun and not self._closed:
+                self._closed = f"is broken: a send was cut off after {sent:,} of {size:,} bytes; close it"
             raise
         finally:
             self._sending = False
 
     async def send_eof(self) -> None:
         """Awaited: tell the peer that nothing more will be sent. Receiving still works. Not with TLS."""
-        if self.box.tls:
+        if self._box.tls:
             raise BursarError(f"{self.name}: a TLS stream ends in both directions at once; close it")
-        if self.closed:
-            raise StreamClosed(f"{self.name} {self.closed}")
-        await Call("shutdown", "end a stream", self.box.shut)
+        if self._closed:
+            raise StreamClosed(f"{self.name} {self._closed}")
+        await Call("shutdown", "end a stream", self._box.shut)
 
 
 def _positive(what: str, name: str, number: int) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 from bursar.errors import Cancelled, ScopeMisuse
@@ -31,7 +31,7 @@ from bursar.law.cleanup import begin_cleanup, end_cleanup, pause_cleanup
 from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.nursery import move as move_nursery
 from bursar.law.state import State
-from bursar.text import brief
+from bursar.text import NamedInt, brief
 
 if TYPE_CHECKING:
     from bursar.law.ledger import Ledger
@@ -75,8 +75,13 @@ class CancelReason:
     def __str__(self) -> str:
         return f"{self.kind}: {brief(self.detail)}" if self.detail else str(self.kind)
 
+    def __repr__(self) -> str:
+        detail = f", {brief(self.detail, repr)}" if self.detail else ""
+        by = f", by={self.by}" if self.by is not None else ""
+        return f"CancelReason({self.kind.name}{detail}{by})"
 
-class CancelPhase(IntEnum):
+
+class CancelPhase(NamedInt):
     """How far the cancellation of a scope has come."""
 
     IDLE = 0

@@ -54,12 +54,12 @@ class Capability:
     """
 
     delegable: bool = field(default=False, kw_only=True)
-    seal: Seal | None = field(default=None, init=False, repr=False)
+    _seal: Seal | None = field(default=None, init=False, repr=False)
 
     @property
     def minted(self) -> bool:
         """Whether a runtime minted it."""
-        return self.seal is not None and self.seal.registry.minted(self)
+        return self._seal is not None and self._seal.registry.minted(self)
 
     def attenuate(self, *, delegable: bool = False, **narrower: Any) -> Self:
         """A narrower capability of the same kind, derived by the running task.
@@ -67,9 +67,9 @@ class Capability:
         Raises `CapabilityDenied` if it would be wider or is the 65th derivation in a row, `CapabilityForged` for a
         mere description, `CapabilityRevoked`, and `TypeError` for a limit that the kind does not have.
         """
-        if self.seal is None:
+        if self._seal is None:
             raise CapabilityForged(f"{self!r} was never minted: only a capability from a Runtime can be attenuated")
-        return self.seal.registry.derive(self, delegable and self.delegable, narrower)
+        return self._seal.registry.derive(self, delegable and self.delegable, narrower)
 
     def covers(self, other: Self) -> bool:
         """Whether `other` asks for no more than this capability (CAPABILITY-1)."""
@@ -81,7 +81,7 @@ class Capability:
         capability: Capability | None = self
         while capability is not None:
             yield capability
-            capability = capability.seal.parent if capability.seal is not None else None
+            capability = capability._seal.parent if capability._seal is not None else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,7 @@ class Registry:
 
     def mint(self, description: C) -> C:
         """Make a description real. Only the Runtime calls this."""
-        if description.seal is not None:
+        if description._seal is not None:
             raise CapabilityForged(f"{description!r} is minted already; attenuate it instead")
         return self._sealed(replace(description, delegable=True), parent=None, depth=0, deriver=0)
 
@@ -200,7 +200,7 @@ class Registry:
         known = {f.name for f in fields(parent) if f.init}
         if unknown := set(narrower) - known:
             raise TypeError(f"{type(parent).__name__} has no {', '.join(sorted(unknown))}")
-        depth = parent.seal.depth + 1 if parent.seal is not None else 0
+        depth = parent._seal.depth + 1 if parent._seal is not None else 0
         if depth > DEPTH_MAX:
             raise CapabilityDenied(f"{parent!r} is {DEPTH_MAX} derivations deep; derive from an earlier one")
         child = replace(parent, delegable=delegable, **narrower)
@@ -210,7 +210,7 @@ class Registry:
 
     def _sealed(self, capability: C, parent: Capability | None, depth: int, deriver: int) -> C:
         self._serial += 1
-        object.__setattr__(capability, "seal", Seal(self, self._serial, parent, depth, deriver))
+        object.__setattr__(capability, "_seal", Seal(self, self._serial, parent, depth, deriver))
         return capability
 
     def revoke(self, capability: Capability, by: Task | None = None) -> None:
@@ -224,13 +224,13 @@ class Registry:
 
     def _seal_of(self, capability: Capability) -> Seal:
         """CAPABILITY-3: the seal of a capability that was minted here."""
-        seal = capability.seal
+        seal = capability._seal
         if seal is None or seal.registry is not self:
             raise CapabilityForged(f"{capability!r} was not minted by this runtime; ask Runtime.grant for one")
         return seal
 
     def minted(self, capability: Capability) -> bool:
-        return capability.seal is not None and capability.seal.registry is self
+        return capability._seal is not None and capability._seal.registry is self
 
     def revoked(self, capability: Capability) -> bool:
         return bool(self._revoked) and any(self._seal_of(c).serial in self._revoked for c in capability.ancestors())
@@ -294,9 +294,9 @@ def require(task: Task | None, held: Capabilities, kind: type[C], operation: str
             f"{_who(task)} may not {operation}: it holds no {kind.__name__}; "
             f"grant one with run(capabilities=[{kind.__name__}(...)]) and pass it on with spawn(capabilities=[...])"
         )
-    if capability.seal is None:
+    if capability._seal is None:
         raise CapabilityForged(f"{_who(task)} may not {operation}: {capability!r} was never minted")  # CAPABILITY-3
-    if capability.seal.registry.revoked(capability):
+    if capability._seal.registry.revoked(capability):
         raise CapabilityRevoked(f"{_who(task)} may not {operation}: its {kind.__name__} has been revoked")
     return cast("C", capability)
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from bursar.law.chain import MASK64
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from bursar.law.chain import RandomStream
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 INJECTOR_INTERVAL: Final = 61  # a prime, so that it does not fall in step with programs that work in rounds of 2ⁿ
 
 
-class Lane(IntEnum):
+class Lane(NamedInt):
     """The lane from which a decision took its task. The numbers are part of the chain."""
 
     IDLE = 0

@@ -16,11 +16,11 @@ scope through which a cancellation of the owner reaches the children.
 from __future__ import annotations
 
 from collections import deque
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from bursar.errors import IllegalTransition
 from bursar.law.state import Outcome, OutcomeKind
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from bursar.law.budget import Pools
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bursar.law.wake import Wait
 
 
-class NurseryState(IntEnum):
+class NurseryState(NamedInt):
     """The state of a nursery. The C interface uses the same numbers.
 
     `OPEN`: takes tasks. `CLOSING`: its block has ended and tasks live. `CANCELLING`: was cancelled and tasks live.

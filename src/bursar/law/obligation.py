@@ -12,14 +12,15 @@ OBLIGATION-2  a DONE task holds none
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from bursar.law.task import Task
 
 
-class Settled(IntEnum):
+class Settled(NamedInt):
     """How an obligation was settled."""
 
     OPEN = 0

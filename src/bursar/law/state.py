@@ -18,18 +18,17 @@ independent: how a task was scheduled and how it ended.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from bursar.errors import IllegalTransition
-from bursar.text import brief, type_name
+from bursar.text import NamedInt, brief, type_name
 
 if TYPE_CHECKING:
     from bursar.law.cancel import CancelReason
     from bursar.law.task import Task
 
 
-class State(IntEnum):
+class State(NamedInt):
     """Where a task is in its life, from its spawn to its end.
 
     `PENDING`: waits for permission. `READY`: in a queue. `RUNNING`: runs. `BLOCKED`: waits. `EXHAUSTED`: cannot pay.
@@ -45,7 +44,7 @@ class State(IntEnum):
     DONE = 6  # has an outcome, holds nothing
 
 
-class OutcomeKind(IntEnum):
+class OutcomeKind(NamedInt):
     """How a task ended, ordered by severity for reports that name the worst ending.
 
     `OK`: returned. `FAILED`: raised an `Exception`. `CANCELLED`: was cancelled. `PANICKED`: raised another
@@ -111,6 +110,15 @@ class Outcome:
                 return f"{self.kind.name.lower()}: {type_name(self.error)}: {brief(self.error)}"
             case _:
                 return f"{self.kind.name.lower()}: {self.reason}"
+
+    def __repr__(self) -> str:
+        match self.kind:
+            case OutcomeKind.OK:
+                return f"Outcome({self.kind}, value={brief(self.value, repr)})"
+            case OutcomeKind.FAILED | OutcomeKind.PANICKED:
+                return f"Outcome({self.kind}, error={brief(self.error, repr)})"
+            case _:
+                return f"Outcome({self.kind}, reason={self.reason!r})"
 
 
 def severer(a: OutcomeKind, b: OutcomeKind) -> OutcomeKind:

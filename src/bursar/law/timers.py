@@ -15,10 +15,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.law.chain import MASK64
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from bursar.law.cancel import Scope
@@ -37,7 +37,7 @@ def to_ns(seconds: float, what: str) -> int:
     return round(seconds * NS)
 
 
-class TimerKind(IntEnum):
+class TimerKind(NamedInt):
     """What a timer does when it fires."""
 
     WAKE = 0  # wake the task that sleeps

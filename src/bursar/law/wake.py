@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
+
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from bursar.law.dispatch import Dispatch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from bursar.law.timers import Timer
 
 
-class WakeState(IntEnum):
+class WakeState(NamedInt):
     """Whether a task has a queue entry, runs, or was woken while it runs."""
 
     IDLE = 0
@@ -36,7 +37,7 @@ class WakeState(IntEnum):
     DONE = 4
 
 
-class Notice(IntEnum):
+class Notice(NamedInt):
     """The effect of a wake."""
 
     ENQUEUE = 0  # the caller must put the task in a lane

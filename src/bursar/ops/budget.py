@@ -47,7 +47,7 @@ class _Recharge(Request[None]):
         self._task = task
 
     def perform(self, kernel: Kernel, task: LawTask) -> None:
-        target = task if self._task is None else self._task.inside(kernel)
+        target = task if self._task is None else self._task._inside(kernel)
         kernel.recharge_by_capability(task, target, self._amount)
 
 

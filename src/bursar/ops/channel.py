@@ -157,7 +157,7 @@ class _Channel(ChannelCore[T]):
 
     def refuse_waiters(self, waiters: WaitList, end: _End[T]) -> None:
         """Refuse the waits on one closed end. Tasks that wait on its clones go on waiting."""
-        if self.kernel is None or not end.waiting:
+        if self.kernel is None or not end._waiting:
             return
         for wait in [w for w in waiters if isinstance(w, Entry) and getattr(w.operation, "end", None) is end]:
             waiters.leave(wait)
@@ -168,12 +168,12 @@ class _Channel(ChannelCore[T]):
 class EndCore(Generic[T]):
     """The state of an end."""
 
-    __slots__ = ("_channel", "_open", "waiting")
+    __slots__ = ("_channel", "_open", "_waiting")
 
     def __init__(self, channel: _Channel[T]) -> None:
         self._channel = channel
         self._open = True
-        self.waiting = False  # whether a task has ever waited on this end, not on a clone
+        self._waiting = False  # whether a task has ever waited on this end, not on a clone
 
 
 class _End(EndCore[T]):
@@ -319,7 +319,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
             self._channel.refuse_waiters(self._channel.receivers, self)
             self._channel.close_if_unused()
 
-    def unread(self) -> list[T]:
+    def _unread(self) -> list[T]:
         """For Bursar's own modules: take all values out of the buffer, free of charge."""
         return self._channel.drain()
 
@@ -344,7 +344,7 @@ class _SendSide(Operation[T_co], Generic[T_co, T]):
         return self.end.closed or not self._channel.receive_ends or self._channel.room() > 0
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        self.end.waiting = True
+        self.end._waiting = True
         self._channel.senders.join(entry)
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
@@ -475,7 +475,7 @@ class Receive(Operation[T]):
         return self.get()
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        self.end.waiting = True
+        self.end._waiting = True
         self._channel.receivers.join(entry)
 
     def enlisted(self, kernel: Kernel) -> None:

@@ -48,7 +48,7 @@ def records_of(kernel: Kernel, name: str, after: Sequence[Any], among: Iterable[
 
 def _inside(kernel: Kernel, name: str, handle: Task[Any]) -> LawTask:
     try:
-        return handle.inside(kernel)
+        return handle._inside(kernel)
     except BursarError as foreign:
         raise BadDependency(f"task {name!r} cannot follow task {handle.name!r} of another runtime") from foreign
 
@@ -98,7 +98,7 @@ def _try_again(
 ) -> None:
     """The task failed. If its `Retry` applies, spawn the next attempt, and excuse this failure."""
     task, retry, gate = ticket.task, ticket.retry, ticket.gate
-    if retry is None or not retry.applies(ticket.attempt, error) or task.requested or task.draining:
+    if retry is None or not retry._applies(ticket.attempt, error) or task.requested or task.draining:
         return
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return
@@ -114,4 +114,4 @@ def _try_again(
     context.run(start, record, run, args)
     graph.try_again(ticket, again)
     gate.totals.retried += 1
-    gate.enter(kernel, again, (), retry.delay_ns(ticket.attempt))
+    gate.enter(kernel, again, (), retry._delay_ns(ticket.attempt))

@@ -311,7 +311,7 @@ class Nursery:
         Only the task that opened the nursery may call it. Other tasks need a `CapBudget` and `bursar.recharge(amount,
         task)`. Raises `BudgetExceeded` if there is not enough, and `ValueError` if `task` is not a living child.
         """
-        record, current = task.inside(self._kernel), self._kernel.current
+        record, current = task._inside(self._kernel), self._kernel.current
         if record.nursery is not self._record or record.outcome is not None:
             raise ValueError(f"task {task.name!r} is not a living task of {self.name}")
         if current is None or current is not self._record.owner:
@@ -328,7 +328,7 @@ class Nursery:
         time."""
         return _Exhausted(self._record)
 
-    def inside(self) -> tuple[Kernel, LawNursery]:
+    def _inside(self) -> tuple[Kernel, LawNursery]:
         """For Bursar's own modules: the kernel and the record of the nursery."""
         return self._kernel, self._record
 
@@ -399,7 +399,7 @@ class NurseryBlock(Request["Nursery"]):
     async def _leave(self, error: BaseException | None) -> bool | None:
         """Leave the block. `error` is what its body raised, or None."""
         nursery = self.entered()
-        kernel, record = nursery.inside()
+        kernel, record = nursery._inside()
         scope, owner = record.scope, record.owner
         assert scope is not None, "a block's nursery has a scope"
         assert owner is not None, "a block's nursery has an owner"
@@ -431,7 +431,7 @@ class NurseryBlock(Request["Nursery"]):
 
     async def _interrupted(self, thrown: BaseException) -> None:
         """Leave a block whose body ended well, when the wait for its children raised `thrown`."""
-        kernel, record = self.entered().inside()
+        kernel, record = self.entered()._inside()
         passing = await _quiesce(kernel, record, None, thrown)
         if passing is not None:
             raise passing
@@ -560,7 +560,7 @@ class GatedBlock:
 
     async def __aenter__(self) -> Nursery:
         nursery = await self._block.__aenter__()
-        kernel, record = nursery.inside()
+        kernel, record = nursery._inside()
         record.gate = Gate(record.id, self._authority, kernel.gate.totals)
         kernel.note("gate_opened", record.owner, record.gate)
         return nursery

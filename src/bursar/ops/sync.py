@@ -24,21 +24,21 @@ T_co = TypeVar("T_co", covariant=True)
 class _Shared:
     """An object with a queue of waiting tasks."""
 
-    __slots__ = ("kernel", "waiters")
+    __slots__ = ("_kernel", "_waiters")
 
     def __init__(self) -> None:
-        self.kernel: Kernel | None = None
-        self.waiters = WaitList()
+        self._kernel: Kernel | None = None
+        self._waiters = WaitList()
 
-    def bind(self, kernel: Kernel, task: Task) -> None:
-        if self.kernel is None:
-            self.kernel = kernel
-        elif self.kernel is not kernel:
+    def _bind(self, kernel: Kernel, task: Task) -> None:
+        if self._kernel is None:
+            self._kernel = kernel
+        elif self._kernel is not kernel:
             raise ScopeMisuse(f"task {task.name!r} used a {type(self).__name__} that belongs to another runtime")
 
-    def answer_oldest(self, value: object) -> None:
-        assert self.kernel is not None, "only a bound object has waiters"
-        self.waiters.take_oldest().answer(self.kernel, value)
+    def _answer_oldest(self, value: object) -> None:
+        assert self._kernel is not None, "only a bound object has waiters"
+        self._waiters.take_oldest().answer(self._kernel, value)
 
 
 class _Queued(Operation[T_co]):
@@ -50,10 +50,10 @@ class _Queued(Operation[T_co]):
         self._shared = shared
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
-        self._shared.waiters.join(entry)
+        self._shared._waiters.join(entry)
 
     def delist(self, kernel: Kernel, entry: Entry) -> None:
-        self._shared.waiters.leave(entry)
+        self._shared._waiters.leave(entry)
 
 
 @accelerated
@@ -73,8 +73,8 @@ class Event(_Shared):
     def set(self) -> None:
         """Let the event happen. Idempotent and free."""
         self._set = True
-        while self.waiters:
-            self.answer_oldest(None)
+        while self._waiters:
+            self._answer_oldest(None)
 
     def wait(self) -> Operation[None]:
         """Awaited: returns when the event has happened. Works in `select`."""
@@ -90,7 +90,7 @@ class _EventWait(_Queued[None]):
         self._event = event
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
-        self._event.bind(kernel, task)
+        self._event._bind(kernel, task)
         return self._event.is_set()
 
     def take(self, kernel: Kernel, task: Task) -> None:
@@ -100,13 +100,13 @@ class _EventWait(_Queued[None]):
 class Semaphore(_Shared):
     """At most `value` permits are out at once, in the order of arrival. Use `async with semaphore:`."""
 
-    __slots__ = ("_entered", "_holders", "_value", "label")
+    __slots__ = ("_entered", "_holders", "_label", "_value")
 
     def __init__(self, value: int) -> None:
         super().__init__()
         if type(value) is not int or value < 0:
             raise ValueError(f"Semaphore({value!r}): must be a whole number, not negative")
-        self.label = "a permit of a semaphore"
+        self._label = "a permit of a semaphore"
         self._value = value
         self._holders: dict[Hold, None] = {}
         self._entered: dict[Task, list[Hold]] = {}  # the holds of open `async with` blocks
@@ -120,13 +120,13 @@ class Semaphore(_Shared):
         """Awaited: a permit. Release it with `.release()` or `with hold:`. Works in `select`."""
         return _Acquire(self)
 
-    def give(self, kernel: Kernel, task: Task) -> Hold:
+    def _give(self, kernel: Kernel, task: Task) -> Hold:
         """Make a hold for a task."""
         hold = Hold(self, kernel, task)
         self._holders[hold] = None
         return hold
 
-    def take_back(self, hold: Hold) -> None:
+    def _take_back(self, hold: Hold) -> None:
         """A hold was released: the task that has waited longest gets the unit; otherwise the semaphore keeps it.
 
         If there is no memory for a new hold, the semaphore keeps the unit until the next release.
@@ -134,22 +134,22 @@ class Semaphore(_Shared):
         if self._holders.pop(hold, self) is self:
             return  # memory ran out before the hold was given to a task
         self._value += 1
-        while self._value and self.waiters:
-            assert self.kernel is not None, "only a bound object has waiters"
-            wait = self.waiters.oldest()
-            new = self.give(self.kernel, wait.task)
-            self.waiters.leave(wait)
+        while self._value and self._waiters:
+            assert self._kernel is not None, "only a bound object has waiters"
+            wait = self._waiters.oldest()
+            new = self._give(self._kernel, wait.task)
+            self._waiters.leave(wait)
             self._value -= 1
-            wait.answer(self.kernel, new)
+            wait.answer(self._kernel, new)
 
-    def holds(self) -> Iterable[Hold]:
+    def _holds(self) -> Iterable[Hold]:
         """The present holds, oldest first."""
         return iter(self._holders)
 
-    def holders(self) -> Iterable[Task]:
+    def _holder_tasks(self) -> Iterable[Task]:
         return (hold.holder for hold in self._holders)
 
-    def take_one(self) -> None:
+    def _take_one(self) -> None:
         self._value -= 1
 
     async def __aenter__(self) -> None:
@@ -157,7 +157,7 @@ class Semaphore(_Shared):
         self._entered.setdefault(hold.holder, []).append(hold)
 
     async def __aexit__(self, *_: object) -> None:
-        current = self.kernel.current if self.kernel is not None else None
+        current = self._kernel.current if self._kernel is not None else None
         holds = self._entered.get(current, []) if current is not None else []
         if not holds or current is None:
             raise ScopeMisuse("a semaphore's block was left by another task than the one that entered it")
@@ -174,19 +174,19 @@ class _Acquire(_Queued["Hold"]):
         self._semaphore = semaphore
 
     def why(self) -> str:
-        return f"waits for {self._semaphore.label}"
+        return f"waits for {self._semaphore._label}"
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
-        self._semaphore.bind(kernel, task)
+        self._semaphore._bind(kernel, task)
         return self._semaphore.value > 0
 
     def take(self, kernel: Kernel, task: Task) -> Hold:
-        hold = self._semaphore.give(kernel, task)
-        self._semaphore.take_one()
+        hold = self._semaphore._give(kernel, task)
+        self._semaphore._take_one()
         return hold
 
     def blockers(self) -> Iterable[Task]:
-        return self._semaphore.holders()
+        return self._semaphore._holder_tasks()
 
 
 class Hold:
@@ -196,10 +196,10 @@ class Hold:
 
     def __init__(self, semaphore: Semaphore, kernel: Kernel, task: Task) -> None:
         self._semaphore = semaphore
-        self._obligation = kernel.promise(task, semaphore.label, where(task), self._give_back)
+        self._obligation = kernel.promise(task, semaphore._label, where(task), self._give_back)
 
     def _give_back(self) -> None:
-        self._semaphore.take_back(self)
+        self._semaphore._take_back(self)
 
     @property
     def holder(self) -> Task:
@@ -229,7 +229,7 @@ class Lock:
 
     def __init__(self) -> None:
         self._semaphore = Semaphore(1)
-        self._semaphore.label = "a lock"
+        self._semaphore._label = "a lock"
 
     def locked(self) -> bool:
         """Whether a task holds the lock."""
@@ -241,9 +241,9 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock. Only the task that holds it may do this."""
-        kernel = self._semaphore.kernel
+        kernel = self._semaphore._kernel
         current = kernel.current if kernel is not None else None
-        for hold in self._semaphore.holds():
+        for hold in self._semaphore._holds():
             if hold.holder is current:
                 hold.release()
                 return
@@ -261,10 +261,10 @@ class _LockAcquire(_Acquire):
     __slots__ = ()
 
     def why(self) -> str:
-        holder = next(iter(self._semaphore.holders()), None)
+        holder = next(iter(self._semaphore._holder_tasks()), None)
         return f"waits for a lock held by {holder.name!r}" if holder is not None else "waits for a lock"
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
-        if any(holder is task for holder in self._semaphore.holders()):
+        if any(holder is task for holder in self._semaphore._holder_tasks()):
             raise ScopeMisuse(f"task {task.name!r} holds this lock already and would wait for itself")
         return super().ready(kernel, task)

@@ -237,7 +237,7 @@ class Task(Generic[T_co]):
         ticket = cast("Any", self._record.ticket)
         return Task(self._kernel, ticket.next_task) if ticket is not None and ticket.next_task is not None else None
 
-    def inside(self, kernel: Kernel) -> LawTask:
+    def _inside(self, kernel: Kernel) -> LawTask:
         """For Bursar's own modules: the record of the task, which must belong to `kernel`."""
         if self._kernel is not kernel:
             raise ScopeMisuse(f"task {self.name!r} belongs to another runtime")

@@ -42,13 +42,13 @@ class Call:
         payload: What was asked.
     """
 
-    __slots__ = ("_answer", "_answered", "payload", "taken_by")
+    __slots__ = ("_answer", "_answered", "_taken_by", "payload")
 
     def __init__(self, payload: Any, answer: SendEnd[tuple[Any, BaseException | None]]) -> None:
         self.payload = payload
         self._answer = answer
         self._answered = False
-        self.taken_by: dict[Call, None] | None = None  # the open calls of the actor that has taken it
+        self._taken_by: dict[Call, None] | None = None  # the open calls of the actor that has taken it
 
     @property
     def answered(self) -> bool:
@@ -68,14 +68,14 @@ class Call:
             raise BursarError("this call was answered already")
         with contextlib.suppress(ChannelClosed):
             self._answer.send_nowait((value, error))
-        self.drop()
+        self._drop()
 
-    def drop(self) -> None:
+    def _drop(self) -> None:
         """Nobody will answer any more."""
         self._answered = True
         self._answer.close()
-        if self.taken_by is not None:
-            self.taken_by.pop(self, None)
+        if self._taken_by is not None:
+            self._taken_by.pop(self, None)
 
 
 class Mailbox(Generic[M]):
@@ -91,7 +91,7 @@ class Mailbox(Generic[M]):
         """Awaited: the next message. Raises `ChannelClosed` at the end."""
         message = await self._receive.receive()
         if isinstance(message, Call):
-            self._actor.taken(message)
+            self._actor._note_taken(message)
         return message
 
     def __len__(self) -> int:
@@ -157,26 +157,26 @@ class Actor(Generic[M]):
 
     # ---- the actor's side
 
-    def run_by(self, current: Callable[[], Task[Any]]) -> None:
+    def _run_by(self, current: Callable[[], Task[Any]]) -> None:
         self._current = current
 
-    def mailbox(self) -> Mailbox[M]:
+    def _open_mailbox(self) -> Mailbox[M]:
         return Mailbox(self._receive, self)
 
-    def taken(self, call: Call) -> None:
+    def _note_taken(self, call: Call) -> None:
         self._taken[call] = None
-        call.taken_by = self._taken
+        call._taken_by = self._taken
 
-    def over(self, final: bool) -> None:
+    def _over(self, final: bool) -> None:
         """A task of the actor has ended: the calls it had taken fail, and for good: the mailbox closes."""
         pending: list[object] = list(self._taken)
         self._taken.clear()
         if final:
-            pending += self._receive.unread()
+            pending += self._receive._unread()
             self._receive.close()
         for call in pending:
             if isinstance(call, Call) and not call.answered:
-                call.drop()
+                call._drop()
 
 
 class _EndNotice(Wait):
@@ -189,7 +189,7 @@ class _EndNotice(Wait):
         self._actor = actor
 
     def answer(self, kernel: Dispatch, value: Outcome) -> None:
-        self._actor.over(final=True)
+        self._actor._over(final=True)
 
 
 def actor(
@@ -237,21 +237,21 @@ def actor(
     if type(mailbox) is not int or mailbox < 1:
         raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
     require_coroutine_function(fn)
-    kernel = scope.inside()[0]
+    kernel = scope._inside()[0]
     check_profile(kernel, "actor()")
     made: Actor[M] = Actor(kernel, mailbox)
     title = name or getattr(fn, "__qualname__", repr(fn))
     if isinstance(scope, Supervisor):
 
         async def life() -> Any:
-            return await fn(made.mailbox(), *args)
+            return await fn(made._open_mailbox(), *args)
 
-        child = scope.adopt(life, (), title, budget, None, "transient", made.over)
-        made.run_by(lambda: child.task)
+        child = scope._adopt(life, (), title, budget, None, "transient", made._over)
+        made._run_by(lambda: child.task)
         return made
-    task = scope.spawn(fn, made.mailbox(), *args, name=title, budget=budget)
-    record = task.inside(kernel)
+    task = scope.spawn(fn, made._open_mailbox(), *args, name=title, budget=budget)
+    record = task._inside(kernel)
     record.waiters = WaitList()
     record.waiters.join(_EndNotice(made, record))
-    made.run_by(lambda: task)
+    made._run_by(lambda: task)
     return made

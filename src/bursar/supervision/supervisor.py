@@ -71,12 +71,12 @@ class Child:
         self._over = over
         self.task = spawn()
 
-    def again(self) -> None:
+    def _start_again(self) -> None:
         """Start it anew. The new task shares nothing with the old one but its name."""
         self.restarts += 1
         self.task = self._context.run(self._spawn)
 
-    def wants_restart(self, outcome: Outcome) -> bool:
+    def _wants_restart(self, outcome: Outcome) -> bool:
         match self.restart:
             case "permanent":
                 return True
@@ -85,7 +85,7 @@ class Child:
             case "temporary":
                 return False
 
-    def ended(self, *, final: bool) -> None:
+    def _note_end(self, *, final: bool) -> None:
         """A task of this child is over; `final`: there will be no other."""
         if self._over is not None:
             self._over(final)
@@ -100,7 +100,7 @@ class _Supervise(Request[Kernel]):
         self._nursery = nursery
 
     def perform(self, kernel: Kernel, task: LawTask) -> Kernel:
-        _, record = self._nursery.inside()
+        _, record = self._nursery._inside()
         record.ends = deque()
         return kernel
 
@@ -130,7 +130,7 @@ class _NextEnd(Operation[None]):
     __slots__ = ("_nursery",)
 
     def __init__(self, nursery: Nursery) -> None:
-        _, self._nursery = nursery.inside()
+        _, self._nursery = nursery._inside()
 
     def why(self) -> str:
         return f"supervises {counted(len(self._nursery.children), 'task')} of {self._nursery.name}"
@@ -179,7 +179,7 @@ class Supervisor:
         self._inner: Nursery | None = None
         self._kernel: Kernel | None = None
 
-    def inside(self) -> tuple[Kernel, Nursery]:
+    def _inside(self) -> tuple[Kernel, Nursery]:
         """For Bursar's own parts: the kernel, and the nursery that holds the children."""
         if self._inner is None or self._kernel is None:
             raise ScopeMisuse(
@@ -206,9 +206,9 @@ class Supervisor:
         `restart` is `"transient"` (restart when it fails), `"permanent"` (always) or `"temporary"` (never). Raises
         what `Nursery.spawn` raises, and `ScopeMisuse` outside the block.
         """
-        return self.adopt(fn, args, name, budget, capabilities, restart, None)
+        return self._adopt(fn, args, name, budget, capabilities, restart, None)
 
-    def adopt(
+    def _adopt(
         self,
         fn: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
@@ -222,7 +222,7 @@ class Supervisor:
         if restart not in get_args(Restart):
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
-        kernel, inner = self.inside()
+        kernel, inner = self._inside()
         title = brief(name) if name else title_of(fn)
         passed = tuple(capabilities) if capabilities is not None else None
         starter = running(kernel, "Supervisor.start")
@@ -234,7 +234,7 @@ class Supervisor:
         def spawn() -> Task[Any]:
             nonlocal held
             task = inner.spawn(fn, *args, name=title, budget=budget, capabilities=passed if held is None else None)
-            record = task.inside(kernel)
+            record = task._inside(kernel)
             if held is None:
                 held = record.capabilities
             record.capabilities = held  # a restart gives no more than the first start did, whoever restarts it
@@ -255,7 +255,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         kernel = await _Permission("supervisor()")
         outer = await self._outer.__aenter__()
-        _, nursery = outer.inside()
+        _, nursery = outer._inside()
         try:
             record = kernel.spawn(nursery, name="supervisor", acting=True)
             start(record, self._manage, ())
@@ -288,13 +288,13 @@ class Supervisor:
                 raise
         finally:
             for child in self.children:  # the supervisor gave up, or was stopped itself
-                child.ended(final=True)
+                child._note_end(final=True)
         if failure is not None:
             raise failure  # one level of wrapping is enough
 
     async def _watch(self, inner: Nursery) -> None:
         """Hear what happens to the children until the block has ended and none is left."""
-        _, record = inner.inside()
+        _, record = inner._inside()
         while not self._closing.is_set() or self._children:
             cases: list[Operation[Any]] = [_NextEnd(inner)]
             if not self._closing.is_set():
@@ -313,28 +313,28 @@ class Supervisor:
         outcome = record.outcome
         if child is None or outcome is None:
             return
-        if not child.wants_restart(outcome):
+        if not child._wants_restart(outcome):
             del self._children[child]
-            child.ended(final=True)
+            child._note_end(final=True)
             return
         self._count_restart(child, outcome)
         affected = self._affected(child)
         for other in list(affected):
             done = other.task.outcome
-            if done is not None and not other.wants_restart(done):  # it had ended well, and nobody had looked yet
+            if done is not None and not other._wants_restart(done):  # it had ended well, and nobody had looked yet
                 affected.remove(other)
         for other in reversed(affected):
             self._by_task.pop(other.task.id, None)
             other.task.cancel(f"restarted together with {child.name!r}")
         for other in reversed(affected):
             await other.task.wait()
-            other.ended(final=False)
+            other._note_end(final=False)
         for other in affected:
             if other.restart == "temporary":  # or the supervisor was stopped meanwhile
                 del self._children[other]
-                other.ended(final=True)
+                other._note_end(final=True)
             else:
-                other.again()
+                other._start_again()
                 self._by_task[other.task.id] = other
 
     def _affected(self, failed: Child) -> list[Child]:
@@ -363,8 +363,8 @@ class Supervisor:
         if self._on_exhausted == "cancel":
             task.cancel("it ran out of budget")
             return
-        kernel, nursery = inner.inside()
-        record = task.inside(kernel)
+        kernel, nursery = inner._inside()
+        record = task._inside(kernel)
         if record.id not in nursery.exhausted:
             return  # it was cancelled meanwhile
         if not self._recharge.as_tuple()[record.short_of]:

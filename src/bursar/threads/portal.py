@@ -99,40 +99,55 @@ class PortalCalls:
         self._queue.clear()
 
 
+class _PortalOutpost:
+    """The portal as the pump sees it. The methods of an outpost are not for programs, so `Portal` has none of them."""
+
+    __slots__ = ("_portal",)
+
+    def __init__(self, portal: Portal) -> None:
+        self._portal = portal
+
+    def resting(self) -> None:
+        self._portal._resting()
+
+    def stopped(self) -> None:
+        self._portal._stopped()
+
+
 class Portal:
     """A thread-safe way into a nursery. All methods but `close` may be called from any thread."""
 
     def __init__(self, nursery: Nursery) -> None:
-        self.kernel, self.record = nursery.inside()
-        self.pump: Pump = self.kernel.runtime.pump
+        self._kernel, self._record = nursery._inside()
+        self._pump: Pump = self._kernel.runtime.pump
         self._open = False
         self._label = ""  # the label of its calls
         self._calls = PortalCalls(PENDING_MAX, self._post_calls, self._refuse, self._failed)
         self.call = self._calls.call  # a shortcut past the method of this class
-        self.answering = threading.RLock()  # held by a thread that uses a future, and by the runtime that answers it
+        self._answering = threading.RLock()  # held by a thread that uses a future, and by the runtime that answers it
         from bursar.threads.portal_future import Submission  # few need a portal, and concurrent.futures takes 4 ms
 
         self._submission = Submission
-        self.pending: set[Submission] = set()  # not taken by the runtime yet
-        self.living: set[Submission] = set()  # with live tasks; only the runtime's thread uses it
-        self.ended: deque[tuple[Submission, Outcome]] = deque()  # whose futures must be answered
+        self._pending: set[Submission] = set()  # not taken by the runtime yet
+        self._living: set[Submission] = set()  # with live tasks; only the runtime's thread uses it
+        self._ended: deque[tuple[Submission, Outcome]] = deque()  # whose futures must be answered
 
     def __enter__(self) -> Self:
-        owner = running(self.kernel, "a portal")
-        if self.record.owner is not owner:
+        owner = running(self._kernel, "a portal")
+        if self._record.owner is not owner:
             raise ScopeMisuse(
-                f"task {owner.name!r} cannot open a portal to {self.record.name}, which it did not open: "
+                f"task {owner.name!r} cannot open a portal to {self._record.name}, which it did not open: "
                 "only the task that opened a nursery may open a portal to it"
             )
         if self._open:
-            raise ScopeMisuse(f"task {owner.name!r}: this portal to {self.record.name} is open already")
-        self.kernel.require_open(self.record)
-        require(owner, owner.capabilities, CapSpawn, f"open a portal to {self.record.name}")
+            raise ScopeMisuse(f"task {owner.name!r}: this portal to {self._record.name} is open already")
+        self._kernel.require_open(self._record)
+        require(owner, owner.capabilities, CapSpawn, f"open a portal to {self._record.name}")
         self._open = self._calls.open = True
-        self.kernel.counters["portals"] += 1
-        self._label = f"calls {self.record.name} {self.kernel.counters['portals']}"  # unique in this run
-        self.pump.sources += 1
-        self.pump.outposts[self] = self
+        self._kernel.counters["portals"] += 1
+        self._label = f"calls {self._record.name} {self._kernel.counters['portals']}"  # unique in this run
+        self._pump.sources += 1
+        self._pump.outposts[self] = _PortalOutpost(self)
         return self
 
     def __exit__(
@@ -142,11 +157,11 @@ class Portal:
 
     def close(self) -> None:
         """Accept nothing more. Tasks that came through continue. Idempotent; only in the runtime's thread."""
-        if self.kernel.runtime.thread != threading.get_ident() and not self.pump.over:
+        if self._kernel.runtime.thread != threading.get_ident() and not self._pump.over:
             raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
         if self._open:
             self._open = self._calls.open = False
-            self.pump.sources -= 1
+            self._pump.sources -= 1
 
     # ---- tasks
 
@@ -170,22 +185,22 @@ class Portal:
         submission = self._submission(self, title, UNSTATED if budget is None else budget, fn, args)
         future = submission.future
         assert future is not None, "it is not answered yet"
-        if len(self.pending) >= PENDING_MAX:
-            submission.resolve(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self.record.name}"))
+        if len(self._pending) >= PENDING_MAX:
+            submission.resolve(error=WouldBlock(f"{PENDING_MAX:,} tasks wait to be spawned into {self._record.name}"))
         else:
-            self.pending.add(submission)
-            self.pump.post(f"spawn {title}", submission.take)
+            self._pending.add(submission)
+            self._pump.post(f"spawn {title}", submission.take)
         return future
 
-    def require_open(self) -> None:
-        if self.pump.over or not self._open:
-            over = "the run is over" if self.pump.over else "its portal is closed"
-            raise NurseryClosed(f"{self.record.name} takes nothing more from other threads: {over}")
+    def _require_open(self) -> None:
+        if self._pump.over or not self._open:
+            over = "the run is over" if self._pump.over else "its portal is closed"
+            raise NurseryClosed(f"{self._record.name} takes nothing more from other threads: {over}")
 
-    def answer(self) -> None:
+    def _answer(self) -> None:
         """Answer the futures of the tasks that ended."""
-        while self.ended:
-            submission, outcome = self.ended.popleft()
+        while self._ended:
+            submission, outcome = self._ended.popleft()
             submission.pass_on(outcome)
 
     # ---- calls
@@ -199,55 +214,55 @@ class Portal:
         self._calls.call(fn, *args)
 
     def _post_calls(self) -> None:
-        if self.pump.over:
+        if self._pump.over:
             self._calls.drop()
             self._calls.open = False
-            self.require_open()
-        self.pump.post(self._label, self._make_calls)
+            self._require_open()
+        self._pump.post(self._label, self._make_calls)
 
     def _refuse(self) -> None:
-        self.require_open()
-        if not self.pump.live and threading.get_ident() != self.pump.thread:
+        self._require_open()
+        if not self._pump.live and threading.get_ident() != self._pump.thread:
             return  # in a replay, threads wait less than in the recorded run, so they may be too fast
-        raise WouldBlock(f"{PENDING_MAX:,} calls wait to be made in {self.record.name}; let the thread wait for some")
+        raise WouldBlock(f"{PENDING_MAX:,} calls wait to be made in {self._record.name}; let the thread wait for some")
 
     def _make_calls(self) -> int:
         """Make the waiting calls. Returns how many posts they count for (PORTAL-3)."""
-        if self.pump.over:
+        if self._pump.over:
             self._calls.drop()
             return 0
-        owner, calls = self.record.owner, self._calls
+        owner, calls = self._record.owner, self._calls
         assert owner is not None, "a portal leads to a nursery of a task"
-        n = self.pump.ask(owner, "calls", lambda: min(len(calls), self.pump.burst_limit))
-        self.pump.until(lambda: len(calls) >= n, self._label)
+        n = self._pump.ask(owner, "calls", lambda: min(len(calls), self._pump.burst_limit))
+        self._pump.until(lambda: len(calls) >= n, self._label)
         if calls.run(n):
-            self.pump.post(self._label, self._make_calls)
+            self._pump.post(self._label, self._make_calls)
         return n
 
     def _failed(self, fn: Callable[..., object], error: Exception) -> None:
-        owner = self.record.owner
+        owner = self._record.owner
         assert owner is not None, "a portal leads to a nursery of a task"
-        self.kernel.report("call_failed", owner, f"{title_of(fn)} raised {type_name(error)}: {brief(error)}")
+        self._kernel.report("call_failed", owner, f"{title_of(fn)} raised {type_name(error)}: {brief(error)}")
 
     # ---- as an outpost of the pump
 
-    def resting(self) -> None:
-        if self.record.state is not NurseryState.OPEN:
+    def _resting(self) -> None:
+        if self._record.state is not NurseryState.OPEN:
             self.close()
-        if not self._open and not self.living:
-            self.pump.outposts.pop(self, None)
+        if not self._open and not self._living:
+            self._pump.outposts.pop(self, None)
 
-    def stopped(self) -> None:
+    def _stopped(self) -> None:
         """The run was torn down: answer the futures of the tasks that were closed with it."""
         self.close()
         self._calls.drop()
-        living, self.living = self.living, set()
+        living, self._living = self._living, set()
         for submission in living:
             submission.resolve(error=HostLost(f"task {submission.title!r}: the run was torn down before it ended"))
-        self.answer()
+        self._answer()
 
     def __repr__(self) -> str:
-        return f"<Portal to {self.record.name}, {'open' if self._open else 'closed'}>"
+        return f"<Portal to {self._record.name}, {'open' if self._open else 'closed'}>"
 
 
 def portal(nursery: Nursery) -> Portal:

@@ -74,15 +74,15 @@ class Submission:
     def take(self) -> None:
         """Start the task, or answer with the refusal."""
         portal = self.portal
-        portal.pending.discard(self)
-        kernel, record = portal.kernel, portal.record
+        portal._pending.discard(self)
+        kernel, record = portal._kernel, portal._record
         owner, work = record.owner, self.work
         assert owner is not None, "a portal leads to a nursery of a task"
         assert work is not None, "it is taken once"
         self.work = None
         try:
-            portal.require_open()
-            if portal.pump.ask(owner, "withdrawn", self._is_withdrawn):
+            portal._require_open()
+            if portal._pump.ask(owner, "withdrawn", self._is_withdrawn):
                 if self.future is not None:
                     self.future.cancel()  # in a replay, the thread may not have done this yet
                 self.resolve()
@@ -99,7 +99,7 @@ class Submission:
             self.resolve(error=refused)
             return
         self.task = task
-        portal.living.add(self)
+        portal._living.add(self)
         if task.outcome is None:
             at_end(task, self._ended)
         else:  # its gate dropped it at once
@@ -107,7 +107,7 @@ class Submission:
 
     def _ask(self, fn: Function, args: tuple[Any, ...], owner: Task) -> Task:
         """Spawn the task through the gate of the nursery."""
-        kernel, record = self.portal.kernel, self.portal.record
+        kernel, record = self.portal._kernel, self.portal._record
         return ask(
             kernel,
             record,
@@ -128,16 +128,16 @@ class Submission:
         return int(self.withdrawn)
 
     def cancel_task(self) -> None:
-        if self.task is not None and not self.portal.pump.over:
-            self.portal.kernel.cancel_request(self.task, CancelReason(CancelKind.USER, "its future was cancelled"))
+        if self.task is not None and not self.portal._pump.over:
+            self.portal._kernel.cancel_request(self.task, CancelReason(CancelKind.USER, "its future was cancelled"))
 
     def _ended(self, outcome: Outcome) -> None:
         """The law is in the middle of a change: answer the future later (SUBMISSION-1)."""
         portal = self.portal
-        portal.living.discard(self)
-        portal.ended.append((self, outcome))
-        if len(portal.ended) == 1:  # one post covers all tasks that end in a batch
-            portal.pump.post(f"ended {portal.record.name}", portal.answer)
+        portal._living.discard(self)
+        portal._ended.append((self, outcome))
+        if len(portal._ended) == 1:  # one post covers all tasks that end in a batch
+            portal._pump.post(f"ended {portal._record.name}", portal._answer)
 
     def pass_on(self, outcome: Outcome) -> None:
         """Answer with the outcome of the task."""
@@ -161,7 +161,7 @@ class Submission:
 
     def resolve_future(self, future: Answer) -> None:
         """There are both an answer and a real future: pass the answer on (SUBMISSION-2)."""
-        with self.portal.answering:
+        with self.portal._answering:
             first, self.resolved = not self.resolved, True
         if not first or not future.set_running_or_notify_cancel():
             return  # it has the answer already, or was cancelled
@@ -184,7 +184,7 @@ class Answer(Future[Any]):
         if name.startswith("__"):
             raise AttributeError(name)
         submission = self._submission
-        with submission.portal.answering:
+        with submission.portal._answering:
             if not submission.alive:
                 super().__init__()
                 submission.alive = True  # SUBMISSION-2: from here on, the answering thread passes the answer on
@@ -202,8 +202,8 @@ class Answer(Future[Any]):
 
     def cancel(self) -> bool:
         cancelled, submission = super().cancel(), self._submission
-        with submission.portal.answering:
+        with submission.portal._answering:
             first, submission.withdrawn = cancelled and not submission.withdrawn, cancelled
         if first:
-            submission.portal.pump.post(f"withdrawn {submission.title}", submission.cancel_task)
+            submission.portal._pump.post(f"withdrawn {submission.title}", submission.cancel_task)
         return cancelled

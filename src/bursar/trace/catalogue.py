@@ -464,7 +464,7 @@ def _dropped(kernel: Any, task: Task | None, reason: CancelReason) -> Described:
 
 
 def _gate(kernel: Any, task: Task | None, gate: Gate) -> Described:
-    return (_id(task), gate.number), gate.authority.written().encode()
+    return (_id(task), gate.number), gate.authority._written().encode()
 
 
 _kind("gate_opened", TASK, REGION, describe=_gate, text="authority")

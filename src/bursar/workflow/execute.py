@@ -275,7 +275,7 @@ class Execution:
     def _failed(self, run: StepRun, attempt: int, error: Exception, said: str) -> None:
         self._ended(run, "failed", said)
         retry = run.step.retry
-        if retry is not None and retry.applies(attempt, error):
+        if retry is not None and retry._applies(attempt, error):
             left = counted(retry.times - attempt + 1, "more time")
             self._publish("retry", run.step.name, run.attempt, f"{left} at most")
 

@@ -345,7 +345,7 @@ class Workflow:
                 "take one of these dependencies away"
             )
         authority = self.authority()
-        books = Resources(authority.max_concurrent, authority.limits)
+        books = Resources(authority.max_concurrent, authority._limits)
         for step in self.steps.values():
             try:
                 books.demand(step.needs or {}, step.name)

@@ -59,7 +59,7 @@ def test_aging_that_does_not_age_is_refused(wrong):
 
 def test_what_is_soft_and_what_is_hard():
     resources = {"cpu": 4, "ram": "2GiB", "vram": Hard("8GB"), "licences": 3, "bandwidth": Soft(100), "disk": None}
-    assert Authority(resources=resources).limits == (
+    assert Authority(resources=resources)._limits == (
         Limit("cpu", 4, False),
         Limit("ram", 2 * 2**30, True),
         Limit("vram", 8 * 10**9, False),
@@ -70,9 +70,9 @@ def test_what_is_soft_and_what_is_hard():
 
 
 def test_a_reservation_comes_after_three_intervals_unless_it_is_said():
-    assert Authority(order=Aging(interval=0.2)).reserve_after_ns == 600_000_000
-    assert Authority().reserve_after_ns == 1_500_000_000
-    assert Authority(reserve_after=0).reserve_after_ns == 0
+    assert Authority(order=Aging(interval=0.2))._reserve_after_ns == 600_000_000
+    assert Authority()._reserve_after_ns == 1_500_000_000
+    assert Authority(reserve_after=0)._reserve_after_ns == 0
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_a_reservation_comes_after_three_intervals_unless_it_is_said():
     ],
 )
 def test_what_is_written_can_be_read(authority):
-    again = Authority.read(authority.written())
-    assert again.written() == authority.written()
-    assert (again.order, again.limits, again.reserve_after_ns) == (
+    again = Authority._read(authority._written())
+    assert again._written() == authority._written()
+    assert (again.order, again._limits, again._reserve_after_ns) == (
         authority.order,
-        authority.limits,
-        authority.reserve_after_ns,
+        authority._limits,
+        authority._reserve_after_ns,
     )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"aging": 3}', "null"])
 def test_what_is_no_authority_is_refused(text):
     with pytest.raises((ValueError, TypeError, KeyError)):
-        Authority.read(text)
+        Authority._read(text)
 
 
 def test_an_authority_never_changes_its_mind():

@@ -181,7 +181,7 @@ def test_what_is_refused_is_refused_on_the_short_way_too():
                 n.spawn(nothing, priority=10**10)
             with pytest.raises(TypeError, match="unexpected"):
                 n.spawn(nothing, colour="red")
-            assert n.inside()[1].spawned == 1
+            assert n._inside()[1].spawned == 1
         with pytest.raises(bursar.NurseryClosed):
             n.spawn(nothing, after=[task])
 
@@ -219,7 +219,7 @@ def test_plain_functions_ask_for_a_processor_on_the_short_way_too():
             first = n.spawn(plain, 0, log)
             others = [n.spawn(plain, i, log, after=[first], priority=i) for i in range(1, 6)]
             last = n.spawn(plain, 6, log, after=others, name="last")
-            asked = [task.inside(n.inside()[0]).ticket for task in (first, last)]
+            asked = [task._inside(n._inside()[0]).ticket for task in (first, last)]
             told = str(last.explain())
         return log, told, last.result, [(ticket.demand, dict(ticket.needs)) for ticket in asked]
 
@@ -241,7 +241,7 @@ def test_who_joins_others_of_its_class_changes_nothing_for_anybody():
         async with bursar.nursery(admission=Authority(max_concurrent=1)) as n:
             for _ in range(4):
                 n.spawn(nap)
-            totals = n.inside()[1].gate.totals
+            totals = n._inside()[1].gate.totals
             return totals.passed_over
 
     async def nap():
@@ -304,7 +304,7 @@ def test_who_has_waited_long_keeps_others_from_what_it_needs():
                 if i == 1:
                     big = n.spawn(nap, "big", log, needs={"ram": 4}, name="big", priority=60)
                     other = n.spawn(nap, "gpu", log, needs={"gpu": 1, "ram": 0}, name="other", priority=55)
-            told = n.inside()[1].gate.totals
+            told = n._inside()[1].gate.totals
         return log, told.passed_over, told.starved, [str(past) for task in (big, other) for past in task.history]
 
     def run(observed):
@@ -332,7 +332,7 @@ def test_more_classes_than_c_puts_in_order_go_the_long_way():
         async with bursar.nursery(admission=Authority(max_concurrent=1)) as n:
             for i in range(80):
                 n.spawn(nap, i, log, priority=i % 40)
-            totals = n.inside()[1].gate.totals
+            totals = n._inside()[1].gate.totals
         return log, totals.passed_over, totals.starved, totals.starved_ns
 
     def run(observed):

@@ -193,14 +193,14 @@ def test_what_can_never_be_is_refused_at_the_spawn_and_leaves_nothing(needs):
         authority = Authority(max_concurrent=1, resources={"cpu": 2, "licences": 1})
         async with bursar.nursery(admission=authority, budget=bursar.Budget(spawns=3)) as n:
             first = n.spawn(nap)
-            left, successors = n.budget, first.inside(n.inside()[0]).ticket.successors
+            left, successors = n.budget, first._inside(n._inside()[0]).ticket.successors
             with pytest.raises(InfeasibleDemand):
                 n.spawn(nap, needs=needs, after=[first])
             assert n.budget == left
             assert n.tasks == [first]
-            assert first.inside(n.inside()[0]).ticket.successors == successors
+            assert first._inside(n._inside()[0]).ticket.successors == successors
             n.spawn(nap, after=[first])
-        gate = n.inside()[1].gate
+        gate = n._inside()[1].gate
         return gate.totals.entered, gate.resources.taken, gate.waiting
 
     assert run(main) == (2, [0, 0, 0], 0)
@@ -394,7 +394,7 @@ def test_the_end_of_a_nursery_takes_everybody_off_its_gate():
             await bursar.checkpoint()
             await tasks[0].pause()
             n.cancel("enough")
-        gate = n.inside()[1].gate
+        gate = n._inside()[1].gate
         return kinds(*tasks), len(gate.queues), gate.waiting, gate.resources.taken, list(gate.held)
 
     assert run(main) == (["cancelled"] * 6, 0, 0, [0], [])
@@ -423,7 +423,7 @@ def test_also_at_the_gate_that_everybody_has():
 
     async def main():
         async with bursar.nursery() as n:
-            task = n.spawn(parent, needs={"cpu": n.inside()[0].gate.resources.limits[1].amount})
+            task = n.spawn(parent, needs={"cpu": n._inside()[0].gate.resources.limits[1].amount})
         return task.result.result
 
     assert run(main) == 1.0

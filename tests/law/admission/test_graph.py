@@ -64,7 +64,7 @@ def test_success_wakes_direct_successors_when_the_last_of_their_dependencies_is_
             c = n.spawn(log.work, "c", 3.0, after=[a])
             d = n.spawn(log.work, "d", 1.0, after=[b, c])
             await bursar.sleep(3.5)
-            assert d.inside(n.inside()[0]).ticket.unmet == 1
+            assert d._inside(n._inside()[0]).ticket.unmet == 1
 
     run(main)
     assert [log.at(name) for name in "abcd"] == [0, 1, 1, 4]
@@ -78,7 +78,7 @@ def test_an_end_looks_at_nobody_but_direct_successors():
             task = first = n.spawn(nap)
             for _ in range(1000):
                 task = n.spawn(add, after=[task])
-            ticket = first.inside(n.inside()[0]).ticket
+            ticket = first._inside(n._inside()[0]).ticket
             assert len(ticket.successors) == 1
         return task.result
 
@@ -209,7 +209,7 @@ def test_a_thousand_follow_one():
 
 async def refused(n, match, **keywords):
     """A spawn that is refused: nothing is counted, paid, listed or linked."""
-    kernel, record = n.inside()
+    kernel, record = n._inside()
     gate = record.gate
     before = (list(record.children), n.budget, kernel.spawned, gate.totals.entered, gate.waiting, list(gate.held))
     edges = {task: list(task.ticket.successors or ()) for task in record.children.values() if task.ticket is not None}
@@ -325,7 +325,7 @@ def test_a_closed_nursery_links_nothing():
                 pass
             with pytest.raises(bursar.NurseryClosed):
                 inner.spawn(nap, after=[first])
-            ticket = first.inside(inner.inside()[0]).ticket
+            ticket = first._inside(inner._inside()[0]).ticket
             assert ticket is None or not ticket.successors
 
     run(main)
@@ -337,8 +337,8 @@ def test_a_spawn_that_nobody_pays_for_links_nothing():
             first = n.spawn(nap)
             with pytest.raises(bursar.SpawnBudgetExceeded):
                 n.spawn(nap, after=[first])
-            assert not first.inside(n.inside()[0]).ticket.successors
-            assert n.inside()[1].gate.totals.entered == 1
+            assert not first._inside(n._inside()[0]).ticket.successors
+            assert n._inside()[1].gate.totals.entered == 1
 
     run(main)
 

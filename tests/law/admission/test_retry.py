@@ -152,7 +152,7 @@ def test_a_drop_is_never_tried_again():
         async with bursar.nursery(admission=Authority(max_concurrent=1, max_wait=0.5)) as n:
             n.spawn(nap)
             task = n.spawn(nap, retry=Retry(5))
-        return task, n.inside()[1].gate.totals
+        return task, n._inside()[1].gate.totals
 
     task, totals = run(main)
     assert kinds(task) == ["dropped"]

@@ -22,7 +22,7 @@ class Mark:
 
 
 def ticket_of(task):
-    return task.inside(task._kernel).ticket
+    return task._inside(task._kernel).ticket
 
 
 async def waits(event, *_):
@@ -44,7 +44,7 @@ def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
             event.set()
         assert {ticket.state for ticket in tickets} == {TicketState.DONE}
         assert not any(map(gc.is_tracked, tickets))
-        assert not any(gc.is_tracked(task.inside(task._kernel)) for task in (first, *tasks, after))
+        assert not any(gc.is_tracked(task._inside(task._kernel)) for task in (first, *tasks, after))
         assert all(ticket.gate is None for ticket in tickets)
 
     bursar.run(main, clock="virtual")

@@ -267,7 +267,7 @@ class ReplayRuntime(Runtime):
             yield_interval=header["yield_interval"],
         )
         self.settings = replace(self.settings, scheduler=header["scheduler"])
-        self.kernel.gate = Gate(0, Authority.read(header["admission"]))  # that of the recorded machine
+        self.kernel.gate = Gate(0, Authority._read(header["admission"]))  # that of the recorded machine
         self.kernel.root.gate = self.kernel.gate if header["admits_all"] else None
         self.kernel.cleanup_ops = header["cleanup_ops"]
         self.kernel.cleanup_ns = header["cleanup_ns"]
@@ -283,7 +283,7 @@ class ReplayRuntime(Runtime):
         self._interrupts.count += detail == INTERRUPTED
         self._cancel_now(detail)
 
-    def interrupted(self) -> None:
+    def _interrupted(self) -> None:
         """Somebody wants the replay to stop: that is none of the program's business."""
         self.driver.aborting = True
         raise KeyboardInterrupt

@@ -49,7 +49,7 @@ class Gates(Acts):
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
         super().__init__(header, records)
-        self.gate = Gate(0, Authority.read(header["admission"]))
+        self.gate = Gate(0, Authority._read(header["admission"]))
         self._lent_to: dict[int, Nursery] = {}  # task -> whose children have its place
         if header["admits_all"]:
             self.root.gate = self.gate
@@ -62,7 +62,7 @@ class Gates(Acts):
     def on_gate_opened(self, id: int, region: int) -> None:
         nursery = self._owned(id, region)
         try:
-            authority = Authority.read(cast("TraceRecord", self.records.next).text)
+            authority = Authority._read(cast("TraceRecord", self.records.next).text)
         except (ValueError, TypeError, KeyError) as wrong:
             raise self.records.wrong(f"this is no authority: {wrong}") from None
         if nursery.gate is not None and nursery.gate is not self.gate:

@@ -133,28 +133,28 @@ class Authority:
         limits_of(self.resources)
 
     @property
-    def limits(self) -> tuple[Limit, ...]:
+    def _limits(self) -> tuple[Limit, ...]:
         """The resources as the gate counts them."""
         return limits_of(self.resources)
 
     @property
-    def interval_ns(self) -> int:
+    def _interval_ns(self) -> int:
         """The interval of aging in nanoseconds."""
         return to_ns(self.order.interval if isinstance(self.order, Aging) else INTERVAL, "Aging.interval")
 
     @property
-    def boost(self) -> int:
+    def _boost(self) -> int:
         """The boost of aging for each interval."""
         return self.order.boost if isinstance(self.order, Aging) else 0
 
     @property
-    def reserve_after_ns(self) -> int:
+    def _reserve_after_ns(self) -> int:
         """`reserve_after` in nanoseconds."""
         if self.reserve_after is None:
-            return RESERVE_INTERVALS * self.interval_ns
+            return RESERVE_INTERVALS * self._interval_ns
         return to_ns(self.reserve_after, "Authority.reserve_after")
 
-    def written(self) -> str:
+    def _written(self) -> str:
         """The authority as JSON, as a trace holds it."""
         order = self.order
         import json  # only traces need it
@@ -165,14 +165,14 @@ class Authority:
                 "max_concurrent": self.max_concurrent,
                 "max_queue": self.max_queue,
                 "max_wait": self.max_wait,
-                "resources": [[name, amount, soft] for name, amount, soft in self.limits],
+                "resources": [[name, amount, soft] for name, amount, soft in self._limits],
                 "reserve_after": self.reserve_after,
                 "pause_timeout": self.pause_timeout,
             }
         )
 
     @classmethod
-    def read(cls, text: str | bytes) -> Authority:
+    def _read(cls, text: str | bytes) -> Authority:
         """Read what `written` wrote. Raises ValueError, TypeError or KeyError for anything else."""
         import json  # only traces need it
 

@@ -121,10 +121,10 @@ class GateRules(GateCore if TYPE_CHECKING else object):
     totals_class: ClassVar[type[GateTotals]] = GateTotals
 
     def __init__(self, number: int, authority: Authority, totals: GateTotals | None = None) -> None:
-        resources = Resources(authority.max_concurrent, authority.limits)
-        queues = self.queues_class(authority.interval_ns, authority.boost)
+        resources = Resources(authority.max_concurrent, authority._limits)
+        queues = self.queues_class(authority._interval_ns, authority._boost)
         drops = authority.max_queue is not None or authority.max_wait is not None
-        super().__init__(totals or self.totals_class(), queues, resources, authority.reserve_after_ns, drops)
+        super().__init__(totals or self.totals_class(), queues, resources, authority._reserve_after_ns, drops)
         self.number = number
         self.authority = authority
         self._max_queue = authority.max_queue

@@ -159,7 +159,7 @@ def choose(
         if _fits(resources, ticket.demand, taken):
             if reserved is None or not _spoils(resources, ticket.demand, dict(reserved), taken):
                 return ticket
-        elif reserved is None and now_ns - ticket.ready_ns >= gate.authority.reserve_after_ns:
+        elif reserved is None and now_ns - ticket.ready_ns >= gate.authority._reserve_after_ns:
             reserved = ticket.demand if _fits(resources, ticket.demand, kept) else None
     return None
 
@@ -174,13 +174,13 @@ def first(gate: Gate, now_ns: int) -> Ticket | None:
 def may_reserve(gate: Gate, ticket: Ticket, now_ns: int) -> bool:
     """Whether the ticket has waited long enough to hold a reservation."""
     kept = _sums(other.kept() for other in gate.held if other.state is TicketState.LENT)
-    return now_ns - ticket.ready_ns >= gate.authority.reserve_after_ns and _fits(gate.resources, ticket.demand, kept)
+    return now_ns - ticket.ready_ns >= gate.authority._reserve_after_ns and _fits(gate.resources, ticket.demand, kept)
 
 
 def score(gate: Gate, ticket: Ticket, now_ns: int) -> tuple[int, int]:
     """The sort key of a ticket: the smaller one goes first."""
-    intervals = (now_ns - ticket.ready_ns) // gate.authority.interval_ns
-    return -(ticket.priority + intervals * gate.authority.boost), ticket.place
+    intervals = (now_ns - ticket.ready_ns) // gate.authority._interval_ns
+    return -(ticket.priority + intervals * gate.authority._boost), ticket.place
 
 
 def _sums(demands: Iterable[Demand]) -> Counter[int]:

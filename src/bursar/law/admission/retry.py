@@ -44,11 +44,11 @@ class Retry:
         if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise TypeError(f"Retry(on={self.on!r}): must be a class of exceptions, or a tuple of them")
 
-    def applies(self, attempt: int, error: Exception) -> bool:
+    def _applies(self, attempt: int, error: Exception) -> bool:
         """Whether another attempt follows the attempt of this number, which failed with this error."""
         return attempt <= self.times and isinstance(error, self.on)
 
-    def delay_ns(self, attempt: int) -> int:
+    def _delay_ns(self, attempt: int) -> int:
         """How long to wait after the attempt of this number, in nanoseconds."""
         seconds = min(self.backoff * self.factor ** min(attempt - 1, 1000), self.backoff_max) if self.backoff else 0.0
         return to_ns(seconds, "Retry.backoff")

@@ -15,11 +15,11 @@ ticket is asked to stop, the ticket is ADMITTED at once, without asking.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bursar.errors import IllegalTransition, PauseTimeout
 from bursar.law.admission.resources import NOTHING
+from bursar.text import NamedInt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HISTORY_MAX: Final = 32  # how many of the newest wait reasons a ticket keeps
 
 
-class TicketState(IntEnum):
+class TicketState(NamedInt):
     """The state of a ticket."""
 
     WAITING = 0
