@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from parity import artifacts, compare, fixture, script
-from support.evidence import Event
-from support.hosts import runtime as runtime_module
+from support.evidence import Event, file_format
 from support.kernel import NATIVE
 from support.law import dispatch
 from support.time_limits import WAIT_S
@@ -265,7 +264,7 @@ def test_a_change_of_the_law_fails_the_fixture(monkeypatch, tmp_path):
 
 def test_another_version_of_the_contract_asks_for_new_fixtures(monkeypatch, tmp_path):
     monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(runtime_module, "SCHEMA", runtime_module.SCHEMA + 1)
+    monkeypatch.setattr(file_format, "SCHEMA", file_format.SCHEMA + 1)
     for id in fixture.IDS:
         _, _, told = fixture.check(fixture.path_of(id))
         assert [line.split()[:2] for line in told] == [["-", "initial_snapshot_id"], ["+", "initial_snapshot_id"]]

@@ -6,7 +6,7 @@ from bursar.evidence.replay import replay as replay_module
 from bursar.evidence.replay.replay import replay
 from bursar.evidence.verify import model_tasks
 from bursar.evidence.verify.verify import Verdict, verify
-from bursar.trace import ring, writer
+from bursar.trace import file_format, ring, writer
 from bursar.trace.events import CANCEL_KINDS, KINDS, MANDATORY, QUEUES, REPORTS, Event, Kind, TraceContext, fingerprint
 from bursar.trace.file_format import DIGEST_BYTES, END, HEADER, LAW_HEADER, MAGIC, TEXT_BYTES_MAX
 from bursar.trace.host_answer_codec import unpack_answer
