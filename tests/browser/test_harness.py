@@ -34,10 +34,16 @@ def test_what_is_missing_is_skipped_or_fails_as_asked(monkeypatch):
 
 def test_the_wheel_is_pure_and_whole(kit):
     assert kit.wheel.name.endswith("-py3-none-any.whl")
-    inside = {name for name in zipfile.ZipFile(kit.wheel).namelist() if name.endswith(".py")}
+    named = zipfile.ZipFile(kit.wheel).namelist()
+    inside = {name for name in named if name.endswith(".py") and name.startswith("bursar/")}
     source = ROOT / "src"
     assert inside == {str(file.relative_to(source)) for file in source.glob("bursar/**/*.py")}
-    assert not [name for name in zipfile.ZipFile(kit.wheel).namelist() if name.endswith((".so", ".pyd"))]
+    assert not [name for name in named if name.endswith((".so", ".pyd"))]
+    assert {name.partition("/")[0] for name in named if name.endswith(".py")} == {
+        "bursar",
+        "bursar_benchmarks",  # what `bursar bench` runs
+        "bursar_demo",  # and `bursar demo`
+    }
 
 
 def test_the_tests_inside_are_found_without_running_them():

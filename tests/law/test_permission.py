@@ -107,7 +107,7 @@ def test_admitted_it_is_ready_and_queued(kernel):
 def test_only_who_waits_for_permission_is_admitted(kernel):
     task, _ = pending(kernel)
     kernel.admit(task, 1, 1)
-    with pytest.raises(AssertionError, match="waits for permission"):
+    with pytest.raises(AssertionError, match="only a PENDING task is admitted"):
         kernel.admit(task, 1, 1)
 
 
