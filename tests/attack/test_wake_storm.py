@@ -150,7 +150,7 @@ def test_ping_pong_does_not_starve_those_who_are_not_in_the_game():
 def test_a_crowd_around_a_semaphore_is_printed_in_steps_of_its_size(monkeypatch):
     """Every waiter waits for every holder; the tree must not take waiters times holders to draw."""
     crowd, asked = 1000, 0
-    holders = bursar.Semaphore.holders
+    holders = bursar.Semaphore._holder_tasks
 
     def counted(semaphore):
         nonlocal asked
@@ -158,7 +158,7 @@ def test_a_crowd_around_a_semaphore_is_printed_in_steps_of_its_size(monkeypatch)
             asked += 1
             yield holder
 
-    monkeypatch.setattr(bursar.Semaphore, "holders", counted)
+    monkeypatch.setattr(bursar.Semaphore, "_holder_tasks", counted)
     rt = Runtime(clock="virtual")
 
     async def holds(semaphore):

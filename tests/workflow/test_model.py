@@ -76,7 +76,7 @@ def test_a_cpu_is_needed_unless_something_else_is_said_or_it_only_awaits(w):
 
 
 def test_without_a_number_there_are_as_many_cpus_as_the_machine_has():
-    limits = {limit.name: limit.amount for limit in Workflow("w").authority().limits}
+    limits = {limit.name: limit.amount for limit in Workflow("w").authority()._limits}
     assert limits["cpu"] >= 1
 
 
