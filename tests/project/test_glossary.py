@@ -87,6 +87,31 @@ def test_the_table_is_read():
     assert all(entry.where == "." or (ROOT / entry.where).is_dir() for entry in table)
 
 
+def unknown(page: str, known: set[str]) -> list[str]:
+    """Names in the tables of concepts that no source has: identifiers, with `*` for any ending, or files."""
+    lines = [line for line in page.partition("## Retired words")[0].splitlines() if line.startswith("|")]
+    found = []
+    for span in re.findall(r"`([^`]+)`", "\n".join(lines)):
+        if "/" in span or span.endswith(".h"):
+            if not (ROOT / span).exists() and not list(ROOT.glob(f"native/**/{span}")):
+                found.append(span)
+            continue
+        for word in re.findall(r"[A-Za-z_]\w*\*?", span):
+            if not (any(name.startswith(word[:-1]) for name in known) if word.endswith("*") else word in known):
+                found.append(word)
+    return found
+
+
+def test_every_name_of_the_tables_exists():
+    known = {name for path, text in sources() for name in identifiers(path, text)}
+    assert unknown(PAGE.read_text(encoding="utf-8"), known) == []
+
+
+def test_a_name_that_does_not_exist_is_found():
+    page = "| `Ticket`, `k_*`, `no_such_name`, `z_*`, `native/no/such/file.h` |\n## Retired words\n| `gone` |"
+    assert unknown(page, {"Ticket", "k_spawn"}) == ["no_such_name", "z_*", "native/no/such/file.h"]
+
+
 TABLE = """
 | outside | name | . | before the table: not read |
 ## Retired words
