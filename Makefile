@@ -18,7 +18,7 @@
 #       test-pythons            the whole suite on the other CPythons of this machine
 #       test-browser            the tests in headless Chromium, which must be installed
 #   make test-python-kernel     a part of `make test`: what depends on the kernel, on the one in Python
-#   make bench          measure the workloads of benchmarks/ beside their peers, and draw the plots into build/bench
+#   make bench          measure the workloads of benchmarks/ beside their peers, and draw a bar chart into build/bench
 #   make bench-native   measure the native engine beside Go, oneTBB and Boost, as far as they are installed
 #   make bench-browser  measure the browser host, under node and in headless Chromium
 #   make docs           build the documentation site into build/site
@@ -124,6 +124,8 @@ bench-native: $(INSTALLED)
 bench-browser: $(INSTALLED_BROWSER) $(PYODIDE)
 	$(BIN)/python -m bursar_benchmarks.browser
 
+# The variable silences a notice, not a warning about these pages: the theme gets fixes until May 2027, and its
+# successor, Zensical, reads the same mkdocs.yml.
 docs: $(INSTALLED_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open build/site/index.html; for the search: python -m http.server -d build/site"

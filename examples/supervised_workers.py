@@ -10,7 +10,7 @@ Run:
 Prints:
     parser: 9 jobs done, 2 restarts (jobs 3 and 7 were poisoned)
     counter: 500 ops of work, on a budget of 200 and 2 recharges
-    gave up: supervisor: 'hopeless' ended (failed: RuntimeError: no luck) and would be restart 4 within 5 s
+    gave up: supervisor: 'hopeless' ended (failed: RuntimeError: no luck), and this would be restart 4 within 5 s
 """
 
 import bursar

@@ -1,11 +1,12 @@
-"""Measures a scheduler from outside: runs a command several times under it, and writes what came of it as JSON.
+"""Measures a scheduler from outside: runs a command several times under it, and writes the results as JSON.
 
     python scripts/bench_m3.py --scheduler threadpool --runs 10 --out threadpool.json
     python scripts/bench_m3.py --scheduler simple --runs 10 --out simple.json --report simple.md
 
-The command gets the choice in its environment (`BURSAR_SCHEDULER`). By default it is `scripts/story.py`, a graph of
-real work that goes through Bursar's gate. How long tasks waited, and how often one that came first did not fit, is what
-the command says of itself: lines `queue_wait_ms=…` and `resource_budget_hits=…` on its standard output.
+The command gets the name of the scheduler in its environment (`BURSAR_SCHEDULER`). By default it is
+`scripts/story.py`, a graph of real work that goes through Bursar's gate. The command itself reports how long its tasks
+waited, and how often the first task in the queue did not fit: lines `queue_wait_ms=…` and `resource_budget_hits=…` on
+its standard output.
 
 Exit status: 0 if a run succeeded, 1 if none did, 2 if there was nothing to run.
 """

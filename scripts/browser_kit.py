@@ -1,13 +1,14 @@
-"""What the browser host needs around it: Pyodide, our wheel in pure Python, and a server for both.
+"""What a page with the browser host needs: Pyodide, Bursar's wheel in pure Python, and a server for both.
 
     python scripts/browser_kit.py install         fetch Pyodide with npm, once
-    python scripts/browser_kit.py wheel DIR       build the wheel that Pyodide takes; prints its path
+    python scripts/browser_kit.py wheel DIR       build the wheel for Pyodide; prints its path
     python scripts/browser_kit.py serve DIR       serve DIR, with Pyodide and the wheel beside it
 
-The version of Pyodide is pinned in tests/browser/package.json. A page finds it at `/pyodide/pyodide.mjs` and the wheel
-at `/bursar.whl`, whatever its own directory is, so that it works without a network.
+The version of Pyodide is pinned in tests/browser/package.json. Every page finds Pyodide at `/pyodide/pyodide.mjs` and
+the wheel at `/bursar.whl`, so that it works without a network.
 
-Rejected: a bundler, and copying Pyodide next to every page. Three prefixes in a server of the standard library do.
+Rejected: a bundler, and copying Pyodide next to every page. A server of the standard library with three prefixes is
+enough.
 """
 
 import argparse

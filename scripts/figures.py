@@ -1,4 +1,4 @@
-"""Publish figures: from the JSON that a run of the benchmarks wrote, the data, the plot and the table of the documents.
+"""Publish figures: write the data, the plot and the table of the documents from the JSON of a run of the benchmarks.
 
     bursar bench --json figures.json
     python scripts/figures.py figures.json
@@ -139,7 +139,7 @@ def plot(data: dict[str, Any]) -> str:
 
 
 def place(ratio: float) -> float:
-    """Where a ratio stands on the logarithmic scale."""
+    """The place of a ratio on the logarithmic scale."""
     share = math.log(min(max(ratio, TICKS[0]), TICKS[-1])) / math.log(TICKS[-1])
     return LABELS + share * (WIDTH - LABELS - RIGHT)
 

@@ -39,12 +39,14 @@ from bursar.law import (
     ledger,
     nursery,
     permission,
+    pool,
     profile,
     state,
     steal,
     timers,
     wake,
 )
+from bursar.law import costs as cost_table
 from bursar.law.admission import authority, ticket
 from bursar.trace import catalogue
 
@@ -104,13 +106,13 @@ TABLES = [
     CTable(ticket, "TRANSITIONS", "LAW_TICKET_MOVES", ticket.TicketState, ticket.TicketState),
 ]
 
-COSTS = ["FREE", "OP", "SPAWN", "CHANNEL", "SYSCALL"]  # of law/budget.py
+COSTS = ["FREE", "OP", "SPAWN", "CHANNEL", "SYSCALL"]  # of law/costs.py
 NAMED_BUDGETS = ["none", "service", "cluster", "child"]  # class methods of `Budget`
 
 INT64, UINT32, UINT64 = "INT64_C({})", "UINT32_C({})", "UINT64_C(0x{:X})"
 LIMITS = [
     CLimit(budget, "UNITS_MAX", "LAW_UNITS_MAX", INT64),
-    CLimit(budget, "PAID", "LAW_PAID", "({})"),
+    CLimit(pool, "PAID", "LAW_PAID", "({})"),
     CLimit(chain, "GOLDEN", "LAW_GOLDEN", UINT64),
     CLimit(decide, "CANCEL_STREAK_MAX", "LAW_CANCEL_STREAK_MAX", UINT32),
     CLimit(decide, "TIMED_STREAK_MAX", "LAW_TIMED_STREAK_MAX", UINT32),
@@ -283,10 +285,10 @@ def costs() -> Iterable[str]:
     yield from ["} LawComponent;", f"enum {{ LAW_COMPONENTS = {len(budget.COMPONENTS)} }};"]
     yield f"#define LAW_COMPONENT_NAMES {{{words}}}"
     for name in COSTS:
-        row: budget.Cost = getattr(budget, name)
+        row: cost_table.Cost = getattr(cost_table, name)
         amounts = ", ".join(f"LAW_{name}_COSTS_{budget.COMPONENTS[c].upper()}" for c, _ in row) or "0"
         components = ", ".join(f"LAW_{budget.COMPONENTS[c].upper()}" for c, _ in row) or "0"
-        text = comments(budget).get(assigned(budget)[name].lineno, "")
+        text = comments(cost_table).get(assigned(cost_table)[name].lineno, "")
         yield from ["", f"/* `{name}`{text and ': ' + text}. */"]
         if row:
             pairs = ", ".join(f"LAW_{name}_COSTS_{budget.COMPONENTS[c].upper()} = {amount}" for c, amount in row)
@@ -305,7 +307,7 @@ def limits() -> Iterable[str]:
         yield from ["", *comment(f"`{limit.attribute}` of {shown(limit.module)}{text and ': ' + text}.")]
         yield f"#define {limit.name} {limit.form.format(value)}"
     yield from ["", "/* `Priority` of a task that states none. */"]
-    yield f"#define LAW_PRIORITY_NORMAL {authority.Priority.NORMAL:d}"
+    yield f"#define LAW_PRIORITY_NORMAL {int(authority.Priority.NORMAL)}"
     yield from ["", '/* The `yield_interval` of the profile "cluster". */']
     yield f"#define LAW_YIELD_INTERVAL_CLUSTER {INT64.format(profile.PROFILES['cluster'].yield_interval)}"
 
@@ -345,7 +347,7 @@ def shown(module: ModuleType) -> str:
 
 
 def docstrings() -> Iterable[str]:
-    """From the text of the sources: at run time the twin in C stands in the place of the one in Python."""
+    """Reads the text of the sources, because at run time the twin in C replaces the one in Python."""
     for path, name in DOCSTRINGS:
         node: ast.Module | ast.ClassDef | ast.FunctionDef = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
         for part in name.split("."):

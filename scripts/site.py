@@ -1,4 +1,4 @@
-"""What `mkdocs.yml` cannot say, as hooks of MkDocs:
+"""Hooks of MkDocs for three things that `mkdocs.yml` cannot express:
 
 - The navigation is the index in docs/README.md: a heading is a tab, a heading below it a group, and the links are
   its pages. So a page in the index is in the navigation, and a test finds a page that the index lacks.

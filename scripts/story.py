@@ -1,8 +1,8 @@
-"""A story becomes a video: script → images and audio per scene → compose. What `bench_m3.py` measures by default.
+"""A story becomes a video: script → images and audio per scene → compose. `bench_m3.py` measures this by default.
 
-Every step is a plain function that runs on Bursar's pool, with real work (text, hashing, compression), priorities and
-needs; the gate is that of the environment (`BURSAR_SCHEDULER`, `BURSAR_CPU_SLOTS`, `BURSAR_VRAM_MB` and so on). Two
-pictures need more VRAM together than there is by default, so they wait for each other.
+Every step is a plain function on Bursar's pool, with real work (text, hashing, compression), priorities and needs. The
+environment configures the gate (`BURSAR_SCHEDULER`, `BURSAR_CPU_SLOTS`, `BURSAR_VRAM_MB` and so on). Two pictures
+together need more VRAM than there is by default, so one waits for the other.
 
     python scripts/story.py --scene-count 4
 """
@@ -26,8 +26,8 @@ WORDS = ("a", "lamp", "crosses", "the", "quiet", "river", "and", "nobody", "sees
 
 def write_script(scenes: int) -> list[str]:
     """The text of every scene."""
-    pen = random.Random(scenes)
-    return [" ".join(pen.choices(WORDS, k=200)) for _ in range(scenes)]
+    rng = random.Random(scenes)
+    return [" ".join(rng.choices(WORDS, k=200)) for _ in range(scenes)]
 
 
 def draw(script: list[str], scene: int, checkpoint: Checkpoint) -> bytes:
@@ -67,7 +67,7 @@ async def make(scenes: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make a film of so many scenes, and say how long its tasks waited.")
+    parser = argparse.ArgumentParser(description="Make a film and print how long its tasks waited.")
     parser.add_argument("--scene-count", type=int, default=4)
     scenes = parser.parse_args().scene_count
     runtime = bursar.Runtime()

@@ -3,9 +3,9 @@
 #
 #     scripts/test_aarch64.sh [SOURCES [BUILD]]       by default native and build/aarch64
 #
-# All but the long forms and the schedule explorer, which simulates its machine and would find the same on each, in ten
-# times the time. Needs aarch64-linux-gnu-gcc with its C library, qemu-aarch64 and cmake (Debian: gcc-aarch64-linux-gnu,
-# libc6-dev-arm64-cross, qemu-user). Ends with 77 if one of them is missing.
+# Leaves out the long forms and the schedule explorer. The explorer simulates its machine: it would find the same here,
+# and take ten times as long. Needs aarch64-linux-gnu-gcc with its C library, qemu-aarch64 and cmake (Debian:
+# gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user). Ends with 77 if one of them is missing.
 
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,14 +1,13 @@
-"""Runs the whole test suite, slow tests included, on every CPython from 3.11 on that this machine has, but the version
-that runs this script: `make test-all` tests that one by its other parts.
+"""Runs the whole test suite, with slow tests, on every CPython from 3.11 on that this machine has. The version that
+runs this script is left out: the other parts of `make test-all` test that version.
 
-    python scripts/test_all_pythons.py               on the kernel that is the default there
-    python scripts/test_all_pythons.py tests/law     and these tests, but slow ones, on the kernel in Python: whatever
-                                                     pytest takes
+    python scripts/test_all_pythons.py               on the default kernel of each Python
+    python scripts/test_all_pythons.py tests/law     also runs these tests, without slow ones, on the kernel in Python;
+                                                     takes any arguments of pytest
 
-Interpreters are looked for on PATH and, where pyenv is set up, among its versions. Each distinct version
-(3.12, 3.13, 3.13t, ...) gets a virtual environment of its own, `.venv-3.12` and so on, in the checkout. The
-suites run one after the other, each on all processors; a table at the end says how each went, and any failure fails
-the script.
+The script looks for interpreters on PATH and among the versions of pyenv. Each distinct version (3.12, 3.13, 3.13t,
+...) gets its own virtual environment in the checkout, `.venv-3.12` and so on. The suites run one after the other, each
+on all processors. A table at the end shows the results, and any failure fails the script.
 """
 
 import os

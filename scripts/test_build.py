@@ -1,21 +1,21 @@
 """Builds the extension and the C library in another way, and runs tests from Python on that build.
 
     python scripts/test_build.py sanitized                 all of its tests
-    python scripts/test_build.py no-fast-paths --quick     a few files: what `make test` affords
-    python scripts/test_build.py sanitized tests/unit -x   whatever pytest takes
+    python scripts/test_build.py no-fast-paths --quick     a few files, for `make test`
+    python scripts/test_build.py sanitized tests/unit -x   any arguments of pytest
 
     sanitized           AddressSanitizer and UndefinedBehaviorSanitizer check every access
     no-fast-paths       every operation takes its slow path (BURSAR_FAST_PATHS=OFF), and decides the same
-    no-private-layouts  nothing is known of CPython's private layouts (BURSAR_PRIVATE_LAYOUTS=OFF)
+    no-private-layouts  the extension uses no private layout of CPython (BURSAR_PRIVATE_LAYOUTS=OFF)
 
-The build and a copy of the package lie in a folder of build/, which PYTHONPATH puts before the install. The install is
+The build and a copy of the package are in a folder of build/, which PYTHONPATH puts before the install. The install is
 editable, and its import hook would find the usual extension first. A `sitecustomize` in this folder removes the hook,
 in child processes as well.
 
-The sanitizers' library must be loaded before anything else (LD_PRELOAD), and Python's own arenas would hide what is
-done to freed records (PYTHONMALLOC=malloc). The memory meter refuses to work without these arenas: its tests stay out.
-So do those that fork: the child may wait for ever for a lock of the sanitizer's allocator that another thread held at
-that moment. Leaks are not looked for: an interpreter never frees all that it has, and
+The sanitizers' library must be loaded before anything else (LD_PRELOAD). Python's own arenas would hide accesses to
+freed records (PYTHONMALLOC=malloc). The memory meter does not work without these arenas, so its tests are left out.
+Tests that fork are left out too: the child may wait for ever for a lock of the sanitizer's allocator that another
+thread held at the fork. Leaks are not checked, because an interpreter never frees all its memory;
 tests/native/kernel/test_lifetimes.py counts objects instead.
 """
 

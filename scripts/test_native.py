@@ -8,12 +8,13 @@
     extension-gcc,             the extension, for the Python that runs this; a warning is an error, and no test is run
     extension-clang
     plain-clang                what `make test` does with gcc
+    no-fast-paths              every operation of the engine takes its slow path (BURSAR_FAST_PATHS=OFF)
     address-gcc, address-clang AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
     thread-gcc, thread-clang   ThreadSanitizer
     aarch64                    for the other machine, under qemu's user emulation: scripts/test_aarch64.sh
 
-A way whose tools are not installed is skipped with a word. Each has a folder of its own below build/native, which
-`make test` uses as well. A table at the end says how each went, and any failure fails the script.
+A way whose tools are not installed is skipped with a message. Each way has its own folder below build/native, which
+`make test` uses as well. A table at the end shows the results, and any failure fails the script.
 """
 
 import os
@@ -85,6 +86,7 @@ WAYS = {
     "extension-gcc": lambda: extension("gcc"),
     "extension-clang": lambda: extension("clang"),
     "plain-clang": lambda: built_and_run("plain-clang", "clang"),
+    "no-fast-paths": lambda: built_and_run("no-fast-paths", "cc", "-DBURSAR_FAST_PATHS=OFF"),
     "address-gcc": lambda: sanitized("address", "gcc"),
     "address-clang": lambda: sanitized("address", "clang"),
     "thread-gcc": lambda: sanitized("thread", "gcc"),

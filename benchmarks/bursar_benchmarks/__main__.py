@@ -1,9 +1,8 @@
-"""`python -m bursar_benchmarks [--quick] [--json FILE] [--plot FILE] [names...]`: run the workloads and print their
-costs.
+"""`python -m bursar_benchmarks [--quick] [--json FILE] [--plot FILE] [names...]`: run the workloads, print their costs.
 
-Without names all are run, which takes more than an hour (`scale` goes to a million tasks); `--quick` takes three
-minutes. First the table of `bursar bench`, from `benchmarks/`, then what needs a checkout: `record`, `memory`,
-`dag`, `echo` and `scale`. The exit status says that the run is complete, not that the figures are good.
+Without names all workloads run, which takes more than an hour (`scale` goes to a million tasks); `--quick` takes three
+minutes. The table of `bursar bench` comes first. Then come the workloads that need a checkout: `record`, `memory`,
+`dag`, `echo` and `scale`. Exit status 0 says that the run is complete, not that the figures are good.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def measure_scale(*, quick: bool) -> list[Row]:
 
 
 def measure_record(*, quick: bool) -> list[Row]:
-    """What recording costs, whose peers are the ways of doing it."""
+    """What recording costs. The peers are the ways to record."""
     tell("record")
     return record.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
 
@@ -50,14 +49,14 @@ def measure_memory(*, quick: bool) -> list[Row]:
 
 
 def measure_echo(*, quick: bool) -> list[Row]:
-    """The network workload, which has peers and a clock of its own."""
+    """The network workload. It has its own peers and its own clock."""
     tell("echo")
     requests = echo.REQUESTS_QUICK if quick else echo.REQUESTS
     return echo.measure(requests=requests, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
 
 
 def measure_dag(*, quick: bool) -> list[Row]:
-    """Graphs of work, whose peers are others who run those."""
+    """Graphs of tasks. The peers are other schedulers of graphs."""
     tell("dag")
     return dag.measure(quick=quick, repeats=harness.REPEATS_QUICK if quick else harness.REPEATS)
 

@@ -1,4 +1,4 @@
-"""The list of all workloads, by the name under which they can be asked for, and what runs them one after the other."""
+"""The list of all workloads by name, and the function that runs them one after the other."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(
     tell: Callable[[str], None],
     between: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Row]]:
-    """Measure one case after the other; `tell` hears which one is next, `between` may raise to stop."""
+    """Measure one case after the other; `tell` gets the name of the next case, `between` may raise to stop."""
     for number, (case, size) in enumerate(cases, 1):
         tell(f"[{number}/{len(cases)}] {case.name}")
         yield measure(case, size=size, repeats=repeats, patience_s=patience_s, between=between)

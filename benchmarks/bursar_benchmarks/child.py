@@ -1,9 +1,9 @@
-"""One sample in a process of its own.
+"""Takes one sample in its own process.
 
-`python -m bursar_benchmarks.child HOME CASE PEER SIZE RUNS` takes it and prints it as one line of JSON. For what a
-shared process would falsify: resident memory, a heap left ragged by the run before, and peers that break
-(the row then says so, and the others go on). The child warms up with one small run, because in a short
-process the first pass through any code is slower than all later ones.
+`python -m bursar_benchmarks.child HOME CASE PEER SIZE RUNS` takes the sample and prints it as one line of JSON. Three
+things need an own process: the measurement of resident memory, a heap that no earlier run has fragmented, and a peer
+that may crash. If it crashes, its row says so and the other peers go on. The child first does one small run that is not
+counted, because the first pass through any code is slower than all later ones.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bursar_benchmarks.harness import Case, Sample, WrongCount, root_cause, samp
 
 
 def environment() -> dict[str, str]:
-    """What this process can import, its child can."""
+    """The environment of the child: it can import what this process can import."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def sample_in_child(case: Case, peer: str, size: int, runs: int = 1) -> Sample:
-    """Start the child and read its answer; every way in which it can die is an answer too."""
+    """Start the child and read its sample. If the child hangs or dies, the sample says so."""
     command = [sys.executable, "-m", "bursar_benchmarks.child", case.home, case.name, peer, str(size), str(runs)]
     try:
         child = subprocess.run(

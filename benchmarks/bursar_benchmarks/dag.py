@@ -1,17 +1,18 @@
-"""Graphs of work: what one task of a graph costs that does nothing, and what choosing costs when many wait.
+"""Graphs of tasks that do nothing: the cost of one task, and the cost of a choice when many tasks wait.
 
-Three graphs: *layered* (layers of a thousand, each task after three random ones of the layer before), *chain* (each
-after the one before) and *fan* (all after the first, the last after all). Bursar runs them two ways: `thread` are
-plain functions on its worker pool, `coroutine` are `async def` functions; both through the gate, with priorities,
-slots and evidence ready. The peers run the same functions: `futures` is a ThreadPoolExecutor driven by
-graphlib.TopologicalSorter, `asyncio` is a driver by hand that counts dependencies down and starts what is free,
-`dask` its threaded scheduler, `distributed` one process with threads, `ray` a local cluster.
+There are three graphs. *layered*: layers of a thousand tasks, each after three random tasks of the layer before.
+*chain*: each task after the one before. *fan*: all tasks after the first, and the last after all. Bursar runs them in
+two ways, both through the gate, with priorities, slots and evidence ready: `thread` runs plain functions on the worker
+pool, `coroutine` runs `async def` functions. The peers run the same functions. `futures` is a ThreadPoolExecutor driven
+by graphlib.TopologicalSorter. `asyncio` is a hand-written driver that counts dependencies. `dask` is its threaded
+scheduler, `distributed` is one process with threads, `ray` is a local cluster.
 
-Measured: CPU time of the process (wall time for `ray`, which works in other processes) per task, from before the first
-is submitted until the last has ended; making the graph is not counted, starting and stopping a cluster neither.
-Bursar's part ends when a program has looked at every result, as dask's does. Values are not passed. `choice`: one slot,
-so many tasks ready that wait for it, in twelve classes; what is counted is the whole of admitting and ending one, which
-would grow with those that wait if somebody looked at them all.
+Measured: CPU time of the process per task, from before the first submission until the last task has ended. For `ray`,
+which works in other processes, the wall time is measured. Making the graph does not count, nor does starting and
+stopping a cluster. Bursar's part ends when the program has read every result, as dask's does. Tasks pass no values.
+
+`choice`: many ready tasks of twelve classes wait for one slot. Measured is the whole cost of admitting and ending one
+task. It would grow with the number of waiting tasks if the gate looked at all of them.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ RUNS: dict[str, Callable[..., int]] = {
 
 
 def choice(size: int, meter: Meter) -> int:
-    """So many wait for one slot; measured from when all wait until none does."""
+    """`size` tasks wait for one slot; measured from when all wait until none does."""
     import bursar
 
     done = 0

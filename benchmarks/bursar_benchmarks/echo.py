@@ -1,15 +1,16 @@
 """Echo: how many requests per second a TCP server answers on the loopback, with one connection and with fifty.
 
-Measured, by the wall clock of the client: from its first timed request to its last answer; and the CPU time of the
-server's process over the whole sample, its start left out. A request is MESSAGE bytes there and back. The client is a
-process of its own and the same for all: it writes to every connection, then reads from every connection, so with fifty
-of them the server always finds several ready. Each sample has a fresh server and a fresh client. The peers: Bursar's
-streams; asyncio's streams; the same on uvloop; and asyncio with a bare `Protocol`, which echoes in the callback of the
-loop, without any task: what a Python server can reach at most on that loop.
+Measured, by the client's wall clock: the time from the first timed request to the last answer. Also measured: the CPU
+time of the server's process over the whole sample, without its start. A request is MESSAGE bytes in each direction. The
+client is a separate process and the same for all peers. It writes to every connection, then reads from every
+connection, so that with fifty connections the server always finds several ready. Each sample has a fresh server and a
+fresh client. The peers: Bursar's streams; asyncio's streams; the same on uvloop; and asyncio with a bare `Protocol`,
+which echoes in a callback of the loop, without any task. The last one shows the most that a Python server can reach on
+that loop.
 
-Bursar runs as `bursar.run(main)`: each receive and each send is billed, checked against a capability, and open to
-record. Not measured: latency by itself, TLS, networks. What the machine does besides shows here more than in any other
-workload, since two processes and the system's network take turns: read the best, and look at the spread.
+Bursar runs as `bursar.run(main)`: each receive and each send is billed, checked against a capability, and could be
+recorded. Not measured: latency by itself, TLS, networks. Other load on the machine disturbs this workload more than any
+other, because two processes and the system's network take turns. Read the best sample, and look at the spread.
 
 `python -m bursar_benchmarks.echo server PEER CONNECTIONS REQUESTS` takes one sample and prints it as JSON.
 """
@@ -137,7 +138,7 @@ PEERS: dict[str, Callable[[Visit], None]] = {
 
 
 def client(port: int, connections: int, requests: int) -> float:
-    """Ask; returns the seconds that it took, without the warm-up."""
+    """Send all requests. Returns how many seconds they took, without the warm-up."""
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
     for one in sockets:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

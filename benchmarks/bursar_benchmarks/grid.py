@@ -1,4 +1,4 @@
-"""Lines of cells as plain text, for the tables that are not those of `bursar bench`."""
+"""Tables as plain text, for all tables but the one of `bursar bench`."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
 """How a benchmark is measured, for every workload and every peer alike.
 
 A *case* is one workload at one size, and holds one function per peer. A *sample* is one run of one such function.
-Samples are interleaved: one of every peer, then again one of every peer, so that a noisy minute of the machine hits all
-peers and not one. What is counted is CPU time of the process (`time.process_time`), not wall time, unless a case says
-that it counts bytes. The cyclic garbage collector stays enabled, as users have it, and `gc.collect()` runs before each
-sample so that none pays for its predecessor's garbage. Every peer first does one tiny run that is not counted: it
-imports what is imported late, and shows the interpreter the code. Of the repeats both the best (a property of the code)
-and the median (also of the neighbours) are kept.
+Samples are interleaved: one of every peer, then again one of every peer. So a noisy minute of the machine disturbs all
+peers, not only one. A sample counts CPU time of the process (`time.process_time`), not wall time, unless the case
+counts bytes. The cyclic garbage collector stays enabled, as users have it. `gc.collect()` runs before each sample, so
+that no sample pays for garbage of the sample before. Every peer first does one tiny run that is not counted: it does
+the late imports and warms up the interpreter. Both the best and the median of the samples are kept: the best depends
+on the code, the median also on other load of the machine.
 
-Not measured: latency, wall time. Rejected: `timeit` (it disables the collector and cannot interleave), and subtracting
-an "empty run" (what a runtime costs to start is part of what it costs).
+Not measured: latency, wall time. Rejected: `timeit`, because it disables the collector and cannot interleave. Rejected:
+subtracting an "empty run", because the start of a runtime is part of its cost.
 
-Invariants:
-1. A run returns the number of operations it did, and that is exactly the size it was given; else an error.
-2. A peer that is not installed, has no such workload, or fails, is a row that says so. No row is left out.
-3. Bursar runs as `bursar.run(main)` with no keyword: budgets, lanes and the decision chain are on.
+HARNESS-1  A run returns the number of its operations. If this is not the size that it was given, that is an error.
+HARNESS-2  A peer that is not installed, has no such workload, or fails, is a row that says so. No row is left out.
+HARNESS-3  Bursar runs as `bursar.run(main)` with no keyword: budgets, lanes and the decision chain are on.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ BASELINE = "bursar"
 REPEATS = 5
 REPEATS_QUICK = 3
 PATIENCE_QUICK_S = 6.0
-"""A quick look begins no further round of samples that would not end within this, so that a busy machine gives fewer
-samples and does not take longer."""
+"""A quick run starts no round of samples that would end after this time. So a busy machine takes fewer samples, and no
+more time."""
 
 
 class WrongCount(Exception):
@@ -96,7 +95,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One workload. `peers` lacks those for whom it has no meaning; `factor` turns totals into `unit`s."""
+    """One workload. `peers` lacks peers that cannot run it; `factor` turns totals into `unit`s."""
 
     name: str
     unit: str
@@ -111,11 +110,11 @@ class Case:
     stage: str | None = None
     """Count this stage of the run only."""
     repeats_max: int | None = None
-    """More samples would say the same: for what hardly varies, and takes long."""
+    """At most this many samples: for a case that hardly varies and takes long."""
     timeout_s: float = 900
     """An isolated sample that takes longer has failed: a quadratic peer must not hold up the whole run."""
     home: str = "bursar_benchmarks.cases"
-    """The module whose `find` knows this case, for a process that is told its name only."""
+    """The module whose `find` returns this case, for a child process that gets only the name of the case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of one peer in one case. `ratio` is its best cost over Bursar's: above 1 is dearer than Bursar."""
+    """The result of one peer in one case. `ratio` is its best cost over Bursar's: above 1 it costs more than Bursar."""
 
     case: str
     peer: str
@@ -199,7 +198,7 @@ def interleave(
 ) -> dict[K, list[Sample]]:
     """Take `repeats` rounds of one sample of every entry (a peer); one that failed is not asked again.
 
-    The first round is always taken; no other begins that, as long as those before it, would end after `patience_s`.
+    The first round is always taken. A later round starts only if it would end within `patience_s`, at the speed so far.
     """
     taken: dict[K, list[Sample]] = {entry: [] for entry in entries}
     began = time.monotonic()

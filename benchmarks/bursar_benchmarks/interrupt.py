@@ -1,8 +1,8 @@
-"""Ctrl-C during a measurement: the sample under way is finished, and what was measured so far is kept.
+"""Ctrl-C during a measurement: the current sample is finished, and the samples so far are kept.
 
-The runtimes that are measured have handlers of their own for Ctrl-C, which would end in as many different errors. They
-leave ours alone, for it is not Python's default, so the request only sets a flag that is looked at between samples. A
-second Ctrl-C is for whoever cannot wait, and is Python's own.
+The measured runtimes have their own handlers for Ctrl-C, each of which would end in another error. A runtime leaves
+this handler alone, because it is not Python's default. The handler only sets a flag, which is checked between samples.
+A second Ctrl-C has Python's own handler and stops at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import FrameType
 
 @contextmanager
 def interruptible(tell: Callable[[str], None]) -> Generator[Callable[[], None]]:
-    """Gives a function to be called between samples, which raises KeyboardInterrupt if somebody asked to stop."""
+    """Yields a function to call between samples. It raises KeyboardInterrupt after a Ctrl-C."""
     asked = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:

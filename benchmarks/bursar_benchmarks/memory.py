@@ -1,10 +1,10 @@
 """Metered memory: what a program that allocates pays for `meter_memory=True`.
 
-Measured: CPU time per operation of the same program, without the option and with it, interleaved. The three programs
-allocate nearly all the time: large blocks that go to the system's allocator, each of which is entered in the table of
-owners; small objects, which are counted by the arena; and a parser that makes many of both out of a text. Their tasks
-have a finite purse of memory, and wait now and then, as tasks do. The last one allocates nothing and only waits: there
-all of the price is the entering and leaving of accounts, so it is no allocator's benchmark but the worst case.
+Measured: CPU time per operation of the same program, without the option and with it, interleaved. Three programs
+allocate nearly all the time. The first allocates large blocks from the system's allocator, each of which is entered in
+the table of owners. The second allocates small objects, which are counted by the arena. The third is a parser that
+makes many of both. Their tasks have a limited memory budget, and wait now and then, as tasks do. The last program
+allocates nothing and only waits. It is the worst case: all that it pays is entering and leaving accounts.
 """
 
 from __future__ import annotations

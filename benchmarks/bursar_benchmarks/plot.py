@@ -1,8 +1,8 @@
-"""The rows as a picture: an SVG file with one group of bars per case, and one bar per peer in it.
+"""The rows as an SVG file, with one group of bars per case and one bar per peer.
 
-Each group has a scale of its own, in which the dearest peer fills the width, for the units differ; so lengths compare
-within a group only. Shorter is cheaper. Written by hand, because a bar chart is rectangles and text, and needs no
-library. A peer that was not measured has no bar.
+Units differ, so each group has its own scale: the most expensive peer fills the width. Compare lengths within one group
+only. Shorter is cheaper. A peer that was not measured has no bar. No library is used, because a bar chart is only
+rectangles and text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def svg(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
 
 
 def bar(row: Row, y: int, longest: float) -> list[str]:
-    """Name, bar and figure of one peer. A cost of nothing is still seen."""
+    """Name, bar and figure of one peer. A cost of 0 still has a visible bar."""
     cost = max(row.best or 0.0, 0.0)
     width = max(1.0, BARS * cost / longest) if longest > 0 else 1.0
     left = MARGIN + NAME

@@ -1,11 +1,10 @@
-"""Recording: what a run costs that is not recorded, that is kept in memory, and that goes to a file, beside asyncio.
+"""Recording: what a run costs without a recording, with one in memory, and with one in a file, beside asyncio.
 
-Measured: CPU time per operation of the same program, four ways, interleaved; the ratio is over the run that is not
-recorded. `off` is `bursar.run(main)`: what it pays for the possibility is in every other figure of these benchmarks.
-`memory` keeps the newest 10,000 events; `file` is on the disk of the temporary folder, digest included; `asyncio` has
-nothing like it, and shows how much dearer a recording could be before it would be ahead. The two programs are the
-extremes: yields do nothing but be scheduled, so there recording weighs most; a task that is spawned and joined tells
-more events, and does more. Not measured: reading a trace.
+Measured: CPU time per operation of the same program in four ways, interleaved. The ratio is over the run without a
+recording. `off` is `bursar.run(main)`. `memory` keeps the newest 10,000 events. `file` writes to the temporary folder,
+digest included. `asyncio` cannot record; it shows how much a recording may cost before Bursar costs more than asyncio.
+The two programs are extremes. Yields do nothing but switch, so recording weighs most there. A task that is spawned and
+joined makes more events, and does more work. Not measured: reading a trace.
 """
 
 from __future__ import annotations

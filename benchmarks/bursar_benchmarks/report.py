@@ -1,7 +1,7 @@
-"""The facts about the machine without which no figure means anything, and everything that was measured as JSON.
+"""The facts about the machine, without which no figure means anything, and all measurements as JSON.
 
 The JSON is one object: `schema` (its name and version), `machine`, `complete` (False: interrupted), and `rows`, one for
-each case and peer, with every single sample.
+each case and peer, with every sample.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def machine() -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    """What the processor calls itself, as far as the system tells."""
+    """The name of the processor, if the system tells it."""
     if sys.platform == "darwin":
         asked = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True)
         return asked.stdout.strip() or platform.machine()
@@ -55,7 +55,7 @@ def cpu_model() -> str:
 
 
 def memory() -> str:
-    """How much of it the machine has."""
+    """How much memory the machine has."""
     try:
         return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
     except (AttributeError, ValueError, OSError):
@@ -70,7 +70,7 @@ def number(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """How many times as dear; where it is a small part, to the thousandth."""
+    """How many times as expensive; a small ratio has three decimals."""
     return f"×{number(value)}" if value >= 0.1 else f"×{value:.3f}"
 
 
@@ -82,15 +82,13 @@ def cell(row: Row) -> str:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """What a table cannot show: how to read it, who is not here, and who failed at what."""
+    """What the table does not show: how to read it, which peers are missing, and which failed at what."""
     said = [
-        "best, its ratio to Bursar's best (above ×1 is dearer than Bursar), (median); "
-        "CPU time per operation, or bytes; floor is a bare loop that can do nothing else"
+        "best, its ratio to Bursar's best (above ×1: more expensive than Bursar), (median); "
+        "CPU time per operation, or bytes; floor is a bare loop without any other feature"
     ]
     if absent := sorted({row.peer for row in rows if row.status == "absent"}):
-        said.append(
-            f"not installed, and so left out: {', '.join(absent)}; pip install 'bursar[bench]' brings all peers"
-        )
+        said.append(f"not installed, so left out: {', '.join(absent)}; pip install 'bursar[bench]' brings all peers")
     said += [f"failed: {row.peer} at {row.case}: {row.detail}" for row in rows if row.status == "failed"]
     return said
 

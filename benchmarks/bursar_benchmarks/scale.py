@@ -1,16 +1,16 @@
-"""Scale: does one task cost the same among a thousand and among a million?
+"""Scale: does one task cost the same among a thousand tasks and among a million?
 
-Measured (Bursar, with asyncio and the floor as controls): cost per task of each workload at 1k, 10k, 100k
-and 1M tasks, each sample in a fresh process. A sample covers at least `TASKS_MIN` tasks, so at small sizes
-it is several runs, and every size gets the same number of samples. *Growth* is the dearest size over the
-cost at 1k; the goal is at most `GOAL`. A list scanned per task would show as a growth of about 1000.
+Measured, for Bursar, with asyncio and the floor as controls: the cost per task of each workload at 1k, 10k, 100k and
+1M tasks, each sample in a fresh process. A sample covers at least `TASKS_MIN` tasks, so at small sizes it is several
+runs. Every size gets the same number of samples. *Growth* is the cost at the most expensive size over the cost at 1k.
+The goal is at most `GOAL`. If each task scanned a list of all tasks, growth would be about 1000.
 
-Not all growth is the runtime's fault: a million tasks do not fit the caches, new memory must be fetched
-from the system page by page, the collector walks a larger heap, and a heap of timers has a logarithm. The
-controls meet the same at the same sizes, so what they share is not quadratic behaviour of ours. They are
-evidence, no excuse: the floor grows by a large factor because it starts from almost nothing, so read its
-factor with the microseconds added, which are printed too. One control is left out: asyncio's cancel of many
-tasks on one event is itself quadratic, and a million would take hours. trio takes no part here.
+The runtime does not cause all growth: a million tasks do not fit the caches, new memory comes from the system page by
+page, the collector walks a larger heap, and a heap of timers has a logarithm. The controls meet the same effects at the
+same sizes, so growth that they share is no quadratic behaviour of Bursar. The floor grows by a large factor because it
+starts from almost nothing: read its factor together with the added microseconds, which are printed too. One control is
+left out: asyncio's cancel of many tasks on one event is itself quadratic, and a million tasks would take hours. trio
+takes no part.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def measure(case: Case, *, sizes: Sequence[int], repeats: int) -> list[Row]:
 
 
 def growth(costs: Sequence[float]) -> float:
-    """The dearest size relative to the first."""
+    """The cost at the most expensive size over the cost at the first."""
     return max(costs) / costs[0]
 
 
@@ -79,7 +79,7 @@ def _line(rows: Sequence[Row], costs: Sequence[float]) -> tuple[list[str], float
 
 
 def _verdict(mine: float | None, controls: Mapping[str, float]) -> str:
-    """Against the goal, and against each control by name: the best-looking one alone would flatter."""
+    """Compares growth with the goal, and with every control: the most favourable control alone would flatter Bursar."""
     if mine is None:
         return "not measured"
     text = "within" if mine <= GOAL else "beyond"
@@ -104,5 +104,5 @@ def render(rows: Sequence[Row]) -> str:
         for stage in ours[0].stages:
             cells, _ = _line(ours, [row.stages.get(stage, 0.0) for row in ours])
             stages.append([name, stage, *cells])
-    legend = "us per task, best of the samples; added and growth: the dearest size against the first"
+    legend = "us per task, best of the samples; added and growth: the most expensive size against the first"
     return "\n".join([legend, grid(whole), "", "Bursar by stage (of the best sample)", grid(stages)])

@@ -1,6 +1,6 @@
 """The rows as a table for a human reader: cases down, peers across.
 
-Peers that took part nowhere have no column; the notes below the table say who is missing, and why.
+A peer without any figure has no column. The notes below the table say which peers are missing, and why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The same program run in several ways, beside each other: what an option of the runtime costs.
+"""Runs the same program in several ways: shows what an option of the runtime costs.
 
-A way is a name; the first one is what the others are compared with. Samples are taken as for peers, interleaved, and
-shown as a grid with the programs down and the ways across.
+A way is a name, and the first way is the baseline. Samples are interleaved, as for peers. The table has the programs
+down and the ways across.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bursar_benchmarks.report import cell
 
 
 def measure(cases: Sequence[Case], ways: Sequence[str], *, quick: bool, repeats: int) -> list[Row]:
-    """One row per program and way; the ratio is the best over that of the first way."""
+    """One row per program and way; the ratio is the best sample over the best of the first way."""
     rows: list[Row] = []
     for case in cases:
         size = case.quick if quick and case.quick is not None else case.size

@@ -1,7 +1,9 @@
-/* A counting house in C: what the C library has, in one program. Clerks take ranges from one channel and send what they
- * counted to another, and a nursery holds them together. Of several who look for the same receipt the first one ends
- * the search of all, through a select and a cancel token. And one who would never stop is stopped by its budget, while
- * the others do not notice. It needs nothing but what `bursar info` prints.
+/* A counting house in C: the functions of the C library in one program.
+ *
+ * Clerks receive ranges of numbers from one channel and send their counts to another; a nursery owns the clerks.
+ * Several tasks search for the same receipt: a select gets the first result, and a cancel token stops the other
+ * searches. A task that would never end is stopped by its budget, and the other tasks are not affected. The program
+ * needs only the flags that `bursar info` prints.
  *
  * Run:
  *     cc -std=c11 -O2 counting_house.c $(bursar info --cflags --libs) -o counting_house
@@ -9,8 +11,8 @@
  *
  * Prints:
  *     9592 primes below 100000
- *     the receipt is number 271828; the others were told to stop
- *     the spendthrift was stopped after 100000 ops; the frugal one came to 5050
+ *     the receipt is number 271828; the other searches were stopped
+ *     the spendthrift was stopped after 100000 ops; the frugal one returned 5050
  */
 
 #include <inttypes.h>
@@ -23,13 +25,13 @@ enum { RANGE = 1000, LAST = 100000, CLERKS = 4, SEARCHERS = 3, OPS = 100000 };
 
 static void *ranges, *counts, *found; /* channels */
 
-/* What must not fail here; a service would have something better to do than to end. Not for tasks: stdio wants more
- * stack than they have by default. */
+/* Ends the program after a failure; a service would handle the failure instead. Not for tasks: stdio needs more stack
+ * than they have by default. */
 static void
-must(int answer_is_good)
+must(int holds)
 {
-    if (!answer_is_good) {
-        fprintf(stderr, "the runtime refused: no memory, or a bug\n");
+    if (!holds) {
+        fprintf(stderr, "the C library refused a call: no memory, or a bug of this program\n");
         exit(1);
     }
 }
@@ -52,7 +54,8 @@ hand_out(void *unused)
 {
     (void)unused;
     for (int64_t first = 0; first < LAST; first += RANGE) {
-        if (janus_channel_send_i64(ranges, first) != 0) { /* waits while the channel is full; a thread never does */
+        if (janus_channel_send_i64(ranges, first) !=
+            0) { /* waits while the channel is full; its thread runs other tasks */
             return JANUS_CANCELLED;
         }
     }
@@ -64,17 +67,17 @@ static int64_t
 clerk(void *unused)
 {
     (void)unused;
-    janus_ticks *ticks = janus_ticks_get(); /* the task's own: it goes where the task goes */
+    janus_ticks *ticks = janus_ticks_get(); /* belongs to the task, on whatever thread it runs */
     while (1) {
         int32_t error;
         int64_t first = janus_channel_recv_i64(ranges, &error), count = 0;
         if (error != 0) {
-            return 0; /* closed: all is handed out */
+            return 0; /* closed: there are no more ranges */
         }
         for (int64_t n = first; n < first + RANGE; n++) {
-            int told = janus_tick(ticks); /* a decrement and a branch; now and then it lets others run */
-            if (told != JANUS_OK) {
-                return told; /* to stop, or out of budget: the code tells the task that awaits it */
+            int code = janus_tick(ticks); /* a decrement and a branch; once in 1024 ticks it lets others run */
+            if (code != JANUS_OK) {
+                return code; /* the task must stop, or its budget is spent: return the code */
             }
             count += is_prime(n);
         }
@@ -97,7 +100,7 @@ count_primes(void)
     int64_t total = 0;
     for (int i = 0; i < LAST / RANGE; i++) {
         int32_t error;
-        total += janus_channel_recv_i64(counts, &error); /* threads outside may wait as well */
+        total += janus_channel_recv_i64(counts, &error); /* a thread that runs no task may wait too */
         must(error == 0);
     }
     must(janus_nursery_await_all() == JANUS_OK);
@@ -108,7 +111,7 @@ count_primes(void)
 
 /* ---- select and a cancel token */
 
-/* One-to-one, so that there is one number with a given checksum. */
+/* One-to-one: only one number has a given checksum. */
 static uint64_t
 checksum(uint64_t n)
 {
@@ -137,7 +140,7 @@ find_receipt(void)
     for (uintptr_t i = 0; i < SEARCHERS; i++) {
         must(janus_nursery_spawn(look, (void *)i) == 0);
     }
-    void *token = janus_nursery_get_token(); /* its holder can end the search: another task, a signal, a user */
+    void *token = janus_nursery_get_token(); /* whatever code has the token can end the search */
     void *choice = janus_select_create();
     int32_t receipt = janus_select_add_recv(choice, found);
     int32_t too_late = janus_select_add_timeout(choice, 60000);
@@ -145,7 +148,7 @@ find_receipt(void)
     janus_cancel_token_cancel(token);
     must(janus_nursery_await_all() == JANUS_CANCELLED);
     if (came == receipt) {
-        printf("the receipt is number %" PRId64 "; the others were told to stop\n",
+        printf("the receipt is number %" PRId64 "; the other searches were stopped\n",
                janus_select_get_recv_value(choice, receipt));
     } else if (came == too_late) {
         printf("no receipt within a minute\n");
@@ -194,10 +197,10 @@ keep_to_budgets(void)
     must(janus_nursery_spawn_with(nursery, spendthrift, &spent, &limited, NULL) == JANUS_OK);
     must(janus_nursery_spawn_with(nursery, frugal, NULL, &heard, NULL) == JANUS_OK);
     must(janus_nursery_await(nursery) == JANUS_BUDGET_EXCEEDED);
-    janus_result result; /* a child may return -3 as well: this tells the two apart */
+    janus_result result; /* a child may also return -3: the kind tells the two apart */
     must(janus_nursery_result(&result) == JANUS_OK && result.kind == JANUS_KIND_BUDGET);
     must(janus_nursery_destroy(nursery) == JANUS_OK);
-    printf("the spendthrift was stopped after %" PRId64 " ops; the frugal one came to %" PRId64 "\n", spent, sum);
+    printf("the spendthrift was stopped after %" PRId64 " ops; the frugal one returned %" PRId64 "\n", spent, sum);
 }
 
 int

@@ -1,7 +1,7 @@
-/* The C interface: channels. */
-#include "abi/abi.h"
+/* Channels. Contract: include/janus_rt.h. */
+#include "abi/handle.h"
 #include "engine/channel_ops.h"
-#include "hints.h"
+#include "include/janus_rt.h"
 
 void *
 janus_channel_create(size_t item_bytes, size_t capacity)
@@ -38,7 +38,7 @@ janus_channel_close(void *handle)
     return error;
 }
 
-/* One operation by a thread outside. */
+/* One operation by an outside thread. */
 static NOINLINE int
 operate_outside(void *handle, const void *from, void *to, bool wait)
 {
@@ -54,7 +54,7 @@ operate_outside(void *handle, const void *from, void *to, bool wait)
     return error;
 }
 
-/* One operation: `from` is what is sent, or NULL; `to` is where what is received goes. */
+/* One operation: a send of `*from`, or, if `from` is NULL, a receive into `*to`. */
 static inline int
 operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
 {
@@ -71,12 +71,12 @@ operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
                         : channel_receive(channel, generation, worker, to, wait);
 }
 
-/* ---- receiving: by context_visit, because in most programs that is what waits. A send waits as well, but seldom, and the
- * others would pay for it */
+/* ---- receiving: through context_visit (fiber/context.h), because a receive often waits. A send rarely waits, and all
+ * sends would pay for it */
 
-/* A call from `from`. Answers the task, or NULL on a thread outside. */
+/* Note where the running task was called from. Returns the task, or NULL on an outside thread. */
 static inline Task *
-go_in(Worker *worker, const void *from)
+note_caller(Worker *worker, const void *from)
 {
     if (worker == NULL) {
         return NULL;
@@ -85,9 +85,9 @@ go_in(Worker *worker, const void *from)
     return worker->current;
 }
 
-/* And back: the last one to go in on this worker may be another, from elsewhere. */
+/* The result for context_visit. The task that noted its place last on this worker may be another one. */
 static inline struct context_visit
-go_back(const Task *self, const void *from, int64_t answer)
+visit_result(const Task *self, const void *from, int64_t answer)
 {
     return (struct context_visit){.answer = answer, .guess = self != NULL ? task_worker(self)->called_from : from};
 }
@@ -96,8 +96,8 @@ static struct context_visit
 receive_item(void *channel, void *item, const void *from)
 {
     Worker *worker = visit_worker();
-    const Task *self = go_in(worker, from);
-    return go_back(self, from, operate(worker, channel, NULL, item, true));
+    const Task *self = note_caller(worker, from);
+    return visit_result(self, from, operate(worker, channel, NULL, item, true));
 }
 
 static struct context_visit
@@ -105,12 +105,12 @@ receive_word(void *channel, void *error, const void *from)
 {
     int64_t value = 0;
     Worker *worker = visit_worker();
-    const Task *self = go_in(worker, from);
+    const Task *self = note_caller(worker, from);
     bool got = operate(worker, channel, NULL, &value, true) == JANUS_OK;
     if (error != NULL) {
         *(int32_t *)error = got ? 0 : -1;
     }
-    return go_back(self, from, got ? value : 0);
+    return visit_result(self, from, got ? value : 0);
 }
 
 int
@@ -137,7 +137,7 @@ janus_channel_try_receive(void *channel, void *item)
     return item != NULL ? operate(visit_worker(), channel, NULL, item, false) : JANUS_INVALID;
 }
 
-/* ---- of int64_t */
+/* ---- items of int64_t */
 
 void *
 janus_channel_create_i64(int32_t capacity)
@@ -163,8 +163,9 @@ janus_channel_recv_i64(void *channel, int32_t *error)
     return context_visit(receive_word, channel, error);
 }
 
+/* The result of an operation that does not wait, for int64_t. */
 static int32_t
-tried(int error)
+try_result(int error)
 {
     return error == JANUS_OK ? 1 : error == JANUS_AGAIN ? 0 : -1;
 }
@@ -172,13 +173,13 @@ tried(int error)
 int32_t
 janus_channel_try_send_i64(void *channel, int64_t value)
 {
-    return tried(janus_channel_try_send(channel, &value));
+    return try_result(janus_channel_try_send(channel, &value));
 }
 
 int32_t
 janus_channel_try_recv_i64(void *channel, int64_t *value)
 {
-    return tried(janus_channel_try_receive(channel, value));
+    return try_result(janus_channel_try_receive(channel, value));
 }
 
 void

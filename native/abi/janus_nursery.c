@@ -1,7 +1,8 @@
-/* The C interface: nurseries. The current one is the innermost that the task, or the thread outside, has opened. */
-#include "abi/abi.h"
+/* Nurseries. Contract: include/janus_rt.h. */
+#include "abi/janus_nursery.h"
 
-#include "abi/current.h"
+#include "abi/convert_budget.h"
+#include "abi/handle.h"
 #include "engine/spawn.h"
 
 /* ---- opening */
@@ -47,13 +48,14 @@ janus_nursery_create(void)
     if (self == NULL) {
         return janus_nursery_open(NULL);
     }
-    Nursery *nursery = nursery_open(task_worker(self)->scheduler, self, NULL, &error); /* the usual case */
+    Nursery *nursery =
+        nursery_open(task_worker(self)->scheduler, self, NULL, &error); /* the most frequent case: without a visit */
     return nursery != NULL ? handle_of(HANDLE_NURSERY, &nursery->head) : NULL;
 }
 
 /* ---- spawning */
 
-/* Adapters: the scheduler knows one type of function, and these make the others fit. */
+/* Adapters: the scheduler calls functions of one type; these call functions of the other types. */
 static int64_t
 through_noarg(void *task)
 {
@@ -163,7 +165,7 @@ code_of(const Ending *ending)
     }
 }
 
-/* Await a nursery that a thread outside has opened, and take it off its list. */
+/* Await a nursery that the calling outside thread has opened, and take it off the thread's list. */
 static int64_t
 await_outside(const Visit *visit, Nursery *nursery, void (*await)(Nursery *nursery, Task *caller, Ending *ending))
 {
@@ -182,7 +184,7 @@ int64_t
 janus_nursery_await_all(void)
 {
     Task *self = visit_task();
-    if (self != NULL) { /* a task's list is the engine's affair */
+    if (self != NULL) { /* the engine keeps a task's list */
         if (self->opened == NULL) {
             return JANUS_PENDING;
         }
@@ -250,7 +252,7 @@ janus_nursery_result(janus_result *out)
     return JANUS_OK;
 }
 
-/* ---- looking and cancelling */
+/* ---- inspecting and cancelling */
 
 int32_t
 janus_nursery_task_count(void)

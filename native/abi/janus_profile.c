@@ -1,16 +1,8 @@
-/* The C interface: profiles, and the budgets that are named after them.
- *
- * A profile says what is granted to whom nothing is said about. In native code a right is a number in a purse: whoever
- * has no spawns cannot spawn, whoever has no `recharge` cannot make money, and nobody hands down more than it has. So a
- * profile is a choice of numbers, and nothing else looks at it.
- *
- *     service    what is not stated is shared with whoever opened the nursery, spawns too; the root is open, or what the
- *                options say
- *     cluster    the same, with shorter turns: tasks are expected to be held, supervised and recharged
- *     sovereign  the root has what the options state and must state it; a task gets spawns only if its own options say so
- *     core       has no scheduler: starting one is refused
- */
-#include "abi/abi.h"
+/* Profiles and the budgets that are named after them: see janus_profile.h, and include/janus_rt.h for the public
+ * functions. */
+#include "abi/janus_profile.h"
+
+#include "law/budget.h"
 
 bool
 profile_allows(const janus_rt_options *options)
@@ -37,7 +29,7 @@ janus_budget_of_profile(uint32_t profile)
 {
     switch (profile) {
     case JANUS_PROFILE_SERVICE:
-    case JANUS_PROFILE_SOVEREIGN: /* grants nothing by itself; these are the figures to begin with */
+    case JANUS_PROFILE_SOVEREIGN: /* grants nothing by itself: these are proposed numbers */
         return (janus_budget)LAW_BUDGET_SERVICE;
     case JANUS_PROFILE_CLUSTER:
         return (janus_budget)LAW_BUDGET_CLUSTER;

@@ -1,17 +1,17 @@
-/* The C interface: a select is a list of cases, made once and waited for as often as one likes.
- *
- * It belongs to one caller at a time: `busy` is taken for the time of each call, and whoever finds it taken is refused. */
-#include "abi/abi.h"
+/* Selects: see janus_select.h. Contract: include/janus_rt.h. */
+#include "abi/janus_select.h"
 
-#include "abi/select.h"
+#include "abi/handle.h"
 #include "engine/select.h"
+#include "include/janus_rt.h"
 
+/* Find a select and make it busy. NULL if the handle is stale, or another call uses the select. */
 static Select *
 take(const Visit *visit, void *handle)
 {
-    uint32_t generation, nobody = 0;
+    uint32_t generation, idle = 0;
     Select *select = handle_find(visit, HANDLE_SELECT, handle, &generation);
-    if (select == NULL || !cas_u32(&select->busy, &nobody, 1, ACQ_REL)) {
+    if (select == NULL || !cas_u32(&select->busy, &idle, 1, ACQ_REL)) {
         return NULL;
     }
     if (load_u32(&select->head.generation, RELAXED) != generation) {
@@ -21,10 +21,13 @@ take(const Visit *visit, void *handle)
     return select;
 }
 
+/* End the use of a select; NULL is allowed. */
 static void
 give(Select *select)
 {
-    store_u32(&select->busy, 0, RELEASE);
+    if (select != NULL) {
+        store_u32(&select->busy, 0, RELEASE);
+    }
 }
 
 void *
@@ -69,9 +72,7 @@ add_channel(void *handle, void *channel_handle, int64_t value, bool sends)
         select->generations[at] = generation;
         select->values[at] = value;
     }
-    if (select != NULL) {
-        give(select);
-    }
+    give(select);
     visit_end(&visit);
     return number;
 }
@@ -88,7 +89,7 @@ janus_select_add_send(void *select, void *channel, int64_t value)
     return add_channel(select, channel, value, true);
 }
 
-/* A timeout (or, negative, the default): at most one of each. */
+/* Add the time limit, or the default if `timeout_ns` is negative. A select has at most one of each. */
 static int32_t
 add_special(void *handle, int64_t timeout_ns)
 {
@@ -129,7 +130,7 @@ wait_for(const Visit *visit, Select *select)
         select->places[i].value = select->places[i].sends ? &select->values[i] : &select->received[i];
     }
     if (select->channels == 0 && timeout_ns < 0) {
-        return JANUS_INVALID; /* it would wait for ever */
+        return JANUS_INVALID; /* it would wait forever */
     }
     int done = channel_select(&visit->runtime->scheduler, visit->task, select->places, select->generations,
                               select->channels, timeout_ns, &which);
@@ -147,9 +148,7 @@ janus_select_wait(void *handle)
     Visit visit = visit_begin();
     Select *select = take(&visit, handle);
     int32_t number = select != NULL ? wait_for(&visit, select) : JANUS_INVALID;
-    if (select != NULL) {
-        give(select);
-    }
+    give(select);
     visit_end(&visit);
     return number;
 }
@@ -163,9 +162,7 @@ janus_select_get_recv_value(void *handle, int32_t number)
     for (uint32_t i = 0; select != NULL && i < select->channels; i++) {
         value = select->places[i].which == number && !select->places[i].sends ? select->received[i] : value;
     }
-    if (select != NULL) {
-        give(select);
-    }
+    give(select);
     visit_end(&visit);
     return value;
 }
@@ -176,9 +173,7 @@ janus_select_case(void *handle)
     Visit visit = visit_begin();
     Select *select = take(&visit, handle);
     int32_t last = select != NULL ? select->last : -1;
-    if (select != NULL) {
-        give(select);
-    }
+    give(select);
     visit_end(&visit);
     return last;
 }

@@ -1,10 +1,10 @@
-/* The C interface: the running task, its budget and its ticks. */
-#include "abi/abi.h"
-
-#include "abi/current.h"
-#include "engine/charge.h"
-#include "engine/worker_loop.h"
+/* The running task, its budget and its ticks. Contract: include/janus_rt.h and include/janus_interop.h. */
 #include "include/janus_interop.h"
+
+#include "abi/convert_budget.h"
+#include "abi/handle.h"
+#include "engine/charge.h"
+#include "engine/task_leave.h"
 
 /* ---- the running task */
 
@@ -86,7 +86,7 @@ janus_task_cancel(janus_task task)
     uint32_t generation;
     Task *target = handle_find(&visit, HANDLE_TASK, (void *)(uintptr_t)task, &generation);
     if (target != NULL) {
-        task_ask(&visit.runtime->scheduler, visit.worker, target, generation);
+        task_request_cancel(&visit.runtime->scheduler, visit.worker, target, generation);
     }
     visit_end(&visit);
     return target != NULL ? JANUS_OK : JANUS_INVALID;
@@ -129,7 +129,7 @@ janus_budget_get_current(void)
         Purse *purse = visit.task != NULL ? visit.task->purse : &visit.runtime->scheduler.purse_set.root;
         LawBudget left = purse_left(purse);
         const Task *self = visit.task;
-        if (self != NULL) { /* what is drawn and not used is its own, too */
+        if (self != NULL) { /* what the task has drawn and not used counts too */
             const Credit *credit = credit_for(visit.worker, self->purse);
             const int64_t drawn[LAW_COMPONENTS] = {[LAW_OPS] = self->ticks_left + credit->spawns,
                                                    [LAW_SPAWNS] = credit->spawns,
@@ -153,15 +153,15 @@ janus_budget_recharge(janus_budget amount)
     return self != NULL && budget_valid(&amount) && task_recharge_self(self, &law) == ENGINE_OK ? 0 : -1;
 }
 
-/* The child of one nursery with this record, if it holds; recharged under the lock. */
+/* Recharge a child, if it is in this nursery's list of children that have waited. Under the nursery's lock. */
 static bool
 recharge_in(const Visit *visit, Nursery *nursery, const Task *child, uint32_t generation, const LawBudget *amount)
 {
     bool done = false;
     lock_take(&nursery->lock);
-    LawLink *link = law_queue_oldest(&nursery->waiting);
-    for (; link != NULL && !done; link = law_queue_newer(&nursery->waiting, link)) {
-        Task *found = LAW_RECORD(link, Task, family);
+    LawLink *link = law_queue_oldest(&nursery->have_waited);
+    for (; link != NULL && !done; link = law_queue_newer(&nursery->have_waited, link)) {
+        Task *found = LAW_RECORD(link, Task, nursery_link);
         done = found == child && load_u32(&found->head.generation, RELAXED) == generation &&
                task_recharge(visit->worker, found, amount) == ENGINE_OK;
     }

@@ -1,28 +1,11 @@
-/* The C interface: cancel tokens. See token.h for what one is. */
-#include "abi/token.h"
+/* Cancel tokens: see janus_token.h. Contract: include/janus_rt.h. */
+#include "abi/janus_token.h"
 
-#include "abi/current.h"
-#include "abi/select.h"
+#include "abi/handle.h"
 
-void
-abi_slabs_init(Runtime *runtime, const EngineMemory *memory)
-{
-    slab_init(&runtime->selects, (sizeof(Select) + 15) / 16 * 16, NULL, memory);
-    slab_init(&runtime->tokens, (sizeof(Token) + 15) / 16 * 16, NULL, memory);
-    slab_init(&runtime->callbacks, (sizeof(Callback) + 15) / 16 * 16, NULL, memory);
-}
+/* ---- finding. All of these functions are called under tokens_lock */
 
-void
-abi_slabs_destroy(Runtime *runtime)
-{
-    slab_destroy(&runtime->selects);
-    slab_destroy(&runtime->tokens);
-    slab_destroy(&runtime->callbacks);
-}
-
-/* ---- looking. Everything here is under the lock */
-
-/* A token that was destroyed has no handle any more; its record lives on while it has children. */
+/* The token of a handle. NULL for a destroyed token: its record is kept while it has children (TOKEN-3). */
 static Token *
 find(const Visit *visit, void *handle)
 {
@@ -31,14 +14,15 @@ find(const Visit *visit, void *handle)
     return token != NULL && !token->destroyed ? token : NULL;
 }
 
-/* What it stands for has ended: nobody will cancel it any more, and it counts as cancelled. */
+/* Whether the token's nursery has ended. Nothing cancels such a token any more, and it counts as cancelled. */
 static bool
 is_gone(const Token *token)
 {
     return token->nursery != NULL && load_u32(&token->nursery->head.generation, ACQUIRE) != token->nursery_generation;
 }
 
-/* Why it is cancelled, or JANUS_REASON_NONE. A nursery may be cancelled a moment before its tokens are (TOKEN-1). */
+/* Why the token is cancelled, or JANUS_REASON_NONE. Looks at the nursery too: it may be cancelled a moment before its
+ * tokens are (TOKEN-1). */
 static int
 reason_of(const Token *token)
 {
@@ -56,7 +40,7 @@ reason_of(const Token *token)
 
 /* ---- cancelling */
 
-/* The token after this one in a walk through all below `root`, with or without those below this one. */
+/* The next token in a walk through all tokens below `root`. Without children the walk skips those below `token`. */
 static Token *
 next_below(const Token *root, Token *token, bool with_children)
 {
@@ -68,17 +52,17 @@ next_below(const Token *root, Token *token, bool with_children)
     return link != NULL ? LAW_RECORD(link, Token, sibling) : NULL;
 }
 
-/* Mark a token and all below it (TOKEN-1), and take what is to be called. A nursery's reason is that of its tokens;
- * everybody else hears that it came from above. Under the lock. */
+/* Mark a token and all tokens below it (TOKEN-1), and move their callbacks to `due`. The tokens of a nursery get the
+ * nursery's own reason; all other tokens below `root` get JANUS_REASON_PARENT. Under the lock. */
 static void
 mark_all(Token *root, int reason, LawQueue *due)
 {
     bool fresh;
     for (Token *token = root; token != NULL; token = next_below(root, token, fresh)) {
-        bool own = token == root || (token->parent == root && root->stands_for_nursery);
+        bool own = token == root || (token->parent == root && root->is_nursery_root);
         fresh = token->reason == JANUS_REASON_NONE;
         if (!fresh) {
-            continue; /* and so is all below it */
+            continue; /* cancelled before, with all tokens below it */
         }
         token->reason = (int8_t)(own ? reason : JANUS_REASON_PARENT);
         LawLink *link;
@@ -89,12 +73,12 @@ mark_all(Token *root, int reason, LawQueue *due)
     }
 }
 
-/* Call what is due, in the order of asking. Without a lock (TOKEN-4). */
+/* Call the callbacks in `due`, oldest first. Without a lock (TOKEN-4). */
 static void
 call_all(Runtime *runtime, LawQueue *due)
 {
     LawLink *link;
-    bool noted = calling_out(true);
+    bool noted = callbacks_begin();
     while ((link = law_queue_take_oldest(due)) != NULL) {
         Callback *callback = LAW_RECORD(link, Callback, link);
         janus_cancel_fn fn = callback->fn;
@@ -103,12 +87,10 @@ call_all(Runtime *runtime, LawQueue *due)
         slab_give(&runtime->callbacks, callback);
         fn(arg, reason);
     }
-    if (noted) {
-        calling_out(false);
-    }
+    callbacks_end(noted);
 }
 
-/* Cancel a token, and the nursery that it is of. The lock is held, and is given. */
+/* Cancel a token and its nursery. The caller holds the lock; this function releases it. */
 static void
 cancel(Runtime *runtime, Token *token, int reason)
 {
@@ -124,13 +106,13 @@ cancel(Runtime *runtime, Token *token, int reason)
     call_all(runtime, &due);
 }
 
-/* The token that stands for a nursery, or NULL. Under the lock. */
+/* The root token of a nursery, or NULL. Under the lock. */
 static Token *
-standing_for(Runtime *runtime, Nursery *nursery, uint32_t generation)
+find_root(Runtime *runtime, Nursery *nursery, uint32_t generation)
 {
     uint32_t watched = load_u32(&nursery->watched, RELAXED), used = 0;
     Token *token = watched != 0 ? slab_peek(&runtime->tokens, watched - 1, &used) : NULL;
-    bool same = token != NULL && used % 2 == 1 && token->stands_for_nursery && token->nursery == nursery &&
+    bool same = token != NULL && used % 2 == 1 && token->is_nursery_root && token->nursery == nursery &&
                 token->nursery_generation == generation;
     return same ? token : NULL;
 }
@@ -142,7 +124,7 @@ tokens_nursery_cancelled(void *context, Nursery *nursery, uint32_t generation, L
     LawQueue due;
     law_queue_init(&due);
     lock_take(&runtime->tokens_lock);
-    Token *token = standing_for(runtime, nursery, generation);
+    Token *token = find_root(runtime, nursery, generation);
     if (token != NULL) {
         mark_all(token, (int)kind, &due);
     }
@@ -150,7 +132,7 @@ tokens_nursery_cancelled(void *context, Nursery *nursery, uint32_t generation, L
     call_all(runtime, &due);
 }
 
-/* ---- making and freeing. Under the lock */
+/* ---- making and freeing. The static functions are called under tokens_lock */
 
 static Token *
 make(Runtime *runtime, Token *parent, Nursery *nursery)
@@ -164,27 +146,27 @@ make(Runtime *runtime, Token *parent, Nursery *nursery)
     law_queue_init(&token->callbacks);
     token->sibling = (LawLink){0};
     token->reason = JANUS_REASON_NONE;
-    token->destroyed = token->stands_for_nursery = false;
+    token->destroyed = token->is_nursery_root = false;
     token->nursery = nursery;
     token->nursery_generation = nursery != NULL ? load_u32(&nursery->head.generation, RELAXED) : 0;
     token->alarm.waiter.timer = 0;
     if (parent != NULL) {
         int reason = reason_of(parent);
         law_queue_append(&parent->children, &token->sibling);
-        token->reason =
-            (int8_t)(reason == JANUS_REASON_NONE || parent->stands_for_nursery ? reason : JANUS_REASON_PARENT);
+        token->reason = (int8_t)(reason == JANUS_REASON_NONE || parent->is_nursery_root ? reason : JANUS_REASON_PARENT);
     }
     return token;
 }
 
-/* Free a token that nobody can reach any more, and those above it of which it was the last child (TOKEN-3). */
+/* Free a destroyed token that has no children, and then the tokens above it, as far as that makes them such
+ * (TOKEN-3). */
 static void
 release(Runtime *runtime, Token *token)
 {
     while (token != NULL && token->destroyed && law_queue_empty(&token->children)) {
         Token *parent = token->parent;
         uint32_t place = token->head.index + 1;
-        if (token->stands_for_nursery) { /* unless the record is another nursery's by now */
+        if (token->is_nursery_root) { /* unless the record belongs to another nursery by now */
             (void)cas_u32(&token->nursery->watched, &place, 0, ACQ_REL);
         }
         if (parent != NULL) {
@@ -195,17 +177,17 @@ release(Runtime *runtime, Token *token)
     }
 }
 
-/* The token that stands for the caller's nursery; made if there is none, and then already cancelled if the nursery is. */
+/* The root token of the caller's nursery. Made if there is none, and then cancelled already if the nursery is. */
 static Token *
-stand_for(Runtime *runtime, Nursery *nursery)
+find_or_make_root(Runtime *runtime, Nursery *nursery)
 {
-    Token *token = standing_for(runtime, nursery, load_u32(&nursery->head.generation, RELAXED));
+    Token *token = find_root(runtime, nursery, load_u32(&nursery->head.generation, RELAXED));
     if (token != NULL || (token = make(runtime, NULL, nursery)) == NULL) {
         return token;
     }
-    token->destroyed = token->stands_for_nursery = true; /* nobody has its handle */
+    token->destroyed = token->is_nursery_root = true; /* no program has its handle */
     store_u32(&nursery->watched, token->head.index + 1, RELAXED);
-    fence_light(nursery->scheduler->idle.asymmetric); /* see nursery_tell */
+    fence_light(nursery->scheduler->idle.asymmetric); /* pairs with nursery_run_cancel_hook */
     if (nursery_cancelled(nursery)) {
         token->reason = (int8_t)nursery_reason(nursery);
     }
@@ -235,10 +217,10 @@ janus_nursery_get_token(void)
     void *handle = NULL;
     if (nursery != NULL) {
         lock_take(&visit.runtime->tokens_lock);
-        Token *root = stand_for(visit.runtime, nursery);
+        Token *root = find_or_make_root(visit.runtime, nursery);
         Token *token = root != NULL ? make(visit.runtime, root, nursery) : NULL;
         handle = token != NULL ? handle_of(HANDLE_TOKEN, &token->head) : NULL;
-        release(visit.runtime, root); /* if there was no memory for the second */
+        release(visit.runtime, root); /* without memory for the second token, the first one has no child */
         lock_give(&visit.runtime->tokens_lock);
     }
     visit_end(&visit);
@@ -282,13 +264,13 @@ janus_cancel_token_destroy(void *handle)
     visit_end(&visit);
 }
 
-/* ---- asking */
+/* ---- inspecting and cancelling */
 
 int
 janus_cancel_token_reason(void *handle)
 {
     Visit visit = visit_begin();
-    int reason = JANUS_REASON_PARENT; /* one that is gone counts as cancelled */
+    int reason = JANUS_REASON_PARENT; /* a stale token counts as cancelled */
     if (visit.runtime != NULL) {
         lock_take(&visit.runtime->tokens_lock);
         Token *token = find(&visit, handle);
@@ -357,7 +339,7 @@ janus_cancel_token_on_cancel(void *handle, janus_cancel_fn fn, void *arg)
     return answer;
 }
 
-/* The time of a token is over. On the thread that fires timers, without a lock (TIMER-3). */
+/* The time limit of a token has passed. Called without a lock, on the thread that fires timers (TIMER-3). */
 static void
 expire(void *context, uint64_t what)
 {
@@ -379,7 +361,7 @@ janus_cancel_token_cancel_after(void *handle, int64_t nanoseconds)
     int answer = visit.runtime == NULL || nanoseconds < 0 ? JANUS_INVALID : JANUS_OK;
     if (answer == JANUS_OK) {
         Scheduler *scheduler = &visit.runtime->scheduler;
-        bool ready = timers_ready(&scheduler->timers, visit.task); /* may let others run: no lock before it */
+        bool ready = timers_ready(&scheduler->timers, visit.task); /* may let other tasks run: not under a lock */
         lock_take(&visit.runtime->tokens_lock);
         Token *token = find(&visit, handle);
         if (token == NULL) {

@@ -1,8 +1,8 @@
 /* The heavy side of the asymmetric fence, by membarrier(2): see atomics.h.
  *
- * A worker that goes to sleep is rare and slow anyway; a task that is pushed is neither. So the sleeper pays for the
- * order of both. Rejected: a fence after each push (5 ns on a push that costs 2), and mprotect tricks, which order by
- * accident and differ between processors.
+ * A worker goes to sleep rarely, and that is slow anyway; pushing a task is frequent and fast. So the sleeper pays for
+ * the order of both sides. Rejected: a fence after each push (5 ns, for a push that costs 2 ns); mprotect tricks, which
+ * order only by accident and differ between processors.
  */
 #define _GNU_SOURCE /* syscall */
 
@@ -15,7 +15,7 @@
 
 #if defined(__linux__) && !defined(BURSAR_EXPLORE) && defined(SYS_membarrier)
 
-/* From linux/membarrier.h, which is younger than some systems that have the call. */
+/* From linux/membarrier.h, which is missing on some older systems that do have the call. */
 enum {
     MEMBARRIER_PRIVATE_EXPEDITED = 1 << 3,
     MEMBARRIER_REGISTER_PRIVATE_EXPEDITED = 1 << 4,
@@ -32,7 +32,7 @@ fence_heavy(bool asymmetric)
 {
     fence_seq_cst();
     if (asymmetric) {
-        /* Registered, so it cannot fail but for lack of memory deep in the kernel: then it is asked again. */
+        /* The process is registered, so only a lack of memory in the kernel can make the call fail. Then try again. */
         while (syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) != 0) {
             cpu_relax();
         }

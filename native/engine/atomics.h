@@ -1,17 +1,19 @@
-/* The one door to shared memory: every atomic operation and every fence of the engine goes through here.
+/* Atomic operations and fences: the engine accesses shared memory only through this file.
  *
- * Built normally these are C11 atomics and cost nothing more. Built with BURSAR_EXPLORE each call goes to the schedule
- * explorer (tests/native/engine/explore.c), which runs the same source under every interleaving and under a weak
- * memory. A cell is a struct, so that `cell = 1` does not compile: no access without an order that somebody chose.
+ * In a normal build these are C11 atomics and cost nothing more. In a build with BURSAR_EXPLORE each call goes to the
+ * schedule explorer (tests/native/engine/explore.c), which runs the same source under every interleaving and under weak
+ * memory. A cell is a struct, so that `cell = 1` does not compile: every access states its order.
  *
- * ATOMICS-1  the order of an access is RELAXED, ACQUIRE, RELEASE or ACQ_REL; sequential consistency comes from fences alone
- * ATOMICS-2  data is published by a RELEASE access and received by an ACQUIRE access, never by a fence: sanitizers follow
- *     accesses, and a reader finds the pair by the cell's name
- * ATOMICS-3  a fence orders a store before a later load (Dekker), which no access short of sequential consistency does
- * ATOMICS-4  init_* is for memory that no other thread can see yet
+ * ATOMICS-1  the order of an access is RELAXED, ACQUIRE, RELEASE or ACQ_REL; sequential consistency comes only from
+ *     fences
+ * ATOMICS-2  data is published by a RELEASE access and received by an ACQUIRE access, never by a fence. Sanitizers
+ *     follow accesses, and a reader of the code finds the pair by the name of the cell
+ * ATOMICS-3  a fence orders a store before a later load (as in Dekker's algorithm); no access short of sequential
+ *     consistency does that
+ * ATOMICS-4  init_* is only for memory that no other thread can see yet
  *
- * Rejected: seq_cst accesses. They order only against each other, and what they do to the plain ones around them
- * differs between revisions of the standard; a fence can be argued in one sentence.
+ * Rejected: seq_cst accesses. They are ordered only against each other, and their effect on the weaker accesses around
+ * them differs between revisions of the standard. The argument for a fence takes one sentence.
  */
 #pragma once
 
@@ -20,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Two lines of 64 bytes: x86 fetches them in pairs, and some AArch64 cores have lines of 128. */
+/* Two lines of 64 bytes: x86 fetches lines in pairs, and some AArch64 cores have lines of 128 bytes. */
 #define CACHE_LINE 128
 
 #define RELAXED memory_order_relaxed
@@ -128,9 +130,9 @@ void explore_again(uint64_t state);
 
 #endif
 
-/* The cells. For each: init, load, store, swap (answers the old value) and cas, which answers whether it took place and
- * leaves the value it met in `expected`; a cas that fails orders nothing. The counting ones also have add, or and and,
- * which answer the old value; they wrap around. */
+/* The cells. Each has init, load, store, swap (returns the old value) and cas. cas returns whether it stored the value,
+ * and writes the value that it found to `expected`; a cas that fails orders nothing. The counting cells also have add,
+ * or and and, which return the old value; they wrap around. */
 ATOMIC_CELL(i64, int64_t, int64_t)
 ATOMIC_CELL(u64, uint64_t, uint64_t)
 ATOMIC_CELL(u32, uint32_t, uint32_t)
@@ -142,8 +144,8 @@ ATOMIC_COUNT(u32, uint32_t)
 #undef ATOMIC_CELL
 #undef ATOMIC_COUNT
 
-/* One more, in a counter that only the caller writes and others read: no read-modify-write for anybody else, and on x86 one
- * instruction all the same. */
+/* Add one to a counter that only the caller writes and other threads read. So no read-modify-write of another thread
+ * can interfere, and on x86 it is still one instruction. */
 static inline void
 count_u64(atomic_u64 *counter)
 {
@@ -154,7 +156,7 @@ count_u64(atomic_u64 *counter)
 #endif
 }
 
-/* A sequentially consistent fence: of two threads that each store, fence and load what the other stored, at least one
+/* A sequentially consistent fence. Of two threads that each store, fence, and load what the other stored, at least one
  * sees the other's store (ATOMICS-3). */
 static inline void
 fence_seq_cst(void)
@@ -162,7 +164,7 @@ fence_seq_cst(void)
 #if defined(BURSAR_EXPLORE)
     explore_fence();
 #elif defined(__SANITIZE_THREAD__)
-    /* gcc warns that the sanitizer does not follow fences. By ATOMICS-2 it has nothing to follow here. */
+    /* gcc warns that the sanitizer does not follow fences. By ATOMICS-2 it does not have to. */
     extern void __tsan_atomic_thread_fence(int order);
     __tsan_atomic_thread_fence(memory_order_seq_cst);
 #else
@@ -170,7 +172,7 @@ fence_seq_cst(void)
 #endif
 }
 
-/* The same, right after a read-modify-write of this thread, which on x86 is a fence already. */
+/* The same fence, directly after a read-modify-write of this thread, which on x86 already is a fence. */
 static inline void
 fence_after_change(void)
 {
@@ -181,10 +183,11 @@ fence_after_change(void)
 #endif
 }
 
-/* The same for two sides of which one is hot. The hot side calls `fence_light`, the rare side `fence_heavy`, and the
- * pair orders as two sequentially consistent fences do. With `asymmetric` the kernel interrupts every running thread of
- * the process for the heavy side, and the light side only keeps the compiler from moving anything across; without it
- * both are plain fences. Every user of one protocol must pass the same value, got from `fence_asymmetric`. */
+/* The same fence for a protocol with a frequent side and a rare side. The frequent side calls `fence_light`, the rare
+ * side `fence_heavy`, and the pair orders as two sequentially consistent fences do. If `asymmetric`, the heavy side
+ * makes the kernel interrupt every running thread of the process, and the light side only keeps the compiler from
+ * moving accesses across it. Otherwise both are ordinary fences. All users of one protocol must pass the same value,
+ * from `fence_asymmetric`. */
 static inline void
 fence_light(bool asymmetric)
 {
@@ -197,13 +200,13 @@ fence_light(bool asymmetric)
 #endif
 }
 
-/* The rare side. Costs a system call, about a microsecond, if `asymmetric`. */
+/* The fence of the rare side. If `asymmetric`, it costs a system call, about a microsecond. */
 void fence_heavy(bool asymmetric);
 
-/* Asks the kernel for asymmetric fences, for this process. Answers whether there are any; may be called again. */
+/* Ask the kernel for asymmetric fences for this process. Returns whether it has them. May be called again. */
 bool fence_asymmetric(void);
 
-/* Before a loop that tries again for as long as others are in its way. */
+/* Call it before a loop that tries again as long as other threads interfere. */
 static inline void
 tries_begin(void)
 {
@@ -212,8 +215,9 @@ tries_begin(void)
 #endif
 }
 
-/* At its head: `state` is all that the next try has from those before it. So the explorer knows that a thread which goes
- * round without a change has not come to anything new; it would follow it for ever. */
+/* Call it at the head of such a loop. `state` is everything that the next attempt knows from the earlier ones. So the
+ * explorer can see that a thread which loops without a change reaches no new state; otherwise it would follow the
+ * thread forever. */
 static inline void
 tries_again(uint64_t state)
 {
@@ -224,7 +228,7 @@ tries_again(uint64_t state)
 #endif
 }
 
-/* Tells the processor that this is a waiting loop. */
+/* Tell the processor that this is a waiting loop. */
 static inline void
 cpu_relax(void)
 {

@@ -1,4 +1,4 @@
-/* Channels: how they begin and end. See channel.h; what goes through them is in channel_ops.c. */
+/* Channels: how they begin and end. See channel.h; channel_ops.c has send and receive. */
 #include "engine/channel.h"
 
 #include "engine/scheduler.h"
@@ -45,9 +45,9 @@ channel_make(Scheduler *scheduler, uint32_t item_bytes, uint32_t capacity)
 
 /* ---- the end of a channel */
 
-/* Refuse everybody who waits (MESSAGES-3). Under the lock. */
+/* Close the channel and refuse all waiters (MESSAGES-3). Under the lock. */
 static void
-shut(Worker *worker, Channel *channel)
+close_locked(Worker *worker, Channel *channel)
 {
     channel->closed = true;
     LawQueue *const queues[] = {&channel->receivers, &channel->senders};
@@ -65,7 +65,7 @@ channel_close(Worker *worker, Channel *channel, uint32_t generation)
     lock_take(&channel->lock);
     bool same = channel_is(channel, generation);
     if (same) {
-        shut(worker, channel);
+        close_locked(worker, channel);
     }
     lock_give(&channel->lock);
     return same ? ENGINE_OK : ENGINE_INVALID;
@@ -93,12 +93,12 @@ channel_destroy(Worker *worker, Channel *channel, uint32_t generation)
         lock_give(&channel->lock);
         return ENGINE_INVALID;
     }
-    shut(worker, channel);
+    close_locked(worker, channel);
     char *ring = channel->ring;
     size_t ring_bytes = (size_t)channel->capacity * channel->item_bytes;
     channel->ring = NULL;
     channel->count = channel->capacity = 0;
-    slab_give(&scheduler->channels, channel); /* the generation changes under the lock: nobody is in between */
+    slab_give(&scheduler->channels, channel); /* the generation changes under the lock, so no operation is in between */
     lock_give(&channel->lock);
     if (ring != NULL) {
         scheduler->memory->release(scheduler->memory->context, ring, ring_bytes);

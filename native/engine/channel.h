@@ -1,21 +1,21 @@
-/* Channels: values from task to task, in order, and whoever must wait parks; a worker never sleeps on one.
+/* Channels: values from task to task, in order. A task that must wait parks; a worker never sleeps on a channel.
  *
  *     capacity 0    a send is done when a receiver has the value (rendezvous)
  *     capacity n    up to n values wait in a ring
  *
- * MESSAGES-1  values come out in the order in which sends took effect; waiters are served oldest first
- * MESSAGES-2  nobody waits in vain: while a receiver waits the ring is empty, while a sender waits it is full, and not
- *     both wait
- * MESSAGES-3  after a close sends are refused, also those that wait; what is in the ring can still be received, then
- *     receives are refused too. An answer is never a value: closed is a code
+ * MESSAGES-1  values come out in the order in which the sends took effect; waiting tasks are served oldest first
+ * MESSAGES-2  no task waits without need: while a receiver waits the ring is empty, while a sender waits it is full,
+ *     and never do both wait
+ * MESSAGES-3  after a close all sends are refused, also those that wait. Values in the ring can still be received; then
+ *     receives are refused too. "Closed" is a code, never a value
  * MESSAGES-4  try_send on a channel without a ring succeeds only if a receiver waits
- * MESSAGES-5  all of it under the channel's lock, but for the wake of a task that was claimed; the locks of several
+ * MESSAGES-5  everything happens under the channel's lock, except the wake of a claimed task. The locks of several
  *     channels are taken in the order of their addresses
  *
- * A select waits on several at once: one Waiter, one ChannelPlace per case, and whoever comes first claims the waiter.
- * Among cases that are ready at once it draws, seeded, so none is starved.
+ * A select waits on several channels: one Waiter, and one ChannelPlace per case. The first partner claims the waiter.
+ * If several cases are ready at once, a seeded random draw chooses, so none is starved.
  *
- * Threads outside may use channels too: they sleep on a futex.
+ * Outside threads may use channels too: they sleep on a futex.
  */
 #pragma once
 
@@ -24,9 +24,9 @@
 #include "engine/wait.h"
 #include "law/lanes.h"
 
-#define CHANNEL_ITEM_BYTES_MAX 4096u /* larger things are sent as pointers: a value is copied under the lock */
-#define CHANNEL_CAPACITY_MAX (UINT32_C(1) << 24) /* values; more is a program that never receives */
-#define SELECT_CASES_MAX 16u                     /* they fit on a small stack */
+#define CHANNEL_ITEM_BYTES_MAX 4096u /* larger items are sent as pointers: a value is copied under the lock */
+#define CHANNEL_CAPACITY_MAX (UINT32_C(1) << 24) /* values; a program that needs more never receives */
+#define SELECT_CASES_MAX 16u                     /* so the places fit on a small stack */
 
 typedef struct {
     SlabHead head;
@@ -44,29 +44,30 @@ typedef struct {
 typedef struct {
     LawLink link;
     Waiter *waiter;
-    Task *lone; /* the task, if it waits here only: whoever takes it out of the queue, under the lock, has claimed it */
+    /* The task, if this is its only place: to take it out of the queue, under the lock, is to claim it. */
+    Task *only_task;
     Channel *channel;
-    void *value;   /* from or to where */
+    void *value;   /* the value to send, or where to put the received one */
     int32_t which; /* the number of the case */
     bool sends;
 } ChannelPlace;
 
 void channel_prepare(void *record);
 
-/* Make a channel for values of `item_bytes` (1 to CHANNEL_ITEM_BYTES_MAX). NULL if there is no memory or a number is out of
- * range. */
+/* Make a channel for values of `item_bytes` (1 to CHANNEL_ITEM_BYTES_MAX). Returns NULL if there is no memory or a
+ * number is out of range. */
 Channel *channel_make(struct Scheduler *scheduler, uint32_t item_bytes, uint32_t capacity);
 
-/* In all that follows `generation` is that of the record that is meant: if it is another's by now, ENGINE_INVALID. `worker`
- * is the caller's own, or NULL outside. */
+/* In the functions below `generation` says which channel is meant; ENGINE_INVALID if the record belongs to another by
+ * now. `worker` is the caller's own, or NULL on an outside thread. */
 
-/* Close it and free it. Whoever waits is refused (MESSAGES-3). */
+/* Close the channel and free it. Tasks that wait are refused (MESSAGES-3). */
 int channel_destroy(struct Worker *worker, Channel *channel, uint32_t generation);
 
-/* Idempotent. */
+/* Close it. A second close has no effect. */
 int channel_close(struct Worker *worker, Channel *channel, uint32_t generation);
 
-/* Whether it is closed, and how many values wait in it. */
+/* Whether it is closed, and how many values are in it. */
 int channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count);
 
 static inline LawQueue *
@@ -75,22 +76,21 @@ channel_queue_of(const ChannelPlace *place)
     return place->sends ? &place->channel->senders : &place->channel->receivers;
 }
 
-/* Whether the record still is what was meant. Under the lock. */
+/* Whether the record still is the channel that was meant. Under the lock. */
 static inline bool
 channel_is(const Channel *channel, uint32_t generation)
 {
     return load_u32(&channel->head.generation, RELAXED) == generation;
 }
 
-/* The oldest waiter that can still be claimed, claimed; those that cannot are about to leave by themselves. Under the
- * lock. */
+/* Claim the oldest waiter that can still be claimed. The others are about to leave by themselves. Under the lock. */
 static inline ChannelPlace *
 channel_claim_oldest(LawQueue *queue)
 {
     LawLink *link;
     while ((link = law_queue_take_oldest(queue)) != NULL) {
         ChannelPlace *place = LAW_RECORD(link, ChannelPlace, link);
-        if (place->lone != NULL || waiter_claim(place->waiter)) {
+        if (place->only_task != NULL || waiter_claim(place->waiter)) {
             return place;
         }
     }

@@ -1,25 +1,26 @@
-/* Messages: one send or receive on one channel, at once or by waiting. What they promise is in channel.h.
+/* Messages: one send or receive on one channel, at once or by waiting. The contract is in channel.h.
  *
- * The usual one is short: the task has drawn what it costs, the lock is free, and either a task waits for one word that is
- * sent, or a task waits for one to come. That is written out in channel_send and channel_receive, without a call but
- * the wake or the rest at its end; everything else is `operate`, which is the complete account, and is called last: so
- * the short way saves no registers for its sake. What counts there is the number of instructions; locked ones are few
- * and overlap.
+ * The usual message is short: the task has drawn its cost, the lock is free, the value is one word, and a task waits
+ * for it or waits for one to come. channel_send and channel_receive contain this case directly; their only calls are
+ * the wake or the rest at its end. `operate` handles every case, and is called last, so the short case saves no
+ * registers for it. The cost of the short case is its number of instructions; its few locked instructions overlap with
+ * the rest.
  *
- * A task that was claimed is woken when the lock has been given: the claim keeps it, and its place, where it is
- * (WAIT-1). A thread outside is woken under the lock, because it takes the lock before it takes its parker away.
+ * A claimed task is woken after the lock was given: the claim keeps the task and its place valid (WAIT-1). An outside
+ * thread is woken under the lock, because it takes the lock before it destroys its parker.
  *
- * Rejected: a channel without a lock for tasks of one worker (a thread outside may come at any time; it would save two
- * nanoseconds), a slot of the worker for whoever was woken last (it would be ahead of those who have waited longer).
+ * Rejected: a channel without a lock for the tasks of one worker (an outside thread may come at any time, and it would
+ * save only two nanoseconds); a slot of the worker for the task that was woken last (it would run before tasks that
+ * have waited longer).
  */
 #include <string.h>
 
 #include "engine/channel_ops.h"
 
 #include "engine/channel.h"
-#include "engine/pause.h"
 #include "engine/scheduler.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 #include "hints.h"
 
 /* ---- under the lock */
@@ -42,7 +43,8 @@ ring_at(Channel *channel, uint32_t offset)
     return channel->ring + at * channel->item_bytes;
 }
 
-/* Do a send now, if it can be: ENGINE_OK, ENGINE_CLOSED or ENGINE_AGAIN. `*partner` is a receiver that is to be finished. */
+/* Do a send now, if possible: ENGINE_OK, ENGINE_CLOSED or ENGINE_AGAIN. `*partner` becomes a receiver that the caller
+ * must finish. */
 static ALWAYS_INLINE int
 send_now(Channel *channel, const void *value, ChannelPlace **partner)
 {
@@ -64,7 +66,8 @@ send_now(Channel *channel, const void *value, ChannelPlace **partner)
     return ENGINE_OK;
 }
 
-/* Take the oldest value out of the ring; a sender that waits moves up (MESSAGES-2), and is to be finished. */
+/* Take the oldest value out of the ring. If a sender waits, its value moves into the ring (MESSAGES-2); the caller must
+ * finish that sender, which is returned. */
 static NOINLINE ChannelPlace *
 take_from_ring(Channel *channel, void *value)
 {
@@ -79,7 +82,7 @@ take_from_ring(Channel *channel, void *value)
     return sender;
 }
 
-/* Do a receive now, if it can be. `*partner` is a sender that is to be finished. */
+/* Do a receive now, if possible. `*partner` becomes a sender that the caller must finish. */
 static ALWAYS_INLINE int
 receive_now(Channel *channel, void *value, ChannelPlace **partner)
 {
@@ -108,10 +111,10 @@ channel_do_now(ChannelPlace *place, Worker *worker)
     return done;
 }
 
-/* ---- waiting. The lock is held, and is given */
+/* ---- waiting. Each function is called with the lock held, and gives it */
 
-/* The task is to stop. If it is still in the queue, nobody has claimed it, and nobody will; else it waits for the
- * moment until it is answered (WAIT-2). */
+/* The task must stop. If its place is still in the queue, it was not claimed, and leaves. Otherwise it rests until it
+ * is answered (WAIT-2). */
 static int
 leave_queue(ChannelPlace *place)
 {
@@ -124,39 +127,39 @@ leave_queue(ChannelPlace *place)
         return task_refuse(waiter->task, ENGINE_CANCELLED);
     }
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
-        task_rest(waiter->task, REST_DEAF);
+        task_rest(waiter->task, REST_CANCEL_DELIVERED);
     }
     return waiter->result;
 }
 
-/* It was woken, and nobody has finished its wait: it is to stop, to stand still, or it was for nothing (TASK-3). */
+/* The task was woken, and its wait is not finished: it must stop, or pause, or the wake had no cause (TASK-3). */
 static NOINLINE int
 wait_on(ChannelPlace *place)
 {
     Waiter *waiter = place->waiter;
     Task *task = waiter->task;
-    bool stands = false;
+    bool paused = false;
     do {
         if (task_must_stop(task)) {
             return leave_queue(place);
         }
-        stands |= task_stands_waiting(task);
+        paused |= task_report_if_paused(task);
         task_block(task_worker(task), task);
     } while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE);
-    if (stands) {
-        task_stand_still(task);
+    if (paused) {
+        task_wait_while_paused(task);
     }
     return waiter->result;
 }
 
-/* The task was charged a moment ago, and could go on then: a request that has come since does not let the first rest be
- * one. */
+/* The task was charged just before, and could go on then. A request that has come since then is noted in its word, so
+ * its first rest ends at once. */
 static ALWAYS_INLINE int
 wait_as_task(Channel *channel, Worker *worker, Task *caller, void *value, bool sends)
 {
     Waiter waiter;
-    ChannelPlace place = {.waiter = &waiter, .lone = caller, .channel = channel, .value = value, .sends = sends};
-    waiter_init_lone(&waiter, channel->scheduler, caller);
+    ChannelPlace place = {.waiter = &waiter, .only_task = caller, .channel = channel, .value = value, .sends = sends};
+    waiter_init_only(&waiter, channel->scheduler, caller);
     law_queue_append(sends ? &channel->senders : &channel->receivers, &place.link);
     lock_give(&channel->lock);
     if (load_u32(&waiter.state, ACQUIRE) != WAIT_DONE) {
@@ -182,7 +185,7 @@ wait_outside(Channel *channel, void *value, bool sends)
     law_queue_append(channel_queue_of(&place), &place.link);
     lock_give(&channel->lock);
     int ended = waiter_wait_outside(&waiter, PARK_FOREVER);
-    lock_take(&channel->lock); /* also until the one who woke us is out of the parker */
+    lock_take(&channel->lock); /* also waits until the thread that woke this one is out of the parker */
     law_queue_discard(channel_queue_of(&place), &place.link);
     lock_give(&channel->lock);
     parker_destroy(&parker);
@@ -193,13 +196,13 @@ wait_outside(Channel *channel, void *value, bool sends)
 
 _Static_assert(LAW_CHANNEL_PAIRS == 2, "a message costs ops and channel ops, and pay_from_drawn pays for nothing else");
 
-/* Whether the task could pay for a message, LAW_CHANNEL, out of what is drawn; then it has. */
+/* If the drawn ops and the credit cover a message (LAW_CHANNEL), pay with them. Returns whether they did. */
 static ALWAYS_INLINE bool
 pay_from_drawn(Worker *worker, Task *self)
 {
     Credit *credit = &worker->credit;
     if (UNLIKELY(self->ticks_left < LAW_CHANNEL_COSTS_OPS || credit->messages < LAW_CHANNEL_COSTS_CHANNEL_OPS) ||
-        UNLIKELY(credit->purse != self->purse || !task_undisturbed(worker->scheduler, self))) {
+        UNLIKELY(credit->purse != self->purse || !task_may_continue(worker->scheduler, self))) {
         return false;
     }
     self->ticks_left -= LAW_CHANNEL_COSTS_OPS;
@@ -207,7 +210,8 @@ pay_from_drawn(Worker *worker, Task *self)
     return true;
 }
 
-/* The partner of an operation that is done is finished, and the lock is given. `worker` is the caller's, NULL outside. */
+/* Finish the partner of an operation that is done, and give the lock. `worker` is the caller's, NULL on an outside
+ * thread. */
 static NOINLINE void
 hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
 {
@@ -223,7 +227,7 @@ hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
     }
 }
 
-/* An operation that was paid for, under the lock, which is given. */
+/* An operation that was paid for. Called with the lock held, and gives it. */
 static NOINLINE int
 operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
@@ -245,7 +249,7 @@ operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool
     return done;
 }
 
-/* The same where something has to be done first: to draw money, to wait for the lock; or by a thread outside. */
+/* The same, for a task that must draw budget or wait for the lock first, and for an outside thread. */
 static NOINLINE int
 operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
 {
@@ -255,7 +259,7 @@ operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *valu
         if (refused != ENGINE_OK) {
             return refused;
         }
-        worker = task_worker(caller); /* others may have run meanwhile */
+        worker = task_worker(caller); /* other tasks may have run meanwhile */
     }
     lock_take(&channel->lock);
     return operate(channel, generation, worker, value, sends, wait);
@@ -268,23 +272,23 @@ operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *v
     return operate(channel, generation, worker, value, sends, wait);
 }
 
-/* End the wait of a task that waits here only, on a worker. */
+/* Finish the wait of a task that waits only here, on a worker. */
 static ALWAYS_INLINE void
-finish_lone(Task *task, Waiter *waiter, Worker *worker)
+finish_only(Task *task, Waiter *waiter, Worker *worker)
 {
     waiter->result = ENGINE_OK;
-    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */
+    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not this thread's any more */
     if (task_unblocked(task)) {
         worker_requeue(worker, task);
     }
 }
 
-/* The same, and wake who sleeps on the lock. */
+/* The same, and wake a thread that sleeps on the lock. */
 static NOINLINE void
-finish_lone_and_wake(Channel *channel, Task *task, Waiter *waiter, Worker *worker)
+finish_only_and_wake(Channel *channel, Task *task, Waiter *waiter, Worker *worker)
 {
     lock_wake(&channel->lock);
-    finish_lone(task, waiter, worker);
+    finish_only(task, waiter, worker);
 }
 
 int
@@ -297,18 +301,18 @@ channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *
     if (UNLIKELY(!lock_try(&channel->lock))) {
         return operate_contended(channel, generation, worker, from, true, wait);
     }
-    if (!law_queue_empty(&channel->receivers) && /* there is none in a channel that is closed (MESSAGES-3) */
+    if (FAST_PATHS && !law_queue_empty(&channel->receivers) && /* a closed channel has no receivers (MESSAGES-3) */
         channel_is(channel, generation) && channel->item_bytes == sizeof(uint64_t)) {
         ChannelPlace *receiver = LAW_RECORD(channel->receivers.ring.newer, ChannelPlace, link);
-        Task *task = receiver->lone;
+        Task *task = receiver->only_task;
         if (LIKELY(task != NULL)) {
             law_queue_remove(&channel->receivers, &receiver->link);
             memcpy(receiver->value, value, sizeof(uint64_t));
             Waiter *waiter = receiver->waiter;
-            if (UNLIKELY(lock_let_go(&channel->lock))) {
-                finish_lone_and_wake(channel, task, waiter, worker);
+            if (UNLIKELY(lock_give_no_wake(&channel->lock))) {
+                finish_only_and_wake(channel, task, waiter, worker);
             } else {
-                finish_lone(task, waiter, worker);
+                finish_only(task, waiter, worker);
             }
             return ENGINE_OK;
         }
@@ -326,7 +330,7 @@ channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *val
         return operate_contended(channel, generation, worker, value, false, wait);
     }
     bool empty = channel->count == 0 && law_queue_empty(&channel->senders);
-    if (channel_is(channel, generation) && empty && wait && !channel->closed) {
+    if (FAST_PATHS && channel_is(channel, generation) && empty && wait && !channel->closed) {
         return wait_as_task(channel, worker, worker->current, value, false);
     }
     return operate(channel, generation, worker, value, false, wait);

@@ -3,9 +3,9 @@
 
 #include "engine/channel.h"
 
-/* One operation, by the task that runs on `worker`, or by a thread outside. ENGINE_OK, ENGINE_CLOSED,
- * ENGINE_CANCELLED, ENGINE_BUDGET; ENGINE_AGAIN if `wait` is false and it would have to. Outside also ENGINE_TIMEOUT and
- * ENGINE_STOPPING. `value` points at item_bytes. */
+/* One operation, by the task that runs on `worker`, or by an outside thread. Returns ENGINE_OK, ENGINE_CLOSED,
+ * ENGINE_CANCELLED, ENGINE_BUDGET; ENGINE_AGAIN if `wait` is false and it would have to wait. Outside also
+ * ENGINE_MEMORY and ENGINE_STOPPING. `value` points at item_bytes bytes. */
 int channel_send(Channel *channel, uint32_t generation, struct Worker *worker, const void *value, bool wait);
 int channel_receive(Channel *channel, uint32_t generation, struct Worker *worker, void *value, bool wait);
 

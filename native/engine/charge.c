@@ -2,21 +2,21 @@
 #include "engine/charge.h"
 
 #include "engine/lender.h"
-#include "engine/pause.h"
 #include "engine/scheduler.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 #include "hints.h"
 
-#define MESSAGES_DRAWN INT64_C(64) /* channel ops that a task draws at once: one visit to the pool instead of 64 */
+#define MESSAGES_DRAWN INT64_C(64) /* channel ops drawn at once: one access to the pool instead of 64 */
 
 int
 task_refuse(Task *self, int code)
 {
-    if (!self->marks.told && !self->marks.exceeded) {
+    if (!self->marks.cancel_delivered && !self->marks.exceeded) {
         self->cleanup_left = self->nursery->scheduler->options.cleanup_calls;
     }
     if (code == ENGINE_CANCELLED) {
-        task_tell(self);
+        task_deliver_cancel(self);
     } else {
         self->marks.exceeded = true;
     }
@@ -32,7 +32,7 @@ int
 task_check_slow(Task *self)
 {
     if (UNLIKELY(task_paused(self))) {
-        task_stand_still(self);
+        task_wait_while_paused(self);
     }
     if (UNLIKELY(task_must_stop(self))) {
         return task_refuse(self, ENGINE_CANCELLED);
@@ -71,8 +71,8 @@ credit_for(Worker *worker, Purse *purse)
     return &worker->credit;
 }
 
-/* Draw at least `lacking` from a pool, and up to `most` if that is no more than a worker's share of what is left: tasks that
- * run at the same time share a finite pool. Answers how much, or 0. */
+/* Draw at least `lacking` from a pool, and up to `most` if that is at most a worker's share of what is left: tasks that
+ * run at the same time share a finite pool. Returns how much, or 0. */
 static int64_t
 draw(Worker *worker, Pool *pool, int64_t lacking, int64_t most)
 {
@@ -84,12 +84,13 @@ draw(Worker *worker, Pool *pool, int64_t lacking, int64_t most)
     return pool_draw(&scheduler->purse_set, pool, lacking, lacking > most ? lacking : most);
 }
 
-/* Pay `ops` out of the turn; at its end let others run and begin a new one. LAW_PAID, or LAW_OPS: there is not enough. */
+/* Pay `ops` from the turn; at the end of the turn let other tasks run and begin a new turn. Returns LAW_PAID, or
+ * LAW_OPS: there is not enough. */
 static int
 pay_ops(Task *self, int64_t ops)
 {
     if (self->ticks_left < ops && self->has_drawn) {
-        task_yield(self); /* CHARGE-2; settles, unless there was nobody to give way to */
+        task_yield(self); /* CHARGE-2; returns what was drawn, unless no other task could run */
     }
     if (self->ticks_left >= ops) {
         self->ticks_left -= ops;
@@ -98,7 +99,7 @@ pay_ops(Task *self, int64_t ops)
     Worker *worker = task_worker(self);
     int64_t lacking = ops - self->ticks_left;
     int64_t got = draw(worker, self->purse->of[LAW_OPS], lacking, worker->scheduler->options.yield_interval);
-    if (got == 0) { /* what the worker holds may be what is missing */
+    if (got == 0) { /* the worker's credit may be what is missing */
         credit_return(worker);
         got = draw(worker, self->purse->of[LAW_OPS], lacking, lacking);
     }
@@ -110,8 +111,8 @@ pay_ops(Task *self, int64_t ops)
     return LAW_PAID;
 }
 
-/* Pay channel ops, which are drawn as ops are: a message is too short to visit the pool for it. LAW_PAID, or else
- * LAW_CHANNEL_OPS. */
+/* Pay channel ops, which are drawn in advance like ops: a message is too short for an access to the pool. Returns
+ * LAW_PAID, or LAW_CHANNEL_OPS. */
 static int
 pay_messages(Task *self, int64_t count)
 {
@@ -181,7 +182,7 @@ task_charge(Task *self, const LawCost *cost)
             }
             continue;
         }
-        bool own = pool == &self->purse->own[short_of]; /* else nobody could recharge it */
+        bool own = pool == &self->purse->own[short_of]; /* otherwise the task could not be recharged */
         if (!self->nursery->hold || !own) {
             return task_refuse(self, ENGINE_BUDGET);
         }
@@ -193,7 +194,7 @@ int
 task_tick(Task *self, int64_t ops)
 {
     LawCost cost = {.n = 0};
-    self->ticks_left += ops; /* it was not there */
+    self->ticks_left += ops; /* the caller subtracted them, but they were not there */
     if (!law_cost_add(&cost, LAW_OPS, ops)) {
         return ENGINE_INVALID;
     }
@@ -201,10 +202,10 @@ task_tick(Task *self, int64_t ops)
 }
 
 void
-task_ask(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
+task_request_cancel(Scheduler *scheduler, Worker *worker, Task *task, uint32_t generation)
 {
     if (!task_note_request(task, generation, generation)) {
-        return; /* the record is another's by now */
+        return; /* the record belongs to another task by now */
     }
     add_u32(&scheduler->requests, 1, RELEASE);
     worker_wake(scheduler, worker, task, TO_CANCEL, true);

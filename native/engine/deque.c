@@ -1,4 +1,4 @@
-/* The work-stealing deque: growth and theft. The owner's hot path is in deque.h, and so are the invariants. */
+/* The work-stealing deque: growth and theft. The owner's hot path and the invariants are in deque.h. */
 #include "engine/deque.h"
 
 #include "law/rule.h"
@@ -10,9 +10,9 @@ buffer_bytes(int64_t capacity)
     return sizeof(DequeBuffer) + (size_t)capacity * sizeof(atomic_ptr);
 }
 
-/* A buffer with empty slots, or NULL if there is no memory or more than DEQUE_CAPACITY_MAX is asked for. */
+/* Make a buffer with empty slots. Returns NULL if there is no memory or `capacity` exceeds DEQUE_CAPACITY_MAX. */
 static DequeBuffer *
-buffer_make(const EngineMemory *memory, int64_t capacity, DequeBuffer *older)
+buffer_make(const EngineAllocator *memory, int64_t capacity, DequeBuffer *older)
 {
     if (capacity > DEQUE_CAPACITY_MAX) {
         return NULL;
@@ -30,7 +30,7 @@ buffer_make(const EngineMemory *memory, int64_t capacity, DequeBuffer *older)
 }
 
 bool
-deque_init(Deque *deque, size_t capacity, const EngineMemory *memory)
+deque_init(Deque *deque, size_t capacity, const EngineAllocator *memory)
 {
     if (capacity == 0 || capacity > (size_t)DEQUE_CAPACITY_MAX) {
         return false;
@@ -48,7 +48,7 @@ deque_init(Deque *deque, size_t capacity, const EngineMemory *memory)
     init_ptr(&deque->buffer, buffer);
     deque->top_seen = 0;
     deque->memory = memory;
-    deque->lone = false;
+    deque->single_threaded = false;
     return true;
 }
 
@@ -64,9 +64,9 @@ deque_destroy(Deque *deque)
     init_ptr(&deque->buffer, NULL);
 }
 
-/* Copy the items to a buffer of at least `capacity` slots and make it the deque's. False, and nothing changed, if there
- * is no memory. A thief that reads an old buffer is safe (DEQUE-6); one that learns of a push after the growth from bottom
- * also finds the new buffer, because the owner stored that first. */
+/* Copy the items to a new buffer of at least `capacity` slots and publish it. Returns false, with nothing changed, if
+ * there is no memory. A thief that reads an old buffer is safe (DEQUE-6). A thief that sees, in bottom, a push after
+ * the growth also sees the new buffer, because the owner stored the buffer first. */
 static bool
 grow(Deque *deque, int64_t top, int64_t bottom, int64_t capacity)
 {
@@ -90,8 +90,8 @@ size_t
 deque_reserve(Deque *deque, size_t count)
 {
     int64_t bottom = load_i64(&deque->bottom, RELAXED);
-    /* ACQUIRE: a slot below top may be written again only after the thief that moved top has read it. The thief reads,
-     * then moves top by a RELEASE; we see the move, then write. */
+    /* ACQUIRE: the owner may write a slot below top again only after the thief that moved top has read it. The thief
+     * reads the slot, then moves top with RELEASE; the owner sees that move, then writes. */
     int64_t top = load_i64(&deque->top, ACQUIRE);
     deque->top_seen = top;
     DequeBuffer *buffer = load_ptr(&deque->buffer, RELAXED);
@@ -105,21 +105,22 @@ deque_reserve(Deque *deque, size_t count)
     return count;
 }
 
-/* Take index `top`, if it is still there. `*length` is how many items there seemed to be. The caller has read top, or moved
- * it there, and fenced since (DEQUE-3). */
+/* Take index `top`, if it is still there. `*length` becomes the number of items that the thief saw. Since the caller
+ * read top, or moved it there, it has fenced (DEQUE-3). */
 static StealResult
 steal_at(Deque *victim, int64_t top, void **item, int64_t *length)
 {
-    int64_t bottom = load_i64(&victim->bottom, ACQUIRE); /* receives what the pushes below it published */
+    int64_t bottom = load_i64(&victim->bottom, ACQUIRE); /* receives what the pushes up to bottom published */
     *length = bottom - top;
     if (*length <= 0) {
         return STEAL_EMPTY;
     }
-    DequeBuffer *buffer = load_ptr(&victim->buffer, ACQUIRE); /* receives mask and copied slots, if it is new */
-    /* May be an item that came to this slot later, if top has moved on; then the next line fails. */
+    DequeBuffer *buffer =
+        load_ptr(&victim->buffer, ACQUIRE); /* receives the mask and the copied slots of a new buffer */
+    /* If top has moved on, this may be a later item in the same slot; then the compare-and-swap below fails. */
     void *oldest = load_ptr(deque_slot(buffer, top), RELAXED);
-    /* RELEASE: the load above stays above, see deque_reserve. ACQUIRE: as the load of top in deque_steal, for the next
-     * round of a batch. */
+    /* RELEASE: the load above stays before it, see deque_reserve. ACQUIRE: as the load of top in deque_steal, for the
+     * next item of a batch. */
     if (!cas_i64(&victim->top, &top, top + 1, ACQ_REL)) {
         return STEAL_LOST;
     }
@@ -131,7 +132,8 @@ StealResult
 deque_steal(Deque *victim, void **item)
 {
     int64_t length;
-    /* ACQUIRE: whoever moved top here did so after its own fence; what it had seen, we must not unsee (DEQUE-3). */
+    /* ACQUIRE: the thief that moved top here did so after its own fence; this thief must see at least what that thief
+     * saw (DEQUE-3). */
     int64_t top = load_i64(&victim->top, ACQUIRE);
     fence_seq_cst(); /* the thief's fence of DEQUE-3 */
     return steal_at(victim, top, item, &length);
@@ -155,10 +157,10 @@ deque_steal_batch(Deque *victim, void **items, size_t items_max, size_t *count)
     wanted = wanted < items_max ? wanted : items_max;
     wanted = wanted < DEQUE_BATCH_MAX ? wanted : DEQUE_BATCH_MAX;
     size_t taken = 1;
-    /* One by one: an owner may take, without asking, all that a thief has only counted. Stops at the first item that
-     * somebody else wants too. */
+    /* One compare-and-swap per item: the owner may take, without a compare-and-swap, items that a thief has only
+     * counted. The batch ends at the first item that another thread takes as well. */
     while (taken < wanted) {
-        fence_after_change(); /* DEQUE-3, for the next one: top was moved by ourselves */
+        fence_after_change(); /* DEQUE-3, for the next item: this thread itself moved top */
         if (steal_at(victim, top + (int64_t)taken, &items[taken], &length) != STEAL_DONE) {
             break;
         }
@@ -172,8 +174,7 @@ StealResult
 deque_steal_into(Deque *victim, Deque *thief, void **item, size_t *count)
 {
     void *items[DEQUE_BATCH_MAX];
-    size_t room =
-        deque_reserve(thief, DEQUE_BATCH_MAX - 1); /* first, so that nothing that was stolen is without a place */
+    size_t room = deque_reserve(thief, DEQUE_BATCH_MAX - 1); /* first, so that every stolen item has a place */
     StealResult result = deque_steal_batch(victim, items, room + 1, count);
     if (result == STEAL_DONE) {
         *item = items[0];

@@ -1,54 +1,54 @@
-/* Helping: an owner that awaits its children runs those that have not begun itself, above its own frames.
+/* Helping: an owner that awaits its children runs its fresh children itself, above its own frames.
  *
  *     stack A:   loop │ owner … await │ child … await │ grandchild          each one called by the one beneath it
  *
- * The owner cannot go on before they have ended, so it may lend them its stack. A child that ends was a function call: no
- * switch, no queue, no wake, and nobody but the owner counts it. That is what makes fork and join cheap. If a child
- * waits, the whole stack waits: the child as any task does, and those beneath it, who are *covered*, rest too. When the
- * child has ended control is back in its owner by a plain return, on whatever worker.
+ * The owner cannot go on before its children have ended, so it may lend them its stack. A child that ends without a
+ * wait was only a function call: no switch, no queue, no wake, and only the owner counts it. That makes fork and join
+ * cheap. If a child waits, the whole stack waits: the child like any task, and the tasks beneath it, which are
+ * *covered*, rest too. When the child has ended, control returns to its owner by a plain return, on whatever worker the
+ * child ended.
  *
- * Only what comes next by the rules of the worker is run, and only if it is a child of the awaited nursery that has not
- * begun and finds as much room as its class guarantees; anything else ends the helping, and the owner waits in the
- * usual way.
+ * The owner runs only the task that comes next by the rules of its worker. That task must be a fresh child of the
+ * awaited nursery, and there must be as much room on the stack as its class guarantees. Any other task ends the
+ * helping, and the owner waits in the usual way.
  *
- * A request to stop goes from owner to owner (nursery.h), and an owner that lies beneath a child cannot pass it on. So
- * somebody else does:
+ * A cancel request goes from owner to owner (nursery.h), and an owner beneath a child cannot pass it on. So another
+ * task does:
  *
- * HELP-1  while the child runs or is in a queue, the child: as every task it looks at a counter of all requests at
- *     every call at which it could be told to stop, and if that has moved, it asks for itself and for all beneath it
- *     (task_must_stop). A request is counted after it can be seen. When a task begins, what was asked until then has
- *     been looked at for it and for those beneath it; one that is to stop takes no count as seen, and so looks every
- *     time. Nobody can have asked a child, or its nursery, to stop as long as the counter is what it was when the
- *     nursery was opened
- * HELP-2  while the child waits, those beneath it are BLOCKED in the eyes of everybody. A wake puts a covered task into
- *     a queue, and whoever takes it out does what it would do (serve_covered in worker_loop.c), and lets it rest again
- * HELP-3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on;
- *     else it is in a queue or being served, and it waits for its turn as any other, after it has said that it is
- *     covered no longer
- * HELP-4  a covered task's record is touched only by whoever made it RUNNING; `covered`, and what is drawn, by the one
- *     on its stack. So these share no memory with what a queue or its server writes
+ * HELP-1  while the child runs or is queued, the child passes requests on. Like every task, it checks a counter of all
+ *     requests at every call that could return ENGINE_CANCELLED. If the counter has moved, it looks for requests to
+ *     itself and to every task beneath it (task_must_stop). A request is counted after it is visible. When a task
+ *     begins, all requests counted so far have been checked for it and for the tasks beneath it. A task that must stop
+ *     takes no count as seen, so it looks at every call. While the counter has the value that it had when the nursery
+ *     was opened, there was no request to the nursery or to any child
+ * HELP-2  while the child waits, the tasks beneath it are BLOCKED. A wake puts a covered task into a queue. The worker
+ *     that takes it out passes the request on for it (task_serve_covered in task_leave.c), and the task rests again
+ * HELP-3  a covered task has its stack back when its child returns. If it is BLOCKED then, it wakes itself and goes on.
+ *     Otherwise it is in a queue or being served. Then it clears `covered` and waits for its turn like any other task
+ * HELP-4  only the thread that made a covered task RUNNING touches its record; only the task that runs on its stack
+ *     touches `covered` and the drawn ops. So these share no memory with what a queue or the serving worker writes
  *
- * Deterministic schedulers do without: there each start is a decision of its own.
+ * Deterministic schedulers do not help: there each start of a task is a decision.
  */
 #include "engine/help_children.h"
 
 #include "engine/fast_paths.h"
-#include "engine/pause.h"
 #include "engine/pick.h"
 #include "engine/task_end.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 #include "hints.h"
 
-/* One await that helps. It is in the frame of nursery_help: what a panic of a child leaves of it is what was written
- * here. */
+/* One await that helps. It is in the frame of nursery_help, because after a panic of a child only memory is left, no
+ * registers. */
 typedef struct {
     struct runner_perch perch;
     Nursery *nursery;
     Task *self;
-    Task *next; /* what came next and was not for us */
+    Task *next; /* the task that came next and is not a fresh child */
 } Helping;
 
-/* The child has ended, or was not even begun (FIBER_NO_STACK); the owner is the running task again. */
+/* The child has ended, or was never begun (FIBER_NO_STACK); the owner is the running task again. */
 static ALWAYS_INLINE void
 ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
 {
@@ -58,13 +58,13 @@ ended_above(Nursery *nursery, Task *self, Task *child, enum fiber_state state)
         task_uncover(self);
         worker = task_worker(self);
         worker->current = self;
-        task_stand_still(self); /* it may have said so while it was covered */
+        task_wait_while_paused(self); /* it may have been asked to pause while it was covered */
         worker = task_worker(self);
     }
     worker->current = self;
 }
 
-/* As task_pass_ticks. Most have drawn nothing, and pay from the same purse: they have nothing to pass on. */
+/* As task_pass_ticks. Most tasks have drawn nothing and pay from the same purse, so there is nothing to pass. */
 static ALWAYS_INLINE void
 pass_ticks(Task *from, Task *to)
 {
@@ -82,7 +82,8 @@ run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Ta
         child->marks.kind = END_CANCELLED;
     } else {
         child->above = true;
-        child->requests_seen = self->requests_seen; /* HELP-1: the owner has just looked, and here is the rest */
+        child->requests_seen =
+            self->requests_seen; /* HELP-1: the owner has just looked, and the condition above covers the child */
         pass_ticks(self, child);
         state = runner_call_above(perch, &self->fiber, &child->fiber);
         pass_ticks(child, self);
@@ -90,14 +91,14 @@ run_above(const struct runner_perch *perch, Nursery *nursery, Worker *worker, Ta
     ended_above(nursery, self, child, state);
 }
 
-/* Whether there is as much room as a class guarantees; most ask for the smallest one. */
+/* Whether there is as much room as the class guarantees; most tasks have the smallest class. */
 static ALWAYS_INLINE bool
 has_room(size_t room, unsigned class)
 {
     return LIKELY(class == 0) ? room >= STACK_BYTES_MIN : room >> class >= STACK_BYTES_MIN;
 }
 
-/* Child after child, all from one perch. */
+/* Run child after child, all from one recovery point (`perch`). */
 static void
 help(void *arg)
 {
@@ -137,9 +138,9 @@ nursery_help(Nursery *nursery, Task *self)
     return helping.next;
 }
 
-/* What was asked of those beneath a task is passed on in their place. */
+/* Deliver the cancel requests to the tasks beneath the running task, which cannot do it themselves. */
 static void
-pass_on(Task *self)
+deliver_beneath(Task *self)
 {
     Task *asked = NULL;
     for (Task *task = self; task->above;) {
@@ -149,17 +150,19 @@ pass_on(Task *self)
         }
         asked = task_cancelled(task) ? task : asked;
     }
-    for (Task *task = self; asked != NULL && task != asked;) { /* from the outermost one on all that lie above it */
+    for (Task *task = self;
+         asked != NULL && task != asked;) { /* the outermost task with a request, and all tasks above it */
         task = task->nursery->owner;
-        task_tell(task);
+        task_deliver_cancel(task);
     }
 }
 
 bool
 task_look_for_requests(Task *self)
 {
-    uint32_t requests = load_u32(&task_worker(self)->scheduler->requests, ACQUIRE); /* receives what was asked */
-    pass_on(self);
+    uint32_t requests =
+        load_u32(&task_worker(self)->scheduler->requests, ACQUIRE); /* receives the requests that were counted */
+    deliver_beneath(self);
     bool stop = task_cancelled(self);
     self->requests_seen = stop ? requests - 1 : requests;
     return stop;

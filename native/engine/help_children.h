@@ -3,9 +3,9 @@
 
 #include "engine/nursery.h"
 
-/* The owner, before it waits, runs its children that have not begun, as long as they are what comes next. Returns a
- * task that came next and is not one of them, or NULL. */
+/* Called by the owner before it waits: runs its fresh children as long as they come next. Returns a task that came next
+ * and is not one of them, or NULL. */
 Task *nursery_help(Nursery *nursery, Task *self);
 
-/* For task_must_stop: whether the running task is to stop. */
+/* The slow half of task_must_stop: whether the running task must stop. */
 bool task_look_for_requests(Task *self);

@@ -1,9 +1,10 @@
 /* The idle set: parking, picking and the role of the searcher. The protocol and its invariants are in idle.h.
  *
- * The word and the bits carry no data: the fences of IDLE-2 order them against the queues, and a waker's token
- * (engine/park.h, PARK-4) hands on what it knew. But IDLE-5 speaks of both: who sees a worker counted must see its bit,
- * and who sees its bit gone must see it discounted. So a change of either is a RELEASE, and a waker looks with ACQUIRE.
- * (With RELAXED a waker can go round and round over a bit that it is not shown; the explorer found that.)
+ * The word and the bits carry no data. The fences of IDLE-2 order them against the queues, and a waker's token
+ * (engine/park.h, PARK-4) publishes what the waker knew. But IDLE-5 is about both: a thread that sees a worker counted
+ * must see its bit, and a thread that sees its bit gone must see the worker discounted. So every change of either has
+ * RELEASE, and a waker reads with ACQUIRE. (With RELAXED a waker can loop forever over a bit that it does not see; the
+ * explorer found that.)
  */
 #include "engine/idle.h"
 
@@ -12,9 +13,9 @@
 #define IDLE_ONE (UINT64_C(1) << 32)
 #define SEARCH_ONE UINT64_C(1)
 
-/* What a parker's tokens mean here. */
-#define TOKEN_CALL UINT32_C(1) /* by name */
-#define TOKEN_PICK UINT32_C(2) /* by a waker that cleared the bit: the role of a searcher comes with it */
+/* The meaning of a parker's tokens here. */
+#define TOKEN_CALL UINT32_C(1) /* left by idle_call */
+#define TOKEN_PICK UINT32_C(2) /* left by a waker that cleared the bit: the worker gets the role of a searcher */
 
 static uint32_t
 bit_words(uint32_t workers)
@@ -23,7 +24,7 @@ bit_words(uint32_t workers)
 }
 
 bool
-idle_init(IdleSet *set, uint32_t workers, IdlePending pending, void *context, const EngineMemory *memory)
+idle_init(IdleSet *set, uint32_t workers, IdlePending pending, void *context, const EngineAllocator *memory)
 {
     if (workers == 0 || workers > IDLE_WORKERS_MAX) {
         return false;
@@ -71,7 +72,7 @@ no_parkers:
 void
 idle_destroy(IdleSet *set)
 {
-    LAW_RULE(load_u64(&set->word, RELAXED) == 0, "IDLE-4"); /* nobody sleeps, nobody has a role */
+    LAW_RULE(load_u64(&set->word, RELAXED) == 0, "IDLE-4"); /* no worker sleeps or has a role */
     for (uint32_t i = 0; i < set->workers; i++) {
         parker_destroy(&set->parkers[i]);
     }
@@ -79,8 +80,8 @@ idle_destroy(IdleSet *set)
     set->memory->release(set->memory->context, set->bits, bit_words(set->workers) * sizeof(atomic_u64));
 }
 
-/* Clear a bit, the lowest that is seen: few workers stay warm rather than many lukewarm. Answers whose it was, or
- * IDLE_NOBODY. */
+/* Clear the lowest bit that is seen: a few workers that run often keep their caches warm. Returns the worker of that
+ * bit, or IDLE_NO_WORKER. */
 static uint32_t
 pick(IdleSet *set)
 {
@@ -94,7 +95,7 @@ pick(IdleSet *set)
             }
         }
     }
-    return IDLE_NOBODY;
+    return IDLE_NO_WORKER;
 }
 
 void
@@ -108,12 +109,13 @@ idle_wake_one(IdleSet *set)
             continue;
         }
         uint32_t worker = pick(set);
-        if (worker != IDLE_NOBODY) {
+        if (worker != IDLE_NO_WORKER) {
             parker_wake(&set->parkers[worker], TOKEN_PICK);
             return;
         }
-        /* All of them returned on their own (IDLE-5). Others may have left it to us to wake somebody, because they saw our
-         * role: whoever slept in their eyes is counted in the word that this addition meets. */
+        /* All sleepers returned without this waker (IDLE-5). Other notifiers may have left the wake to this waker,
+         * because they saw its role. Every worker that slept when they looked is counted in the word that this addition
+         * returns. */
         word = add_u64(&set->word, -SEARCH_ONE, ACQ_REL) - SEARCH_ONE;
     }
 }
@@ -136,23 +138,23 @@ idle_search_end(IdleSet *set)
     LAW_RULE(idle_searching(word) != 0, "IDLE-4");
     if (idle_searching(word) == 1 && idle_count(word) != 0) { /* IDLE-3 */
         fence_heavy(set->asymmetric);
-        if (set->pending(set->context, IDLE_NOBODY)) {
+        if (set->pending(set->context, IDLE_NO_WORKER)) {
             idle_wake_one(set);
         }
     }
 }
 
-/* A worker that announced itself goes on without having been picked, as a searcher or not. Answers whether it searches: if
- * it was picked just now, it does. */
+/* A worker that announced itself goes on, as a searcher or not, without having been picked. Returns whether it
+ * searches: if a waker picked it just now, it does. */
 static bool
 withdraw(IdleSet *set, uint32_t worker, bool searching, uint32_t tokens)
 {
     uint64_t bit = UINT64_C(1) << (worker % 64);
-    add_u64(&set->word, (searching ? SEARCH_ONE : 0) - IDLE_ONE, ACQ_REL); /* before the bit goes (IDLE-5) */
+    add_u64(&set->word, (searching ? SEARCH_ONE : 0) - IDLE_ONE, ACQ_REL); /* before the bit is cleared (IDLE-5) */
     if ((and_u64(&set->bits[worker / 64], ~bit, ACQ_REL) & bit) != 0) {
         return searching;
     }
-    while ((tokens & TOKEN_PICK) == 0) { /* IDLE-6: the waker is about to leave it */
+    while ((tokens & TOKEN_PICK) == 0) { /* IDLE-6: the waker is about to leave its token */
         tokens |= parker_sleep(&set->parkers[worker], PARK_FOREVER);
     }
     if (searching) {
@@ -165,7 +167,7 @@ IdleReason
 idle_park(IdleSet *set, uint32_t worker, bool searching, int64_t deadline_ns)
 {
     LAW_RULE(worker < set->workers, "IDLE-4");
-    or_u64(&set->bits[worker / 64], UINT64_C(1) << (worker % 64), ACQ_REL); /* before it counts (IDLE-5) */
+    or_u64(&set->bits[worker / 64], UINT64_C(1) << (worker % 64), ACQ_REL); /* before it is counted (IDLE-5) */
     add_u64(&set->word, IDLE_ONE - (searching ? SEARCH_ONE : 0), ACQ_REL);
     fence_heavy(set->asymmetric); /* the sleeper's fence of IDLE-2 */
     if (set->pending(set->context, worker)) {
@@ -174,7 +176,7 @@ idle_park(IdleSet *set, uint32_t worker, bool searching, int64_t deadline_ns)
     }
     uint32_t tokens = parker_sleep(&set->parkers[worker], deadline_ns);
     if ((tokens & TOKEN_PICK) != 0) {
-        add_u64(&set->word, -IDLE_ONE, ACQ_REL); /* the bit is gone, the role is ours (IDLE-4) */
+        add_u64(&set->word, -IDLE_ONE, ACQ_REL); /* the waker cleared the bit and handed over its role (IDLE-4) */
         return IDLE_SEARCH;
     }
     if (withdraw(set, worker, false, tokens)) {

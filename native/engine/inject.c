@@ -1,4 +1,4 @@
-/* The injector: pushing and taking. What it promises is in inject.h. */
+/* The injector: pushing and taking. The contract is in inject.h. */
 #include "engine/inject.h"
 
 void
@@ -17,8 +17,8 @@ static void
 link_in(Injector *injector, InjectLink *link)
 {
     store_ptr(&link->next, NULL, RELAXED);
-    /* RELEASE: our NULL comes before the pointer that the next producer stores over it. ACQUIRE: the same, seen from
-     * that producer. */
+    /* RELEASE: this producer's NULL comes before the pointer that the next producer stores over it. ACQUIRE: the same,
+     * from the view of the next producer. */
     InjectLink *before = swap_ptr(&injector->head, link, ACQ_REL);
     store_ptr(&before->next, link, RELEASE); /* publishes the task */
 }
@@ -26,7 +26,7 @@ link_in(Injector *injector, InjectLink *link)
 bool
 inject_push(Injector *injector, InjectLink *link)
 {
-    /* Raised first (INJECT-3). RELAXED: it counts, it publishes nothing. */
+    /* Raised first (INJECT-3). RELAXED: it counts and publishes nothing. */
     if (add_i64(&injector->count, 1, RELAXED) >= injector->limit) {
         add_i64(&injector->count, -1, RELAXED);
         return false;
@@ -35,8 +35,9 @@ inject_push(Injector *injector, InjectLink *link)
     return true;
 }
 
-/* The oldest link, taken off; NULL if there is none or its push, or the next one, is not finished. Only for the thread
- * that holds `taking`. A link is let go only when its successor is known: nobody writes to it after that. */
+/* Remove and return the oldest link. Returns NULL if there is none, or if its push or the next one is not complete.
+ * Only for the thread that holds `taking`. A link is removed only when its successor is known: no thread writes to it
+ * after that. */
 static InjectLink *
 unlink_oldest(Injector *injector)
 {
@@ -56,7 +57,7 @@ unlink_oldest(Injector *injector)
         link_in(injector, &injector->stub); /* gives the last link a successor */
         next = load_ptr(&oldest->next, ACQUIRE);
         if (next == NULL) {
-            return NULL; /* a producer came first and is not finished */
+            return NULL; /* another producer came first and its push is not complete */
         }
     }
     injector->tail = next;
@@ -66,7 +67,7 @@ unlink_oldest(Injector *injector)
 size_t
 inject_take(Injector *injector, InjectLink **links, size_t links_max)
 {
-    /* Look before writing: idle workers that pass by must not fight for the line. */
+    /* Read before writing: idle workers that only look must not compete for the cache line. */
     if (inject_length(injector) == 0 || load_u32(&injector->taking, RELAXED) != 0 ||
         swap_u32(&injector->taking, 1, ACQUIRE) != 0) { /* receives `tail` from the last taker */
         return 0;

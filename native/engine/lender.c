@@ -2,7 +2,7 @@
 #include "engine/lender.h"
 
 #include "engine/scheduler.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
 
 typedef struct {
     LawLink link;
@@ -11,9 +11,9 @@ typedef struct {
 
 void
 lender_init(Lender *lender, void (*ask)(Lender *lender, const Task *holder, unsigned component, int64_t amount),
-            void (*stands)(Lender *lender, const Task *task))
+            void (*on_paused)(Lender *lender, const Task *task))
 {
-    *lender = (Lender){.ask = ask, .stands = stands};
+    *lender = (Lender){.ask = ask, .on_paused = on_paused};
     lock_init(&lender->lock);
     law_queue_init(&lender->holders);
 }
@@ -46,7 +46,7 @@ lender_hold(Lender *lender, Task *self, unsigned component, int64_t amount)
     uint32_t bit = 1u << component;
     lock_take(&lender->lock);
     bool refused = (lender->refused & bit) != 0;
-    bool enough = load_i64(&lender->purse->own[component].left, RELAXED) >= amount; /* it came meanwhile */
+    bool enough = load_i64(&lender->purse->own[component].left, RELAXED) >= amount; /* more may have come meanwhile */
     bool first = !refused && !enough && (lender->asked & bit) == 0;
     if (!refused && !enough) {
         lender->asked |= bit;

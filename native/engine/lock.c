@@ -13,7 +13,7 @@
 #  include <unistd.h>
 #endif
 
-#define SPINS_MAX 64 /* about as long as the longest section that a lock guards on the usual paths */
+#define SPINS_MAX 64 /* about as long as the longest code that holds a lock on the usual paths */
 
 void
 lock_wait(Lock *lock)

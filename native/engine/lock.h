@@ -1,16 +1,17 @@
 /* A lock of four bytes, for the few places of the engine where several words change together.
  *
- *     0 free        1 taken        2 taken, and somebody may sleep
+ *     0 free        1 taken        2 taken, and a thread may sleep
  *
- * Taken and given by one read-modify-write each; a thread sleeps on the word as a futex. It knows no owner: it may be
- * taken on one stack and given on another, as long as it is the same thread.
+ * It is taken and given by one read-modify-write each; a thread sleeps on the word as a futex. The lock stores no
+ * owner: it may be taken on one stack and given on another, as long as the thread is the same.
  *
- * LOCK-1  nobody parks a fiber, calls a program's function or ends a fiber while it holds one
- * LOCK-2  the order in which several are taken: `driving` of a deterministic scheduler, the gate of the C interface, tokens,
- *     roots, a nursery, channels by address, timers, a lender, books, a slab. Under a guest's mailbox nothing else is taken
+ * LOCK-1  a thread that holds a lock parks no fiber, ends no fiber and calls no function of the program
+ * LOCK-2  several locks are taken only in this order: `driving` of a deterministic scheduler, the gate of the C
+ *     interface, tokens, roots, a nursery, channels by address, timers, a lender, the purse set, a slab. A thread that
+ *     holds a mailbox's lock takes no other
  *
- * Rejected: pthread_mutex_t (40 bytes in every channel and nursery, twice the cost), spinning only (with more workers
- * than processors the holder may be asleep).
+ * Rejected: pthread_mutex_t (40 bytes in every channel and nursery, twice the cost); spinning only (with more workers
+ * than processors the holder may not be running).
  */
 #pragma once
 
@@ -31,7 +32,7 @@ lock_init(Lock *lock)
     init_u32(&lock->word, 0);
 }
 
-/* Take it if it is free. */
+/* Take it if it is free. Returns whether it was. */
 static inline bool
 lock_try(Lock *lock)
 {
@@ -47,9 +48,9 @@ lock_take(Lock *lock)
     }
 }
 
-/* Give it. True: somebody may sleep, and lock_wake is still to be called. */
+/* Give it without the wake. True: a thread may sleep, and the caller must call lock_wake. */
 static inline bool
-lock_let_go(Lock *lock)
+lock_give_no_wake(Lock *lock)
 {
     return UNLIKELY(swap_u32(&lock->word, 0, RELEASE) == 2);
 }
@@ -57,7 +58,7 @@ lock_let_go(Lock *lock)
 static inline void
 lock_give(Lock *lock)
 {
-    if (lock_let_go(lock)) {
+    if (lock_give_no_wake(lock)) {
         lock_wake(lock);
     }
 }

@@ -1,10 +1,10 @@
-/* Nurseries: opening, cancelling, awaiting. Spawning is in spawn.c; what they promise is in nursery.h. */
+/* Nurseries: opening, cancelling, awaiting. Spawning is in spawn.c; the contract is in nursery.h. */
 #include "engine/nursery.h"
 
 #include "engine/help_children.h"
-#include "engine/pause.h"
 #include "engine/scheduler.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 #include "hints.h"
 
 void
@@ -12,10 +12,10 @@ nursery_prepare(void *record)
 {
     Nursery *nursery = record;
     lock_init(&nursery->lock);
-    law_queue_init(&nursery->waiting);
+    law_queue_init(&nursery->have_waited);
 }
 
-/* Move to another state. Under the lock, or before anybody knows it. */
+/* Move to another state. Under the lock, or before any other thread knows the nursery. */
 static inline void
 move(Nursery *nursery, LawNurseryState to)
 {
@@ -24,7 +24,7 @@ move(Nursery *nursery, LawNurseryState to)
     store_u32(&nursery->state, to, RELEASE);
 }
 
-/* A purse of its own for a new nursery. ENGINE_OK, or why not. */
+/* Make the nursery's own purse. Returns ENGINE_OK, or the error. */
 static int
 open_purse(Nursery *nursery, Purse *from, const LawBudget *budget)
 {
@@ -33,7 +33,7 @@ open_purse(Nursery *nursery, Purse *from, const LawBudget *budget)
     return nursery->purse != NULL ? ENGINE_OK : memory_short ? ENGINE_MEMORY : ENGINE_BUDGET;
 }
 
-/* A number that no other nursery has: each worker has a class of its own, and so have threads outside. */
+/* A number that no other nursery has: each worker has its own residue class, and so have the outside threads. */
 static uint64_t
 next_id(Scheduler *scheduler, Worker *worker)
 {
@@ -60,7 +60,7 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
     nursery->own_purse = options != NULL && law_budget_stated(&options->budget) != 0;
     nursery->purse = from;
     if (owner != NULL && nursery->own_purse) {
-        task_return_drawn(owner); /* what it has drawn for its turn may be all that there is to lend */
+        task_return_drawn(owner); /* what it has drawn for its turn may be all that can be lent */
     }
     *error = nursery->own_purse ? open_purse(nursery, from, &options->budget) : ENGINE_OK;
     if (*error != ENGINE_OK) {
@@ -71,12 +71,12 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
     store_u32(&nursery->state, LAW_NURSERY_OPEN, RELAXED);
     store_u32(&nursery->drained, 0, RELAXED);
     nursery->id = next_id(scheduler, worker);
-    nursery->spawned = nursery->ended = nursery->handed = 0;
+    nursery->spawned = nursery->ended = nursery->spawned_by_others = 0;
     nursery->requests_seen = load_u32(&scheduler->requests, RELAXED); /* none of these was to it, or to a child */
     nursery->keep_going = options != NULL && options->keep_going;
     nursery->hold = options != NULL && options->hold;
     nursery->failed = false;
-    nursery->awaits = AWAIT_NOBODY;
+    nursery->awaits = AWAIT_NONE;
     nursery->outer = owner != NULL ? owner->opened : NULL;
     if (owner != NULL) {
         owner->opened = nursery;
@@ -90,7 +90,7 @@ nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, i
 
 /* ---- cancelling */
 
-/* The first request wakes those who wait; the others see it where they could. Under the lock. */
+/* The first request wakes the children that wait; the others see it where they could wait. Under the lock. */
 static bool
 cancel_locked(Nursery *nursery, LawCancelKind kind)
 {
@@ -102,18 +102,18 @@ cancel_locked(Nursery *nursery, LawCancelKind kind)
     move(nursery, LAW_NURSERY_CANCELLING);
     nursery->cancel_kind = (uint8_t)kind;
     add_u32(&scheduler->requests, 1, RELEASE);
-    fence_heavy(scheduler->idle.asymmetric); /* see nursery_tell */
-    LawLink *link = law_queue_oldest(&nursery->waiting);
-    for (; link != NULL; link = law_queue_newer(&nursery->waiting, link)) {
-        worker_wake(scheduler, NULL, LAW_RECORD(link, Task, family), TO_CANCEL, true);
+    fence_heavy(scheduler->idle.asymmetric); /* see nursery_run_cancel_hook */
+    LawLink *link = law_queue_oldest(&nursery->have_waited);
+    for (; link != NULL; link = law_queue_newer(&nursery->have_waited, link)) {
+        worker_wake(scheduler, NULL, LAW_RECORD(link, Task, nursery_link), TO_CANCEL, true);
     }
     return true;
 }
 
-/* Without a lock: what is called may do anything but wait. The fence of cancel_locked orders this look against whoever
- * begins to watch and then looks whether it is cancelled. */
+/* Called without a lock: the hook may do anything except wait. The fence of cancel_locked orders this load of `watched`
+ * against a thread that sets `watched` and then checks whether the nursery is cancelled. */
 void
-nursery_tell(Nursery *nursery, uint32_t generation, LawCancelKind kind)
+nursery_run_cancel_hook(Nursery *nursery, uint32_t generation, LawCancelKind kind)
 {
     const SchedulerOptions *options = &nursery->scheduler->options;
     if (options->cancel_hook != NULL && load_u32(&nursery->watched, RELAXED) != 0) {
@@ -148,7 +148,7 @@ nursery_cancel(Nursery *nursery, LawCancelKind kind)
     uint32_t generation = load_u32(&nursery->head.generation, RELAXED);
     bool first = nursery_cancel_silent(nursery, kind);
     if (first) {
-        nursery_tell(nursery, generation, kind);
+        nursery_run_cancel_hook(nursery, generation, kind);
     }
     return first;
 }
@@ -161,13 +161,13 @@ nursery_cancel_if(Nursery *nursery, uint32_t generation, LawCancelKind kind)
     bool first = same && cancel_locked(nursery, kind);
     lock_give(&nursery->lock);
     if (first) {
-        nursery_tell(nursery, generation, kind);
+        nursery_run_cancel_hook(nursery, generation, kind);
     }
     return same ? ENGINE_OK : ENGINE_INVALID;
 }
 
 void
-nursery_note(Nursery *nursery, const Ending *ending)
+nursery_note_failure(Nursery *nursery, const Ending *ending)
 {
     lock_take(&nursery->lock);
     if (!nursery->failed) { /* NURSERY-4 */
@@ -183,8 +183,9 @@ nursery_note(Nursery *nursery, const Ending *ending)
 
 /* ---- awaiting */
 
-void
-nursery_shut(Nursery *nursery)
+/* The owner takes no more children. */
+static void
+begin_closing(Nursery *nursery)
 {
     lock_take(&nursery->lock);
     if (nursery_state(nursery) == LAW_NURSERY_OPEN) {
@@ -193,11 +194,12 @@ nursery_shut(Nursery *nursery)
     lock_give(&nursery->lock);
 }
 
-/* From here on nobody is spawned, and whoever ends last wakes `kind` (CHILDREN-3). True: there is nobody left. */
+/* From here on there are no spawns, and the thread that ends the last child wakes the waiter of kind `kind`
+ * (CHILDREN-3). True: no child is left. */
 static bool
 begin_wait(Nursery *nursery, AwaitKind kind, Task *task, Parker *parker)
 {
-    nursery_shut(nursery);
+    begin_closing(nursery);
     nursery->awaits = (uint8_t)kind;
     nursery->await_task = task;
     nursery->await_parker = parker;
@@ -206,7 +208,7 @@ begin_wait(Nursery *nursery, AwaitKind kind, Task *task, Parker *parker)
 }
 
 Task *
-nursery_left(Worker *worker, Nursery *nursery)
+nursery_child_ended(Worker *worker, Nursery *nursery)
 {
     if (add_i64(&nursery->live, -1, ACQ_REL) != 1) {
         return NULL;
@@ -215,7 +217,7 @@ nursery_left(Worker *worker, Nursery *nursery)
     AwaitKind kind = (AwaitKind)nursery->awaits;
     Task *task = nursery->await_task;
     Parker *parker = nursery->await_parker;
-    store_u32(&nursery->drained, 1, RELEASE); /* the nursery is the waiter's from here on (CHILDREN-3) */
+    store_u32(&nursery->drained, 1, RELEASE); /* from here on the nursery belongs to the waiter (CHILDREN-3) */
     if (kind == AWAIT_TASK) {
         worker_wake(scheduler, worker, task, TO_JOIN, true);
     } else if (kind == AWAIT_THREAD) {
@@ -231,9 +233,9 @@ nursery_abandon(Nursery *nursery)
     return begin_wait(nursery, AWAIT_END, nursery->owner, NULL);
 }
 
-/* To the terminal state, and what it came to. Under the lock. */
+/* Enter the terminal state and compute the result. Under the lock. */
 static inline void
-conclude(Nursery *nursery, Ending *ending)
+enter_terminal_state(Nursery *nursery, Ending *ending)
 {
     bool cancelled = nursery_state(nursery) == LAW_NURSERY_CANCELLING;
     move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED);
@@ -242,14 +244,15 @@ conclude(Nursery *nursery, Ending *ending)
         return;
     }
     bool stopped = law_nursery_result(LAW_OUTCOME_OK, cancelled) == LAW_OUTCOME_CANCELLED;
-    ending->kind = stopped ? END_CANCELLED : END_OK; /* field by field: a copy would wait for its own parts */
+    ending->kind = stopped ? END_CANCELLED
+                           : END_OK; /* field by field: a copy of the whole would wait for the stores of its parts */
     ending->task_id = 0;
     ending->code = 0;
 }
 
-/* Off the list of those that its owner has opened, and its purse back. */
+/* Leave the owner's list of opened nurseries, and give the purse back. */
 static inline void
-disown(Nursery *nursery)
+leave_owner(Nursery *nursery)
 {
     Scheduler *scheduler = nursery->scheduler;
     if (nursery->owner != NULL) {
@@ -273,13 +276,13 @@ void
 nursery_close(Nursery *nursery, Ending *ending)
 {
     lock_take(&nursery->lock);
-    conclude(nursery, ending);
+    enter_terminal_state(nursery, ending);
     lock_give(&nursery->lock);
-    disown(nursery);
+    leave_owner(nursery);
 }
 
-/* A task's nursery whose children have all ended already, which is the usual case when it has helped: the whole way to the
- * end in one go. False, and nothing has changed, if there are others. */
+/* Close a task's nursery whose children have all ended already; that is the usual case after helping. Everything in one
+ * step. Returns false, with nothing changed, if children are left. */
 static bool
 close_at_once(Nursery *nursery, Worker *worker, bool and_free, Ending *ending)
 {
@@ -288,15 +291,15 @@ close_at_once(Nursery *nursery, Worker *worker, bool and_free, Ending *ending)
         return false;
     }
     lock_take(&nursery->lock);
-    if (load_i64(&nursery->live, ACQUIRE) + counted != 0) { /* somebody else has spawned */
+    if (load_i64(&nursery->live, ACQUIRE) + counted != 0) { /* another task has spawned */
         lock_give(&nursery->lock);
         return false;
     }
     if (nursery_state(nursery) == LAW_NURSERY_OPEN) {
         move(nursery, LAW_NURSERY_CLOSING);
     }
-    conclude(nursery, ending);
-    disown(nursery);
+    enter_terminal_state(nursery, ending);
+    leave_owner(nursery);
     if (and_free) {
         slab_cache_give(&worker->host->nurseries, nursery);
     }
@@ -308,7 +311,7 @@ int
 nursery_free_if(Nursery *nursery, uint32_t generation)
 {
     int error = ENGINE_INVALID;
-    lock_take(&nursery->lock); /* whoever holds a handle looks at the generation under it */
+    lock_take(&nursery->lock); /* a holder of a handle checks the generation under this lock */
     if (load_u32(&nursery->head.generation, RELAXED) == generation) {
         error = law_nursery_terminal(nursery_state(nursery)) ? ENGINE_OK : ENGINE_AGAIN;
     }
@@ -323,7 +326,7 @@ void
 nursery_free(Nursery *nursery, Worker *worker)
 {
     LAW_RULE(law_nursery_terminal(nursery_state(nursery)), "CHILDREN-2");
-    lock_take(&nursery->lock); /* as above */
+    lock_take(&nursery->lock); /* as in nursery_free_if */
     if (worker != NULL) {
         slab_cache_give(&worker->host->nurseries, nursery);
     } else {
@@ -332,7 +335,8 @@ nursery_free(Nursery *nursery, Worker *worker)
     lock_give(&nursery->lock);
 }
 
-/* A thread outside sleeps, or drives a deterministic scheduler. One that is stuck is cancelled, so that it ends. */
+/* An outside thread sleeps, or drives a deterministic scheduler. If nothing can run any more, it cancels the nursery,
+ * so that it ends. */
 static void
 wait_outside(Nursery *nursery)
 {
@@ -346,7 +350,7 @@ wait_outside(Nursery *nursery)
                 parker_sleep(&parker, PARK_FOREVER);
             } else if (!scheduler_drive(scheduler, &nursery->drained, 1) &&
                        !nursery_cancel(nursery, LAW_CANCEL_SHUTDOWN)) {
-                parker_sleep(&parker, PARK_FOREVER); /* only another thread can help now */
+                parker_sleep(&parker, PARK_FOREVER); /* only another thread can continue now */
             }
         }
     }
@@ -354,30 +358,31 @@ wait_outside(Nursery *nursery)
 }
 
 void
-task_tell(Task *task)
+task_deliver_cancel(Task *task)
 {
-    task->marks.told = true;
+    task->marks.cancel_delivered = true;
     for (Nursery *nursery = task->opened; nursery != NULL; nursery = nursery->outer) {
         nursery_cancel(nursery, LAW_CANCEL_PARENT);
     }
 }
 
-/* The task waits for those children that it could not help. `next` is what runs meanwhile, if that is known. */
+/* The task waits for the children that it could not run itself. `next` is the task to run meanwhile, or NULL. */
 static void
 wait_inside(Nursery *nursery, Task *caller, Task *next)
 {
-    bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL), stands = false;
+    bool alone = begin_wait(nursery, AWAIT_TASK, caller, NULL), paused = false;
     while (!alone && load_u32(&nursery->drained, ACQUIRE) == 0) {
-        bool told = task_must_stop(caller);
-        if (told) {
-            task_tell(caller);
+        bool must_stop = task_must_stop(caller);
+        if (must_stop) {
+            task_deliver_cancel(caller);
         }
-        stands |= task_stands_waiting(caller); /* at once: the note of a pause may be gone, with that of another wake */
-        task_rest_for(caller, told ? REST_DEAF : REST_BLOCKED, next);
+        paused |= task_report_if_paused(
+            caller); /* at every turn: the wake of a pause may have been merged with another wake */
+        task_rest_for(caller, must_stop ? REST_CANCEL_DELIVERED : REST_BLOCKED, next);
         next = NULL;
     }
-    if (UNLIKELY(stands)) {
-        task_stand_still(caller);
+    if (UNLIKELY(paused)) {
+        task_wait_while_paused(caller);
     }
     if (next != NULL) {
         task_yield_to(caller, next);
@@ -389,7 +394,7 @@ await_inside(Nursery *nursery, Task *caller, bool and_free, Ending *ending)
 {
     Task *next = nursery_help(nursery, caller);
     if (UNLIKELY(nursery->own_purse)) {
-        credit_return(task_worker(caller)); /* it is closed soon */
+        credit_return(task_worker(caller)); /* the purse is closed soon */
     }
     if (next != NULL || !close_at_once(nursery, task_worker(caller), and_free, ending)) {
         wait_inside(nursery, caller, next);

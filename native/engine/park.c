@@ -1,4 +1,4 @@
-/* One worker's sleep, on a futex or on a condition. What it promises is in park.h. */
+/* The sleep of one worker, on a futex or on a condition variable. The contract is in park.h. */
 #define _GNU_SOURCE /* syscall */
 
 #include "engine/park.h"
@@ -67,7 +67,7 @@ parker_destroy(Parker *parker)
     pthread_cond_destroy(&parker->changed);
 }
 
-/* Sleep while the word is PARK_SLEEPING. False if the deadline passed. May return without a cause. */
+/* Sleep while the word is PARK_SLEEPING. Returns false if the deadline passed. May return without a cause. */
 static bool
 wait_changed(Parker *parker, int64_t deadline_ns)
 {
@@ -110,8 +110,8 @@ parker_destroy(Parker *parker)
     (void)parker;
 }
 
-/* Sleep while the word is PARK_SLEEPING. False if the deadline passed. May return without a cause. WAIT_BITSET is the
- * wait whose deadline is absolute and monotonic (PARK-5). */
+/* Sleep while the word is PARK_SLEEPING. Returns false if the deadline passed. May return without a cause. WAIT_BITSET
+ * is the wait whose deadline is absolute and monotonic (PARK-5). */
 static bool
 wait_changed(Parker *parker, int64_t deadline_ns)
 {
@@ -147,15 +147,15 @@ uint32_t
 parker_sleep(Parker *parker, int64_t deadline_ns)
 {
     if (deadline_ns < 0) {
-        deadline_ns = 0; /* long past; the kernel wants no negative times */
+        deadline_ns = 0; /* in the past; the kernel refuses negative times */
     }
     uint32_t bare = 0;
-    if (cas_u32(&parker->word, &bare, PARK_SLEEPING, RELAXED)) { /* else there are tokens */
+    if (cas_u32(&parker->word, &bare, PARK_SLEEPING, RELAXED)) { /* otherwise there are tokens */
         while (wait_changed(parker, deadline_ns) && load_u32(&parker->word, RELAXED) == PARK_SLEEPING) {
             /* woken without a cause, by a signal for instance */
         }
     }
-    return parker_collect(parker); /* also tokens that came just after the deadline */
+    return parker_collect(parker); /* also the tokens that came just after the deadline */
 }
 
 int64_t

@@ -1,18 +1,18 @@
-/* Parking: how one worker sleeps until somebody has a reason to wake it, and how long it hesitates before.
+/* Parking: how one worker sleeps until another thread wakes it, and how long it pauses between attempts before that.
  *
- * A Parker is a word in which others leave tokens. Tokens stay until they are collected, so a wake that comes before the
- * sleep is not lost; and a wake costs a system call only if the worker really sleeps.
+ * A Parker is a word in which other threads leave tokens. A token stays until the worker collects it, so a wake that
+ * comes before the sleep is not lost; and a wake costs a system call only if the worker really sleeps.
  *
- * PARK-1  the word is the set of tokens left, or PARK_SLEEPING; only the worker sets and clears PARK_SLEEPING
- * PARK-2  a token is left by `or`: no other token is lost, and of several wakers exactly one (the one that finds the bare
- *     PARK_SLEEPING) makes the system call
- * PARK-3  the kernel puts the worker to sleep only if the word still is PARK_SLEEPING, and looks at it under the lock that a
- *     wake takes too: so there is no gap between the look and the sleep
- * PARK-4  what a waker did before it left a token, the worker sees after it collected it
+ * PARK-1  the word is the set of tokens, or PARK_SLEEPING; only the worker sets and clears PARK_SLEEPING
+ * PARK-2  a token is left by `or`. So no other token is lost, and of several wakers exactly one makes the system call:
+ *     the one that finds PARK_SLEEPING without tokens
+ * PARK-3  the kernel puts the worker to sleep only if the word still is PARK_SLEEPING. It checks that under the lock
+ *     that a wake takes too, so no wake can come between the check and the sleep
+ * PARK-4  after the worker has collected a token, it sees everything that the waker did before it left the token
  * PARK-5  times are CLOCK_MONOTONIC; a change of the wall clock moves nothing
  *
- * On Linux the word is a futex. Elsewhere, or with BURSAR_PARK_CONDVAR, a mutex and a condition stand in for the kernel's
- * lock of PARK-3. Who sleeps and whom to wake is engine/idle.h.
+ * On Linux the word is a futex. Elsewhere, or with BURSAR_PARK_CONDVAR, a mutex and a condition variable replace the
+ * kernel's lock of PARK-3. engine/idle.h decides which worker sleeps and which one to wake.
  */
 #pragma once
 
@@ -32,7 +32,7 @@
 
 #define PARK_FOREVER INT64_MAX /* no deadline */
 
-/* Tokens are the bits but this one; what they mean is their users' affair. */
+/* All other bits are tokens; their users define what they mean. */
 #define PARK_SLEEPING (UINT32_C(1) << 31)
 
 typedef struct {
@@ -43,39 +43,40 @@ typedef struct {
 #endif
 } Parker;
 
-/* Make a parker without tokens. False, and nothing to destroy, if the system has no more conditions (never on Linux). */
+/* Make a parker without tokens. Returns false, with nothing to destroy, if the system has no condition variable left
+ * (never on Linux). */
 bool parker_init(Parker *parker);
 
-/* Nobody may sleep on it or wake it any more. */
+/* No thread may sleep on it or wake it any more. */
 void parker_destroy(Parker *parker);
 
 /* Leave tokens, which are not 0, and wake the worker if it sleeps. Any thread. */
 void parker_wake(Parker *parker, uint32_t tokens);
 
-/* The worker: sleep until there is a token or the clock reaches `deadline_ns`. Collects and answers all tokens; 0 if the
- * deadline passed first. Returns at once if there are tokens already. */
+/* The worker: sleep until there is a token or the clock reaches `deadline_ns`. Collects and returns all tokens; 0 if
+ * the deadline passed first. Returns at once if there are tokens already. */
 uint32_t parker_sleep(Parker *parker, int64_t deadline_ns);
 
-/* The worker: collect the tokens without sleeping. */
+/* The worker: collect and return the tokens without sleeping. */
 uint32_t parker_collect(Parker *parker);
 
-/* Now, on the clock of the deadlines. */
+/* The time on the clock of the deadlines. */
 int64_t park_clock_ns(void);
 
-/* ---- hesitation: bounded attempts to find work, with growing pauses, before a worker sleeps */
+/* ---- backoff: a limited number of attempts to find work, with growing pauses, before a worker sleeps */
 
-#define BACKOFF_NS_MIN INT64_C(1000)       /* a theft takes 10 ns: shorter pauses only disturb the victim */
-#define BACKOFF_NS_MAX INT64_C(1000000)    /* sleeping and waking costs 10 µs: longer pauses save nothing more */
-#define BACKOFF_SPIN_NS_MAX INT64_C(16000) /* pauses up to here are spun: a sleep would take as long */
+#define BACKOFF_NS_MIN INT64_C(1000)       /* a theft takes 10 ns: a shorter pause only disturbs the victim */
+#define BACKOFF_NS_MAX INT64_C(1000000)    /* to sleep and wake costs 10 µs: a longer pause saves nothing more */
+#define BACKOFF_SPIN_NS_MAX INT64_C(16000) /* shorter pauses are spun: a sleep would take as long */
 
 /* The pauses of one search. Start with {0}. */
 typedef struct {
     int64_t pause_ns; /* the last one */
 } Backoff;
 
-/* The next pause: 1 µs, 2 µs, 4 µs … 1 ms, then 0: the search is over, park without a deadline. A pause of at most
- * BACKOFF_SPIN_NS_MAX is for backoff_spin; a longer one for idle_park with a deadline, so that a worker which hesitates
- * can be woken: one that slept while it counts as a searcher would keep others from being woken at all. */
+/* The next pause: 1 µs, 2 µs, 4 µs … 1 ms, then 0: the search is over, park without a deadline. Use backoff_spin for a
+ * pause of at most BACKOFF_SPIN_NS_MAX, and idle_park with a deadline for a longer one, so that the pausing worker can
+ * be woken. A worker that slept while it counted as a searcher would keep all others from being woken. */
 int64_t backoff_next_ns(Backoff *backoff);
 
 /* Pause for that long without giving up the processor. */

@@ -1,15 +1,15 @@
-/* Which task a worker runs next, as long as only its own queues have any: the usual case, and inline wherever a task
- * gives way to another one. When the lanes that all share have something too, the law chooses (worker.c).
+/* Which task a worker runs next while only its own queues have tasks. This is the usual case, so the functions by which
+ * a task leaves its worker inline it (task_leave.c). If the shared lanes have tasks too, the law chooses (worker.c).
  *
- * Looking at the shared lanes is three loads of lines that nobody writes meanwhile. Rejected: one word that says "some
- * lane has something", which every push and every take would write.
+ * To check the shared lanes costs three loads of lines that are rarely written. Rejected: one word that says "a shared
+ * lane has a task"; every push and every take would write it.
  */
 #pragma once
 
 #include "engine/scheduler.h"
 #include "hints.h"
 
-/* The worker's own queues. */
+/* Take a task from the worker's own queues. */
 static inline Task *
 worker_take_own(Worker *worker)
 {
@@ -25,9 +25,6 @@ worker_take_own(Worker *worker)
     }
     return task;
 }
-
-/* The next task when the lanes that all share may have something. */
-Task *worker_next_shared(Worker *worker);
 
 /* The next task of this worker without stealing, or NULL. */
 static inline Task *

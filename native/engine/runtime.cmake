@@ -1,17 +1,18 @@
 # The scheduler on top of deque, injector and parking: bursar_runtime. Included by native/abi/CMakeLists.txt.
 
 set(runtime_sources
-  budget.c
+  purse.c
   channel.c
   charge.c
   task_end.c
+  task_leave.c
   help_children.c
   lender.c
   lock.c
   worker_loop.c
   channel_ops.c
   nursery.c
-  pause.c
+  task_requests.c
   scheduler.c
   select.c
   slab.c

@@ -1,4 +1,4 @@
-/* The scheduler: starting, growing, driving. Stopping is in shutdown.c; what it promises is in scheduler.h. */
+/* The scheduler: starting, growing, driving. Stopping is in shutdown.c; the contract is in scheduler.h. */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE /* sigfillset and friends, sysconf */
 #endif
@@ -10,11 +10,14 @@
 #include <unistd.h>
 
 #include "engine/channel.h"
+#include "engine/task_leave.h"
 #include "engine/worker_loop.h"
+#include "fiber/arena.h"
+#include "fiber/trim.h"
 
-#define THREAD_STACK_BYTES ((size_t)256 << 10) /* a worker stands on pooled stacks; this one only starts it */
+#define THREAD_STACK_BYTES ((size_t)256 << 10) /* a worker runs on pooled stacks; this one only starts it */
 #define DEQUE_FIRST 256u                       /* tasks before the first growth */
-/* `starting`: a thread is being made until its maker has written it down and it has begun itself. */
+/* `starting`: a thread is being made until its maker has stored its handle and the thread itself has begun. */
 #define STARTING_MAKER 1u
 #define STARTING_THREAD 2u
 
@@ -27,7 +30,7 @@ create_thread(void *context, pthread_t *thread, const pthread_attr_t *attributes
 
 static const EngineThreads engine_threads_posix = {create_thread, NULL};
 
-/* A thread that no asynchronous signal is delivered to: their frames do not fit on small stacks (OVERFLOW-6 of
+/* Make a thread that gets no asynchronous signal: a signal frame does not fit on a small stack (OVERFLOW-6 of
  * native/fiber). */
 int
 scheduler_thread(Scheduler *scheduler, pthread_t *thread, void *(*start)(void *), void *arg)
@@ -92,8 +95,8 @@ worker_init(Scheduler *scheduler, uint32_t id)
         return false;
     }
     if (scheduler->options.deterministic || scheduler->options.no_stealing || scheduler->worker_count == 1) {
-        deque_set_lone(&worker->fresh);
-        deque_set_lone(&worker->started);
+        deque_set_single_threaded(&worker->fresh);
+        deque_set_single_threaded(&worker->started);
     }
     slab_cache_init(&worker->tasks, &scheduler->tasks);
     slab_cache_init(&worker->nurseries, &scheduler->nurseries);
@@ -112,7 +115,7 @@ scheduler_free_worker(Worker *worker)
     deque_destroy(&worker->started);
 }
 
-/* Let a worker's loop run on the calling thread until it leaves. */
+/* Run a worker's loop on the calling thread until the loop returns. */
 static int
 serve(Worker *worker)
 {
@@ -139,11 +142,11 @@ worker_thread(void *arg)
     Worker *worker = arg;
     and_u32(&worker->scheduler->starting, ~STARTING_THREAD, ACQ_REL);
     int error = serve(worker);
-    LAW_RULE(error == 0, "SCHEDULER-3"); /* its first stack was there before it */
+    LAW_RULE(error == 0, "SCHEDULER-3"); /* worker_start made sure that there is a first stack */
     return NULL;
 }
 
-/* Give a worker its thread, and before that its first stack: so what can fail fails here. */
+/* Give a worker its first stack, then its thread: so everything that can fail fails here. */
 static bool
 worker_start(Worker *worker)
 {
@@ -160,34 +163,34 @@ worker_start(Worker *worker)
     return worker->has_thread;
 }
 
-/* Make one more thread, if it is needed and nobody else is making one. True: it was made. */
+/* Make one more thread, if it is needed and no other thread is making one. True: it was made. */
 static bool
 grow_one(Scheduler *scheduler)
 {
     uint64_t word = load_u64(&scheduler->idle.word, RELAXED);
-    uint32_t nobody = 0;
-    struct stack *stack = stack_find(__builtin_frame_address(0)); /* NULL on a thread outside */
+    uint32_t none = 0;
+    struct stack *stack = stack_find(__builtin_frame_address(0)); /* NULL on an outside thread */
     if (stack != NULL && stack_headroom(stack) < THREAD_HEADROOM_BYTES) {
-        return false; /* the loop will try again, higher up */
+        return false; /* the worker's loop tries again, with more room on its stack */
     }
     if (idle_count(word) != 0 || idle_searching(word) != 0 ||
-        !cas_u32(&scheduler->starting, &nobody, STARTING_MAKER | STARTING_THREAD, ACQ_REL)) {
+        !cas_u32(&scheduler->starting, &none, STARTING_MAKER | STARTING_THREAD, ACQ_REL)) {
         return false;
     }
-    fence_after_change(); /* either the one who stops sees `starting`, or we see that it stops */
+    fence_after_change(); /* either scheduler_stop sees `starting`, or this thread sees that the scheduler stops */
     uint32_t dormant = load_u32(&scheduler->dormant, RELAXED);
     if (dormant == 0 || load_u32(&scheduler->phase, RELAXED) != SCHEDULER_RUNNING) {
         store_u32(&scheduler->starting, 0, RELEASE);
         return false;
     }
-    store_u32(&scheduler->dormant, dormant - 1, RELAXED); /* before the new thread lets the next one be made */
+    store_u32(&scheduler->dormant, dormant - 1, RELAXED); /* before the new thread can make the next one */
     if (!worker_start(&scheduler->workers[scheduler->worker_count - dormant])) {
         store_u32(&scheduler->dormant, 0, RELAXED); /* one refusal is enough (SCHEDULER-3) */
         add_u64(&scheduler->threads_refused, 1, RELAXED);
         store_u32(&scheduler->starting, 0, RELEASE);
         return false;
     }
-    and_u32(&scheduler->starting, ~STARTING_MAKER, ACQ_REL); /* publishes the thread to the one who will join it */
+    and_u32(&scheduler->starting, ~STARTING_MAKER, ACQ_REL); /* publishes the handle to the thread that will join it */
     return true;
 }
 
@@ -195,8 +198,9 @@ void
 scheduler_grow(Scheduler *scheduler)
 {
     while (grow_one(scheduler)) {
-        fence_after_change(); /* either the new one sees that `starting` is free, or we see that it searches no more */
-        if (!is_pending(scheduler, IDLE_NOBODY)) {
+        /* Either the new thread sees that `starting` is 0, or this thread sees that the new one no longer searches. */
+        fence_after_change();
+        if (!is_pending(scheduler, IDLE_NO_WORKER)) {
             return;
         }
     }
@@ -206,18 +210,18 @@ void
 scheduler_grow_again(Scheduler *scheduler)
 {
     fence_seq_cst(); /* see scheduler_grow */
-    if (!scheduler->options.deterministic && is_pending(scheduler, IDLE_NOBODY)) {
+    if (!scheduler->options.deterministic && is_pending(scheduler, IDLE_NO_WORKER)) {
         scheduler_grow(scheduler);
     }
 }
 
 /* ---- starting */
 
-/* What is needed before the first worker. Everything here cannot fail, or fails as a whole. */
+/* Everything that is needed before the first worker. On failure nothing is left behind. */
 static bool
 prepare(Scheduler *scheduler)
 {
-    const EngineMemory *memory = scheduler->memory;
+    const EngineAllocator *memory = scheduler->memory;
     const struct stack_options stacks = {.system = scheduler->options.system};
     inject_init(&scheduler->cancel_lane, INJECT_UNLIMITED);
     inject_init(&scheduler->timed_lane, INJECT_UNLIMITED);
@@ -233,7 +237,7 @@ prepare(Scheduler *scheduler)
     init_u64(&scheduler->outside_spawned, 0);
     init_u64(&scheduler->threads, 0);
     init_u64(&scheduler->threads_refused, 0);
-    init_i64(&scheduler->guests, 0);
+    init_i64(&scheduler->outside_calls, 0);
     lock_init(&scheduler->roots_lock);
     law_queue_init(&scheduler->roots);
     law_queue_init(&scheduler->outside);
@@ -276,7 +280,7 @@ scheduler_unprepare(Scheduler *scheduler)
     slab_destroy(&scheduler->channels);
 }
 
-/* Fill in what the caller left out. False if something is out of range. */
+/* Fill in the options that the caller left out. Returns false if one is out of range. */
 static bool
 resolve_options(Scheduler *scheduler, const SchedulerOptions *options)
 {
@@ -286,7 +290,7 @@ resolve_options(Scheduler *scheduler, const SchedulerOptions *options)
         long processors = sysconf(_SC_NPROCESSORS_ONLN);
         ours->workers = processors < 1 ? 1 : (uint32_t)processors;
     }
-    ours->memory = ours->memory != NULL ? ours->memory : &engine_memory_libc;
+    ours->memory = ours->memory != NULL ? ours->memory : &engine_allocator_libc;
     ours->threads = ours->threads != NULL ? ours->threads : &engine_threads_posix;
     ours->yield_interval = ours->yield_interval > 0 ? ours->yield_interval : LAW_YIELD_INTERVAL;
     ours->cleanup_calls = ours->cleanup_calls > 0 ? ours->cleanup_calls : LAW_CLEANUP_OPS;
@@ -352,7 +356,7 @@ scheduler_drive(Scheduler *scheduler, const atomic_u32 *word, uint32_t value)
     return load_u32(word, ACQUIRE) == value;
 }
 
-/* Add what one worker has done. */
+/* Add the counters of one worker. */
 static void
 add_worker(SchedulerStatistics *out, const Worker *worker)
 {

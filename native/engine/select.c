@@ -5,7 +5,7 @@
 #include "engine/channel_ops.h"
 #include "engine/scheduler.h"
 
-/* The places in the order of their channels' addresses (MESSAGES-5), by insertion: there are at most sixteen. */
+/* Sort the places by the addresses of their channels (MESSAGES-5), by insertion: there are at most sixteen. */
 static void
 sort(ChannelPlace **order, ChannelPlace *places, uint32_t count)
 {
@@ -18,7 +18,7 @@ sort(ChannelPlace **order, ChannelPlace *places, uint32_t count)
     }
 }
 
-/* Take, or give, each lock once: the same channel may be in several cases. */
+/* Take each lock once: the same channel may be in several cases. */
 static void
 lock_all(ChannelPlace **order, uint32_t count)
 {
@@ -39,7 +39,7 @@ unlock_all(ChannelPlace **order, uint32_t count)
     }
 }
 
-/* Whether a case could be done now: a waiter that is there may still leave, so this is only a first look. */
+/* Whether a case seems possible now. A waiting partner may still leave, so this is only a first check. */
 static bool
 seems_ready(const ChannelPlace *place)
 {
@@ -50,7 +50,7 @@ seems_ready(const ChannelPlace *place)
     return channel->closed || channel->senders.length != 0 || channel->count != 0;
 }
 
-/* Do one of the cases that are ready, drawn by `stream`. ENGINE_AGAIN: none is. Under all locks. */
+/* Do one of the cases that are ready, drawn from `stream`. ENGINE_AGAIN: none is ready. Under all locks. */
 static int
 do_one(ChannelPlace *places, uint32_t count, Worker *worker, LawRandomStream *stream, int32_t *which)
 {
@@ -74,7 +74,7 @@ do_one(ChannelPlace *places, uint32_t count, Worker *worker, LawRandomStream *st
 }
 
 static bool
-all_still(const ChannelPlace *places, const uint32_t *generations, uint32_t count)
+generations_match(const ChannelPlace *places, const uint32_t *generations, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (load_u32(&places[i].channel->head.generation, RELAXED) != generations[i]) {
@@ -84,7 +84,7 @@ all_still(const ChannelPlace *places, const uint32_t *generations, uint32_t coun
     return true;
 }
 
-/* Wait in all queues. All locks are held, and are given. */
+/* Wait in all queues. Called with all locks held, and gives them. */
 static int
 wait_in_all(ChannelPlace **order, uint32_t count, Waiter *waiter, int64_t deadline_ns, int32_t *which)
 {
@@ -141,7 +141,7 @@ channel_select(Scheduler *scheduler, Task *caller, ChannelPlace *places, const u
     LawRandomStream outside = law_random_init(scheduler->options.seed, park_clock_ns());
     lock_all(order, count);
     int done = ENGINE_INVALID;
-    if (all_still(places, generations, count)) {
+    if (generations_match(places, generations, count)) {
         done = do_one(places, count, worker, worker != NULL ? &worker->choices : &outside, which);
     }
     if (done != ENGINE_AGAIN || timeout_ns == 0) {

@@ -3,9 +3,9 @@
 
 #include "engine/channel.h"
 
-/* The first of `count` places that can be done is done; `*which` is its number. The places' channel, value and sends are
- * filled in, `generations` says which records are meant. `timeout_ns` < 0: no limit; 0: do not wait. ENGINE_OK,
- * ENGINE_CLOSED (of the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET, ENGINE_INVALID,
- * ENGINE_MEMORY. */
+/* Do the first of `count` places that can be done; `*which` becomes its number. The caller has filled in channel, value
+ * and sends of each place; `generations` says which channels are meant. `timeout_ns` < 0: no limit; 0: do not wait.
+ * Returns ENGINE_OK, ENGINE_CLOSED (for the case in `*which`), ENGINE_TIMEOUT, ENGINE_CANCELLED, ENGINE_BUDGET,
+ * ENGINE_INVALID or ENGINE_MEMORY; an outside thread also ENGINE_STOPPING. */
 int channel_select(struct Scheduler *scheduler, Task *caller, ChannelPlace *places, const uint32_t *generations,
                    uint32_t count, int64_t timeout_ns, int32_t *which);

@@ -1,5 +1,5 @@
-/* Stopping: nothing new, everything cancelled, everybody gone, everything freed (SCHEDULER-1, SCHEDULER-2, SCHEDULER-4
- * of scheduler.h). */
+/* Stopping: refuse new work, cancel everything, wait for all tasks, free everything (SCHEDULER-1, SCHEDULER-2,
+ * SCHEDULER-4 of scheduler.h). */
 #include "engine/shutdown.h"
 
 #include "engine/channel.h"
@@ -10,8 +10,8 @@
 bool
 scheduler_enter(Scheduler *scheduler)
 {
-    add_i64(&scheduler->guests, 1, ACQ_REL);
-    fence_after_change(); /* either the one who stops sees us, or we see that it does */
+    add_i64(&scheduler->outside_calls, 1, ACQ_REL);
+    fence_after_change(); /* either the thread that stops sees this call, or this call sees that the scheduler stops */
     if (load_u32(&scheduler->phase, ACQUIRE) == SCHEDULER_RUNNING) {
         return true;
     }
@@ -22,16 +22,16 @@ scheduler_enter(Scheduler *scheduler)
 void
 scheduler_leave(Scheduler *scheduler)
 {
-    lock_take(
-        &scheduler->roots_lock); /* the one who stops looks at the count under it: so it is not gone before we are */
-    add_i64(&scheduler->guests, -1, ACQ_REL);
+    /* scheduler_stop reads the count under this lock, so the scheduler is not freed before this call has left. */
+    lock_take(&scheduler->roots_lock);
+    add_i64(&scheduler->outside_calls, -1, ACQ_REL);
     if (load_u32(&scheduler->phase, ACQUIRE) != SCHEDULER_RUNNING) {
         parker_wake(&scheduler->quiet, QUIET_TOKEN);
     }
     lock_give(&scheduler->roots_lock);
 }
 
-/* Ends are summed before spawns: both only rise, so if they are equal they were equal in between. */
+/* Sums the ends before the spawns: both sums only rise, so if they are equal they were equal at a moment in between. */
 static bool
 is_quiet(const Scheduler *scheduler)
 {
@@ -71,7 +71,8 @@ cancel_everything(Scheduler *scheduler)
     Nursery *nursery;
     for (uint32_t i = 0; (nursery = slab_peek(&scheduler->nurseries, i, &generation)) != NULL; i++) {
         if (load_u32(&nursery->watched, RELAXED) != 0 && generation % 2 == 1 && nursery_cancelled(nursery)) {
-            nursery_tell(nursery, generation, LAW_CANCEL_SHUTDOWN); /* or was told already: whoever listens knows */
+            nursery_run_cancel_hook(nursery, generation,
+                                    LAW_CANCEL_SHUTDOWN); /* perhaps a second time: the hook ignores that */
         }
     }
 }
@@ -85,7 +86,7 @@ wait_quiet(Scheduler *scheduler)
             scheduler_drive(scheduler, &never, 1);
         }
         lock_take(&scheduler->roots_lock);
-        bool done = is_quiet(scheduler) && load_i64(&scheduler->guests, ACQUIRE) == 0;
+        bool done = is_quiet(scheduler) && load_i64(&scheduler->outside_calls, ACQUIRE) == 0;
         lock_give(&scheduler->roots_lock);
         if (done) {
             return;
@@ -94,7 +95,7 @@ wait_quiet(Scheduler *scheduler)
     }
 }
 
-/* Rings of channels that nobody has destroyed. */
+/* Free the rings of channels that were not destroyed. */
 static void
 free_rings(Scheduler *scheduler)
 {
@@ -117,7 +118,7 @@ scheduler_stop(Scheduler *scheduler, Task *caller)
     fence_after_change(); /* see scheduler_enter */
     cancel_everything(scheduler);
     wait_quiet(scheduler);
-    while (load_u32(&scheduler->starting, ACQUIRE) != 0) { /* a worker is just being made */
+    while (load_u32(&scheduler->starting, ACQUIRE) != 0) { /* a thread is being made */
         cpu_relax();
     }
     store_u32(&scheduler->phase, SCHEDULER_HALTED, RELEASE);

@@ -1,15 +1,15 @@
-/* How a scheduler stops (shutdown.c), and how it counts the threads outside that are inside a call (SCHEDULER-4). */
+/* How a scheduler stops (shutdown.c), and how it counts the calls of outside threads (SCHEDULER-4). */
 #pragma once
 
 #include "engine/scheduler.h"
 
-/* Cancel everything, wait until it has ended, join all threads, free everything. Not from a task: ENGINE_INVALID. Called
- * once. Tasks that never reach a point where they could stop keep it waiting. */
+/* Cancel everything, wait until all tasks have ended, join all threads, free everything. ENGINE_INVALID if a task calls
+ * it, or if it was called before. A task that never makes a call that could wait keeps this waiting. */
 int scheduler_stop(Scheduler *scheduler, Task *caller);
 
-/* A thread outside enters, or is refused because the scheduler stops; and leaves (SCHEDULER-4). */
+/* An outside thread enters a call, or is refused because the scheduler stops; and leaves it (SCHEDULER-4). */
 bool scheduler_enter(Scheduler *scheduler);
 void scheduler_leave(Scheduler *scheduler);
 
-/* Whether all that was spawned has ended; if so, wakes the thread that stops the scheduler. */
+/* If every spawned task has ended, wake the thread that stops the scheduler. */
 void scheduler_check_quiet(Scheduler *scheduler);

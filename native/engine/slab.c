@@ -13,7 +13,7 @@ chunk_records(uint32_t chunk)
 }
 
 void
-slab_init(Slab *slab, size_t record_bytes, void (*prepare)(void *record), const EngineMemory *memory)
+slab_init(Slab *slab, size_t record_bytes, void (*prepare)(void *record), const EngineAllocator *memory)
 {
     LAW_RULE(record_bytes % 16 == 0 && record_bytes >= sizeof(SlabHead), "SLAB-1");
     lock_init(&slab->lock);
@@ -42,7 +42,7 @@ slab_destroy(Slab *slab)
     store_u64(&slab->limit, 0, RELAXED);
 }
 
-/* One more chunk. False if there is no memory, or four thousand million records exist. Under the lock. */
+/* Add a chunk. Returns false if there is no memory, or if there are SLAB_CHUNKS chunks. Under the lock. */
 static bool
 grow(Slab *slab)
 {
@@ -61,7 +61,8 @@ grow(Slab *slab)
     return true;
 }
 
-/* A free record, or NULL. Under the lock. Memory is touched when a record is carved, not when its chunk is made. */
+/* A free record, or NULL. Under the lock. Memory is first touched when a record is made, not when its chunk is
+ * allocated. */
 static SlabHead *
 take_locked(Slab *slab)
 {
@@ -92,7 +93,7 @@ slab_take(Slab *slab)
     SlabHead *head = take_locked(slab);
     lock_give(&slab->lock);
     if (head != NULL) {
-        slab_turn(head);
+        slab_next_generation(head);
     }
     return head;
 }
@@ -101,7 +102,7 @@ void
 slab_give(Slab *slab, void *record)
 {
     SlabHead *head = record;
-    slab_turn(head);
+    slab_next_generation(head);
     lock_take(&slab->lock);
     head->next = slab->free;
     slab->free = head;
@@ -133,7 +134,7 @@ slab_cache_init(SlabCache *cache, Slab *slab)
     *cache = (SlabCache){.slab = slab};
 }
 
-/* Give `count` records, the first ones, back to the slab. */
+/* Give the first `count` records of the cache back to the slab. */
 static void
 give_back(SlabCache *cache, uint32_t count)
 {

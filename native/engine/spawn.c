@@ -1,7 +1,7 @@
-/* Spawning: pay, make a record, count it in, queue it. What is promised is in nursery.h.
+/* Spawning: pay, make a record, count it, queue it. The contract is in nursery.h.
  *
- * Everything that can fail is done before the child is counted, and undone in reverse: a refused spawn leaves nothing
- * behind. The owner does it without a lock, everybody else under the nursery's.
+ * Everything that can fail comes before the child is counted, and is undone in reverse: a refused spawn leaves nothing
+ * behind. The owner spawns without a lock, every other caller under the nursery's lock.
  */
 #include "engine/spawn.h"
 
@@ -9,20 +9,20 @@
 #include "engine/lender.h"
 #include "hints.h"
 
-#define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one visit to the books instead of 64 */
+#define PREPAID_SPAWNS 64 /* spawns that are paid for at once: one payment instead of 64 */
 
-/* The purse has no op left. If it has a lender, the owner asks him. True: look again. */
+/* The purse has no op left. If it has a lender, the owner asks the lender. True: try again. */
 static bool
-may_borrow(Nursery *nursery, Task *owner)
+ask_lender(Nursery *nursery, Task *owner)
 {
     Lender *lender = nursery->purse->of[LAW_OPS]->lender;
     return lender != NULL && !task_cancelled(owner) && lender_hold(lender, owner, LAW_OPS, 1);
 }
 
-/* Whether several spawns at once are no more than a worker's share of what is left: tasks that run at the same time share a
- * finite pool, as with all that is drawn (charge.c). */
+/* Whether several spawns are at most a worker's share of what is left: tasks that run at the same time share a finite
+ * pool, as with everything that is drawn (charge.c). */
 static bool
-is_plenty(const Nursery *nursery)
+can_prepay(const Nursery *nursery)
 {
     static const unsigned components[] = {LAW_OPS, LAW_SPAWNS};
     for (int i = 0; i < 2; i++) {
@@ -34,9 +34,10 @@ is_plenty(const Nursery *nursery)
     return true;
 }
 
-/* Pay for several spawns at once, if there is plenty, or else for one. The worker keeps the rest, if the nursery's
- * purse is one that the caller has settled before it can be closed: the caller's own, or that of a nursery of the
- * caller's own (`mine`); and if a spawn is all that a child needs: a sovereign scheduler asks for more. */
+/* Pay for several spawns at once if the purse has plenty, otherwise for one. The worker keeps the rest as credit, under
+ * two conditions. First, the caller returns the credit before the nursery's purse can be closed: the purse is the
+ * caller's, or the nursery is (`mine`). Second, a child needs nothing but a spawn: in a sovereign scheduler it needs
+ * more. */
 static NOINLINE bool
 pay_spawns(Nursery *nursery, Task *caller, bool mine)
 {
@@ -44,14 +45,15 @@ pay_spawns(Nursery *nursery, Task *caller, bool mine)
     PurseSet *purse_set = &nursery->scheduler->purse_set;
     if (caller != NULL) {
         bool may_keep = (mine || caller->purse == nursery->purse) && !nursery->scheduler->options.sovereign;
-        if (may_keep && is_plenty(nursery) && purse_pay(purse_set, nursery->purse, &many) == LAW_PAID) {
+        if (may_keep && can_prepay(nursery) && purse_pay(purse_set, nursery->purse, &many) == LAW_PAID) {
             credit_for(task_worker(caller), nursery->purse)->spawns += PREPAID_SPAWNS - 1;
             return true;
         }
         task_return_drawn(caller); /* what it has drawn may be all that there is */
     }
     int short_of = purse_pay(purse_set, nursery->purse, &LAW_SPAWN);
-    while (short_of == LAW_OPS && mine && may_borrow(nursery, caller)) { /* others hold the lock, and cannot wait */
+    while (short_of == LAW_OPS && mine &&
+           ask_lender(nursery, caller)) { /* other callers hold the lock, so they cannot wait */
         short_of = purse_pay(purse_set, nursery->purse, &LAW_SPAWN);
     }
     return short_of == LAW_PAID;
@@ -68,7 +70,8 @@ pay_spawn(Nursery *nursery, Task *caller, bool mine)
     return pay_spawns(nursery, caller, mine);
 }
 
-/* The purse of a child: ENGINE_OK, or why there is none. `grant` is what it may mint, taken from the caller's own. */
+/* Make the purse of a child. Returns ENGINE_OK, or the error. `recharge` is what the child may mint, taken from what
+ * the caller may. */
 static NOINLINE int
 own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudget *recharge, Lender *lender,
           Task *task)
@@ -93,7 +96,7 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
     if (lender != NULL) {
         lender_open(lender, purse);
     }
-    if (recharge != NULL) { /* a root may grant it; a task only what it has itself */
+    if (recharge != NULL) { /* a root may grant any amount; a task only what it has itself */
         bool allowed =
             caller == NULL || (caller->marks.own_purse && law_budget_within(recharge, &caller->purse->mint_left));
         if (!allowed) {
@@ -110,7 +113,7 @@ own_purse(Nursery *nursery, Task *caller, const LawBudget *budget, const LawBudg
     return ENGINE_OK;
 }
 
-/* The usual case is that it shares the nursery's. */
+/* In the usual case the child shares the nursery's purse. */
 static ALWAYS_INLINE int
 child_purse(Nursery *nursery, Task *caller, const TaskOptions *options, Task *task)
 {
@@ -133,20 +136,21 @@ task_fill(Task *task, Nursery *nursery, const TaskOptions *options, unsigned cla
         task->entry = options->entry;
         task->arg = options->arg;
     }
-    bool listens = options->value_out != NULL || options->done != NULL;
-    task_renew(task, nursery);
-    if (UNLIKELY(listens || task->purse != nursery->purse)) {
+    bool has_listener = options->value_out != NULL || options->done != NULL;
+    task_init(task, nursery);
+    if (UNLIKELY(has_listener || task->purse != nursery->purse)) {
         task->marks.own_purse = task->purse != nursery->purse;
-        task->marks.listens = listens;
+        task->marks.has_listener = has_listener;
     }
-    if (listens) {
+    if (has_listener) {
         task->value_out = options->value_out;
         task->done = options->done;
         task->done_arg = options->done_arg;
     }
 }
 
-/* A record, filled in and paid for, or NULL and the reason. Inline: what the options do not say costs nothing. */
+/* Make a record, filled in and paid for. Returns NULL and sets `*error` if it cannot. Inline: options that are not set
+ * cost nothing. */
 static ALWAYS_INLINE Task *
 make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int *error)
 {
@@ -172,7 +176,7 @@ make(Nursery *nursery, Task *caller, const TaskOptions *options, bool mine, int 
     return task;
 }
 
-/* The same by somebody who is not the owner: all of it under the lock, so that the nursery stays what it is. */
+/* The same for a caller that is not the owner: under the lock, so that the nursery does not change meanwhile. */
 static Task *
 make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOptions *options, int *error)
 {
@@ -184,13 +188,13 @@ make_for_other(Nursery *nursery, uint32_t generation, Task *caller, const TaskOp
     }
     if (task != NULL) {
         add_i64(&nursery->live, 1, RELAXED);
-        task->number = (uint32_t)(2 * ++nursery->handed);
+        task->number = (uint32_t)(2 * ++nursery->spawned_by_others);
     }
     lock_give(&nursery->lock);
     return task;
 }
 
-/* By the owner, without a lock. */
+/* The owner spawns, without a lock. */
 static ALWAYS_INLINE int
 spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *child)
 {
@@ -200,8 +204,9 @@ spawn_own(Nursery *nursery, Task *caller, const TaskOptions *options, uint64_t *
     }
     Task *task = make(nursery, caller, options, true, &error);
     if (UNLIKELY(task == NULL)) {
-        bool told = error == ENGINE_BUDGET && task_must_stop(caller); /* while it waited for a lender */
-        return told ? task_refuse(caller, ENGINE_CANCELLED) : error;
+        bool must_stop = error == ENGINE_BUDGET &&
+                         task_must_stop(caller); /* it may have been cancelled while it waited for a lender */
+        return must_stop ? task_refuse(caller, ENGINE_CANCELLED) : error;
     }
     task->number = nursery_next_number(nursery);
     if (child != NULL) {

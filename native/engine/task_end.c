@@ -1,31 +1,32 @@
-/* The end of a task: what it came to, who gets its money, who is told.
+/* The end of a task: its outcome, its refund, and the notifications.
  *
- * An end can bring about the end of another: a task that panicked, or returned with a nursery open, ends when its last child
- * does (CHILDREN-4). That is a loop here, so a thousand generations need no deeper stack than one.
+ * One end can cause another: a task that panicked, or returned with an open nursery, ends when its last child does
+ * (CHILDREN-4). That is a loop here, so a thousand generations need no deeper stack than one.
  *
- * The order matters. The failure is noted, and the siblings are cancelled, before the nursery counts the child as gone: so
- * whoever awaits learns of it. The count is the last thing that touches the nursery: whoever awaits may free it then.
+ * The order matters. The failure is noted, and the siblings are cancelled, before the nursery counts the child as
+ * ended: so the waiter sees the failure. Counting is the last access to the nursery: after it the waiter may free the
+ * nursery.
  */
 #include "engine/task_end.h"
 
 #include "engine/fast_paths.h"
 #include "engine/lender.h"
 
-/* How the function ended, in the words of the outside, if there is anything to say about it. */
+/* How the task ended, for the C interface. */
 static EndKind
 kind_of(const Task *task, enum fiber_state state)
 {
     if (state == FIBER_NO_STACK) {
-        return (EndKind)task->marks.kind; /* it never ran; the loop has said why */
+        return (EndKind)task->marks.kind; /* it never ran; the loop has noted the reason */
     }
     if (task->marks.cut_off) {
-        return task->marks.told ? END_CANCELLED : END_BUDGET;
+        return task->marks.cancel_delivered ? END_CANCELLED : END_BUDGET;
     }
     if (state == FIBER_PANICKED) {
         return END_PANICKED;
     }
     int64_t value = task->fiber.result;
-    if (task->marks.told && (value >= 0 || value == ENGINE_CANCELLED)) {
+    if (task->marks.cancel_delivered && (value >= 0 || value == ENGINE_CANCELLED)) {
         return END_CANCELLED;
     }
     if (task->marks.exceeded && (value >= 0 || value == ENGINE_BUDGET)) {
@@ -50,8 +51,8 @@ count_end(WorkerStatistics *statistics, const Task *task)
     }
 }
 
-/* The nurseries that the task has left open: cancel and wait. False: somebody else will go on with this task
- * (CHILDREN-4). */
+/* Cancel and drain the nurseries that the task has left open. Returns false if the end of the task must wait for a
+ * child; the thread that ends the last child continues it (CHILDREN-4). */
 static bool
 drain_opened(Worker *worker, Task *task)
 {
@@ -64,14 +65,14 @@ drain_opened(Worker *worker, Task *task)
         nursery_close(nursery, &ending);
         nursery_free(nursery, worker);
         if (task->marks.kind == END_OK && ending.kind != END_OK && ending.kind != END_CANCELLED) {
-            task->marks.kind = (uint8_t)ending.kind; /* a failure that nobody awaited is the task's own */
+            task->marks.kind = (uint8_t)ending.kind; /* a failure that was not awaited becomes the task's own */
             task->fiber.result = ending.code;
         }
     }
     return true;
 }
 
-/* Take the task out of everything that leads to it. */
+/* Remove the task from everything that refers to it. */
 static void
 detach(Scheduler *scheduler, Task *task)
 {
@@ -80,9 +81,9 @@ detach(Scheduler *scheduler, Task *task)
     Lender *lender = lender_of(task);
     lock_take(&nursery->lock);
     if (task->marks.linked) {
-        law_queue_remove(&nursery->waiting, &task->family);
+        law_queue_remove(&nursery->have_waited, &task->nursery_link);
     }
-    task->marks.linked = task->marks.own_purse = false; /* nobody recharges it any more */
+    task->marks.linked = task->marks.own_purse = false; /* it cannot be recharged any more */
     lock_give(&nursery->lock);
     if (own_purse) {
         if (lender != NULL) {
@@ -92,7 +93,7 @@ detach(Scheduler *scheduler, Task *task)
     }
 }
 
-/* Tell those who want to know. */
+/* Store the value, note a failure in the nursery, call the listener. */
 static void
 announce(Worker *worker, Task *task)
 {
@@ -102,21 +103,21 @@ announce(Worker *worker, Task *task)
         .task_id = task_id(task),
         .code = task->marks.kind == END_PANICKED ? task->fiber.code : task->fiber.result,
     };
-    if (task->marks.listens && task->value_out != NULL) {
+    if (task->marks.has_listener && task->value_out != NULL) {
         *task->value_out = ending.code;
     }
     if (ending.kind != END_OK) {
         count_end(&worker->statistics, task);
         if (law_nursery_notes(ending_outcome(ending.kind), false)) {
-            nursery_note(nursery, &ending);
+            nursery_note_failure(nursery, &ending);
         }
     }
-    if (task->marks.listens && task->done != NULL) {
+    if (task->marks.has_listener && task->done != NULL) {
         task->done(task->done_arg, &ending);
     }
 }
 
-/* End one task, all but telling its nursery. False: somebody else will go on with it (CHILDREN-4). */
+/* End one task, except for counting it in its nursery. Returns false if its end must wait for a child (CHILDREN-4). */
 static bool
 end_one(Worker *worker, Task *task)
 {
@@ -124,12 +125,12 @@ end_one(Worker *worker, Task *task)
         pool_return(task->purse->of[LAW_OPS], task->ticks_left);
     }
     if (task->opened != NULL) {
-        credit_return(worker); /* it may be of a purse that is closed now, here and below */
+        credit_return(worker); /* it may belong to a purse that is closed below */
         if (!drain_opened(worker, task)) {
             return false;
         }
     }
-    if (task->marks.all != 0) { /* it waited, failed, or somebody wants to know */
+    if (task->marks.all != 0) { /* it waited, failed, or has a listener */
         if (task->marks.own_purse) {
             credit_return(worker);
         }
@@ -138,7 +139,7 @@ end_one(Worker *worker, Task *task)
         }
         announce(worker, task);
     }
-    task_let_go(worker, task, ending_outcome((EndKind)task->marks.kind));
+    task_free(worker, task, ending_outcome((EndKind)task->marks.kind));
     return true;
 }
 
@@ -149,7 +150,7 @@ task_end(Worker *worker, Task *task, enum fiber_state state)
     credit_return(worker);
     bool ended = end_fast(worker, task, state) || task_end_above(worker, task, state);
     worker->current = NULL;
-    while (ended && (task = nursery_left(worker, nursery)) != NULL) { /* another one whose end goes on */
+    while (ended && (task = nursery_child_ended(worker, nursery)) != NULL) { /* another task, whose end continues now */
         nursery = task->nursery;
         ended = end_one(worker, task);
     }
@@ -158,7 +159,7 @@ task_end(Worker *worker, Task *task, enum fiber_state state)
 bool
 task_end_above(Worker *worker, Task *task, enum fiber_state state)
 {
-    worker->current = NULL; /* others are called now, and not on its behalf */
+    worker->current = NULL; /* what is called now does not run on behalf of the task */
     task->marks.kind = (uint8_t)kind_of(task, state);
     return end_one(worker, task);
 }

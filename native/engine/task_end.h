@@ -3,9 +3,9 @@
 
 #include "engine/worker.h"
 
-/* A task has ended on this worker: settle everything, and end whoever waited for that with its own end. */
+/* A task has ended on this worker: end it, and every task whose end waited for that. */
 void task_end(Worker *worker, Task *task, enum fiber_state state);
 
-/* The same for one that its owner has called above itself: the nursery is not told, the owner counts. False: it is not
- * at its end yet (CHILDREN-4), and the nursery will be told. */
+/* The same for a task that its owner has called above itself. The nursery does not count it; the owner does. Returns
+ * false if it cannot end yet (CHILDREN-4): then the nursery will count it. */
 bool task_end_above(Worker *worker, Task *task, enum fiber_state state);

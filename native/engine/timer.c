@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "engine/scheduler.h"
+#include "engine/task_leave.h"
 #include "engine/wait.h"
-#include "engine/worker_loop.h"
 
-/* LawRealloc on an EngineMemory, which wants to be told how much it gets back. */
+/* LawRealloc on an EngineAllocator, which needs the size of a released block. */
 static void *
 reallocate(void *context, void *block, size_t bytes)
 {
@@ -27,7 +27,7 @@ reallocate(void *context, void *block, size_t bytes)
 }
 
 bool
-timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
+timers_init(Timers *timers, Scheduler *scheduler, const EngineAllocator *memory)
 {
     lock_init(&timers->lock);
     timers->next_id = 0;
@@ -39,17 +39,17 @@ timers_init(Timers *timers, Scheduler *scheduler, const EngineMemory *memory)
     return parker_init(&timers->parker);
 }
 
-/* An alarm rings (TIMER-3). Takes and gives the lock that is held. */
+/* Call the function of an alarm (TIMER-3). Gives the lock, and takes it again. */
 static void
-ring(Timers *timers, const Alarm *alarm)
+call_alarm(Timers *timers, const Alarm *alarm)
 {
     Alarm due = *alarm;
     lock_give(&timers->lock);
-    due.ring(due.context, due.what);
+    due.call(due.context, due.what);
     lock_take(&timers->lock);
 }
 
-/* Fire what is due. Under the lock: whoever waits cannot leave with its record meanwhile (TIMER-2). */
+/* Fire the timers that are due. Under the lock, so a waiter cannot leave with its record meanwhile (TIMER-2). */
 static void
 fire(Timers *timers, Worker *worker, int64_t now_ns)
 {
@@ -58,7 +58,7 @@ fire(Timers *timers, Worker *worker, int64_t now_ns)
         law_heap_remove(&timers->heap, timer);
         Waiter *waiter = LAW_RECORD(timer, Waiter, timer);
         if (waiter->task == NULL && waiter->parker == NULL) {
-            ring(timers, LAW_RECORD(waiter, Alarm, waiter));
+            call_alarm(timers, LAW_RECORD(waiter, Alarm, waiter));
         } else if (waiter_claim(waiter)) {
             waiter_finish(waiter, worker, -1, ENGINE_TIMEOUT, true);
         }
@@ -146,12 +146,12 @@ timers_arm(Timers *timers, LawHeapEntry *timer, int64_t deadline_ns)
 }
 
 int
-timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*ring_with)(void *context, uint64_t what),
+timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*call)(void *context, uint64_t what),
                  void *context, uint64_t what)
 {
     timers_disarm(timers, &alarm->waiter.timer);
     waiter_init(&alarm->waiter, timers->scheduler, NULL, NULL);
-    alarm->ring = ring_with;
+    alarm->call = call;
     alarm->context = context;
     alarm->what = what;
     return timers_arm(timers, &alarm->waiter.timer, deadline_ns);
@@ -167,7 +167,7 @@ void
 timers_disarm(Timers *timers, LawHeapEntry *timer)
 {
     lock_take(&timers->lock);
-    if (*timer != 0) { /* one that fired, or was disarmed before, stays as it is */
+    if (*timer != 0) { /* otherwise it has fired, or was disarmed before */
         law_heap_remove(&timers->heap, timer);
     }
     lock_give(&timers->lock);

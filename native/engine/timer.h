@@ -1,25 +1,25 @@
-/* Timers: one heap under one lock, and one thread that sleeps until the first is due.
+/* Timers: one heap under one lock, and one thread that sleeps until the first timer is due.
  *
- * What is due goes to the timed lane, where any worker finds it. So no worker looks at the clock, a worker that computes
- * for a second delays nobody's timer, and of a hundred idle workers none wakes up for somebody else's deadline. The thread
- * is made by the first timer; a program without timers has none.
+ * The waits of due timers go to the timed lane, where any worker finds them. So no worker reads the clock, a worker
+ * that computes for a second delays no timer, and of a hundred idle workers none wakes up for another worker's
+ * deadline. The first timer makes the thread; a program without timers has none.
  *
  * Deterministic schedulers have no such thread and no clock: when nothing can run, time jumps to the first deadline.
  *
  * TIMER-1  timers that are due together fire in the order of (deadline, id); ids rise with every arming
- * TIMER-2  a timer is fired or disarmed under the lock: after timers_disarm nobody will touch its record
- * TIMER-3  an alarm rings without a lock, on the thread that fires timers: what it rings for is copied before, so its
- *     record may be gone by then, and what it calls may arm and disarm
+ * TIMER-2  a timer is fired or disarmed under the lock: after timers_disarm no thread touches its record
+ * TIMER-3  an alarm's function is called without a lock, on the thread that fires timers. What it needs is copied
+ *     before the call, so the record may be gone by then, and the function may arm and disarm timers
  *
- * Rejected: a heap per worker (who fires it while the worker computes?) and a worker in the role of timekeeper (it must be
+ * Rejected: a heap per worker (no thread could fire it while the worker computes); a worker as timekeeper (it must be
  * replaced, by a wake that costs microseconds, whenever it finds work).
  */
 #pragma once
 
 #include <pthread.h>
 
+#include "engine/allocator.h"
 #include "engine/lock.h"
-#include "engine/memory.h"
 #include "engine/park.h"
 #include "law/heap.h"
 
@@ -31,8 +31,8 @@ typedef struct {
     Lock lock;
     LawHeap heap;
     uint64_t next_id;
-    size_t heap_bytes; /* of the block that the heap has */
-    const EngineMemory *memory;
+    size_t heap_bytes; /* the size of the heap's block */
+    const EngineAllocator *memory;
     struct Scheduler *scheduler;
     Parker parker;
     pthread_t thread;
@@ -40,29 +40,30 @@ typedef struct {
     bool stop;
 } Timers;
 
-/* No timers yet. False if the system has no more conditions (never on Linux). */
-bool timers_init(Timers *timers, struct Scheduler *scheduler, const EngineMemory *memory);
+/* Make an empty heap. Returns false if the system has no condition variable left (never on Linux). */
+bool timers_init(Timers *timers, struct Scheduler *scheduler, const EngineAllocator *memory);
 
 /* Stop the thread, free the heap. */
 void timers_destroy(Timers *timers);
 
-/* Make sure that there is a thread, before anything is armed. `self` is the running task, or NULL. False if there is none to
- * be had. Called without locks: a task that has too little stack for it lets the loop do it. */
+/* Make sure that there is a thread, before a timer is armed. `self` is the running task, or NULL. Returns false if no
+ * thread can be made. Called without locks: if the task has too little stack, the worker's loop makes the thread. */
 bool timers_ready(Timers *timers, struct Task *self);
 
-/* The same, on a stack that has room for it. */
+/* The same, on a stack that has enough room. */
 bool timers_make_thread(Timers *timers);
 
-/* Arm a timer that belongs to a Waiter (wait.h). ENGINE_OK, or ENGINE_MEMORY if there is no memory or no thread. */
+/* Arm a timer of a Waiter (wait.h). Returns ENGINE_OK, or ENGINE_MEMORY if there is no memory or no thread. */
 int timers_arm(Timers *timers, LawHeapEntry *timer, int64_t deadline_ns);
 void timers_disarm(Timers *timers, LawHeapEntry *timer);
 
-/* Call `ring(context, what)` once, at that time. Arming one that is armed moves it. Answers as timers_arm; disarmed as any
- * timer is, though it may be ringing at that moment. */
+/* Call `call(context, what)` once, at that time. To set an alarm that is set moves it. Returns as timers_arm. After
+ * timers_clear_alarm a call that has begun may still run. */
 typedef struct Alarm Alarm;
-int timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*ring)(void *context, uint64_t what),
+int timers_set_alarm(Timers *timers, Alarm *alarm, int64_t deadline_ns, void (*call)(void *context, uint64_t what),
                      void *context, uint64_t what);
 void timers_clear_alarm(Timers *timers, Alarm *alarm);
 
-/* Deterministic: let time jump to the first deadline and fire what is due then. False if nothing is armed. */
+/* Deterministic: let time jump to the first deadline, and fire the timers that are due then. Returns false if none is
+ * armed. */
 bool timers_jump(Timers *timers, struct Worker *worker, int64_t *now_ns);

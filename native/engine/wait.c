@@ -1,9 +1,9 @@
 /* Waiting: see wait.h. */
 #include "engine/wait.h"
 
-#include "engine/pause.h"
 #include "engine/scheduler.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 #include "hints.h"
 
 void
@@ -14,7 +14,7 @@ waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, boo
     Parker *parker = waiter->parker;
     waiter->which = which;
     waiter->result = result;
-    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not ours any more */
+    store_u32(&waiter->state, WAIT_DONE, RELEASE); /* not this thread's any more */
     if (task != NULL) {
         worker_wake(scheduler, worker, task, timed ? TO_TIMED : TO_READY, false);
     } else {
@@ -22,7 +22,7 @@ waiter_finish(Waiter *waiter, Worker *worker, int32_t which, int32_t result, boo
     }
 }
 
-/* The waiter gives up. False: somebody has claimed it already, and will finish (WAIT-2). */
+/* The waiter gives up. Returns false if the wait is claimed already: then it will be finished (WAIT-2). */
 static bool
 withdraw(Waiter *waiter)
 {
@@ -37,21 +37,22 @@ sleep_outside(Waiter *waiter, int64_t deadline_ns)
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
         if (scheduler->options.deterministic) {
             if (!scheduler_drive(scheduler, &waiter->state, WAIT_DONE) && withdraw(waiter)) {
-                return ENGINE_CANCELLED; /* nothing can run any more: nobody will come */
+                return ENGINE_CANCELLED; /* nothing can run any more, so nothing can end this wait */
             }
             continue;
         }
-        bool stopping = load_u32(&scheduler->phase, ACQUIRE) != SCHEDULER_RUNNING; /* it wakes those in the list */
+        bool stopping = load_u32(&scheduler->phase, ACQUIRE) !=
+                        SCHEDULER_RUNNING; /* scheduler_stop wakes the waiters in the list */
         bool late = !stopping && parker_sleep(waiter->parker, deadline_ns) == 0;
         if ((late || stopping) && withdraw(waiter)) {
             return stopping ? ENGINE_STOPPING : ENGINE_TIMEOUT;
         }
-        deadline_ns = PARK_FOREVER; /* claimed: it will be finished in a moment */
+        deadline_ns = PARK_FOREVER; /* claimed: it will be finished soon */
     }
     return ENGINE_OK;
 }
 
-/* The same, where the one who stops the scheduler can find us. */
+/* The same, in the list where scheduler_stop can find it. */
 int
 waiter_wait_outside(Waiter *waiter, int64_t deadline_ns)
 {
@@ -66,7 +67,7 @@ waiter_wait_outside(Waiter *waiter, int64_t deadline_ns)
     return ended;
 }
 
-/* The task is to stop: it withdraws, or waits for the moment until it is answered (WAIT-2). */
+/* The task must stop: it withdraws, or rests until it is answered (WAIT-2). */
 static NOINLINE int
 stop_waiting(Waiter *waiter)
 {
@@ -74,17 +75,18 @@ stop_waiting(Waiter *waiter)
         return ENGINE_CANCELLED;
     }
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
-        task_rest(waiter->task, REST_DEAF);
+        task_rest(waiter->task, REST_CANCEL_DELIVERED);
     }
     return ENGINE_OK;
 }
 
-/* It was charged a moment ago, and could go on then: a request that has come since does not let the first rest be one. */
+/* The task was charged just before, and could go on then. A request that has come since then is noted in its word, so
+ * its first rest ends at once. */
 int
 waiter_wait_as_task(Waiter *waiter)
 {
     Task *task = waiter->task;
-    bool stands = false;
+    bool paused = false;
     while (load_u32(&waiter->state, ACQUIRE) != WAIT_DONE) {
         task_block(task_worker(task), task);
         if (load_u32(&waiter->state, ACQUIRE) == WAIT_DONE) {
@@ -93,10 +95,10 @@ waiter_wait_as_task(Waiter *waiter)
         if (task_must_stop(task)) {
             return stop_waiting(waiter);
         }
-        stands |= task_stands_waiting(task);
+        paused |= task_report_if_paused(task);
     }
-    if (UNLIKELY(stands)) {
-        task_stand_still(task);
+    if (UNLIKELY(paused)) {
+        task_wait_while_paused(task);
     }
     return ENGINE_OK;
 }
@@ -122,6 +124,7 @@ task_sleep_until(Task *self, int64_t deadline_ns)
         return ENGINE_MEMORY;
     }
     int ended = waiter_wait_as_task(&waiter);
-    timers_disarm(&scheduler->timers, &waiter.timer); /* also waits until the one who fired it has let go (TIMER-2) */
+    timers_disarm(&scheduler->timers,
+                  &waiter.timer); /* also waits until the thread that fired it has given the lock (TIMER-2) */
     return ended == ENGINE_OK ? ENGINE_OK : task_refuse(self, ENGINE_CANCELLED);
 }

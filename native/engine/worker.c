@@ -1,4 +1,4 @@
-/* Workers: submitting, choosing and stealing. What they promise is in worker.h. */
+/* Workers: submitting, choosing and stealing. The contract is in worker.h. */
 #include "engine/worker.h"
 
 #include "engine/pick.h"
@@ -6,7 +6,7 @@
 #include "hints.h"
 #include "law/decide.h"
 
-#define INJECTED_BATCH 16u /* tasks that a worker takes from the injector at once: others should find some too */
+#define INJECTED_BATCH 16u /* tasks that a worker takes from the injector at once: some are left for other workers */
 
 void
 worker_submit(Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane)
@@ -21,7 +21,7 @@ worker_submit(Scheduler *scheduler, Worker *worker, Task *task, WakeLane lane)
     scheduler_notify(scheduler);
 }
 
-/* The same when the queue must be made larger, or cannot be. */
+/* The same when the queue must grow, or cannot. */
 static NOINLINE void
 requeue_full(Worker *worker, Task *task)
 {
@@ -33,7 +33,7 @@ worker_requeue(Worker *worker, Task *task)
 {
     if (!deque_push_within(&worker->started, task)) {
         requeue_full(worker, task);
-    } else if (!worker->started.lone) { /* else nobody could come for it */
+    } else if (!worker->started.single_threaded) { /* otherwise no thief could take it */
         scheduler_notify(worker->scheduler);
     }
 }
@@ -44,7 +44,7 @@ worker_queue_full(Worker *worker, Task *task)
     worker_submit(worker->scheduler, worker, task, TO_JOIN);
 }
 
-/* The task that has been longest in a lane that all share. NULL also if somebody else is taking. */
+/* The oldest task of a shared lane. NULL also if another thread is taking. */
 static Task *
 take_one(Injector *lane)
 {
@@ -52,7 +52,7 @@ take_one(Injector *lane)
     return inject_take(lane, &link, 1) == 1 ? task_of_link(link) : NULL;
 }
 
-/* Some tasks from the injector: one to run, the others into the worker's own queue. */
+/* Take some tasks from the injector: returns one to run, and puts the others into the worker's own queue. */
 static Task *
 take_injected(Worker *worker)
 {
@@ -82,7 +82,7 @@ worker_has_ready(const Worker *worker)
     return deque_length(&worker->fresh) != 0 || deque_length(&worker->started) != 0;
 }
 
-/* The ready lane of one worker. */
+/* Take from the ready lane of one worker. */
 static Task *
 take_ready(Worker *worker)
 {
@@ -95,7 +95,7 @@ take_ready(Worker *worker)
     return task == NULL && injected ? take_injected(worker) : task;
 }
 
-/* The same when the other lanes have something: the law chooses. */
+/* Take a task when the cancel lane or the timed lane has some: the law chooses. */
 static NOINLINE Task *
 take_by_law(Worker *worker, bool cancel, bool due)
 {
@@ -109,7 +109,7 @@ take_by_law(Worker *worker, bool cancel, bool due)
     } else if (lane == LAW_LANE_TIMED) {
         task = take_one(&scheduler->timed_lane);
     }
-    if (task == NULL) { /* the ready lane; or others were quicker, and what is left decides */
+    if (task == NULL) { /* the ready lane; or other workers were faster, and this worker takes what is left */
         lane = LAW_LANE_READY;
         task = take_ready(worker);
         task = task != NULL ? task : take_one(&scheduler->timed_lane);
@@ -138,7 +138,7 @@ load_of(void *context, uint32_t worker)
     return deque_length(&scheduler->workers[worker].fresh) + deque_length(&scheduler->workers[worker].started);
 }
 
-/* Take from one victim: fresh tasks first, they are the bigger pieces of work. */
+/* Steal from one victim: fresh tasks first, because they are larger pieces of work. */
 static Task *
 steal_from(Worker *thief, Worker *victim)
 {
@@ -187,7 +187,7 @@ worker_steal(Worker *worker)
     return NULL;
 }
 
-/* One decision of one logical worker, with a link of the chain. */
+/* One decision of one logical worker; adds a link to the chain. */
 static Task *
 decide_logical(Worker *worker)
 {
@@ -205,10 +205,10 @@ decide_logical(Worker *worker)
                  : lane == LAW_LANE_IDLE  ? NULL
                                           : take_one(&scheduler->cancel_lane);
     worker->turns += 1;
-    if (task != NULL) { /* a thief may miss: its draws named others */
+    if (task != NULL) { /* a thief may fail: the workers that it drew had no task */
         law_streaks_after(lane, &worker->cancel_streak, &worker->timed_streak);
-        /* The number of the decision takes the place of the poll's: that one is the record's, and which record a task got
-         * is no part of the program. */
+        /* The number of the decision replaces the number of the poll. The latter belongs to the record, and the choice
+         * of a record does not depend on the program alone. */
         scheduler->logical.chain = law_link(scheduler->logical.chain, task_id(task), task->nursery->id, (uint64_t)lane,
                                             worker->id, streak, limit, scheduler->logical.decisions);
         scheduler->logical.decisions += 1;

@@ -1,4 +1,4 @@
-/* Arenas and their registry. See arena.h. */
+/* Arenas and their registry: see arena.h. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* base | log2(bytes); 0 is a free place. Bases are page-aligned, so the low bits are there to be used. */
+/* base | log2(bytes); 0 is a free entry. Bases are page-aligned, so their low bits are free. */
 static _Atomic uintptr_t registry[ARENAS_MAX];
-/* Places at and above this one have never been used. */
+/* Entries from this one on have never been used. */
 static _Atomic uint32_t registry_end;
 
 #define REGISTRY_LOG2 ((uintptr_t)63)
@@ -23,8 +23,8 @@ registry_add(const struct arena *arena)
 {
     uintptr_t word = (uintptr_t)arena | (uintptr_t)__builtin_ctzl(arena->bytes);
     for (uint32_t i = 0; i < ARENAS_MAX; i++) {
-        uintptr_t nobody = 0;
-        if (atomic_compare_exchange_strong(&registry[i], &nobody, word)) {
+        uintptr_t free_entry = 0;
+        if (atomic_compare_exchange_strong(&registry[i], &free_entry, word)) {
             uint32_t end = atomic_load(&registry_end);
             while (end <= i && !atomic_compare_exchange_weak(&registry_end, &end, i + 1)) {
             }
@@ -46,7 +46,7 @@ registry_remove(const struct arena *arena)
     assert(0 && "ARENA-1");
 }
 
-/* See stack.h. A linear search: it is for panics, and a thousand words are read in a microsecond. */
+/* A linear search: panics are rare, and a thousand words are read in a microsecond. */
 struct stack *
 stack_find(const void *address)
 {
@@ -95,7 +95,8 @@ arena_map(struct stack_pool *pool, unsigned class)
         atomic_fetch_add(&pool->failures, 1);
         return NULL;
     }
-    /* A huge page under a slot would make it cost two megabytes. A kernel without them refuses, rightly. */
+    /* With huge pages a slot would cost two megabytes. A kernel without huge pages refuses this advice, which is no
+     * error. */
     (void)system->advise(system->context, arena, bytes, MADV_NOHUGEPAGE);
     arena->pool = pool;
     arena->bytes = bytes;
@@ -121,7 +122,7 @@ arena_unmap(struct arena *arena)
     if (system->unmap(system->context, arena, arena->bytes) != 0) {
         int error = errno;
         atomic_fetch_add(&pool->failures, 1);
-        /* Its place in the registry was just freed; only a crowd of new arenas could have taken it. */
+        /* Its entry was just freed, so there is room unless thousands of arenas were mapped at the same moment. */
         int registered = registry_add(arena);
         assert(registered == 0 && "ARENA-1");
         (void)registered;

@@ -1,14 +1,16 @@
-/* Fibers that are driven by resume and suspend, and what ends a fiber out of turn. See fiber.h. */
+/* Fibers and their panics: see fiber.h. */
 
 #include "fiber/fiber.h"
 
 #include <errno.h>
 
+#include "fiber/arena.h"
+
 _Static_assert(sizeof(void *) != 8 || sizeof(struct fiber) == 64, "a fiber is one cache line");
 
 #if defined(__x86_64__)
-/* Whether a switch looks at mxcsr before it loads it (switch_x86_64.S): a property of the processor, so it is the
- * process's. */
+/* Whether a switch compares mxcsr before it loads it (switch_x86_64.S). It depends on the processor,
+ * so it is static. */
 extern unsigned char context_compares;
 unsigned char context_compares __attribute__((visibility("hidden"))) = 1;
 

@@ -1,4 +1,4 @@
-/* The guard ladder. See guard.h. */
+/* Installing guards: see guard.h. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
@@ -25,7 +25,7 @@ refused(struct stack_pool *pool)
     return error;
 }
 
-/* Advises all ranges, which are of equal length: in one system call, and where that does not do it, one by one. */
+/* Advises all ranges, which have equal length: in one system call, and one by one where that fails. */
 static int
 advise_all(struct stack_pool *pool, const struct iovec *ranges, size_t count, int advice)
 {
@@ -81,7 +81,7 @@ guard_by_advice(struct stack_pool *pool, struct stack *list)
     return 0;
 }
 
-/* Also ENOMEM means the end of this rung: that is what the kernel says when there are too many mappings. */
+/* ENOMEM ends this kind of guard too: the kernel returns it when there are too many mappings. */
 static int
 guard_by_forbidding(struct stack_pool *pool, struct stack *list)
 {
@@ -166,16 +166,4 @@ guard_forget(struct stack_pool *pool, const uint64_t guards[3])
     for (unsigned guard = 0; guard < 3; guard++) {
         atomic_fetch_sub(&pool->guards[guard], guards[guard]);
     }
-}
-
-/* The whole area under the limit is ours to spoil; what lies nearest to it is what a frame writes first. */
-bool
-stack_canary_whole(const struct stack *stack)
-{
-    const uint64_t *words = (const uint64_t *)(const void *)(stack->limit - STACK_CANARY_BYTES);
-    uint64_t found = 0;
-    for (size_t i = 0; i < STACK_CANARY_BYTES / sizeof *words; i++) {
-        found |= words[i];
-    }
-    return found == 0;
 }

@@ -1,4 +1,4 @@
-/* The handler for guards that were hit. See overflow.h. */
+/* The handler for guards that were hit: see overflow.h. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
@@ -14,22 +14,24 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "fiber/arena.h"
 #include "fiber/context.h"
 #include "fiber/fiber.h"
 
-/* What the handler itself needs, beyond the frame that the kernel puts there (up to 11 KiB by registers). */
+/* What the handler itself needs, in addition to the kernel's signal frame (up to 11 KiB). */
 #define OVERFLOW_STACK_BYTES ((size_t)64 << 10)
 
 static const int signals[] = {SIGSEGV, SIGBUS};
 #define SIGNALS (sizeof signals / sizeof *signals)
 
-/* Signal handlers belong to the process: so do these. `former` is written before the handler is installed (OVERFLOW-5). */
+/* Static, because signal handlers belong to the process. `former` is written before the handler is installed
+ * (OVERFLOW-5). */
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static bool installed[SIGNALS];
 static struct sigaction former[SIGNALS];
 
-/* Where the interrupted code's stack pointer stood. */
+/* The stack pointer of the interrupted code. */
 static const void *
 interrupted_sp(const ucontext_t *at)
 {
@@ -42,8 +44,8 @@ interrupted_sp(const ucontext_t *at)
 #endif
 }
 
-/* Makes the interrupted code go on with context_abandon(load, value) when the handler returns. The stack pointer is
- * set too: from here on nothing may be pushed on the overflown stack. */
+/* Makes the interrupted code continue with context_abandon(load, value) when the handler returns. Sets the stack
+ * pointer too, because nothing may be pushed on the overflown stack. */
 static void
 redirect(ucontext_t *at, void *load, void *value)
 {
@@ -60,7 +62,7 @@ redirect(ucontext_t *at, void *load, void *value)
 #endif
 }
 
-/* The stack whose running owner has hit its own guard; NULL if this is anything else (OVERFLOW-2). */
+/* The stack whose running owner has hit its own guard; NULL for any other fault (OVERFLOW-2). */
 static struct stack *
 overflown(const void *address, const void *sp)
 {
@@ -71,7 +73,7 @@ overflown(const void *address, const void *sp)
     return stack->owner != NULL && stack->owner->state == FIBER_RUNNING ? stack : NULL;
 }
 
-/* What would have happened without us (OVERFLOW-3). */
+/* Does what would have happened without this handler (OVERFLOW-3). */
 static void
 pass_on(size_t which, int signal, siginfo_t *info, void *at)
 {
@@ -81,13 +83,13 @@ pass_on(size_t which, int signal, siginfo_t *info, void *at)
         return;
     }
     if (action->sa_handler == SIG_IGN && info->si_code <= 0) {
-        return; /* somebody sent it, and it is to be ignored; a fault cannot be */
+        return; /* a signal that was sent may be ignored; a fault may not */
     }
     if (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN) {
         action->sa_handler(signal);
         return;
     }
-    /* The faulting instruction is run again, now without a handler. One that was sent must be sent again. */
+    /* The faulting instruction runs again, now without a handler. A signal that was sent must be sent again. */
     struct sigaction fatal;
     memset(&fatal, 0, sizeof fatal);
     fatal.sa_handler = SIG_DFL;

@@ -1,4 +1,4 @@
-/* Runners: what need not be fast. See runner.h. */
+/* Runners, the parts that need not be fast: see runner.h. */
 
 #include "fiber/runner.h"
 
@@ -34,7 +34,7 @@ runner_root(void *arg)
     abort(); /* RUNNER-1 */
 }
 
-/* The first frame of a runner's first stack: control comes from the thread. */
+/* The first function on a runner's first stack: control comes from the thread's own stack. */
 static void
 runner_first(void *arg)
 {
@@ -88,6 +88,6 @@ runner_hop(struct runner *runner, unsigned class)
     runner_give_up(runner);
     runner_move_to(runner, stack);
     SANITIZE(sanitize_leave(NULL, &stack->here);)
-    context_start(&left->recover, stack->top, runner_root, runner); /* a context that nobody will continue */
+    context_start(&left->recover, stack->top, runner_root, runner); /* no code will continue this context */
     abort();
 }

@@ -1,8 +1,8 @@
-/* Runners: how a scheduler's worker runs fibers without a switch for those that never park.
+/* Runners: a worker runs fibers without a switch of stacks for those that never park.
  *
- * A worker does not stand on its thread's stack but on a pooled one, in a loop of its own making. A fresh fiber is
- * *called* from that loop, on that stack. Most fibers return, and that was all. One that parks keeps the stack,
- * with the loop's frame at the bottom of it, and the worker begins its loop anew on another stack:
+ * A worker does not run on its thread's stack but on a pooled one, in a loop that its owner wrote. The loop *calls* a
+ * fresh fiber on the same stack. Most fibers return, and that was all. A fiber that parks keeps the stack, with the
+ * loop's frame at the bottom of it, and the worker begins its loop anew on another stack:
  *
  *     thread ── runner_enter ──► loop on stack A ── runner_call(f) ──► f on A
  *                                                                      │ runner_park(f)
@@ -11,15 +11,15 @@
  *                                └──────────────────────────────────► f on A, returns
  *                                loop on stack A  ◄──────────────────┘  A is the worker's again
  *
- * So every stack has a loop at its bottom, and these loops are interchangeable: the loop keeps nothing in its
- * frame that it needs after `runner_call`, and takes from there the runner that it is now in the service of
- * (RUNNER-2). Between two fibers a worker holds one stack; while a fiber runs it holds a spare one as well, so that
- * parking cannot fail (RUNNER-3).
+ * So every stack has a loop at its bottom, and each loop can serve each worker. The loop keeps nothing in its frame
+ * that it needs after `runner_call`, and uses the runner that `runner_call` returned (RUNNER-2). Between two fibers a
+ * worker holds one stack. While a fiber runs, the worker also holds a spare one, so that parking cannot fail
+ * (RUNNER-3).
  *
- * Rejected: a stack per fiber from the start (two switches for each, and as many stacks as fibers); a scheduler
- * stack per worker that all fibers return to (two switches per yield instead of one).
+ * Rejected: a stack for each fiber from its start (two switches for each, and as many stacks as fibers). Also
+ * rejected: a scheduler's stack in each worker, to which all fibers return (two switches per yield instead of one).
  *
- * The functions that change stacks are inline for the reason that fiber.h gives. The contracts are RUNNER-1 to RUNNER-9 in
+ * The functions that change stacks are inline, for the reason in fiber.h. The contracts are RUNNER-1 to RUNNER-9 in
  * INVARIANTS.md. */
 
 #pragma once
@@ -28,25 +28,26 @@
 
 #include "fiber/context.h"
 #include "fiber/fiber.h"
+#include "fiber/trim.h"
 #include "hints.h"
 
-/* Runs on behalf of `runner` and never returns: it ends in runner_leave, runner_resume or runner_hop (RUNNER-1). */
+/* The loop of a worker. It never returns, but ends in runner_leave, runner_resume or runner_hop (RUNNER-1). */
 typedef void (*runner_loop)(struct runner *runner);
 
-/* Called on the stack that control has arrived at, when what was left is completely saved (RUNNER-4). */
+/* Called on the new stack, when the context on the old stack is completely saved (RUNNER-4). */
 typedef void (*runner_after)(void *arg);
 
-/* What a fiber must have left when it parks: the next to arrive on its stack first does what the one before it left
- * to do (RUNNER-4), and that must not end in the guard. `after` may use half of it. */
+/* How much stack a fiber must have left when it parks: when it continues, it first calls the `after` of the code that
+ * ran before (RUNNER-4), and that must not hit the guard. `after` may use half of this. */
 #define RUNNER_HEADROOM_BYTES (4 * STACK_SWITCH_BYTES)
 
-/* One per worker. `worker` is the embedding's own; the rest is private. */
+/* One per worker. `worker` belongs to the code that uses this folder; the rest is private. */
 struct runner {
     void *worker;
     struct stack_cache *cache;
-    struct stack *stack;   /* the one that the worker stands on */
-    struct stack *spare;   /* class 0; for the loop to go on if the running fiber parks (RUNNER-3) */
-    struct stack *leaving; /* to be put back once it has been left (STACK-5) */
+    struct stack *stack;   /* the one that the worker runs on */
+    struct stack *spare;   /* class 0; for the loop if the running fiber parks (RUNNER-3) */
+    struct stack *leaving; /* to be put back once nothing runs on it (STACK-5) */
     runner_after after;
     void *after_arg;
     runner_loop loop;
@@ -57,27 +58,26 @@ struct runner {
 /* Prepares a runner; takes no stack. */
 void runner_init(struct runner *runner, struct stack_cache *cache, runner_loop loop, void *worker);
 
-/* Called by a thread on its own stack: begins the loop on a pooled stack, and returns 0 after a runner_leave of the
- * same runner; all its stacks are in the cache then. Returns an errno if there is no stack, and then nothing has
- * happened. */
+/* Called by a thread on its own stack: begins the loop on a pooled stack. Returns 0 after a runner_leave of the same
+ * runner, with all its stacks in the cache. Returns an errno if there is no stack, and then nothing has happened. */
 int runner_enter(struct runner *runner);
 
-/* Called by the loop, not by a fiber: back to runner_enter. */
+/* Called by the loop, not by a fiber: runner_enter returns. */
 _Noreturn void runner_leave(struct runner *runner);
 
-/* Called by the loop: begins the loop anew on a stack of the class. Returns an errno if there is none; else it does
- * not return: what is to be done next must be remembered elsewhere than in this frame. */
+/* Called by the loop: begins the loop anew on a stack of the class. Returns an errno if there is none. Otherwise it
+ * does not return: the loop must remember its next step elsewhere than in its frame. */
 int runner_hop(struct runner *runner, unsigned class);
 
-/* Whether the loop must runner_hop(runner, fiber->class) before it can call the fiber: the stack under it is of
- * another class, or is to be retired. */
+/* Whether the loop must runner_hop(runner, fiber->class) before it can call the fiber: its stack is of another class,
+ * or must be retired. */
 static inline bool
 runner_must_hop(const struct runner *runner, const struct fiber *fiber)
 {
     return fiber->class != runner->stack->class || runner->stack->condemned;
 }
 
-/* For this folder only, down to runner_call. */
+/* The functions from here to runner_call are for this folder only. */
 
 /* The first frame of a stack on which the loop begins anew. */
 void runner_root(void *runner);
@@ -85,10 +85,10 @@ void runner_root(void *runner);
 /* What runner_call calls: the fiber's entry. */
 void runner_body(void *fiber);
 
-/* Nobody stands on the stack any more: back to the cache, or out of use. */
+/* Puts a stack on which nothing runs into the cache, or retires it. */
 void runner_give_back(struct runner *runner, struct stack *stack);
 
-/* First thing on every stack that control arrives at: what the place that was left could not do itself. */
+/* The first call on every stack that control arrives at. It does what could not be done on the stack that was left. */
 static inline void
 runner_arrive(struct runner *runner)
 {
@@ -104,7 +104,8 @@ runner_arrive(struct runner *runner)
     }
 }
 
-/* The loop gives up the stack under it: it becomes the spare one if there is none, else it goes once it is left. */
+/* The loop gives up its stack. The stack becomes the spare one if there is none; otherwise it is put back once it is
+ * left. */
 static inline void
 runner_give_up(struct runner *runner)
 {
@@ -116,7 +117,7 @@ runner_give_up(struct runner *runner)
     }
 }
 
-/* A stack is about to become the one under the worker, with nobody in it. */
+/* The worker is about to run on this stack, on which nothing runs yet. */
 static ALWAYS_INLINE void
 runner_move_to(struct runner *runner, struct stack *stack)
 {
@@ -125,8 +126,8 @@ runner_move_to(struct runner *runner, struct stack *stack)
     SANITIZE(sanitize_begin(&stack->here, stack->limit, stack->top);)
 }
 
-/* A running fiber that has run over its canary, or has too little left to stop, ends here, before anything has changed
- * (FIBER-8). */
+/* Ends the running fiber if it has overwritten its canary, or has too little stack left to stop: before anything has
+ * changed (FIBER-8). */
 static ALWAYS_INLINE void
 runner_need_room(struct fiber *self)
 {
@@ -150,7 +151,7 @@ runner_set_down(struct fiber *self, runner_after after, void *arg)
     return runner;
 }
 
-/* A SUSPENDED fiber is about to run in the service of the runner. */
+/* A SUSPENDED fiber is about to run under this runner. */
 static inline void
 runner_pick_up(struct runner *runner, struct fiber *next)
 {
@@ -160,10 +161,10 @@ runner_pick_up(struct runner *runner, struct fiber *next)
     runner->stack = next->stack;
 }
 
-/* Called by the loop: runs a FRESH fiber on the stack under it, to its end. Returns FIBER_DONE or FIBER_PANICKED,
- * perhaps much later, and then `*at` is the runner in whose service the loop now is, perhaps on another thread.
- * FIBER_NO_STACK: there is no spare stack to be had; the fiber is still FRESH. FIBER_REFUSED: it is not FRESH, or
- * cannot be called on the stack under the loop: see runner_must_hop. */
+/* Called by the loop: runs a FRESH fiber on the loop's stack, to its end. Returns FIBER_DONE or FIBER_PANICKED,
+ * perhaps much later and on another thread; `*at` is then the runner that the loop serves now. Returns FIBER_NO_STACK
+ * if there is no spare stack: the fiber is still FRESH. Returns FIBER_REFUSED if it is not FRESH, or cannot be called
+ * on this stack: see runner_must_hop. */
 static ALWAYS_INLINE enum fiber_state
 runner_call(struct runner **at, struct fiber *fiber)
 {
@@ -197,19 +198,19 @@ runner_call(struct runner **at, struct fiber *fiber)
     stack->owner = NULL;
     fiber->stack = NULL;
     if (UNLIKELY(fiber->runner != runner)) {
-        *at = fiber->runner; /* RUNNER-2. The branch spares the usual case a wait for its own store. */
+        *at = fiber->runner; /* RUNNER-2. Without the branch, the usual case would wait for its own store. */
     }
     return (enum fiber_state)fiber->state;
 }
 
-/* A place in the frames of a running fiber from where it calls others above itself (RUNNER-9). One for many of them:
- * what makes a panic possible costs more than a call. */
+/* A perch: a recovery point in the frames of a running fiber, from which it calls other fibers above itself
+ * (RUNNER-9). One perch serves many calls, because making a recovery point costs more than a call. */
 struct runner_perch {
-    void *landing; /* a context in runner_perch_on: where control goes on if one of the others panics */
-    void *recover; /* that of the stack while `self` itself runs */
+    void *landing; /* a context in runner_perch_on: where control continues if a fiber above panics */
+    void *recover; /* the stack's `recover` while `self` itself runs */
 };
 
-/* For the two functions below: a fiber above has ended, and the one beneath has the stack to itself again. */
+/* For the two functions below: a fiber above has ended, and the stack belongs to the fiber beneath again. */
 static ALWAYS_INLINE enum fiber_state
 runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
@@ -226,8 +227,8 @@ runner_ended_above(const struct runner_perch *perch, struct fiber *self, struct 
     return (enum fiber_state)fiber->state;
 }
 
-/* Called by a running fiber about itself: calls `body(arg)`, which may call any number of fibers by runner_call_above. NULL
- * when it has returned. If one of them panics, the frames of `body` are dropped, and that fiber is the answer. */
+/* Called by a running fiber: calls `body(arg)`, which may call any number of fibers by runner_call_above. Returns
+ * NULL when `body` has returned. If one of these fibers panics, drops the frames of `body` and returns that fiber. */
 static ALWAYS_INLINE struct fiber *
 runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(void *arg), void *arg)
 {
@@ -245,11 +246,11 @@ runner_perch_on(struct runner_perch *perch, struct fiber *self, void (*body)(voi
     return fiber;
 }
 
-/* Called in the body of the perch: runs a FRESH fiber on the stack of the one beneath, above its frames, and returns when it
- * has ended: FIBER_DONE, or FIBER_PANICKED if it has spoilt its canary; a panic leads elsewhere, see above. If the fiber
- * parks, both are parked: so this is for a fiber that cannot go on before that end anyway, and has made sure that there
- * is as much room as the class of the fiber guarantees. `self` is afterwards in the service of the runner that the
- * fiber ended under (RUNNER-8). */
+/* Called in the body of a perch: runs a FRESH fiber on the stack of `self`, above its frames. Returns when the fiber
+ * has ended: FIBER_DONE, or FIBER_PANICKED if it has overwritten the canary; any other panic ends in runner_perch_on.
+ * If the fiber parks, `self` is parked with it. So `self` must be a fiber that waits for this end anyway, and must
+ * have checked that as much stack is left as the class of the fiber guarantees. Afterwards `self` runs under the
+ * runner under which the fiber ended (RUNNER-8). */
 static ALWAYS_INLINE enum fiber_state
 runner_call_above(const struct runner_perch *perch, struct fiber *self, struct fiber *fiber)
 {
@@ -265,10 +266,10 @@ runner_call_above(const struct runner_perch *perch, struct fiber *self, struct f
     return runner_ended_above(perch, self, fiber);
 }
 
-/* Called by a running fiber about itself: it keeps its stack, and the worker's loop begins anew on the spare one.
- * There, first of all, `after(arg)` is called, unless NULL: not before it may anybody try to run the fiber (RUNNER-4).
- * Returns when the fiber is run again, with the runner in whose service it then is. Cannot fail; but a fiber with
- * less than RUNNER_HEADROOM_BYTES of stack left ends here as panicked, and then `after` is not called. */
+/* Called by a running fiber: it keeps its stack, and the worker's loop begins anew on the spare stack. There
+ * `after(arg)` is called first, unless NULL. Before that call no other code may try to run the fiber (RUNNER-4).
+ * Returns when the fiber runs again, with the runner under which it then runs. Cannot fail. But a fiber with less
+ * than RUNNER_HEADROOM_BYTES of stack left panics here, and then `after` is not called. */
 static ALWAYS_INLINE struct runner *
 runner_park(struct fiber *self, runner_after after, void *arg)
 {
@@ -285,8 +286,8 @@ runner_park(struct fiber *self, runner_after after, void *arg)
     return runner;
 }
 
-/* The same, but the worker goes straight on with `next`, a SUSPENDED fiber: one switch, no loop. For a fiber that knows
- * that it has RUNNER_HEADROOM_BYTES left, and a whole canary. */
+/* The same, but the worker continues `next`, a SUSPENDED fiber, at once: one switch, no loop. The caller must have
+ * checked that `self` has RUNNER_HEADROOM_BYTES left and an intact canary. */
 static ALWAYS_INLINE struct runner *
 runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *arg)
 {
@@ -300,7 +301,7 @@ runner_switch(struct fiber *self, struct fiber *next, runner_after after, void *
     return runner;
 }
 
-/* Called by the loop: gives up the stack under it and goes on with a SUSPENDED fiber. */
+/* Called by the loop: gives up its stack and continues a SUSPENDED fiber. */
 static ALWAYS_INLINE _Noreturn void
 runner_resume(struct runner *runner, struct fiber *next)
 {

@@ -1,16 +1,16 @@
-/* What AddressSanitizer and ThreadSanitizer must be told about changes of stacks. Empty without them.
+/* What AddressSanitizer and ThreadSanitizer must know about changes of stacks. Empty without them.
  *
- * AddressSanitizer keeps the bounds of the running stack, and (if asked to find uses after return) a fake stack
- * beside it; ThreadSanitizer keeps a history and a call stack per thread of control, which is here one per run
- * of a stack. A switch is announced before and confirmed after; a frame that is dropped without returning is
- * unpoisoned.
+ * AddressSanitizer keeps the bounds of the running stack, and a fake stack beside it if it looks for uses after
+ * return. ThreadSanitizer keeps a history and a call stack per thread of control; here that is one per run of a
+ * stack. The code announces a switch before it and confirms it afterwards, and unpoisons frames that are dropped
+ * without returning.
  *
  * Invariants
  *   SANITIZE-1  Between `sanitize_leave` and the switch, and between the switch and `sanitize_arrive`, no instrumented
  *       function is called.
- *   SANITIZE-2  ThreadSanitizer notes each call and return of a function in the history of the running thread of
- *       control. A function that changes it must do so in the one that also makes the switch: everything here
- *       is inlined, whatever the optimisation. */
+ *   SANITIZE-2  ThreadSanitizer notes each call and return of a function in the history of the running thread of control.
+ *       So the function that changes the thread of control must also make the switch: everything here is always
+ *       inlined. */
 
 #pragma once
 
@@ -48,9 +48,9 @@
 extern void __tsan_func_entry(void *caller);
 #endif
 
-/* For a function that goes on after its own (fake) stack was given up. */
+/* For a function that continues after its own (fake) stack was given up. */
 #if SANITIZE_ADDRESS
-#  define SANITIZE_NOT __attribute__((no_sanitize("address"), noinline))
+#  define SANITIZE_NOT NOINLINE __attribute__((no_sanitize("address")))
 #else
 #  define SANITIZE_NOT
 #endif
@@ -64,7 +64,7 @@ extern void __tsan_func_entry(void *caller);
 #else
 
 #  define SANITIZE(statement) statement
-#  define SANITIZE_STACK_FIELDS struct sanitize_place here, back;  /* who runs on it, and who resumed that one */
+#  define SANITIZE_STACK_FIELDS struct sanitize_place here, back;  /* what runs on the stack, and what resumed it */
 #  define SANITIZE_RUNNER_FIELDS struct sanitize_place home_place; /* the thread that the runner came from */
 
 /* One thread of control: the bounds of its stack and its handles. */
@@ -75,7 +75,7 @@ struct sanitize_place {
     void *thread;
 };
 
-/* A place that the running code, of whatever origin, is about to leave. */
+/* Notes the place that the running code is about to leave. */
 static ALWAYS_INLINE void
 sanitize_note(struct sanitize_place *place)
 {
@@ -86,7 +86,7 @@ sanitize_note(struct sanitize_place *place)
 #  endif
 }
 
-/* A new run begins on a stack. What ran there before is over, and its handle with it. */
+/* A new run begins on a stack. The handle of the earlier run is destroyed. */
 static ALWAYS_INLINE void
 sanitize_begin(struct sanitize_place *place, const void *bottom, const void *top)
 {
@@ -116,7 +116,7 @@ sanitize_end(struct sanitize_place *place)
     place->thread = NULL;
 }
 
-/* Before a switch. `from` is NULL if nobody will come back to it. */
+/* Before a switch. `from` is NULL if no switch will come back to it. */
 static ALWAYS_INLINE void
 sanitize_leave(struct sanitize_place *from, const struct sanitize_place *to)
 {
@@ -132,7 +132,7 @@ sanitize_leave(struct sanitize_place *from, const struct sanitize_place *to)
 #  endif
 }
 
-/* After a switch. `from`, unless NULL, learns the bounds of the stack that control came from. */
+/* After a switch. Stores in `*from`, unless NULL, the bounds of the stack that control came from. */
 static ALWAYS_INLINE void
 sanitize_arrive(const struct sanitize_place *here, struct sanitize_place *from)
 {
@@ -150,7 +150,7 @@ sanitize_arrive(const struct sanitize_place *here, struct sanitize_place *from)
 }
 
 /* Before a context is abandoned for one on another stack, perhaps in a signal handler. ThreadSanitizer must not be
- * switched under the feet of its own handler: whoever is returned to says `sanitize_landed`. */
+ * switched inside its own handler: the code that continues calls `sanitize_landed`. */
 static ALWAYS_INLINE void
 sanitize_abandon(const struct sanitize_place *to)
 {
@@ -171,9 +171,8 @@ sanitize_landed(const struct sanitize_place *here)
 #  endif
 }
 
-/* After frames of the running stack were dropped, those between `low` and `high`. ThreadSanitizer counts calls
- * and returns: a new call stack takes the place of the one that has calls without returns, with some more of
- * them than will return. */
+/* After the frames between `low` and `high` of the running stack were dropped. ThreadSanitizer counts calls and
+ * returns, and the dropped frames never return. So it gets a new call stack, with more calls on it than will return. */
 static ALWAYS_INLINE void
 sanitize_dropped(struct sanitize_place *place, const void *low, const void *high)
 {

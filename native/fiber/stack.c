@@ -1,7 +1,7 @@
-/* The pool of stacks and its caches. See stack.h; the slots are cut in arena.c and guarded in guard.c.
+/* The pool of stacks and its caches: see stack.h. arena.c cuts the slots, guard.c guards them.
  *
- * Everything in a depot is under the pool's lock, but not the installation of guards: what a worker has cut is its
- * own until it is done, and others need not wait for the kernel. */
+ * The pool's lock guards every depot. Guards are installed without the lock: newly cut stacks belong to their worker until
+ * then, and other workers need not wait for the kernel. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
@@ -97,7 +97,7 @@ bare_put(struct stack_depot *depot, struct stack *list)
     }
 }
 
-/* Up to `count` slots that nobody has used yet, bare. NULL and errno if no arena can be had. Under the lock. */
+/* Up to `count` unused slots, without guards. NULL and errno if no arena can be mapped. Under the lock. */
 static struct stack *
 pool_cut(struct stack_pool *pool, unsigned class, uint32_t count)
 {
@@ -123,7 +123,7 @@ pool_cut(struct stack_pool *pool, unsigned class, uint32_t count)
     return list;
 }
 
-/* A magazine for a cache: a pooled one, or a new one. NULL and an errno in `*error`. */
+/* A magazine for a cache: a pooled one, or a new one. On failure NULL, and an errno in `*error`. */
 static struct stack *
 pool_take(struct stack_pool *pool, unsigned class, int *error)
 {
@@ -285,4 +285,16 @@ stack_pool_statistics(struct stack_pool *pool, struct stack_statistics *out)
     uint64_t idle = out->pooled + out->bare + out->cached + out->retired;
     out->in_use = out->stacks > idle ? out->stacks - idle : 0;
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* Only the bytes next to the limit: a frame that overruns the stack writes them first. */
+bool
+stack_canary_whole(const struct stack *stack)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)(stack->limit - STACK_CANARY_BYTES);
+    uint64_t found = 0;
+    for (size_t i = 0; i < STACK_CANARY_BYTES / sizeof *words; i++) {
+        found |= words[i];
+    }
+    return found == 0;
 }

@@ -8,11 +8,11 @@
                                        144  d14 d15
                                        160  fpcr, unused
 
-   x18 belongs to the platform and is left alone. FPSR is not kept: no call keeps it. FPCR is compared before
-   it is written, because writing it is slow and it is nearly always equal.
+   x18 belongs to the platform and is not touched. FPSR is not kept: no call keeps it. FPCR is compared before it is
+   written, because writing it is slow, and the values are nearly always equal.
 
-   The way out is `ret`: a `br` would need a landing pad behind every call of these functions where branch
-   target identification is on. */
+   The switch leaves by `ret`: with branch target identification a `br` would need a landing pad behind every call of
+   these functions. */
 
 #define FRAME 176
 #define FPCR  160
@@ -61,7 +61,7 @@
         str     x9, [sp, #FPCR]
         .endm
 
-        /* Leaves through the frame at sp. x9 holds the fpcr that is in force now. */
+        /* Leaves through the frame at sp. x9 holds the present fpcr. */
         .macro  LEAVE
         ldr     x10, [sp, #FPCR]
         cmp     x9, x10
@@ -106,8 +106,7 @@
         LEAVE
         END context_jump
 
-/* x0 load, x1 value. Nothing of the convention needs clearing on this machine, and the jump touches nothing but
-   the frame. */
+/* x0 load, x1 value. On this machine nothing must be cleared, and the jump touches only the frame. */
         FUNCTION context_abandon
         .cfi_undefined x30
         b       context_jump
@@ -122,7 +121,7 @@
         b       context_root
         END context_start
 
-/* The lowest frame of every fiber: unwinders end here, because the return address is said to be undefined.
+/* The lowest frame of every fiber: unwinders end here, because the return address is marked undefined.
    x9 fpcr, x2 entry, x3 arg */
         .p2align 4
         .type   context_root, %function

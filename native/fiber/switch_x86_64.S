@@ -11,20 +11,19 @@
        48  rbp
        56  where to continue
 
-   Why `jmp`, and sometimes `ret`: the processor predicts a `ret` from the calls it has seen. After a change of stacks
-   that guess is wrong, which costs more than the whole switch, unless the place that is continued made the same call as
-   the one that was left: two tasks that wait in the same function. Then the guess is right, and, as the call is taken
-   off the processor's list, so are those for all the functions around it. Everywhere else the jump is predicted by its
-   own history. `notrack`: it lands behind a call, where no `endbr64` stands.
+   Why `jmp`, and sometimes `ret`: the processor predicts a `ret` from the calls that it has seen. After a change of
+   stacks this prediction is wrong, which costs more than the whole switch. There is one exception: both tasks, the one
+   that stops and the one that continues, made the same call, for example in the same waiting function. Then the
+   prediction is right, and `ret` takes the call off the processor's list, so that the returns of the functions around it are predicted
+   too. Everywhere else a jump is better: it is predicted by its own history. `notrack`: the jump lands behind a call,
+   where there is no `endbr64`.
 
-   Why control words are compared before they are loaded: they are nearly always equal. Loading the x87 word is dear
-   everywhere. Of mxcsr only the control bits count (SWITCH-2), and the exception flags below them are not preserved by
-   any call; but on some processors (Intel's) a load that changes only those takes 70 ns, while on others (AMD's) a load
-   is free and a look at what was just stored costs a quarter of the switch. So `context_compares` says which it is: see
-   fiber.c.
+   Why control words are compared before they are loaded: they are nearly always equal. Loading the x87 word is expensive
+   on every processor. Of mxcsr only the control bits count (SWITCH-2); no call preserves the exception flags below them.
+   On Intel's processors a load that changes only these flags takes 70 ns. On AMD's processors a load is free, but reading
+   what was just stored costs a quarter of the switch. `context_compares` (fiber.c) says which kind this processor is.
 
-   Shadow stacks (CET SHSTK) are not supported: the note at the end claims IBT alone, so that a linker leaves
-   them off. */
+   Shadow stacks (CET SHSTK) are not supported: the note at the end claims only IBT, so a linker leaves them off. */
 
 #define MXCSR_CONTROL 0xffc0
 #define MXCSR_DEFAULT 0x1f80
@@ -45,7 +44,7 @@
         .size   \name, . - \name
         .endm
 
-        /* Builds the frame on the running stack; the return address of the call is its last word. */
+        /* Builds the frame on the running stack. Its last word is the return address of the call. */
         .macro  SAVE
         leaq    -56(%rsp), %rsp
         .cfi_adjust_cfa_offset 56
@@ -65,7 +64,7 @@
         fnstcw  4(%rsp)
         .endm
 
-        /* Control words and registers from the frame at rsp. r10 points at the control words as they are. */
+        /* Loads control words and registers from the frame at rsp. r10 points at the present control words. */
         .macro  RESTORE
         cmpb    $0, context_compares(%rip)
         jne     5f
@@ -91,7 +90,7 @@
         .cfi_restore_state
         .endm
 
-        /* Where RESTORE goes if it must look, and if the x87 control words differ. */
+        /* The rare branches of RESTORE: 5 compares mxcsr, 1 loads the x87 control word. */
         .macro  RESTORE_RARE
 5:      movl    (%r10), %ecx
         xorl    (%rsp), %ecx
@@ -126,7 +125,7 @@
         RESTORE_RARE
         END context_switch
 
-/* rdi load, rsi value. The return address is of no use any more: its place takes the control words. */
+/* rdi load, rsi value. The return address is not needed any more: the control words are stored in its place. */
         FUNCTION context_jump
         .cfi_undefined rip
         movq    %rsi, %rax
@@ -140,7 +139,7 @@
         RESTORE_RARE
         END context_jump
 
-/* rdi load, rsi value. Reads and writes nothing but the frame: rsp may stand in a guard. */
+/* rdi load, rsi value. Reads and writes only the frame: rsp may point into a guard. */
         FUNCTION context_abandon
         .cfi_undefined rip
         movq    %rsi, %rax
@@ -167,7 +166,7 @@
         jmp     context_root
         END context_start
 
-/* The lowest frame of every fiber: unwinders end here, because the return address is said to be undefined.
+/* The lowest frame of every fiber: unwinders end here, because the return address is marked undefined.
    eax mxcsr, r8d x87 control word, rdx entry, rcx arg */
         .p2align 4
         .type   context_root, @function
@@ -191,8 +190,8 @@ context_root:
         jmp     0b
         END context_root
 
-/* rdi save, rsi body, rdx arg. The body keeps the registers itself, so the way back in order only drops the
-   frame, and `ret` is right: it belongs to the caller's own call. */
+/* rdi save, rsi body, rdx arg. The body keeps the registers itself, so a normal return only drops the frame. The
+   `ret` is predicted: it belongs to the caller's own call. */
         FUNCTION context_call
         SAVE
         movq    %rsp, (%rdi)
@@ -204,7 +203,7 @@ context_root:
         ret
         END context_call
 
-/* rdi body, rsi a, rdx b. The body answers in rax, and in rdx where a `ret` is predicted to lead. */
+/* rdi body, rsi a, rdx b. The body returns its answer in rax, and in rdx the predicted address of a `ret`. */
         FUNCTION context_visit
         movq    %rdi, %rax
         movq    %rsi, %rdi

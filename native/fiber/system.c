@@ -1,4 +1,4 @@
-/* The kernel, as stacks see it. See system.h. */
+/* The system calls of Linux: see system.h. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
@@ -18,7 +18,7 @@
 #  define SYS_process_madvise 440
 #endif
 
-/* No swap is reserved: a million stacks are 16 GiB of addresses and 4 GiB of memory. */
+/* No swap is reserved: a million stacks are 32 GiB of addresses and 4 GiB of memory. */
 static void *
 linux_map(void *context, size_t bytes)
 {
@@ -41,7 +41,7 @@ linux_advise(void *context, void *base, size_t bytes, int advice)
     return madvise(base, bytes, advice);
 }
 
-/* The descriptor lives for one call: one that was kept would mean the parent after a fork. */
+/* The descriptor is opened for each call: a descriptor that was kept would mean the parent after a fork. */
 static ssize_t
 linux_advise_many(void *context, const struct iovec *ranges, size_t count, int advice)
 {
@@ -64,7 +64,7 @@ linux_forbid(void *context, void *base, size_t bytes)
     return mprotect(base, bytes, PROT_NONE);
 }
 
-/* A name that the kernel cannot read is EFAULT; any other answer means that it could. */
+/* access() fails with EFAULT if the kernel cannot read the name; any other result means that it could. */
 static bool
 linux_readable(void *context, const void *byte)
 {

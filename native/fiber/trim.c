@@ -1,15 +1,10 @@
-/* Giving memory back: trimming a pool, and closing it; and what one stack sheds. See stack.h.
- *
- * Trimming is a rare event (the load has gone, or memory is short), so it takes the pool's lock for as long as it
- * lasts and walks every pooled stack. Two things can be given back: the memory of a free stack, whose addresses
- * and guard stay; and a whole arena, if none of its stacks is in use.
- *
- * TRIM-1  whatever fails, each stack is afterwards in exactly one place: in the depot, in a cache, in use,
- * retired, or gone with its arena. */
+/* Trimming, closing, shedding: see trim.h. */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif
+
+#include "fiber/trim.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -57,7 +52,7 @@ regroup(struct stack_depot *depot, unsigned class, struct stack *flat)
     }
 }
 
-/* Splits off the stacks of arenas that have nobody in them. */
+/* Removes from a list the stacks of arenas in which all stacks are idle. */
 static struct stack *
 without_idle_arenas(struct stack *list)
 {
@@ -72,7 +67,7 @@ without_idle_arenas(struct stack *list)
     return kept;
 }
 
-/* All stacks of an arena that could not be unmapped: back to where they came from. */
+/* Puts all stacks of an arena that could not be unmapped back into their lists. */
 static struct stack *
 put_back(struct stack_depot *depot, struct arena *arena, struct stack *flat)
 {
@@ -89,7 +84,7 @@ put_back(struct stack_depot *depot, struct arena *arena, struct stack *flat)
     return flat;
 }
 
-/* Unmaps an arena and takes it off the books. Its stacks are in no list. */
+/* Unmaps an arena and subtracts it from the counts. Its stacks are in no list. */
 static int
 arena_give_back(struct stack_pool *pool, struct arena *arena)
 {
@@ -182,7 +177,7 @@ stack_shed(struct stack *stack)
     }
 }
 
-/* With nothing in use every arena is idle: closing is trimming and a look at what is left. */
+/* If no stack is in use, all arenas are idle: so a trim unmaps all of them. */
 int
 stack_pool_close(struct stack_pool *pool)
 {

@@ -1,13 +1,15 @@
-/* For compilers: scheduling without handles, budgets of the running task, and the yield check of a loop.
+/* For compilers: the yield check of a loop, budgets of the running task, and a scheduler without handles.
  *
  *     janus_ticks *ticks = janus_ticks_get();
  *     for (...) {
- *         if (janus_tick(ticks) != JANUS_OK) { unwind; }
+ *         if (janus_tick(ticks) != JANUS_OK) { clean up and return the code; }
  *         ...
  *     }
  *
- * The counter belongs to the task and moves with it from thread to thread; it is fetched once per function. On a thread that
- * runs no task it never runs out, and belongs to that thread. */
+ * A tick counter belongs to a task and moves with it from thread to thread. A function fetches it once, at its
+ * beginning. A thread that runs no task has its own counter, which does not run out.
+ *
+ * janus_rt.h explains tasks, nurseries, budgets, handles and results. */
 #ifndef JANUS_INTEROP_H
 #define JANUS_INTEROP_H
 
@@ -17,45 +19,70 @@
 extern "C" {
 #endif
 
-/* Starts the runtime. NULL if it is up already, or cannot be started. */
+/* ---- the scheduler: other names for the one runtime of janus_rt.h */
+
+/* Starts the runtime. Returns its handle. Returns NULL if the runtime is running already, or without memory or
+ * threads. */
 JANUS_API void *janus_scheduler_create(janus_rt_config config);
-/* Stops it, if this is its handle. */
+
+/* As janus_rt_shutdown, if `scheduler` is the handle of the running runtime. Otherwise does nothing. */
 JANUS_API void janus_scheduler_shutdown(void *scheduler);
-/* Into the current nursery: 0; -1 if there is none, or it refuses. */
+
+/* As janus_nursery_spawn: spawns into the current nursery. Returns 0. Returns -1 if there is no nursery, or it
+ * refuses. */
 JANUS_API int janus_scheduler_spawn(janus_task_fn fn, void *arg);
-/* 0; -1 if this is no task, or the task is to stop. */
+
+/* As janus_yield. Returns 0. Returns -1 outside tasks, and if the task must stop or has no budget. */
 JANUS_API int janus_scheduler_yield(void);
 
-/* What the running task has left; outside tasks what the runtime has; all 0 without one. */
+/* ---- budgets of running tasks */
+
+/* Returns what the running task can still spend; outside tasks, what the runtime can. JANUS_UNLIMITED where there is no
+ * limit. All components are 0 if there is no runtime. */
 JANUS_API janus_budget janus_budget_get_current(void);
-/* The running task gives itself more, as far as it was allowed to (janus_task_options.recharge). 0, or -1. */
+
+/* The running task gives itself `amount`, within the right that it was spawned with (janus_task_options.recharge).
+ * Returns 0, or -1: outside tasks, without that right, or beyond it. */
 JANUS_API int janus_budget_recharge(janus_budget amount);
-/* Whoever opened the nursery of `task` gives it more, out of the nursery's purse, and it goes on if it waits for that. 0, or
- * -1: it has never had to wait, is not a child of the caller's, has no budget of its own, or the purse has too little. */
+
+/* Gives `amount` to a child of a nursery that the caller has opened and not awaited. The nursery's budget pays. If the
+ * child waits for budget, it runs on. Returns 0, or -1: the task is no such child, has never waited, has no budget of
+ * its own, or the nursery's budget is too small. */
 JANUS_API int janus_budget_recharge_child(janus_task task, janus_budget amount);
 
-/* A child of the caller's that waits for a recharge (janus_nursery_options.hold), or 0. Of several another one each
- * time. Its supervisor recharges it, cancels it, or lets it wait. */
+/* Returns a child that waits for budget (janus_nursery_options.hold), in a nursery that the caller has opened and not
+ * awaited; 0 if there is none. If several children of a nursery wait, each call returns another one. The caller can
+ * recharge the child, cancel it, or let it wait. */
 JANUS_API janus_task janus_supervisor_poll_exhausted(void);
 
+/* ---- ticks: the yield check of a loop */
+
+/* A tick counter. Read and write it only through the functions below. */
 typedef struct {
-    int64_t left; /* ops until somebody must be asked */
+    int64_t left; /* ticks until the next call of janus_ticks_spent */
 } janus_ticks;
 
+/* Returns the counter of the running task; outside tasks, that of the calling thread. Never NULL. The counter of a task
+ * is valid until the task ends; do not free it, and do not give it to another task. */
 JANUS_API janus_ticks *janus_ticks_get(void);
-/* The slow half of a tick: `ops` were subtracted, and there were not so many. */
+
+/* The slow path of the two functions below, after `ops` were subtracted and the counter was too low. Pays for the ops,
+ * lets other tasks run, and returns as janus_tick does; JANUS_INVALID if `ticks` is not the counter of the running
+ * task. */
 JANUS_API int janus_ticks_spent(janus_ticks *ticks, int64_t ops);
 
-/* One op, a loop iteration or a call: a decrement and a branch. JANUS_OK, JANUS_CANCELLED or JANUS_BUDGET_EXCEEDED. */
+/* Counts one op: one iteration of a loop, or one call. It is a decrement and a branch. Returns JANUS_OK,
+ * JANUS_CANCELLED if the task must stop, or JANUS_BUDGET_EXCEEDED if it cannot pay. */
 static inline int
 janus_tick(janus_ticks *ticks)
 {
-    /* Unsigned: what a compiler may not reason about, it takes from the flags of the subtraction. */
+    /* Unsigned, so that the compiler tests the result of the subtraction by the processor's flags: a signed one must
+     * not overflow, and clang then compares the value before it. */
     ticks->left = (int64_t)((uint64_t)ticks->left - 1);
     return __builtin_expect(ticks->left < 0, 0) ? janus_ticks_spent(ticks, 1) : JANUS_OK;
 }
 
-/* Several at once, for a loop that checks every so many iterations. */
+/* Counts `ops` at once, for a loop that checks once in several iterations. Returns as janus_tick does. */
 static inline int
 janus_tick_many(janus_ticks *ticks, int64_t ops)
 {

@@ -2,10 +2,10 @@
  *
  *     IDLE ──request──► REQUESTED ──delivered at an await point──► DRAINING ──block left──► FINALIZED
  *
- * CANCEL-1  a scope is requested at most once and delivers at most once, and not at all once an outer one has
+ * CANCEL-1  a scope is requested at most once and delivers at most once; it delivers nothing after an outer scope has
+ *     delivered
  *
- * How a request travels from scope to scope needs the records of whoever calls, and is theirs; what is the same for
- * all of them is here.
+ * How a request travels from scope to scope depends on the caller's records, so it is not here.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "law/generated/enums.h"
 #include "law/rule.h"
 
-/* The word for a kind, as in `CancelKind`; NULL for a number that is none. */
+/* The name of a kind, as in `CancelKind`; NULL for any other number. */
 static inline const char *
 law_cancel_name(unsigned kind)
 {
@@ -24,7 +24,7 @@ law_cancel_name(unsigned kind)
     return kind < LAW_CANCEL_KINDS ? names[kind] : NULL;
 }
 
-/* Change the phase of a scope, forward only (CANCEL-1), where the counts are kept otherwise or not needed. */
+/* Change the phase of a scope, forward only (CANCEL-1), for a caller that keeps the counts itself or needs none. */
 static inline void
 law_phase_advance(uint8_t *phase, LawCancelPhase to)
 {
@@ -32,9 +32,9 @@ law_phase_advance(uint8_t *phase, LawCancelPhase to)
     *phase = (uint8_t)to;
 }
 
-/* Change the phase of a scope, forward only, and keep count of what its task has open: `requested` scopes that were
- * asked to stop and not told yet, `draining` ones that were told and are being unwound. Repeating a phase changes
- * nothing (CANCEL-1). The counts are what makes leaving a block O(1), however many are open around it. */
+/* Change the phase of a scope, forward only, and update two counts of its task: `requested` scopes have a request that
+ * is not delivered yet, `draining` scopes have one that is delivered and are being left. To repeat a phase changes
+ * nothing (CANCEL-1). With the counts, leaving a block is O(1), however many blocks are open around it. */
 static inline void
 law_phase_move(uint8_t *phase, LawCancelPhase to, int32_t *requested, int32_t *draining)
 {
@@ -46,23 +46,23 @@ law_phase_move(uint8_t *phase, LawCancelPhase to, int32_t *requested, int32_t *d
     law_phase_advance(phase, to);
 }
 
-/* Whether a scope has a request that could be delivered. One whose block only waits for its children has nothing left
- * to interrupt. */
+/* Whether a scope has a request that can be delivered. A block that only waits for its children has nothing to
+ * interrupt. */
 static inline bool
-law_asks(LawCancelPhase phase, bool exiting)
+law_deliverable(LawCancelPhase phase, bool exiting)
 {
     return phase == LAW_PHASE_REQUESTED && !exiting;
 }
 
-/* What the children of a cancelled nursery hear: a sibling's failure as such if it happened in this very nursery
- * (`at_home`), of everything else that their parent is being cancelled. */
+/* The kind of reason that the children of a cancelled nursery get: SIBLING if a sibling failed and the request was for
+ * this nursery itself (`is_target`), otherwise PARENT. */
 static inline LawCancelKind
-law_kind_for_children(LawCancelKind kind, bool at_home)
+law_kind_for_children(LawCancelKind kind, bool is_target)
 {
-    return at_home && kind == LAW_CANCEL_SIBLING ? LAW_CANCEL_SIBLING : LAW_CANCEL_PARENT;
+    return is_target && kind == LAW_CANCEL_SIBLING ? LAW_CANCEL_SIBLING : LAW_CANCEL_PARENT;
 }
 
-/* Whether a reason was handed down already: its detail then travels on as it is, and does not grow with the depth. */
+/* Whether a reason came from a parent: then its detail is passed on unchanged, so it does not grow with the depth. */
 static inline bool
 law_kind_inherited(LawCancelKind kind)
 {

@@ -4,8 +4,8 @@
  *     subject        = task id (low 32 bits) | nursery id << 32
  *     circumstances  = lane | worker << 4 | cancel streak << 20 | cancel limit << 28 | generation << 36
  *
- * each reduced modulo 2**64, which is what uint64_t does by itself. docs/internals/chain.md has worked values.
- * Whoever calls reduces a larger seed modulo 2**64 first.
+ * each modulo 2**64, as uint64_t computes it. The caller reduces a larger seed modulo 2**64 first.
+ * docs/internals/chain.md has worked values.
  */
 #pragma once
 
@@ -39,8 +39,8 @@ law_link(uint64_t chain, uint64_t task_id, uint64_t nursery_id, uint64_t lane, u
     return law_mix64(law_mix64(chain ^ subject) ^ circumstances);
 }
 
-/* A seeded stream of 64-bit numbers (splitmix64). Each use has one of its own, so that one more draw in one place
- * does not shift the draws of another. */
+/* A seeded stream of 64-bit numbers (splitmix64). Each use has its own stream, so that one more draw in one place does
+ * not shift the draws of another. */
 typedef struct {
     uint64_t state;
 } LawRandomStream;
@@ -61,7 +61,7 @@ law_random_next(LawRandomStream *stream)
     return law_mix64(stream->state);
 }
 
-/* The high half of a 64 × 64 bit product, in four 32-bit ones: for compilers without a 128-bit word. */
+/* The high half of a 64 × 64 bit product, from four 32-bit products: for compilers without a 128-bit word. */
 static inline uint64_t
 law_high_product_portable(uint64_t a, uint64_t b)
 {
@@ -82,7 +82,7 @@ law_high_product(uint64_t a, uint64_t b)
 #endif
 }
 
-/* A number in [0, n); 0 if n is 0. The high half of a multiplication, so that small n stay unbiased enough. */
+/* A number in [0, n); 0 if n is 0. It is the high half of a product, so the bias for small n is negligible. */
 static inline uint64_t
 law_random_below(LawRandomStream *stream, uint64_t n)
 {

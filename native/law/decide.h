@@ -8,7 +8,7 @@
  *     6  idle
  *
  * DECIDE-1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
- *     doubled while regions or obligations drain
+ *     doubled while a nursery is CANCELLING or a DRAINING task holds an obligation
  * DECIDE-2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
  *
  * Together: ready work at the head of its queue runs after at most `law_wait_max(limit)` decisions of its worker.
@@ -21,7 +21,7 @@
 #include "law/generated/limits.h"
 #include "law/lanes.h"
 
-/* The bound DECIDE-1 in force. */
+/* The limit of DECIDE-1. */
 static inline uint32_t
 law_cancel_limit(bool draining)
 {
@@ -55,7 +55,7 @@ law_decide(bool cancel, bool due, bool ready, bool stealable, uint32_t cancel_st
     return cancel ? LAW_LANE_CANCEL_FALLBACK : LAW_LANE_IDLE;
 }
 
-/* Bring the streaks to what they are after a dispatch from `lane`. */
+/* Update the streaks after a dispatch from `lane`. */
 static inline void
 law_streaks_after(LawLane lane, uint32_t *cancel_streak, uint32_t *timed_streak)
 {

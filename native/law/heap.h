@@ -1,19 +1,19 @@
 /* The heap of everything that waits for a time: armed timers, and the tasks of a timed lane. Ordered by (deadline, id).
  * Mirrors the heaps of src/bursar/law/timers.py and lanes.py.
  *
- * Entries that are due together come out in that order, on every host. No two entries of a heap share an id, so a generation
- * never decides. An entry is one word inside a record of the caller: its place in the heap. LAW_RECORD finds the record from
- * the word. So removal from the middle needs no search, costs O(log n), and leaves nothing behind. (In Python it is cheaper
- * to leave a dead entry and to sweep now and then; what comes out, and when, is the same.)
+ * Entries that are due together come out in that order, on every host. No two entries of a heap share an id, so a
+ * generation never decides. An entry is one word inside a record of the caller: its place in the heap. LAW_RECORD finds
+ * the record from the word. So removal from the middle needs no search, costs O(log n), and leaves nothing behind. (In
+ * Python it is cheaper to leave a dead entry and to sweep now and then; the entries come out in the same order.)
  *
  * HEAP-1  slot 0 is the earliest; no slot is earlier than its parent, (i - 1) / 4
  * HEAP-2  *slots[*entry - 1].entry == *entry for every entry in the heap; the word of an entry that left the heap is 0
- * HEAP-3  making room is the only step that can fail, and then nothing has changed: no entry is lost to a lack of memory
+ * HEAP-3  making room is the only step that can fail, and then nothing has changed: a lack of memory loses no entry
  *
- * Four children per slot: the heap is half as deep as with two, and the four keys that are compared lie side by side.
- * The key is in the slot, so comparing touches no record. The functions are inline: each user has one heap, and its
- * allocator folds. Rejected: a timing wheel. Its order inside a slot is insertion order, and ours must be a function of
- * the key. For one thread at a time.
+ * With four children per slot the heap is half as deep as with two, and the four keys that are compared are adjacent in
+ * memory. The key is in the slot, so a comparison touches no record. The functions are inline: each user has one heap,
+ * so the compiler inlines its allocator too. Rejected: a timing wheel. Its order inside a slot is the order of
+ * insertion, but this order must be a function of the key. For one thread at a time.
  */
 #pragma once
 
@@ -25,7 +25,7 @@
 
 enum {
     LAW_HEAP_CHILDREN = 4,
-    LAW_HEAP_ROOM_MIN = 16, /* the first block: one page of slots would be wasted on most runs */
+    LAW_HEAP_ROOM_MIN = 16, /* the first block: most runs would waste a whole page of slots */
 };
 
 /* An entry: its slot in the heap, counted from 1; 0: it is in no heap. Its record must not move while it is in one. */
@@ -44,8 +44,8 @@ typedef struct {
     uint32_t room;
 } LawHeap;
 
-/* Like realloc, with the caller's context; 0 bytes means free, and then the answer is not used. NULL means that there is no
- * memory, and leaves the old block as it was. */
+/* Like realloc, with the caller's context. 0 bytes: free; the result is not used. Returns NULL if there is no memory,
+ * and leaves the old block as it was. */
 typedef void *(*LawRealloc)(void *context, void *block, size_t bytes);
 
 /* The order of HEAP-1. */
@@ -102,8 +102,8 @@ law_heap_sink(LawHeap *heap, uint32_t place, LawHeapSlot slot)
     law_heap_write(heap, place, slot);
 }
 
-/* Make room for one more entry, so that the next law_heap_push cannot fail. False, and nothing has changed, if there is no
- * memory (HEAP-3). */
+/* Make room for one more entry, so that the next law_heap_push cannot fail. Returns false, with nothing changed, if
+ * there is no memory (HEAP-3). */
 static inline bool
 law_heap_reserve(LawHeap *heap, LawRealloc reallocate, void *context)
 {
@@ -111,7 +111,7 @@ law_heap_reserve(LawHeap *heap, LawRealloc reallocate, void *context)
         return true;
     }
     size_t room = heap->room < LAW_HEAP_ROOM_MIN ? LAW_HEAP_ROOM_MIN : 2 * (size_t)heap->room;
-    if (room > UINT32_MAX || room > SIZE_MAX / sizeof(LawHeapSlot)) { /* a place must fit an entry */
+    if (room > UINT32_MAX || room > SIZE_MAX / sizeof(LawHeapSlot)) { /* a place must fit into an entry */
         return false;
     }
     LawHeapSlot *slots = reallocate(context, heap->slots, room * sizeof(LawHeapSlot));
@@ -164,14 +164,14 @@ law_heap_first(const LawHeap *heap)
     return heap->count == 0 ? NULL : &heap->slots[0];
 }
 
-/* The earliest entry, left where it is, if its time has come; else NULL. */
+/* The earliest entry, left in the heap, if it is due; otherwise NULL. */
 static inline LawHeapEntry *
 law_heap_due(const LawHeap *heap, int64_t now_ns)
 {
     return heap->count != 0 && heap->slots[0].deadline_ns <= now_ns ? heap->slots[0].entry : NULL;
 }
 
-/* Give the memory back. The words of the entries that are still in the heap become 0. */
+/* Free the memory. The words of the entries that are still in the heap become 0. */
 static inline void
 law_heap_free(LawHeap *heap, LawRealloc reallocate, void *context)
 {

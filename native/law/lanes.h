@@ -3,14 +3,14 @@
  *     cancel   tasks that are asked to stop, and those that clean up          oldest first
  *     timed    tasks whose timer has fired                                    (deadline, task id): law/heap.h
  *     ready    pinned tasks and stealable tasks, together                     oldest first
- *     injector tasks that came from outside any worker                        oldest first
+ *     injector tasks that belong to no worker yet                             oldest first
  *
  * LANES-1  a task has an entry in exactly one lane while READY, and none otherwise
- * LANES-2  among a worker's own ready tasks the one that has waited longest is next, pinned or not
- * LANES-3  a task at the head of the injector is taken within INJECTOR_INTERVAL ready turns of any worker
+ * LANES-2  of a worker's own ready tasks the one that has waited longest is next, pinned or not
+ * LANES-3  a worker takes the task at the head of the injector within INJECTOR_INTERVAL ready turns
  *
- * A queue is a ring through its own sentinel, and the links sit inside the records: append, take the oldest and remove
- * from the middle are each a few stores and allocate nothing. It also serves as the list of those who wait for one
+ * A queue is a ring through its own sentinel, and the links are inside the records. To append, to take the oldest and
+ * to remove from the middle are a few stores each and allocate nothing. A queue is also the list of the waiters for one
  * thing (`WaitList` in wake.py). An initialized queue must not be moved: its records point at it.
  */
 #pragma once
@@ -23,7 +23,7 @@
 #include "law/generated/limits.h"
 #include "law/rule.h"
 
-/* The place of one record in one queue. All zero while it is in none. */
+/* The place of one record in one queue. All zero while it is in no queue. */
 typedef struct LawLink {
     struct LawLink *newer;
     struct LawLink *older;
@@ -52,7 +52,7 @@ law_queue_empty(const LawQueue *queue)
     return queue->length == 0;
 }
 
-/* Whether a link is in some queue. */
+/* Whether a link is in a queue. */
 static inline bool
 law_linked(const LawLink *link)
 {
@@ -82,7 +82,7 @@ law_queue_remove(LawQueue *queue, LawLink *link)
     queue->length -= 1;
 }
 
-/* Take a record out, if it is still in. */
+/* Take a record out of the queue, if it is still in it. */
 static inline void
 law_queue_discard(LawQueue *queue, LawLink *link)
 {
@@ -91,21 +91,21 @@ law_queue_discard(LawQueue *queue, LawLink *link)
     }
 }
 
-/* The record that has been in longest, left where it is; NULL if the queue is empty. */
+/* The record that has been in the queue longest, left in it; NULL if the queue is empty. */
 static inline LawLink *
 law_queue_oldest(const LawQueue *queue)
 {
     return queue->length == 0 ? NULL : queue->ring.newer;
 }
 
-/* The one that came after `link`; NULL after the newest. To walk a queue that does not change meanwhile. */
+/* The record that came after `link`; NULL after the newest. To walk a queue that does not change meanwhile. */
 static inline LawLink *
 law_queue_newer(const LawQueue *queue, const LawLink *link)
 {
     return link->newer == &queue->ring ? NULL : link->newer;
 }
 
-/* Take the record that has been in longest; NULL if the queue is empty. */
+/* Take the record that has been in the queue longest; NULL if the queue is empty. */
 static inline LawLink *
 law_queue_take_oldest(LawQueue *queue)
 {
@@ -123,9 +123,9 @@ typedef enum {
     LAW_TAKE_STEALABLE,
 } LawTake;
 
-/* Which queue the next ready task of a worker comes from (LANES-2, LANES-3). `ready_turns` counts this turn already;
- * the three flags say which queues hold a task, at least one of them does; a stamp is that of the oldest task of its
- * queue, and is read only if both of the worker's own queues hold one. */
+/* Which queue the next ready task of a worker comes from (LANES-2, LANES-3). `ready_turns` includes this turn. The
+ * three flags say which queues hold a task; at least one does. A stamp belongs to the oldest task of its queue, and is
+ * read only if both of the worker's own queues hold a task. */
 static inline LawTake
 law_take_ready(uint64_t ready_turns, bool injector, bool pinned, bool stealable, uint64_t pinned_stamp,
                uint64_t stealable_stamp)

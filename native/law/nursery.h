@@ -1,4 +1,4 @@
-/* Nurseries: their states, and what one comes to as a whole. Mirrors src/bursar/law/nursery.py.
+/* Nurseries: their states, and the result of a nursery as a whole. Mirrors src/bursar/law/nursery.py.
  *
  *     OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
  *       │                │
@@ -6,7 +6,7 @@
  *
  * NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
  * NURSERY-2  a nursery takes children only while OPEN
- * NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
+ * NURSERY-3  a nursery reaches a terminal state only in its owner's await, and only without live children (quiescence)
  * NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
  */
 #pragma once
@@ -22,7 +22,7 @@ law_nursery_terminal(unsigned state)
     return state >= LAW_NURSERY_CLOSED;
 }
 
-/* Whether the drawing above allows the move. False for numbers that are no states. */
+/* Whether the drawing above allows the move. False for numbers that are not states. */
 static inline bool
 law_nursery_may_move(unsigned from, unsigned to)
 {
@@ -44,16 +44,16 @@ law_is_failure(LawOutcome outcome)
     return outcome == LAW_OUTCOME_FAILED || outcome == LAW_OUTCOME_PANICKED;
 }
 
-/* Whether the end of a child makes the nursery note a failure. In a supervised nursery no end does: the supervisor
- * hears of it and decides. A failure cancels the siblings if the nursery says so. */
+/* Whether the end of a child makes the nursery note a failure. In a supervised nursery no end does: the supervisor gets
+ * it and decides. A failure cancels the siblings if the nursery says so. */
 static inline bool
 law_nursery_notes(LawOutcome outcome, bool supervised)
 {
     return !supervised && law_is_failure(outcome);
 }
 
-/* NURSERY-4: what the nursery as a whole came to. `first_failure` is FAILED or PANICKED, as the first failure was, and OK if
- * there was none; `cancelled` says that the nursery was asked to stop. */
+/* NURSERY-4: the outcome of the nursery as a whole. `first_failure` is the kind of the first failure, FAILED or
+ * PANICKED, or OK if there was none; `cancelled` says that the nursery was cancelled. */
 static inline LawOutcome
 law_nursery_result(LawOutcome first_failure, bool cancelled)
 {

@@ -1,10 +1,10 @@
 /* LAW_RULE: a numbered rule of the law, checked where the code could break it.
  *
- * The Python files write `assert ..., "BUDGET-3"`. Here the check stays in release builds too: each one is a compare and
- * a branch that is never taken, and a scheduler whose books are wrong must stop before it acts on them. A rule that
- * does not hold is a bug of ours, never a mistake of a task, so there is nobody to return an error to.
+ * The Python files write `assert ..., "BUDGET-3"`. Here the check stays in release builds too: each one is a compare
+ * and a branch that is never taken, and a scheduler with wrong accounts must stop before it acts on them. A broken rule
+ * is a bug of Bursar, never a mistake of a task, so there is no caller that could handle an error.
  *
- * Rejected: the assert of libc. Release builds define NDEBUG and it is gone where it is needed most.
+ * Rejected: the assert of libc. Release builds define NDEBUG, so it is missing where it is needed most.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "hints.h"
 
-/* Says which rule was broken where, and ends the process. Never returns. Not inlined: it would cost the fast paths registers,
+/* Print which rule was broken and where, and end the process. Not inlined: that would cost the fast paths registers,
  * and 3 % of a yield. */
 COLD UNUSED _Noreturn static void
 law_broken(const char *rule, const char *file, int line)

@@ -21,14 +21,14 @@
 #include "law/generated/transitions.h"
 #include "law/rule.h"
 
-/* Whether a task may go from one state to the other. False for numbers that are no states. */
+/* Whether a task may go from one state to the other. False for numbers that are not states. */
 static inline bool
 law_may_move(unsigned from, unsigned to)
 {
     return from < LAW_STATES && to < LAW_STATES && (LAW_STATE_MOVES[from] >> to & 1u) != 0;
 }
 
-/* Change a state. Where both states are constants, the table is looked up by the compiler, and one comparison is left. */
+/* Change a state. If both states are constants, the compiler looks up the table, and one comparison is left. */
 static inline void
 law_state_move(uint8_t *state, LawState from, LawState to)
 {
@@ -36,7 +36,7 @@ law_state_move(uint8_t *state, LawState from, LawState to)
     *state = (uint8_t)to;
 }
 
-/* Whether a task in this state may end in this outcome. False for numbers that are none. */
+/* Whether a task in this state may end with this outcome. False for numbers that are neither. */
 static inline bool
 law_may_end(unsigned state, unsigned outcome)
 {

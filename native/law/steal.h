@@ -1,14 +1,14 @@
-/* Stealing: whom a worker with nothing to do tries to take work from. Mirrors src/bursar/law/steal.py.
+/* Stealing: which workers an idle worker tries to take a task from. Mirrors src/bursar/law/steal.py.
  *
- * A thief makes at most min(N−1, STEAL_ATTEMPTS_MAX) attempts, never on itself, and takes the oldest stealable task of
- * its victim; pinned, timed and cancelled tasks stay where they are. Whom it tries is the policy:
+ * A thief makes at most min(N−1, STEAL_ATTEMPTS_MAX) attempts, never on itself. It takes the oldest stealable task of
+ * its victim. Pinned, timed and cancelled tasks stay where they are. The policy chooses the victims:
  *
- *     random        draws from its own seeded stream among the others
- *     round_robin   the next worker after the one it tried last
- *     least_loaded  the thief is the least loaded, so it takes from the busiest first (ties: lower id)
+ *     random        draws among the other workers, from the thief's own seeded stream
+ *     round_robin   the next worker after the one that the thief tried last
+ *     least_loaded  the worker with the most stealable tasks first (ties: lower id): the thief has the least load
  *
- * Victims are named one at a time: an attempt that is not made costs no random number. Few attempts mean that the
- * busiest workers fit in the iterator, so nothing is allocated.
+ * Victims are chosen one at a time: an attempt that is not made costs no random number. There are few attempts, so the
+ * busiest workers fit into the iterator, and nothing is allocated.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ typedef size_t (*LawLoad)(void *context, uint32_t worker);
 /* One search for work. */
 typedef struct {
     LawRandomStream *stream; /* of the thief: random only */
-    uint32_t *next_victim;   /* of the thief: whom it tried last; round robin only */
+    uint32_t *next_victim;   /* of the thief: the worker that it tried last; round robin only */
     uint32_t thief;
     uint32_t workers;
     uint32_t tried;
@@ -41,8 +41,8 @@ law_attempts_max(uint32_t workers)
     return others < LAW_STEAL_ATTEMPTS_MAX ? others : LAW_STEAL_ATTEMPTS_MAX;
 }
 
-/* Fill in the busiest workers but the thief, most loaded first, ties by lower id: one pass, and an insertion into a
- * list of at most four. Workers come in order of their id, so an equal load never overtakes. */
+/* Fill in the busiest workers except the thief, most loaded first, ties by lower id: one pass, and an insertion into a
+ * list of at most four. Workers come in the order of their ids, so an equal load never overtakes. */
 static inline void
 law_find_busiest(LawVictims *victims, LawLoad load, void *context)
 {
@@ -70,8 +70,8 @@ law_find_busiest(LawVictims *victims, LawLoad load, void *context)
     }
 }
 
-/* Begin a search of worker `thief` among `workers`. `load` is asked under LEAST_LOADED only, once per other worker and
- * here; the stream and `next_victim` are the thief's own and change only as victims are named. */
+/* Begin a search of worker `thief` among `workers`. `load` is called only under LEAST_LOADED, here, once per other
+ * worker. The stream and `next_victim` are the thief's own and change only when a victim is chosen. */
 static inline LawVictims
 law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawRandomStream *stream, uint32_t *next_victim,
             LawLoad load, void *context)
@@ -89,7 +89,7 @@ law_victims(LawStealPolicy policy, uint32_t thief, uint32_t workers, LawRandomSt
     return victims;
 }
 
-/* The next worker to try. False when the attempts are used up; `victim` is then left alone. */
+/* The next worker to try. Returns false, and leaves `*victim` unchanged, when the attempts are used up. */
 static inline bool
 law_next_victim(LawVictims *victims, uint32_t *victim)
 {

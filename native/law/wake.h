@@ -5,13 +5,13 @@
  *      └─────────────────┼────── blocks ──────┘                       │
  *                        └──────────────── queued again ◄─────────────┘      DONE absorbs everything
  *
- * A generation is the number of a task's poll. Whoever wants to wake a task holds (task, generation): the wake counts
- * for the wait that this poll ends in and for no other.
+ * A generation is the number of a task's poll. A waker holds (task, generation): the wake counts only for the wait at
+ * the end of that poll.
  *
  * WAKE-1  DONE is final: no wake state follows it
  *
- * The wake state is a byte of the caller's. The coroutine kernel hands in the one in its record. The engine hands in a
- * copy, and puts it back by compare-and-swap: these functions read and write nothing else, so they may be repeated.
+ * The caller passes the wake state, one byte. The coroutine kernel passes the byte in its record. The engine passes a
+ * copy and stores it by compare-and-swap. These functions read and write nothing else, so they may be repeated.
  */
 #pragma once
 
@@ -21,8 +21,8 @@
 #include "law/generated/enums.h"
 #include "law/rule.h"
 
-/* Take one wake, meant for poll `generation` of a task that is in `task_generation`; `waits` says that it has a wait
- * which a wake could end. Only ENQUEUE asks the caller to do anything. */
+/* Take one wake, meant for poll `generation` of a task that is in `task_generation`; `waits` says that the task has a
+ * wait which a wake can end. Only ENQUEUE asks the caller to do anything. */
 static inline LawNotice
 law_notify(uint8_t *wake, uint64_t task_generation, uint64_t generation, bool waits)
 {
@@ -32,7 +32,7 @@ law_notify(uint8_t *wake, uint64_t task_generation, uint64_t generation, bool wa
     switch (*wake) {
     case LAW_WAKE_IDLE:
         if (!waits) {
-            return LAW_NOTICE_STALE; /* it waits for nothing that a wake could end: on hold, a wake is no recharge */
+            return LAW_NOTICE_STALE; /* no wake can end its wait: a task on hold needs a recharge */
         }
         *wake = LAW_WAKE_QUEUED;
         return LAW_NOTICE_ENQUEUE;
@@ -44,7 +44,7 @@ law_notify(uint8_t *wake, uint64_t task_generation, uint64_t generation, bool wa
     }
 }
 
-/* The task becomes READY and is queued, by a wake or by anything else that ends its wait. */
+/* The task becomes READY and is queued, by a wake or for another reason. */
 static inline void
 law_wake_queued(uint8_t *wake)
 {
@@ -52,7 +52,7 @@ law_wake_queued(uint8_t *wake)
     *wake = LAW_WAKE_QUEUED;
 }
 
-/* The same for a task whose move to READY was checked a moment ago: no task leaves the state DONE, so WAKE-1 holds. */
+/* The same for a task whose move to READY was just checked: no task leaves the state DONE, so WAKE-1 holds. */
 static inline void
 law_wake_queued_fast(uint8_t *wake)
 {
@@ -74,7 +74,7 @@ law_begin_poll(uint8_t *wake, uint64_t *generation)
     *generation += 1;
 }
 
-/* The task stops running and waits. True: it was woken meanwhile and must be queued at once. */
+/* The task stops running and waits. True: it was woken meanwhile, and must be queued at once. */
 static inline bool
 law_end_poll(uint8_t *wake)
 {

@@ -2,7 +2,8 @@
  *
  * A fast path does what its slow twin would do, for the usual case, with fewer instructions. It has two parts: a condition,
  * `is_plain_...`, which tells the usual case, and a function, `..._fast`, which assumes that case and asks nothing again.
- * Every other case goes to the twin, which handles all of them. A fast path stands beside its twin, in X_fast.h.
+ * Every other case goes to the twin, which handles all of them. A fast path is beside its twin, in X_fast.h. If the twin is
+ * in Python and only one C file uses the fast path, the condition is in that file: gate_decide.c, nursery_block.c, job.c.
  *
  * The CMake option BURSAR_FAST_PATHS=OFF makes every such condition false, and leaves the caches of the kernel unread. The
  * law then takes the same decisions by the slow twins alone: same fingerprints, same traces. The tests run such a build, so
@@ -13,8 +14,4 @@
 
 #pragma once
 
-#ifdef BURSAR_NO_FAST_PATHS
-#  define FAST_PATHS 0
-#else
-#  define FAST_PATHS 1
-#endif
+#include "hints.h" /* FAST_PATHS */

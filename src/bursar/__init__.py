@@ -82,7 +82,8 @@ from bursar.ops.channel import ReceiveEnd, Reservation, SendEnd, channel
 from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.clock import now, sleep, sleep_until
 from bursar.ops.entropy import entropy, host_entropy
-from bursar.ops.introspection import Explanation, Snapshot
+from bursar.ops.explain import Explanation
+from bursar.ops.introspection import Snapshot
 from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.scope import shield, timeout
 from bursar.ops.select import Selected, select

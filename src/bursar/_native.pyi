@@ -24,9 +24,9 @@ from bursar.law.admission.queues import QueuesCore as QueuesCore
 from bursar.law.admission.queues import WaitClass as WaitClass
 from bursar.law.admission.ticket import Ticket as Ticket
 from bursar.law.budget import Budget
-from bursar.law.budget import Pool as Pool
 from bursar.law.cancel import CancelScope as CancelScope
 from bursar.law.lanes import Worker as Worker
+from bursar.law.pool import Pool as Pool
 from bursar.law.task import Task as Task
 from bursar.law.timers import Timer as Timer
 from bursar.law.timers import Timers as Timers
@@ -68,10 +68,10 @@ KERNEL: Final[bool]
 
 def build_info() -> BuildInfo: ...
 def adopt(law: dict[str, Any], /) -> None:
-    """Take over every class and function of the law that C uses, by their names."""
+    """Hand over every class and function of the law that C uses, by their names."""
 
 def expose(things: dict[str, Any], /) -> None:
-    """Take over objects that C uses, by their names."""
+    """Hand over objects that C uses, by their names."""
 
 def unexposed() -> list[str]:
     """The names that C uses and that no module has exposed yet."""
@@ -166,23 +166,23 @@ class EventWait(Operation[None]):
 
 @final
 class MemoryAccountSet:
-    """The memory of one run. `tell(tag)` makes the error for a task that is over its limit; None: not here."""
+    """The memory of one run. `make_error(tag)` makes the error for a task that is over its limit; None: not now."""
 
-    def __new__(cls, tell: Callable[[int], BaseException | None]) -> MemoryAccountSet: ...
+    def __new__(cls, make_error: Callable[[int], BaseException | None]) -> MemoryAccountSet: ...
     def changed(self) -> list[int]:
-        """The tags of the accounts of which others have freed something since the last call."""
+        """The tags of the accounts whose blocks were freed by others since the last call."""
     def close(self) -> None: ...
 
 @final
 class MemoryAccount:
-    """What one task holds of memory."""
+    """The memory that one task holds."""
 
-    def __new__(cls, book: MemoryAccountSet, tag: int) -> MemoryAccount: ...
+    def __new__(cls, accounts: MemoryAccountSet, tag: int) -> MemoryAccount: ...
     def enter(self, left: int | None, /) -> None: ...
     def leave(self) -> int: ...
     def paid(self, bytes: int, /) -> None: ...
     def end(self) -> int: ...
-    def untold(self) -> bool: ...
+    def notify_once(self) -> bool: ...
     @property
     def due(self) -> int: ...
     @property
@@ -196,7 +196,7 @@ class Next(Receive[Any]):
     def throw(self, error: Any, /, *more: Any) -> Any: ...
 
 class TraceWriter:
-    """Writes the notes of a native kernel into the buffer of a trace file."""
+    """Writes the events of a native kernel into the buffer of a trace file."""
 
     def __new__(cls, layouts: dict[str, tuple[int, str]], page: bytearray, page_max: int) -> TraceWriter: ...
     @property
@@ -208,7 +208,7 @@ class Resume:
 
 @final
 class TraceRing(TraceWriter):
-    """Keeps the newest notes of a native kernel."""
+    """Keeps the newest records of a native kernel."""
 
     def __new__(
         cls, layouts: dict[str, tuple[int, str]], events_max: int, blob_bytes_max: int, chain: int

@@ -24,10 +24,12 @@ from bursar.law import (
     cancel,
     capability,
     chain,
+    costs,
     dispatch,
     lanes,
     ledger,
     nursery,
+    pool,
     state,
     steal,
     task,
@@ -80,7 +82,7 @@ else:
     Wait = accelerated(wake.Wait)
     WaitList = accelerated(wake.WaitList)
     # Only C makes these, for itself and for the methods of the law that read them.
-    accelerated(budget.Pool)
+    accelerated(pool.Pool)
     accelerated(timers.Timer)
     accelerated(timers.Timers)
     accelerated(omits={"stream"})(lanes.Worker)
@@ -342,7 +344,7 @@ expose_law(
         "ChannelClosed": errors.ChannelClosed,
         "ScopeMisuse": errors.ScopeMisuse,
         "UNSTATED": budget.UNSTATED,
-        "OP": budget.OP,
+        "OP": costs.OP,
         "SUSPENDED": wake.SUSPENDED,
         "brief": brief,
         "TicketState": ticket.TicketState,
@@ -360,7 +362,7 @@ expose_law(
         "checked_spawn_cap": _checked_spawn_cap,
         "spawn_budget": _spawn_budget,
         "acquire_spawn": _acquire_spawn,
-        "affordable": budget.affordable,
+        "affordable": pool.affordable,
         "nursery_capabilities": _nursery_capabilities,
         "release_leftovers": law.Kernel.release_leftovers,
         "cleanup_too_long": _cleanup_too_long,

@@ -12,6 +12,9 @@ from typing import Any, TypeVar, TypeVarTuple
 from bursar.errors import TaskCancelled
 from bursar.hosts.browser import BrowserHost
 from bursar.runtime import Runtime
+from bursar.tracebacks import hide_own_frames
+
+__all__ = ["guest", "run"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -45,7 +48,8 @@ async def _until_over(runtime: Runtime, fn: Callable[[*Ts], Coroutine[Any, Any, 
             runtime.cancel("cancelled from outside")
     try:
         return runtime.result()
-    except TaskCancelled:
-        if cancelled is None:
+    except BaseException as error:
+        if cancelled is None or not isinstance(error, TaskCancelled):
+            hide_own_frames(error)
             raise
     raise cancelled

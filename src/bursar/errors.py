@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BursarError(Exception):
-    """The base class of all errors of Bursar, except `Cancelled`."""
+    """The base class of all errors of Bursar, except `Cancelled` and `NativePanic`."""
 
 
 class Cancelled(BaseException):
@@ -110,7 +110,7 @@ class TaskPanicked(BursarError):
 
 
 class ThreadLost(BursarError):
-    """The thread that ran a task's function died from a cause outside the function. The task may be run again."""
+    """A task's function lost its thread from a cause outside the function, or got none. The task may be run again."""
 
 
 class ChannelClosed(BursarError):

@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from bursar.backend import Kernel, Task, Wait
 from bursar.errors import ScopeMisuse
-from bursar.law.budget import OP, Cost
+from bursar.law.costs import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.wake import SUSPENDED as SUSPENDED
 from bursar.seam import accelerated
+from bursar.tracebacks import is_own
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -52,7 +53,7 @@ def where(task: Task) -> str:
             or getattr(awaitable, "gi_frame", None)
             or getattr(awaitable, "ag_frame", None)
         )
-        if frame is not None and not frame.f_globals.get("__name__", "").startswith("bursar."):
+        if frame is not None and not is_own(frame):
             place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_qualname}"
         awaitable = (
             getattr(awaitable, "cr_await", None)

@@ -29,7 +29,7 @@ from bursar.drive.interrupt import Interrupts, is_interruptible
 from bursar.drive.memory import MemoryMeter
 from bursar.drive.pump import Pump, PumpState
 from bursar.errors import Deadlock, HostLost, HostMisuse, ResultNotReady, RuntimeUsed
-from bursar.hosts.selector import NativeHost
+from bursar.hosts.selector import SelectorHost
 from bursar.hosts.virtual import VirtualClock, VirtualHost
 from bursar.law import cancel
 from bursar.law import profile as profiles
@@ -49,6 +49,7 @@ from bursar.ops.task import Task as TaskHandle
 from bursar.ops.task import unwrap
 from bursar.text import brief, counted, type_name
 from bursar.threads import job as job  # the import registers how plain functions run
+from bursar.tracebacks import hide_own_frames
 
 if TYPE_CHECKING:
     from bursar.ops.introspection import Snapshot
@@ -71,7 +72,7 @@ def make_host(host: Host | None, clock: str) -> Host:
             "await bursar.browser.run(main), or use clock='virtual'"
         )
     if host is None:
-        return VirtualHost() if clock == "virtual" else NativeHost()
+        return VirtualHost() if clock == "virtual" else SelectorHost()
     return cast("Host", VirtualClock(host)) if clock == "virtual" and not host.virtual else host
 
 
@@ -234,12 +235,19 @@ class Runtime:
     def run(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
         """Run `fn(*args)` as the main task, and everything it spawns, to the end. A second call raises
         `RuntimeUsed`."""
+        try:
+            return self._run(fn, *args)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+    def _run(self, fn: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
         require_coroutine_function(fn)
         run_until = getattr(self._host, "run_until", None)
         if run_until is None:
             raise HostMisuse(
                 f"host {self._host.name!r} is a guest in another library's loop, so `run` cannot run it; "
-                "await its own `run`, such as bursar.asyncio.guest.run(main)"
+                "await its own `run`, such as bursar.asyncio.run(main)"
             )
         self._require_unused()
         try:
@@ -270,7 +278,7 @@ class Runtime:
             self._main = self.kernel.spawn(self.kernel.root, name=getattr(fn, "__qualname__", "main"), pinned=True)
             start(self._main, fn, args)
             self.pump.start()
-            if type(self._host) is NativeHost and self.pump.live:
+            if type(self._host) is SelectorHost and self.pump.live:
                 self.driver.start_ns = self._host.start_ns
         except BaseException as error:
             self._tear_down(error)
@@ -293,7 +301,7 @@ class Runtime:
             raise KeyboardInterrupt from outcome.error
         if outcome.kind is OutcomeKind.PANICKED:
             assert outcome.error is not None, "a panic has an error"
-            raise outcome.error
+            raise BaseException.with_traceback(outcome.error, outcome.traceback)
         return unwrap(main.name, outcome)
 
     @property
@@ -341,7 +349,7 @@ class Runtime:
                 self.kernel.end_nursery(self.kernel.root)
         finally:  # each of these steps happens even if an earlier one fails or is interrupted
             try:
-                self._generators.unhook()  # an interrupt may have ended the batch before `batch_ends`
+                self._generators.unhook()  # an interrupt may have ended the batch before `_batch_ends`
                 if self.pump.started:
                     self._host.close()
             finally:
@@ -436,8 +444,8 @@ class Runtime:
             return
         self._recorder.close({"error": type_name(self.pump.error) if self.pump.error is not None else ""})
         if self._recorder.error is not None:
-            told = f"the trace {self._recorder.path} is incomplete: {self._recorder.error}"
-            self.kernel.reports.append(Report("trace_failed", "", told))
+            detail = f"the trace {self._recorder.path} is incomplete: {self._recorder.error}"
+            self.kernel.reports.append(Report("trace_failed", "", detail))
 
     def header(self) -> dict[str, Any]:
         """Everything that the run depends on, for the header of its trace."""
@@ -578,4 +586,8 @@ def run(
         meter_memory=meter_memory,
         admission=admission,
     )
-    return runtime.run(fn, *args)
+    try:
+        return runtime.run(fn, *args)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise

@@ -11,11 +11,11 @@ declaration at the class says which:
     derived_from_c("Kernel", ...)       A Python class derives from the C type and from the class of the law; C replaces
                                         the methods that `replaces` names.
 
-`TWINS` is the table that results. A method that C has and `replaces` does not name, or the other way round, is an
-error at import (SEAM-2), so no method is replaced unnoticed. `docs/internals/native/seam.md` shows the table, and a
-test compares the table with the built module, name by name.
+`TWINS` is the table that results; to read it, see `docs/internals/native/seam.md`. A method that C has and `replaces`
+does not name, or the other way round, is an error at import (SEAM-2), so no method is replaced unnoticed. A test
+compares the table with the built module, name by name.
 
-`expose_to_c` hands Python objects to C. C lists the names that it uses in native/python/module/seam_names.h.
+`expose_to_c` hands Python objects to C. C lists the names that it uses in native/python/module/names_from_python.h.
 
 Rejected: putting the methods of a class on the C type unless the C type has one of that name. A method added in C then
 switched the Python one off, and neither file said so.
@@ -155,6 +155,6 @@ def expose_law(things: dict[str, Any]) -> None:
 
 
 def expose_to_c(**things: Any) -> None:
-    """Hands objects to C under these names, which native/python/module/seam_names.h lists (SEAM-1)."""
+    """Hands objects to C under these names, which native/python/module/names_from_python.h lists (SEAM-1)."""
     if HAVE_NATIVE and _native is not None:
         _native.expose(things)

@@ -1,8 +1,8 @@
-"""Channel floods: a sender that never stops, into a channel that nobody or somebody slow reads.
+"""Channel floods: a sender that never stops, on a channel that no task reads, or that a slow task reads.
 
-A full channel makes its sender wait; what does not wait is refused; each operation is paid for. So a flood holds at
-most the channel's capacity in memory and is over when its `channel_ops` are, and the honest pair next to it passes
-all its values within one round of the queue for each of its polls.
+A full channel makes its sender wait, a send that does not wait is refused, and each operation is paid for. So a flood
+holds at most the channel's capacity in memory, and ends when its `channel_ops` are spent. The honest pair next to it
+passes all its values: each of its polls comes within one round of the queue.
 """
 
 from __future__ import annotations

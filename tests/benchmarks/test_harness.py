@@ -277,7 +277,7 @@ def test_a_failing_peer_in_a_child_is_an_answer() -> None:
 # Scale
 
 
-def test_growth_is_the_dearest_size_over_the_first() -> None:
+def test_growth_is_the_most_expensive_size_over_the_first() -> None:
     assert scale.growth([2.0, 1.0, 5.0, 4.0]) == 2.5
 
 

@@ -66,7 +66,7 @@ def test_without_a_baseline_the_table_has_no_ratio():
 
 def test_who_is_missing_or_failed_is_said():
     _, absent, failed = notes(ROWS)
-    assert absent.startswith("not installed, and so left out: gevent; pip install")
+    assert absent.startswith("not installed, so left out: gevent; pip install")
     assert failed == "failed: trio at spawn <many>: TrioInternalError from RecursionError"
     out = io.StringIO()
     show(Console(file=out, width=200, no_color=True), ROWS)
@@ -81,7 +81,7 @@ def test_the_picture_is_well_formed_and_has_a_bar_per_row(tmp_path):
     bars = [shape for shape in root.iter(f"{space}rect") if shape.get("class") == "bar"]
     assert len(bars) == sum(row.status == "ok" for row in ROWS)
     widths = [float(bar.get("width", "")) for bar in bars]
-    assert max(widths[:3]) == widths[1]  # asyncio is the dearest of its group
+    assert max(widths[:3]) == widths[1]  # asyncio is the most expensive of its group
     assert widths[0] == pytest.approx(0.4 * widths[1], abs=0.1)
     assert widths[4] == 1.0  # a cost of nothing is seen
     words = ["".join(shape.itertext()) for shape in root.iter(f"{space}text")]

@@ -11,8 +11,8 @@ seconds, a call almost nothing.
 The modules of tests/browser/inside hold the tests themselves, as `async def test_…`: `cases` finds them, and `run_case`
 runs one of them in a backend.
 
-Where node, npm or Chromium are missing, `need` skips; with BURSAR_REQUIRE_BROWSER set it fails, so that nobody takes
-a run without a browser for one with it.
+Where node, npm or Chromium are missing, `need` skips the test. With BURSAR_REQUIRE_BROWSER set, `need` fails instead,
+so that a run without a browser cannot pass for a run with a browser.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ import browser_kit  # noqa: E402
 
 REQUIRE = "BURSAR_REQUIRE_BROWSER"
 START_S_MAX = 120  # loading Pyodide takes seconds, and far more on a busy machine
-ANSWER_S_MAX = 110  # less than pytest's own limit: then it is this error that says what hung
-LINE_MAX = 500  # of what node says: it likes to quote Pyodide, which is one line of a million characters
+ANSWER_S_MAX = 110  # less than pytest's own limit, so that this error comes first: it says what hung
+LINE_MAX = 500  # characters of node's message, which may quote Pyodide: one line of a million characters
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox",  # continuous integration runs as root
@@ -61,7 +61,7 @@ class PythonFailed(AssertionError):
 
 
 def need(*what: str) -> None:
-    """Skip unless these are there: programs, or "pyodide", or "playwright"."""
+    """Skip the test unless these are installed: programs, or "pyodide", or "playwright"."""
     for thing in what:
         match thing:
             case "pyodide":
@@ -82,7 +82,7 @@ def chromium() -> str | None:
 
 
 class Kit:
-    """The wheel, and a zip of what else is needed inside; made once."""
+    """The wheel, and a zip of the test modules for Pyodide; made once."""
 
     def __init__(self, directory: Path) -> None:
         self.wheel = browser_kit.build_wheel(directory)
@@ -112,7 +112,7 @@ def cases(*modules: str) -> list[str]:
 
 
 def run_case(backend: Node | Chromium, case: str) -> None:
-    """Run one test of inside/ where it belongs."""
+    """Run one test of inside/ in a backend."""
     module = case.partition(".")[0]
     backend.run_python(f"from inside import {module}\nawait {case}()")
 
@@ -155,20 +155,20 @@ class Node:
             self._process.kill()
             raise TimeoutError(f"no answer from node after {seconds} s; it said {self._said[-20:]}") from None
         if not line:
-            self._lines.put("")  # for whoever asks next
+            self._lines.put("")  # for the next call
             raise EOFError(f"node ended; it said {''.join(self._said)[-4000:]}")
         return _value(line)
 
     def run_python(self, source: str, seconds: float = ANSWER_S_MAX) -> Any:
         """The value of the last expression of `source`."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended: `_answer` says what it said
+        with contextlib.suppress(BrokenPipeError):  # node has ended: `_answer` raises with its message
             self._process.stdin.write(json.dumps(source) + "\n")
             self._process.stdin.flush()
         return self._answer(seconds)
 
     def close(self) -> None:
-        """Let it end by itself. It does not if a program left a port or a timer behind."""
+        """Wait until node ends by itself. It does not end if a program left a port or a timer open."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -195,7 +195,7 @@ class Node:
         if kind is None:
             self.close()
         else:
-            self._end()  # something went wrong already, and that is what should be heard of
+            self._end()  # the test has failed already, and its own error must be the one that is raised
 
 
 class Served:
@@ -244,7 +244,7 @@ class Browser:
 
 
 class Chromium:
-    """Pyodide in one page. `page` is Playwright's, for whatever else a test wants of a browser."""
+    """Pyodide in one page. `page` is Playwright's page, for tests that need more of a browser."""
 
     name = "chromium"
 

@@ -1,4 +1,4 @@
-"""A real browser: the tests of inside/ once more, and what only a browser can show."""
+"""A real browser: the tests of inside/ again, and tests that only a browser can run."""
 
 import os
 import re
@@ -22,7 +22,7 @@ FRAMES = """
   return frames;
 }
 """
-FRAMES_MIN = 20  # in whole batches a runaway of this size would leave room for six
+FRAMES_MIN = 20  # if batches were not cut, a runaway of this size would allow only six
 
 
 @pytest.mark.parametrize("case", cases("host", "promises", "running"))
@@ -71,7 +71,7 @@ def test_the_measurements_still_measure(chromium, name):
 
 def test_a_fetch_can_be_awaited_and_aborted(chromium):
     asked = []
-    chromium.page.route("**/never", lambda route: asked.append(route.request.url))  # and no answer, ever
+    chromium.page.route("**/never", lambda route: asked.append(route.request.url))  # which never answers
     with chromium.page.expect_event("requestfailed") as failed:
         text, aborted = chromium.run_python("""
 import bursar, js
@@ -108,7 +108,7 @@ def renderers(browser):
 
 
 def test_a_suspended_page_works_off_its_timers_in_bounded_batches(chromium, renderers):
-    """The process stands still, as that of a frozen tab does, while eight hundred timers come due."""
+    """The process of the page is stopped, like that of a frozen tab, while eight hundred timers become due."""
     chromium.run_python("""
 import bursar, js
 from bursar import Runtime
@@ -165,7 +165,7 @@ while [name for name, _ in noted].count("timer_armed") < tasks:
 
 @pytest.fixture
 def example(browser, kit):
-    """The page of examples/browser, and whatever it complained about."""
+    """The page of examples/browser, and its errors."""
     with Served(ROOT / "examples" / "browser", kit.wheel) as served:
         page = browser.browser.new_page(viewport={"width": 1000, "height": 800})
         page.complaints = []

@@ -1,4 +1,4 @@
-"""The harness keeps its word: what fails inside fails outside, and nothing is skipped where it must not be."""
+"""The harness: an error inside Pyodide fails the test outside, and nothing is skipped where that is not allowed."""
 
 import zipfile
 

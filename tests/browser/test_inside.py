@@ -1,4 +1,4 @@
-"""The tests of inside/, under node. The same run in Chromium: see test_chromium.py."""
+"""The tests of inside/, under node. test_chromium.py runs them in Chromium."""
 
 import pytest
 from browser.harness import cases, run_case

@@ -6,7 +6,7 @@ import pytest
 from browser.inside import recorded
 from support.evidence import Trace
 
-from bursar.evidence.replay.replay import replay
+from bursar.evidence.replay import replay
 
 RECORD = """
 import base64

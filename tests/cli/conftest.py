@@ -22,7 +22,7 @@ def script() -> Path:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """The environment of the tests, without what would change the output."""
+    """The environment of the tests, without the variables that change the output."""
     kept = {key: value for key, value in os.environ.items() if key not in {"BURSAR_KERNEL", "FORCE_COLOR"}}
     return kept | {"NO_COLOR": "1", "COLUMNS": "120"}
 

@@ -1,4 +1,4 @@
-"""`bursar bench`: what it prints, what it writes, what it refuses, and what Ctrl-C leaves."""
+"""`bursar bench`: what it prints, what it writes, what it refuses, and what it shows after Ctrl-C."""
 
 import json
 import signal
@@ -71,7 +71,7 @@ def test_the_picture_has_a_bar_for_every_row_that_was_measured(measured):
 def test_a_workload_that_is_not_there_is_refused(bursar):
     answer = bursar("bench", "yield")
     assert answer.returncode == 2
-    assert answer.stderr == "bursar: there is no workload 'yield'; there is yields\n"
+    assert answer.stderr == "bursar: there is no workload 'yield'; choose from yields\n"
     assert answer.stdout == ""
 
 
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(bu
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="needs signals")
 def test_ctrl_c_shows_what_was_measured_so_far(script, environment, tmp_path):
-    """Signalled while the second workload runs; how far it has come until it notices is up to the machine."""
+    """The signal comes while the second workload runs. How many samples it still takes depends on the machine."""
     rows = tmp_path / "rows.json"
     names = ["yields", "channel", "cancel", "spawn_join", "timers"]
     command = [script, "bench", *names, "--repeats", "1", "--json", rows]
@@ -93,7 +93,7 @@ def test_ctrl_c_shows_what_was_measured_so_far(script, environment, tmp_path):
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
         for line in running.stderr:
-            if line.startswith("[2/"):  # so the first is over
+            if line.startswith("[2/"):  # so the first workload has ended
                 running.send_signal(signal.SIGINT)
                 break
         printed, told = running.communicate(timeout=WAIT_S)

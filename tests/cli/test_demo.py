@@ -1,15 +1,15 @@
-"""`bursar demo`: the same seed gives the same fingerprint, whoever watches, and everything promised is on the page."""
+"""`bursar demo`: the same seed gives the same fingerprint, with any view, and the page is complete."""
 
 import re
 
 import pytest
 
-FORCED = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": ""}  # a terminal, as far as Rich can tell
+FORCED = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": ""}  # Rich takes this for a terminal
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def fingerprint(answer):
-    """The one fingerprint that a demo has printed."""
+    """The fingerprint that a demo has printed."""
     assert (answer.returncode, answer.stderr) == (0, "")
     (found,) = re.findall(r"^fingerprint ([0-9a-f]{16}) ", ANSI.sub("", answer.stdout), re.MULTILINE)
     return found
@@ -17,7 +17,7 @@ def fingerprint(answer):
 
 @pytest.fixture(scope="module")
 def page():
-    """Keeps the page of the plain demo, which several tests read."""
+    """The page of the plain demo, for several tests."""
     return {}
 
 
@@ -29,7 +29,7 @@ def plain(bursar, page):
 
 
 def row(text, kind):
-    """The cells of one kind's row in the table of what ran."""
+    """The cells of the row of one kind, in the table of what ran."""
     table = text[text.index("What ran") : text.index("What was stopped")]
     (line,) = re.findall(rf"^ {kind} .*", table, re.MULTILINE)
     return line
@@ -58,7 +58,7 @@ def test_other_seeds_and_other_workers_give_other_schedules(bursar):
 
 
 def test_says_that_the_unwatched_run_was_the_same(plain):
-    assert "the same as in a first run that nobody watched" in plain
+    assert "the same as in a run without an observer" in plain
 
 
 # What is on the page

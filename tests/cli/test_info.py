@@ -1,4 +1,4 @@
-"""`bursar info`, and what the command line says where it cannot do its work."""
+"""`bursar info`, and the messages of a command line that cannot work."""
 
 import json
 import platform
@@ -39,7 +39,7 @@ def test_the_settings_are_shown(bursar):
     }
     table = bursar("info", **variables).stdout
     assert "simple, 5 workers" in table
-    assert "cpu 5, ram 2,048 MiB, vram without limit" in table
+    assert "cpu 5, ram 2,048 MiB, vram unlimited" in table
 
 
 def test_json_reports_the_native_extension_as_it_is(bursar):

@@ -1,4 +1,4 @@
-"""`bursar run`: real files, run by the real script, and how the command ends: 0, 1, 2, 3 or 130."""
+"""`bursar run`: the installed script runs real files, and exits with 0, 1, 2, 3 or 130."""
 
 import hashlib
 import os
@@ -177,8 +177,7 @@ def test_a_failure_exits_1_with_its_traceback(bursar, program):
     answer = bursar("run", file)
     assert answer.returncode == 1
     assert "Broken: so sad" in answer.stderr
-    assert f'"{file}", line 5, in main' in answer.stderr
-    assert "cli/run.py" not in answer.stderr
+    assert answer.stderr.startswith(f'Traceback (most recent call last):\n  File "{file}", line 5, in main\n')
 
 
 SPENDER = """
@@ -303,9 +302,9 @@ def test_a_trace_that_can_never_be_written_is_refused_before_the_file_is_importe
     assert refused(bursar("run", file, "--record", record), f"--record {record}: the trace cannot be written: {text}")
 
 
-def test_a_trace_does_not_take_the_place_of_its_program(bursar, program):
+def test_a_trace_does_not_overwrite_its_program(bursar, program):
     file = program("async def main():\n    print('ran')\n")
-    assert refused(bursar("run", file, "--record", file), f"--record {file}: the trace would take the place")
+    assert refused(bursar("run", file, "--record", file), f"--record {file}: the trace would overwrite the program")
     assert "print('ran')" in file.read_text()
 
 

@@ -1,4 +1,4 @@
-"""`bursar trace …`: real files, read by the real script, and how the commands end: 0, 1 or 2."""
+"""`bursar trace …`: the installed script reads real files, and exits with 0, 1 or 2."""
 
 import contextlib
 import hashlib
@@ -27,13 +27,13 @@ async def main(last):
 
 @pytest.fixture
 def command(request):
-    """The script. Its own fixture is called like the module that these tests record with."""
+    """The fixture `bursar` under another name: these tests also use the module `bursar`."""
     return request.getfixturevalue("bursar")
 
 
 @pytest.fixture
 def record(tmp_path):
-    """Record a run of the program; returns the name of its trace."""
+    """Record a run of the program, and return the name of its trace."""
 
     def run(name, last=2, **options):
         Runtime(clock="virtual", record=tmp_path / name, **options).run(main, last)
@@ -98,7 +98,7 @@ def test_show_as_json_has_every_field(command, record, tmp_path):
 
 def test_show_refuses_a_name_that_is_none_and_says_which_are(command, record):
     answer = command("trace", "show", record("run.trace"), "--event", "task_blockd")
-    assert refused(answer, "there is no event 'task_blockd'; there is task_blocked")
+    assert refused(answer, "there is no event 'task_blockd'; choose from task_blocked")
     answer = command("trace", "show", "run.trace", "--event", "zzz")
     assert refused(answer, *KINDS)
 
@@ -110,7 +110,7 @@ def test_show_prints_what_there_is_of_a_trace_that_was_cut(command, record, tmp_
     answer = command("trace", "show", "--json", "cut.trace")
     count = len(answer.stdout.splitlines())
     assert count > 10
-    why = "the run goes on, or was killed, or the file was cut"
+    why = "the run still goes on, or was killed, or the file was cut"
     assert refused(answer, f"cut.trace: the file ends in the middle: {why}; {count} ")
 
 
@@ -118,14 +118,14 @@ def test_show_prints_what_there_is_of_a_trace_that_was_cut(command, record, tmp_
 
 
 @pytest.mark.parametrize("strict", [(), ("--strict",)])
-def test_verify_says_that_a_trace_holds(command, record, tmp_path, strict):
+def test_verify_says_that_a_trace_is_valid(command, record, tmp_path, strict):
     record("a.trace")
     record("b.trace", workers=4)
     answer = command("trace", "verify", *strict, "a.trace", "b.trace")
     assert (answer.returncode, answer.stderr) == (0, "")
     for line, name in zip(answer.stdout.splitlines(), ("a.trace", "b.trace"), strict=True):
         *_, last = Trace(tmp_path / name).events()
-        good = "holds, every decision by the law" if strict else "holds"
+        good = "valid, and every decision follows the law" if strict else "valid"
         assert line.startswith(f"{name}: {good}: {last.number + 1} events, {last.decision_seq} decisions, fingerprint ")
         assert f"fingerprint {last.decision_hash:016x}," in line
 
@@ -146,17 +146,17 @@ def test_verify_finds_a_broken_chain(command, record, tmp_path):
     forge(tmp_path / "run.trace", "scheduler_step_decision", 2, worker=1)
     answer = command("trace", "verify", "run.trace")
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert answer.stdout.startswith("run.trace: does not hold: the hash ")
+    assert answer.stdout.startswith("run.trace: not valid: the hash ")
     assert "of decision 2 (event " in answer.stdout
 
 
 def test_strict_verification_finds_what_the_chain_does_not_show(command, record, tmp_path):
     record("run.trace")
-    forge(tmp_path / "run.trace", "scheduler_step_end", 2, state=1)  # the child sleeps; READY it is not
+    forge(tmp_path / "run.trace", "scheduler_step_end", 2, state=1)  # the child sleeps, so READY is false
     assert command("trace", "verify", "run.trace").returncode == 0
     answer = command("trace", "verify", "--strict", "run.trace")
     assert (answer.returncode, answer.stderr) == (1, "")
-    assert answer.stdout.startswith("run.trace: does not hold: ")
+    assert answer.stdout.startswith("run.trace: not valid: ")
 
 
 def test_strict_verification_is_refused_where_the_law_has_no_assertions(command, record):
@@ -174,10 +174,10 @@ def test_verify_tells_unreadable_from_untrue_and_looks_at_every_file(command, re
     data[-1] ^= 1
     (tmp_path / "damaged.trace").write_bytes(data)
     answer = command("trace", "verify", "damaged.trace", "forged.trace", "nowhere.trace", "good.trace")
-    assert refused(answer, "damaged.trace: the digest does not fit", "nowhere.trace: cannot be read: No such file")
+    assert refused(answer, "damaged.trace: the digest does not match", "nowhere.trace: cannot be read: No such file")
     assert [line.partition(": ")[2].partition(":")[0] for line in answer.stdout.splitlines()] == [
-        "does not hold",
-        "holds",
+        "not valid",
+        "valid",
     ]
 
 
@@ -190,19 +190,19 @@ def test_diff_says_that_two_runs_are_the_same(command, record):
     answer = command("trace", "diff", "a.trace", "b.trace")
     assert (answer.returncode, answer.stdout) == (
         0,
-        "a.trace and b.trace are the same, but for what belongs to the host\n",
+        "a.trace and b.trace are the same; what comes from the host was not compared\n",
     )
     answer = command("trace", "diff", "--host", "a.trace", "b.trace")
     assert (answer.returncode, answer.stdout) == (0, "a.trace and b.trace are the same\n")
 
 
-def test_diff_shows_both_sides_from_where_they_part(command, record):
+def test_diff_shows_both_sides_from_the_first_difference_on(command, record):
     record("a.trace", 2)
     record("b.trace", 3)
     answer = command("trace", "diff", "a.trace", "b.trace")
     assert (answer.returncode, answer.stderr) == (1, "")
     lines = answer.stdout.splitlines()
-    assert lines[0].endswith("events compared are the same; then they part:")
+    assert lines[0].endswith("events compared are the same; then the traces differ:")
     assert [line[0] for line in lines[1:]] == [" "] * 3 + ["-"] * 4 + ["+"] * 4
     assert lines[4] == "- a.trace"
     assert lines[5].endswith("task_blocked(task_id=5, interruptible=yes, reason='sleeps for 2 s')")
@@ -252,7 +252,7 @@ def test_export_does_not_write_over_the_trace(command, record, tmp_path):
     (tmp_path / "link").symlink_to("run.trace")
     for output in ("run.trace", "link"):
         answer = command("trace", "export", "run.trace", "--format", "jsonl", "-o", output)
-        assert refused(answer, f"{output}: is the trace itself, which would be lost")
+        assert refused(answer, f"{output}: the output would overwrite the trace")
     assert command("trace", "verify", "run.trace").returncode == 0
 
 
@@ -273,13 +273,13 @@ COMMANDS = [
 def test_what_is_no_trace_is_refused_by_every_command(command, record, tmp_path, words):
     record("run.trace")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
-    assert refused(command("trace", *words, "picture.png"), "picture.png: this is no trace of Bursar")
+    assert refused(command("trace", *words, "picture.png"), "picture.png: this is not a Bursar trace")
 
 
 def test_what_is_no_file_is_refused(command, tmp_path):
     (tmp_path / "folder").mkdir()
     answer = command("trace", "verify", "folder", "nowhere")
-    assert refused(answer, "folder: cannot be read: it is no plain file", "nowhere: cannot be read: No such file")
+    assert refused(answer, "folder: cannot be read: it is not a regular file", "nowhere: cannot be read: No such file")
 
 
 def test_the_group_alone_shows_its_commands(command):

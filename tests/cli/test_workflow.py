@@ -1,4 +1,4 @@
-"""`bursar run FILE.toml`, `bursar resume`, `bursar explain`: real files, processes and signals, and how each ends."""
+"""`bursar run FILE.toml`, `bursar resume` and `bursar explain`, with real files, processes and signals."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from support.time_limits import WAIT_S
 
 @pytest.fixture
 def environment(environment, tmp_path):
-    """With a state folder of its own."""
+    """The environment, with a separate state folder."""
     return environment | {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -53,7 +53,9 @@ def started(script, environment, tmp_path):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # who runs the tests may ignore it
+                preexec_fn=lambda: signal.signal(
+                    signal.SIGHUP, signal.SIG_DFL
+                ),  # the process that runs the tests may ignore it
             )
             running.append(self.process)
 
@@ -69,14 +71,14 @@ def started(script, environment, tmp_path):
             self.process.send_signal(number)
 
         def end(self):
-            """Its exit code and its last event."""
+            """The exit code and the last event of the command."""
             out, _ = self.process.communicate(timeout=WAIT_S)
             lines = out.splitlines()
             return self.process.returncode, json.loads(lines[-1]) if lines else None
 
     yield Running
     for process in running:
-        process.terminate()  # which drains: whatever its commands have started ends with it
+        process.terminate()  # this also ends the processes that its commands have started
         process.communicate(timeout=WAIT_S)
 
 
@@ -95,7 +97,7 @@ def states(state):
 
 
 def lives(pid):
-    """Whether a process runs; one that nobody has reaped yet does not."""
+    """Whether a process runs. A zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -161,7 +163,7 @@ def test_on_a_terminal_there_is_a_view(script, environment, flow, tmp_path):
     with subprocess.Popen([script, "run", file], stdin=slave, stdout=slave, stderr=slave, env=environment) as process:
         os.close(slave)
         said = b""
-        with contextlib.suppress(OSError):  # how a terminal ends
+        with contextlib.suppress(OSError):  # the end of a terminal raises this
             while chunk := os.read(master, 65536):
                 said += chunk
         os.close(master)
@@ -169,8 +171,8 @@ def test_on_a_terminal_there_is_a_view(script, environment, flow, tmp_path):
     assert b"small: 3 ok in" in said
 
 
-def test_whoever_watches_may_leave(script, environment, flow, state, tmp_path):
-    """`bursar run … | head -1`: the work goes on without an audience."""
+def test_a_run_goes_on_without_its_reader(script, environment, flow, state, tmp_path):
+    """`bursar run … | head -1`: the tasks go on after the reader has closed the pipe."""
     file = flow(SMALL, STEPS)
     reader, writer = os.pipe()
     os.close(reader)
@@ -184,7 +186,7 @@ def test_whoever_watches_may_leave(script, environment, flow, state, tmp_path):
     )
     os.close(writer)
     assert done.returncode == 0
-    assert "nobody was there to listen to the end: BrokenPipeError" in done.stderr
+    assert "the output of the run could not be written: BrokenPipeError" in done.stderr
     assert "Exception ignored" not in done.stderr
     assert states(state) == {"a": "ok", "b": "ok", "c": "ok"}
 
@@ -238,9 +240,9 @@ def test_options_of_a_workflow(bursar, tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--plain", "--json"], "choose one of the two"),
-        (["--no-journal", "--resume"], "without a journal"),
-        (["--no-journal", "--journal", "x"], "without a journal"),
+        (["--plain", "--json"], "choose one of them"),
+        (["--no-journal", "--resume"], "need a journal"),
+        (["--no-journal", "--journal", "x"], "need a journal"),
     ],
 )
 def test_options_that_do_not_go_together(bursar, flow, options, message):
@@ -255,10 +257,10 @@ def test_a_journal_of_ones_own(bursar, flow, state, tmp_path):
     assert bursar("run", file, "--journal", "mine.db").returncode == 0
     assert not state.exists()
     assert rows(tmp_path / "mine.db", "SELECT count(*) FROM attempt") == [(3,)]
-    assert refused(bursar("run", file, "--journal", "mine.db"), "the journal is there already; go on with it")
+    assert refused(bursar("run", file, "--journal", "mine.db"), "the journal exists already; continue it")
     again = bursar("run", file, "--journal", "mine.db", "--resume")
     assert again.returncode == 0
-    assert "3 ok (3 in an earlier session)" in again.stdout
+    assert "3 ok (3 of them in an earlier session)" in again.stdout
 
 
 def test_no_journal(bursar, flow, state, tmp_path):
@@ -290,7 +292,7 @@ def test_resume(bursar, flow, state, tmp_path, how):
     answer = bursar("run", file, "--resume") if how == "run" else bursar("resume", *what[how])
     assert (answer.returncode, answer.stderr) == (0, "")
     assert (file.parent / "ran").read_text().split() == ["first", "second", "second", "third"]
-    assert "3 ok (1 in an earlier session)" in answer.stdout
+    assert "3 ok (1 of them in an earlier session)" in answer.stdout
     assert journal_of(state) == path
 
 
@@ -300,18 +302,18 @@ def test_the_journal_of_another_workflow(bursar, flow, tmp_path):
     (file.parent / "ok").touch()
     flow(BREAKABLE.replace("breakable", "other"))
     answer = bursar("run", file, "--journal", "mine.db", "--resume")
-    assert refused(answer, "this is the journal of workflow 'breakable', and not of 'other'; name another file")
+    assert refused(answer, "this is the journal of workflow 'breakable', not of 'other'; name another file")
     flow(BREAKABLE)
     moved = file.rename(file.with_name("moved.toml"))
     assert bursar("run", moved, "--journal", "mine.db", "--resume").returncode == 0
-    assert bursar("resume", "mine.db").returncode == 0  # and knows where it is now
+    assert bursar("resume", "mine.db").returncode == 0  # the workflow file has moved, and is found
 
 
 def test_nothing_to_resume(bursar, flow):
     assert refused(bursar("resume"), "there is no unfinished run to resume")
     assert refused(bursar("resume", "nothing"), "nothing: there is no such workflow file, journal or id")
     file = flow(SMALL, STEPS)
-    assert bursar("run", file, "--resume").returncode == 0  # then it begins
+    assert bursar("run", file, "--resume").returncode == 0  # without an unfinished run, this starts one
     assert refused(bursar("resume"), "there is no unfinished run to resume")
     assert bursar("resume", file).returncode == 0
 
@@ -416,7 +418,7 @@ def test_a_signal_drains(started, flow, state, number, code):
 
 
 def test_a_second_interrupt_does_not_wait(started, flow, state):
-    """For a function that cannot be stopped: it has no checkpoint."""
+    """The function has no checkpoint, so it cannot be stopped."""
     file = flow(
         """
         [task.stuck]
@@ -450,7 +452,7 @@ def test_a_second_interrupt_does_not_wait(started, flow, state):
 
 
 def test_killed_with_a_command_under_way(started, bursar, flow, state):
-    """The command outlives its run, and is ended by the resume before it is started again."""
+    """The command outlives its run. The resume kills it, before it starts the command again."""
     file = flow(
         """
         [task.a]
@@ -473,7 +475,7 @@ def test_killed_with_a_command_under_way(started, bursar, flow, state):
     again = bursar("resume")
     assert again.returncode == 0
     assert "b was running when the run was killed" in again.stdout
-    assert "processes that the killed run had left behind" in again.stdout
+    assert "processes that the killed run had left running" in again.stdout
     assert not lives(orphan)
     assert (file.parent / "ran").read_text() == "a\n"
     assert rows(journal_of(state), "SELECT task, n, ending FROM attempt ORDER BY task, n") == [
@@ -487,7 +489,7 @@ def test_two_cannot_run_one_journal(started, bursar, flow, state):
     file = flow(STOPPABLE, TURNING)
     run = started("run", file)
     run.until("output", "command")
-    assert refused(bursar("resume", file), "another process is running this journal")
+    assert refused(bursar("resume", file), "another process runs this journal")
     assert refused(bursar("resume"), "there is no unfinished run to resume")
 
 
@@ -516,7 +518,7 @@ def test_explain_while_it_runs(started, bursar, flow):
     behind = bursar("explain", file, "behind").stdout
     assert "waits for task 'running', which is running" in behind
     found = json.loads(bursar("explain", file, "behind", "--json").stdout)
-    assert behind.splitlines()[-1] == f"  in the run {found['run']}"  # there may be others of this workflow
+    assert behind.splitlines()[-1] == f"  in the run {found['run']}"  # there may be other runs of this workflow
     assert found["state"] == "pending"
     assert found["running"]
     assert found["blockers"] == [["running", "running"]]

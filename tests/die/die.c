@@ -42,7 +42,7 @@ overflows(void *arg)
     return devour(0);
 }
 
-/* A wild pointer is not an overflow: it kills, also inside a task. */
+/* A wild pointer is not an overflow: it kills the process, also in a task. */
 static int64_t
 writes_wildly(void *arg)
 {
@@ -70,7 +70,7 @@ static int64_t
 exits_in_order(void *arg)
 {
     (void)arg;
-    exit(24); /* with everything that was to be called at the end */
+    exit(24); /* runs the functions that were registered with atexit */
 }
 
 static int64_t
@@ -93,20 +93,20 @@ devours_at_the_end(void *arg, const janus_result *result)
 }
 
 static void
-devours_when_told(void *arg, int reason)
+devours_when_cancelled(void *arg, int reason)
 {
     (void)arg;
     (void)reason;
     (void)devour(0);
 }
 
-/* A callback stands on the stack of whoever cancels: here on a task's, and that task ends. */
+/* A callback runs on the stack of the task or thread that cancels: here a task's, and that task ends. */
 static int64_t
 cancels_with_callback(void *arg)
 {
     (void)arg;
     void *token = janus_cancel_token_create();
-    (void)janus_cancel_token_on_cancel(token, devours_when_told, NULL);
+    (void)janus_cancel_token_on_cancel(token, devours_when_cancelled, NULL);
     janus_cancel_token_cancel(token);
     return 0;
 }
@@ -132,7 +132,7 @@ overflows_thread(void *arg)
     return arg;
 }
 
-/* A nursery that is not terminal cannot be freed: whoever tries has a bug, and hears of it before it does damage. */
+/* A nursery that is not terminal must not be freed: the attempt is a bug, and ends the process before it does damage. */
 static void
 breaks_a_rule(void)
 {
@@ -183,7 +183,7 @@ main(int count, char **arguments)
         janus_nursery_spawn(sleeps_long, NULL);
         pid_t child = fork();
         if (child == 0) {
-            return 25; /* without a call of ours: a copy of a process whose threads are not there */
+            return 25; /* without a call of the library: the threads of the runtime do not exist in the child */
         }
         int status = 0;
         waitpid(child, &status, 0);
@@ -197,7 +197,7 @@ main(int count, char **arguments)
     } else if (strcmp(what, "callback_overflow") == 0) {
         run(cancels_with_callback);
         janus_rt_shutdown();
-    } else if (strcmp(what, "no_runtime") == 0) { /* everything, without one and after one */
+    } else if (strcmp(what, "no_runtime") == 0) { /* several functions, before the first runtime and after it */
         for (int i = 0; i < 2; i++) {
             printf("%lld %d %d %d\n", (long long)janus_nursery_await_all(), janus_yield(), janus_panic(-1),
                    janus_cancelled());

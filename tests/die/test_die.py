@@ -1,4 +1,4 @@
-"""Programs that must end in a stated way, each in a process of its own: what the runtime contains, and what not."""
+"""Programs that must end in a stated way, each in its own process: what ends a task, and what ends the process."""
 
 import signal
 import subprocess
@@ -45,7 +45,7 @@ def test_a_task_may_end_the_process_in_order(die: Path):
     assert ended(die, "exit_in_order").returncode == 24
 
 
-def test_stopping_at_exit_ends_those_who_wait(die: Path):
+def test_stopping_at_exit_ends_tasks_that_wait(die: Path):
     done = ended(die, "stop_at_exit")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -67,7 +67,7 @@ def test_an_overflow_in_a_callback_of_a_task_ends_the_task(die: Path):
     assert (done.returncode, done.stdout) == (0, "awaited -2\n")
 
 
-def test_without_a_runtime_everything_is_answered(die: Path):
+def test_without_a_runtime_every_function_returns(die: Path):
     done = ended(die, "no_runtime")
     assert (done.returncode, done.stdout) == (0, "-4 -5 -5 0\n" * 2)
 

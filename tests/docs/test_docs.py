@@ -1,21 +1,23 @@
-"""The documents hold what they say: their programs run and print what is shown, their links lead somewhere, the
-reference names everything that is public, the worked values of the chain come out of the law, and the records of the
-native kernel are as large as is said.
+"""The documents are true: programs run and print the output shown, links lead to a target, the reference names every
+public name, the law computes the worked values of the chain, and the records of the native kernel have the stated
+sizes.
 
-Fences have a meaning here:
+The language of a fenced block says how it is checked:
 
-    python            a whole program. It runs in a namespace of its own; what it prints must be the `text` block
-                      right after it, or nothing if there is none
-    text              only ever that expected output
-    python-fragment   a piece of a program: it must compile, top-level await allowed
-    sh                commands: the make targets and the bursar commands in it must exist
-    toml              a workflow: it must be one
-    c                 an excerpt of native/ or examples/c: each of its lines must be found there
+    python            a whole program. It runs in its own namespace. Its output must equal the `text` block right after
+                      it; without such a block it must print nothing
+    text              the expected output of the program before it, and nothing else
+    python-fragment   a part of a program: it must compile, with top-level await allowed
+    sh                commands: their make targets and bursar commands must exist
+    toml              a workflow: it must be valid
+    c                 an excerpt of native/ or examples/c: each of its lines must occur there
     (none)            a drawing
 """
 
 import ast
+import builtins
 import contextlib
+import dataclasses
 import functools
 import gc
 import inspect
@@ -52,7 +54,7 @@ DOCUMENTS = sorted(
 LANGUAGES = {"python", "text", "python-fragment", "sh", "toml", "c", ""}
 
 
-class CancelScope(NamedTuple):
+class Block(NamedTuple):
     """One fenced block: where it is, what it is, and what stands in the `text` block right after it."""
 
     file: str
@@ -86,9 +88,9 @@ def fences(lines: Sequence[str], document: object) -> list[tuple[int, int, str]]
     return found
 
 
-def blocks_of(lines: Sequence[str], name: str) -> list[CancelScope]:
+def blocks_of(lines: Sequence[str], name: str) -> list[Block]:
     """The blocks of one document, or of one docstring."""
-    found: list[CancelScope] = []
+    found: list[Block] = []
     marks = fences(lines, name)
     for here, (start, end, language) in enumerate(marks):
         shown = ""
@@ -97,14 +99,14 @@ def blocks_of(lines: Sequence[str], name: str) -> list[CancelScope]:
             if not "".join(lines[end + 1 : next_start]).strip():
                 shown = "\n".join([*lines[next_start + 1 : next_end], ""])
         text = "\n".join([*lines[start + 1 : end], ""])
-        found.append(CancelScope(name, start + 2, language, text, shown))
+        found.append(Block(name, start + 2, language, text, shown))
     return found
 
 
 @functools.cache
-def blocks() -> list[CancelScope]:
+def blocks() -> list[Block]:
     """The blocks of all documents and docstrings."""
-    found: list[CancelScope] = []
+    found: list[Block] = []
     for document in DOCUMENTS:
         found += blocks_of(lines_of(document), str(document.relative_to(ROOT)))
     for source in sorted((ROOT / "src").rglob("*.py")):
@@ -123,7 +125,7 @@ def docstrings(source: Path) -> Iterator[tuple[str, str]]:
             yield f"{source.relative_to(ROOT)}:{node.name}", ast.get_docstring(node) or ""
 
 
-def of(language: str) -> list[CancelScope]:
+def of(language: str) -> list[Block]:
     return [block for block in blocks() if block.language == language]
 
 
@@ -298,9 +300,42 @@ def test_the_reference_shows_every_public_name_once_and_no_other():
     assert sorted(shown) == sorted(bursar.__all__)
 
 
+@pytest.mark.parametrize("module", ["asyncio", "browser", "evidence.replay", "evidence.verify", "workflow"])
+def test_the_reference_shows_every_public_name_of_a_package(module):
+    public = at(f"bursar.{module}:__all__")
+    assert isinstance(public, list)
+    assert {f"bursar.{module}.{name}" for name in public} <= set(directives())
+
+
 @pytest.mark.parametrize("path", directives())
 def test_what_the_reference_shows_has_a_docstring(path):
     assert (inspect.getdoc(at(path)) or "").strip()
+
+
+KNOWN_TYPES = {"Any", "Host", "Iterable", "Literal", "Mapping", "Memory", "PathLike", "os", "real", "virtual"}
+
+
+def internal_types(thing: object) -> set[str]:
+    """The types that a constructor takes and that a program cannot make: such a constructor serves Bursar itself."""
+    if not isinstance(thing, type) or dataclasses.is_dataclass(thing):
+        return set()
+    annotations = getattr(vars(thing).get("__init__"), "__annotations__", {}).values()
+    words = {word for annotation in annotations for word in re.findall(r"\w+", str(annotation))}
+    return words - KNOWN_TYPES - set(bursar.__all__) - set(dir(builtins))
+
+
+def test_the_reference_shows_no_constructor_that_a_program_cannot_call():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = re.findall(r"^::: (\S+)\n(?!(?:    .*\n)*.*merge_init_into_class: false)", pages + "\n", re.MULTILINE)
+    assert len(shown) > 100
+    assert {path: found for path in shown if (found := internal_types(at(path)))} == {}
+
+
+def test_a_constructor_that_takes_the_kernel_is_found():
+    class Planted:
+        def __init__(self, kernel: "Kernel") -> None: ...  # noqa: F821
+
+    assert internal_types(Planted) == {"Kernel"}
 
 
 def public_attributes(thing: type) -> set[str]:
@@ -326,9 +361,10 @@ def explained(attribute: object, named: bool) -> bool:
     return named
 
 
-@pytest.mark.parametrize("name", PUBLIC_CLASSES)
-def test_everything_public_of_a_class_is_explained(name):
-    thing = getattr(bursar, name)
+@pytest.mark.parametrize("path", [path for path in directives() if isinstance(at(path), type)])
+def test_everything_public_of_a_class_is_explained(path):
+    thing = at(path)
+    assert isinstance(thing, type)
     assert (thing.__doc__ or "").strip()
     assert not undocumented(thing, sorted(public_attributes(thing)))
 

@@ -653,19 +653,19 @@ def test_in_another_thread_a_task_is_told_at_its_next_await():
 
 def test_a_strike_that_comes_after_the_poll_hits_nobody():
     told = []
-    book = _native.MemoryAccountSet(told.append)
+    accounts = _native.MemoryAccountSet(told.append)
     try:
-        account = _native.MemoryAccount(book, 1)
+        account = _native.MemoryAccount(accounts, 1)
         account.enter(100 * KB)
         block, due = map(operator.call, [partial(bytearray, 500 * KB), account.leave])  # no bytecode in between
         assert due >= 500 * KB
-        assert account.untold()
-        assert not account.untold()
+        assert account.notify_once()
+        assert not account.notify_once()
         del block
-        assert book.changed() == [1]
+        assert accounts.changed() == [1]
         assert (account.due, account.held) == (0, 0)
     finally:
-        book.close()
+        accounts.close()
     assert not told
 
 
@@ -674,7 +674,7 @@ def test_a_strike_that_comes_after_the_poll_hits_nobody():
 
 def test_closing_the_account_set_leaves_whatever_is_entered():
     outer, inner = (_native.MemoryAccountSet(lambda tag: None) for _ in range(2))
-    first, second, third = (_native.MemoryAccount(book, 1) for book in (outer, inner, inner))
+    first, second, third = (_native.MemoryAccount(accounts, 1) for accounts in (outer, inner, inner))
     for account in (first, second, third):
         account.enter(10 * MB)
     inner.close()
@@ -688,11 +688,11 @@ def test_closing_the_account_set_leaves_whatever_is_entered():
 
 
 def test_a_book_that_another_thread_closes_is_left_all_the_same():
-    book = _native.MemoryAccountSet(lambda tag: None)
-    account = _native.MemoryAccount(book, 1)
+    accounts = _native.MemoryAccountSet(lambda tag: None)
+    account = _native.MemoryAccount(accounts, 1)
     account.enter(10 * MB)
     kept = bytes(MB)
-    closer = threading.Thread(target=book.close)
+    closer = threading.Thread(target=accounts.close)
     closer.start()
     closer.join()
     account.leave()
@@ -801,6 +801,18 @@ def test_a_run_that_is_torn_down_while_code_runs_leaves_no_account(goes_on):
     assert _native.memory_hooks() == (False, 0)
 
 
+def test_after_the_run_no_account_is_settled():
+    runtime = bursar.Runtime(meter_memory=True, clock="virtual")
+
+    async def main():
+        return runtime.driver.meter, runtime.kernel.current, bytearray(3 * MB)
+
+    meter, task, _ = runtime.run(main)
+    assert meter.ended(task, None) is None
+    with pytest.raises(AssertionError, match="METER-3"):
+        meter.enter(task)
+
+
 def test_tracemalloc_may_come_and_go(meter):
     async def main():
         tracemalloc.start()
@@ -872,7 +884,7 @@ def test_without_the_native_extension_it_is_refused():
 
 def test_where_objects_do_not_come_from_pythons_allocator_it_is_refused():
     done = in_a_process(PYTHONMALLOC="malloc")
-    assert "BursarError: meter_memory=True: Python's objects do not come from its own allocator" in done.stderr
+    assert "BursarError: meter_memory=True: Python does not use its own allocator for objects" in done.stderr
 
 
 def test_with_debug_hooks_it_works():

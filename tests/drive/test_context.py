@@ -11,12 +11,12 @@ import sys
 import weakref
 
 import pytest
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.metered import require_meter
 from support.requests import Request
 
 import bursar
-import bursar.asyncio.guest
+import bursar.asyncio
 from bursar import Event, checkpoint, nursery
 
 variable = contextvars.ContextVar("variable", default="unset")
@@ -147,7 +147,7 @@ def test_the_context_of_a_task_is_the_one_it_runs_in():
 
 
 def test_a_host_that_is_asked_between_two_yields_is_in_the_context_of_no_task():
-    class Busy(NativeHost):
+    class Busy(SelectorHost):
         def overdue(self):
             seen.add(variable.get())
             return False
@@ -209,7 +209,7 @@ def test_between_two_batches_nobody_is_in_the_context_of_a_task():
         loop = asyncio.get_running_loop()
         variable.set("outside")
         loop.call_soon(look_in)
-        inside = await bursar.asyncio.guest.run(program)
+        inside = await bursar.asyncio.run(program)
         return inside, set(seen), variable.get()
 
     assert asyncio.run(outside()) == ({"inside"}, {("outside", "outside")}, "outside")

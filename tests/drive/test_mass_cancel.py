@@ -52,7 +52,7 @@ def test_an_error_that_is_kept_belongs_to_one_task():
     assert len({id(error.reason) for error in kept}) == 1  # they were asked together
 
 
-def test_what_one_task_does_to_its_error_no_other_sees():
+def test_a_task_that_changes_its_error_changes_no_other_error():
     seen = []
 
     async def work(number):
@@ -99,7 +99,7 @@ def test_an_error_has_the_context_of_its_own_await():
     assert sorted(seen) == ["KeyError(1)", "KeyError(3)", "None", "None"]
 
 
-def test_the_timer_is_there_for_whoever_looks():
+def test_reading_a_cleanup_timer_arms_it_first():
     runtime = Runtime(clock="virtual")
     kernel = runtime.kernel
     seen = []
@@ -118,7 +118,7 @@ def test_the_timer_is_there_for_whoever_looks():
     assert len(kernel.timers) == 0
 
 
-def test_a_timer_that_nobody_saw_has_had_its_number():
+def test_a_cleanup_timer_that_is_never_read_still_takes_a_number():
     runtime = Runtime(clock="virtual")
     kernel = runtime.kernel
 
@@ -133,7 +133,7 @@ def test_a_timer_that_nobody_saw_has_had_its_number():
     assert cancel_crowd(work, 6, runtime, next_id) == 1 + 6 + 1  # main slept, and six were told to stop
 
 
-def test_the_records_say_what_goes_without_saying():
+def test_a_task_without_extra_fields_shows_how_it_is_cancelled():
     runtime = Runtime(clock="virtual")
     kernel = runtime.kernel
     asked, told = [], []
@@ -161,7 +161,7 @@ def test_the_records_say_what_goes_without_saying():
     assert told == [(CancelPhase.DRAINING, 0, 1, False, kernel.cleanup_ops, "parent")] * 3
 
 
-def test_who_cleans_up_in_peace_is_cut_off_at_the_deadline_of_the_delivery():
+def test_a_task_that_waits_in_its_cleanup_is_cut_at_the_deadline_of_the_delivery():
     runtime = Runtime(clock="virtual")
     kernel = runtime.kernel
     ended = []
@@ -184,7 +184,7 @@ def test_who_cleans_up_in_peace_is_cut_off_at_the_deadline_of_the_delivery():
     assert sorted(ended) == [(0, late), (1, late), (2, late)]
 
 
-def test_an_observer_that_comes_in_the_middle_hears_the_end_of_what_began_before_it():
+def test_an_observer_attached_during_a_cleanup_gets_its_end():
     runtime = Runtime(clock="virtual")
     kernel = runtime.kernel
     heard = []

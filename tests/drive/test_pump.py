@@ -8,7 +8,7 @@ import sys
 import threading
 
 import pytest
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.law import TIMED_STREAK_MAX
 from support.script import NS, Await, Do, Script, ScriptLoop, forever, names, nothing
 
@@ -596,7 +596,7 @@ def test_eight_threads_wake_a_loop_that_sleeps():
         if len(log) == 8 * each:
             arrivals.pop()()
 
-    runtime = Runtime(host=NativeHost())
+    runtime = Runtime(host=SelectorHost())
     runtime.run(main)
     for thread in threads:
         thread.join()

@@ -11,7 +11,7 @@ import threading
 import weakref
 
 import pytest
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.hosts import runtime as runtime_module
 from support.script import Do, Script, ScriptLoop, forever, nothing
 
@@ -397,7 +397,7 @@ def test_a_runtime_made_in_one_thread_runs_in_another():
 # ---- nothing is left behind
 
 
-@pytest.mark.parametrize("host", [Script, NativeHost])
+@pytest.mark.parametrize("host", [Script, SelectorHost])
 def test_a_runtime_that_is_never_run_leaks_nothing(host):
     descriptors = len(os.listdir("/dev/fd"))
     runtime = Runtime(host=host())

@@ -66,7 +66,7 @@ def test_a_trace_that_goes_on_longer_differs_at_the_end_of_the_other(recorded):
 
 
 def cut_short(trace: Trace) -> Trace:
-    """The same, two records shorter. Only the reading matters here, so what is read is cut, not the file."""
+    """The same trace, two records shorter. Only the records that are read are cut, not the file."""
     events = list(trace.events())[:-2]
     trace.events = lambda: iter(events)
     return trace

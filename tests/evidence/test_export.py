@@ -1,4 +1,4 @@
-"""What other tools read: JSON lines, and pictures that follow the trace-event format to the letter."""
+"""Export for other tools: JSON lines, and pictures that follow the trace-event format exactly."""
 
 import io
 import json
@@ -28,7 +28,7 @@ PHASES = {  # of the trace-event format, those that we draw: what else each must
 
 
 def check_format(picture: dict) -> list[dict]:
-    """Hold a picture against the trace-event format; returns its events without the metadata."""
+    """Check a picture against the trace-event format. Returns its events without the metadata."""
     assert set(picture) == {"traceEvents", "displayTimeUnit", "otherData"}
     assert picture["displayTimeUnit"] in ("ms", "ns")
     stacks: dict[tuple, list] = {}

@@ -1,7 +1,7 @@
 """Traces that an earlier version recorded still verify and replay, decision for decision.
 
-The programs in `recorded/` are what the traces beside them were recorded from. A new schema of traces gets new files;
-the old ones then show that an old schema is refused with a reason.
+The traces in `recorded/` were recorded from the programs beside them. A new schema of traces gets new files; the old
+files then show that an old schema is refused with a reason.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""Forks, Ctrl-C and the end of the process while native functions run: each in a process of its own."""
+"""Forks, Ctrl-C and the end of the process while native functions run: each test in its own process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def say(*words):
 
 
 class Child:
-    """A program in a process of its own. `line()` is the next thing that it says."""
+    """A program in its own process. `line()` is the next line of its output."""
 
     def __init__(self, program: str) -> None:
         source = PRELUDE + textwrap.dedent(program)
@@ -117,8 +117,8 @@ def test_a_second_ctrl_c_does_not_wait_for_one_that_is_deaf(child):
         try:
             bursar.run(main)
         except KeyboardInterrupt:
-            from bursar.fibers import mailbox as guests
-            say("interrupted", there.ended, len(guests._abandoned_mailboxes))
+            from bursar.fibers import mailbox
+            say("interrupted", there.ended, len(mailbox._abandoned_mailboxes))
         there.go = 1
         """
     )
@@ -153,12 +153,12 @@ def test_an_interpreter_that_ends_asks_strays_to_stop_and_waits(child):
 
 
 def test_one_that_never_stops_does_not_keep_the_process(child):
-    """It goes on writing to what it was given while the interpreter is torn down."""
+    """The function still writes to its argument while the interpreter is torn down."""
     program = child(
         """
         import threading
-        from bursar.fibers import mailbox as guests
-        guests.EXIT_S_MAX = 0.05
+        from bursar.fibers import mailbox
+        mailbox.EXIT_S_MAX = 0.05
 
         def start():
             async def main(there):
@@ -193,12 +193,12 @@ def test_exit_right_after_a_run_is_clean(child):
 def test_a_run_that_is_torn_down_leaves_nothing_behind(child):
     program = child(
         """
-        from bursar.fibers import mailbox as guests
+        from bursar.fibers import mailbox
 
         class Crash(BaseException):
             pass
 
-        class Host(bursar.hosts.selector.NativeHost):
+        class Host(bursar.hosts.selector.SelectorHost):
             def run_until(self, over):
                 super().run_until(lambda: over() or crashed)
                 raise Crash
@@ -217,8 +217,8 @@ def test_a_run_that_is_torn_down_leaves_nothing_behind(child):
             bursar.run(main, host=Host())
         except Crash:
             say("crashed")
-        while guests._abandoned_mailboxes:  # it was told, and needs a moment to leave
-            guests.sweep()
+        while mailbox._abandoned_mailboxes:  # it was told, and needs a moment to leave
+            mailbox.sweep()
         say(there.ended, len(os.listdir("/proc/self/fd")) - files)
         """
     )
@@ -269,11 +269,11 @@ def test_a_fork_before_the_first_function_may_have_its_own(child):
     assert program.end() == (0, "2\n0 3\n", "")
 
 
-@pytest.mark.parametrize("host", ["NativeHost()", "VirtualHost()"])
+@pytest.mark.parametrize("host", ["SelectorHost()", "VirtualHost()"])
 def test_a_fork_in_the_middle_fails_the_childs_tasks_and_not_the_parents(child, host):
     program = child(
         f"""
-        from bursar.hosts.selector import NativeHost
+        from bursar.hosts.selector import SelectorHost
         from bursar.hosts.virtual import VirtualHost
 
         async def main():
@@ -298,6 +298,6 @@ def test_a_fork_in_the_middle_fails_the_childs_tasks_and_not_the_parents(child, 
     code, out, errors = program.end()
     assert (code, errors) == (0, "")
     assert out.splitlines() == [
-        "task 'deaf': native function deaf runs in the process that this one was forked from",
+        "task 'deaf': native function deaf runs in the parent of this forked process; get its result there",
         "5",
     ]

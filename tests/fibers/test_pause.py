@@ -1,4 +1,4 @@
-"""Pausing a native task: its function stands at its next yield point, or where it waits, until it is resumed."""
+"""Pausing a native task: its function is paused at its next yield point, or where it waits, until it is resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bursar import Authority, Budget, Deadlock, OutcomeKind, PauseTimeout, State
 
 
 class Rounds(ctypes.Structure):
-    """A function that goes round until it is told to end."""
+    """The argument of a function that loops until the test sets `end`."""
 
     _fields_ = (("rounds", ctypes.c_int64), ("end", ctypes.c_int32), ("by_yields", ctypes.c_int32))
 

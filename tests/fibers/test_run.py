@@ -1,4 +1,4 @@
-"""Native tasks: C functions in any nursery, without the interpreter, and like every other task to whoever looks."""
+"""Native tasks: C functions in any nursery, which run without the GIL and look like every other task."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import weakref
 import pytest
 from support.evidence import Trace, verify
 from support.evidence import replay_module as replays
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.native import Meeting, functions, meeting
 from support.real_sockets import real, settled
-from support.requests import library
-from support.requests import mailbox as guests
+from support.requests import library, mailbox
 from support.trace_forgery import Forgery
 
 import bursar
 from bursar import Budget, CapExecutor, CapSpawn, OutcomeKind, Runtime, State, native, nursery
-from bursar.asyncio import guest
+from bursar.asyncio import run as run_in_asyncio
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ async def nap(seconds):
 
 
 def outcome(function, *args, **keywords):
-    """What a function came to, as a task of its own."""
+    """Run a function as a task, and return its value."""
     ended = []
 
     async def main():
@@ -167,7 +166,7 @@ def test_what_cannot_be_a_native_function_is_refused(lib):
     with pytest.raises(ValueError, match="null"):
         native(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)())
     for address in (0, -1, 2**64):
-        with pytest.raises(ValueError, match="no address"):
+        with pytest.raises(ValueError, match="not the address"):
             native(address)
     for stack in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="stack"):
@@ -223,7 +222,7 @@ def test_a_panic_ends_the_task_as_panicked_and_nobody_else(lib):
 def test_an_overflow_of_the_stack_ends_the_task_as_panicked(lib):
     ended = outcome(native(lib.overflow))
     assert ended.kind is OutcomeKind.PANICKED
-    assert "native function overflow is gone: it ran out of stack" in str(ended.error)
+    assert "native function overflow was ended: it ran out of stack" in str(ended.error)
     assert outcome(native(lib.echo), 1).value == 1
 
 
@@ -236,7 +235,7 @@ def test_an_error_names_the_task_and_not_only_the_function(lib):
     with pytest.raises(BaseExceptionGroup) as caught:
         real(main)
     told = {error.task: str(error) for error in caught.value.exceptions}
-    assert told["deep"].startswith("task 'deep': native function overflow is gone: it ran out of stack; give it more")
+    assert told["deep"].startswith("task 'deep': native function overflow was ended: it ran out of stack; give it more")
     assert told["poor"] == "task 'poor': native function echo returned -7, which means that it failed"
 
 
@@ -462,7 +461,7 @@ def test_a_held_one_can_be_cancelled(lib):
 
 
 def test_a_shared_purse_is_drawn_from_in_portions(lib):
-    """Nobody starves while there is money, and what is left is what nobody has spent."""
+    """No task starves while there is budget, and what is left is what no task has spent."""
 
     async def modest(n):
         for _ in range(100):
@@ -627,11 +626,11 @@ async def mixed(lib):
 
 def test_on_virtual_time_with_and_without_files(lib):
     assert real(mixed, lib, clock="virtual") == (50_000, OutcomeKind.CANCELLED)
-    assert real(mixed, lib, clock="virtual", host=NativeHost()) == (50_000, OutcomeKind.CANCELLED)
+    assert real(mixed, lib, clock="virtual", host=SelectorHost()) == (50_000, OutcomeKind.CANCELLED)
 
 
 def test_in_a_loop_of_asyncio(lib):
-    assert asyncio.run(guest.run(mixed, lib)) == (50_000, OutcomeKind.CANCELLED)
+    assert asyncio.run(run_in_asyncio(mixed, lib)) == (50_000, OutcomeKind.CANCELLED)
 
 
 def test_in_a_loop_of_asyncio_that_watches_nothing(lib):
@@ -640,7 +639,7 @@ def test_in_a_loop_of_asyncio_that_watches_nothing(lib):
             raise NotImplementedError
 
     with asyncio.Runner(loop_factory=Blind) as runner:
-        assert runner.run(guest.run(mixed, lib)) == (50_000, OutcomeKind.CANCELLED)
+        assert runner.run(run_in_asyncio(mixed, lib)) == (50_000, OutcomeKind.CANCELLED)
 
 
 def test_nobody_polls_while_it_runs(lib):
@@ -674,14 +673,14 @@ def test_several_runs_at_once_in_one_process(lib):
     for thread in threads:
         thread.join()
     assert results == [(50_000, OutcomeKind.CANCELLED)] * 4
-    assert not guests._abandoned_mailboxes
+    assert not mailbox._abandoned_mailboxes
 
 
 # ---- evidence
 
 
 def recorded(path, main, *args, **keywords):
-    """Record a run; what it came to, and the same from a replay in which nothing native ran."""
+    """Record a run. Returns its result, and the result of a replay, which runs no native function."""
     runtime = Runtime(record=path, **keywords)
     try:
         value = runtime.run(main, *args)
@@ -752,10 +751,10 @@ def test_a_replay_runs_nothing_and_does_the_same(lib, main, tmp_path):
 @pytest.mark.parametrize(
     ("forge", "told"),
     [
-        (lambda numbers: (*numbers[:1], 1, *numbers[2:]), "has not so much to pay"),
-        (lambda numbers: (*numbers[:1], -10_000, *numbers[2:]), "or to get back"),
-        (lambda numbers: (numbers[0] - 2, *numbers[1:]), "does nothing elsewhere"),
-        (lambda numbers: (*numbers[:1], numbers[1] - 1, *numbers[2:]), "the law would have told task_done"),
+        (lambda numbers: (*numbers[:1], 1, *numbers[2:]), "has less than this left"),
+        (lambda numbers: (*numbers[:1], -10_000, *numbers[2:]), "has spent less than this"),
+        (lambda numbers: (numbers[0] - 2, *numbers[1:]), "has no function on a thread or in native code"),
+        (lambda numbers: (*numbers[:1], numbers[1] - 1, *numbers[2:]), "the law would have recorded task_done"),
     ],
 )
 def test_a_forged_settlement_is_found_out(lib, tmp_path, forge, told):
@@ -789,7 +788,7 @@ def test_ten_thousand_beside_coroutines(lib):
 
     runtime = Runtime()
     assert runtime.run(main) == (sum(i % 100 for i in range(10_000)), sum(range(1000)))
-    assert not guests._abandoned_mailboxes
+    assert not mailbox._abandoned_mailboxes
 
 
 def test_a_storm_of_cancellations(lib):

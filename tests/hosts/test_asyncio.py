@@ -1,4 +1,4 @@
-"""The asyncio host: a guest in asyncio's loop and in uvloop's, with asyncio's debug mode looking on."""
+"""The asyncio host: a guest in asyncio's loop, with and without asyncio's debug mode, and in uvloop's."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,13 @@ from random import Random
 import pytest
 from support import programs
 from support.evidence import Memory
-from support.hosts import BURST_MAX, from_asyncio
+from support.hosts import BURST_MAX, PumpState, asyncio_bridge, from_asyncio
 from support.law import Wait
 from support.requests import SUSPENDED, Request
 
 import bursar
 from bursar import Budget, CapIO, CapSpawn, CapTimer, Cleanup, Runtime
-from bursar.asyncio.guest import guest, run
+from bursar.asyncio import guest, run
 from bursar.hosts.asyncio import AsyncioHost
 
 LOOPS = ["asyncio", "asyncio in debug mode"]
@@ -35,7 +35,7 @@ color = contextvars.ContextVar("color", default="none")
 def new_loop(kind):
     loop = uvloop.new_event_loop() if kind == "uvloop" else asyncio.new_event_loop()
     loop.set_debug("debug" in kind)
-    loop.slow_callback_duration = 60  # a slow machine is no fault
+    loop.slow_callback_duration = 60  # a slow machine must not cause a warning
     return loop
 
 
@@ -46,7 +46,7 @@ def kind(request):
 
 @pytest.fixture
 def go(kind, caplog):
-    """Runs a coroutine in a fresh loop. asyncio must have nothing to complain about, now or at the collection."""
+    """Runs a coroutine in a new loop. asyncio must log no warning, neither then nor at a garbage collection."""
     with asyncio.Runner(loop_factory=lambda: new_loop(kind)) as runner:
         yield runner.run
     gc.collect()
@@ -58,7 +58,7 @@ async def forever():
 
 
 async def rounds(n):
-    """Let the loop go round a few times."""
+    """Let the loop make `n` rounds."""
     for _ in range(n):
         await asyncio.sleep(0)
 
@@ -309,7 +309,7 @@ def test_a_thousand_posts_from_threads_arrive_in_few_batches(go):
     go(main())
 
 
-# ---- asyncio's things in Bursar's tasks
+# ---- asyncio objects in Bursar tasks
 
 
 async def double(n):
@@ -374,7 +374,7 @@ def test_context_variables_cross_both_ways(go):
 
 
 async def until_cancelled(log, stop=None):
-    """Waits; cancelled, it cleans up over several rounds of the loop."""
+    """Waits until it is cancelled. Its cleanup takes several rounds of the loop."""
     try:
         log.append("begun")
         await (stop or asyncio.Event()).wait()
@@ -487,7 +487,7 @@ def test_an_error_that_answers_the_cancellation_is_raised(go):
 
 
 def test_a_block_that_is_left_with_a_result_leaves_no_timer_behind(go):
-    """The time for winding down ends with the wait, not with the block that was cancelled."""
+    """The timer of the cleanup ends with the wait, not with the block that was cancelled."""
 
     async def stubborn():
         try:
@@ -512,7 +512,7 @@ def test_cancelled_by_somebody_else_is_an_error_and_not_a_cancellation(go):
     async def program():
         task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
         asyncio.get_running_loop().call_soon(task.cancel)
-        with pytest.raises(bursar.TaskCancelled, match=r"task '.*program' waited for Task .* somebody else cancelled"):
+        with pytest.raises(bursar.TaskCancelled, match=r"task '.*program' waited for Task .* other code cancelled"):
             await from_asyncio(task)
         return "went on"
 
@@ -543,7 +543,7 @@ def test_what_refuses_to_stop_is_abandoned_and_reported(go):
         assert "immortal" in runtime.reports[1].detail
         assert runtime.pump.sources == 0
         release.set()
-        await rounds(3)  # it ends by itself, and nobody minds
+        await rounds(3)  # it ends by itself, and its end is ignored
 
     go(main())
 
@@ -636,7 +636,7 @@ def test_a_task_that_is_cancelled_before_its_await_begins_nothing(go):
         (42, "not something that asyncio can await"),
         (None, "not something that asyncio can await"),
         (double, "is a function; call it"),
-        (bursar.checkpoint(), "Bursar's own"),
+        (bursar.checkpoint(), "a Bursar operation"),
     ],
 )
 def test_garbage_is_refused_with_a_hint(garbage, hint):
@@ -646,7 +646,7 @@ def test_garbage_is_refused_with_a_hint(garbage, hint):
 
 def test_on_another_host_it_is_refused_with_the_remedy():
     async def program():
-        with pytest.raises(bursar.HostMisuse, match=r"on host 'virtual', .* bursar\.asyncio\.guest\.run\(main\)"):
+        with pytest.raises(bursar.HostMisuse, match=r"on host 'virtual', .* bursar\.asyncio\.run\(main\)"):
             await from_asyncio(double(1))
 
     bursar.run(program, clock="virtual")
@@ -747,7 +747,7 @@ def test_its_end_enters_at_the_beginning_of_a_batch_and_the_wait_explains_itself
 
 def test_an_await_without_the_bridge_names_the_bridge(go):
     async def program():
-        with pytest.raises(bursar.ForeignAwait, match=r"await bursar\.hosts\.asyncio_bridge\.from_asyncio\(\.\.\.\)"):
+        with pytest.raises(bursar.ForeignAwait, match=r"await bursar\.asyncio\.from_asyncio\(\.\.\.\)"):
             await asyncio.get_running_loop().create_future()
         with pytest.raises(bursar.ForeignAwait, match=r"await Bursar's own operations here$"):
             await Other()
@@ -877,7 +877,7 @@ class _Ready(Wait):
 
 
 class _Readable(Request):
-    """The least that waiting for a file can be."""
+    """The shortest request that waits for a file."""
 
     def __init__(self, fd, write):
         self.fd, self.write = fd, write
@@ -1074,7 +1074,7 @@ def test_a_bursar_task_does_not_await_run_directly(go):
 
 
 def test_a_runtime_with_another_host_is_no_guest(go):
-    with pytest.raises(bursar.HostMisuse, match="host 'virtual' is no guest of this asyncio loop"):
+    with pytest.raises(bursar.HostMisuse, match="host 'virtual' does not run in this asyncio loop"):
         go(guest(Runtime(clock="virtual"), forever))
 
 
@@ -1084,7 +1084,7 @@ def test_a_host_is_started_in_the_loop_where_it_was_made(kind):
 
     loop = new_loop(kind)
     runtime = loop.run_until_complete(make())
-    with asyncio.Runner() as runner, pytest.raises(bursar.HostMisuse, match="no guest of this asyncio loop"):
+    with asyncio.Runner() as runner, pytest.raises(bursar.HostMisuse, match="does not run in this asyncio loop"):
         runner.run(guest(runtime, forever))
     loop.close()
 
@@ -1093,7 +1093,7 @@ def test_a_guest_has_no_loop_to_run(go):
     async def main():
         Runtime(host=AsyncioHost()).run(forever)
 
-    with pytest.raises(bursar.HostMisuse, match=r"bursar\.asyncio\.guest\.run\(main\)"):
+    with pytest.raises(bursar.HostMisuse, match=r"bursar\.asyncio\.run\(main\)"):
         go(main())
 
 
@@ -1129,7 +1129,7 @@ def test_what_ends_when_the_run_is_torn_down_wakes_nobody(go):
         nonlocal future, runtime
         runtime = Runtime(host=AsyncioHost(), record=memory)
         future = asyncio.get_running_loop().create_future()
-        future.add_done_callback(tear_down)  # before the run's own: so this comes in first
+        future.add_done_callback(tear_down)  # before the run's own callback, so this post enters first
         running = asyncio.ensure_future(guest(runtime, main))
         while not runtime.pump.host.bridges:
             await asyncio.sleep(0)
@@ -1156,3 +1156,146 @@ def test_a_host_drives_one_run_at_a_time(go):
 
     host = None
     assert go(start()) == "went on"
+
+
+# ---- neither side runs inside the other
+
+
+class OwnFuture(asyncio.Future):
+    """A future with code of its own, which must not run inside a batch."""
+
+    def __init__(self, note):
+        super().__init__()
+        self.note = note
+
+    def cancel(self, msg=None):
+        self.note()
+        return super().cancel(msg)
+
+
+def code_inside_the_other_side(go):
+    """Run a program that crosses in every way. Returns how often asyncio code ran inside a batch, and how often Bursar
+    code ran inside an asyncio task."""
+    states, tasks = [], []
+
+    def note_asyncio(*_):
+        states.append(runtime.pump.state)
+
+    def note_bursar():
+        tasks.append(asyncio.current_task())
+
+    def factory(loop, coro, **keywords):
+        note_asyncio()
+        return asyncio.Task(coro, loop=loop, **keywords)
+
+    async def asyncio_side():
+        note_asyncio()
+        try:
+            await asyncio.sleep(0)
+            note_asyncio()
+            await asyncio.sleep(1e6)
+        finally:
+            note_asyncio()
+
+    async def wait_for(awaitable):
+        note_bursar()
+        try:
+            await from_asyncio(awaitable)
+        finally:
+            note_bursar()
+            async with bursar.shield():
+                await from_asyncio(double(1))
+            note_bursar()
+
+    async def program():
+        note_bursar()
+        async with bursar.nursery() as n:
+            future = OwnFuture(note_asyncio)
+            future.add_done_callback(note_asyncio)
+            n.spawn(wait_for, asyncio_side())
+            n.spawn(wait_for, future)
+            await bursar.sleep(0.001)
+            await from_asyncio(double(2))
+            n.cancel()
+        note_bursar()
+
+    async def start():
+        nonlocal runtime
+        runtime = Runtime(host=AsyncioHost())
+        asyncio.get_running_loop().set_task_factory(factory)
+        await guest(runtime, program)
+
+    runtime = None
+    go(start())
+    assert len(states) >= 5
+    assert len(tasks) == 8
+    return states.count(PumpState.RUNNING), len(tasks) - tasks.count(None)
+
+
+def test_asyncio_code_runs_outside_batches_and_bursar_code_outside_asyncio_tasks(go):
+    """ASYNCIO-2."""
+    assert code_inside_the_other_side(go) == (0, 0)
+
+
+def cancel_at_once(bridge):
+    bridge._asked = True
+    bridge._future.cancel()
+
+
+def begin_by_the_factory(request, host, task):
+    request._begun = True
+    is_future = asyncio.isfuture(request._awaitable)
+    return request._awaitable if is_future else host.asyncio_loop.create_task(request._awaitable)
+
+
+@pytest.mark.parametrize(
+    ("kind_of_object", "method", "fault", "inside"),
+    [
+        (asyncio_bridge.AsyncioBridge, "_ask_to_stop", cancel_at_once, 0),
+        (asyncio_bridge._FromAsyncio, "_begin", begin_by_the_factory, 0),
+        (AsyncioHost, "microtask", AsyncioHost._drain, 1),
+    ],
+    ids=["a future is cancelled at once", "the factory makes the task", "the pump is drained at once"],
+)
+def test_code_that_runs_inside_the_other_side_is_found(go, monkeypatch, kind_of_object, method, fault, inside):
+    monkeypatch.setattr(kind_of_object, method, fault)
+    assert code_inside_the_other_side(go)[inside] > 0
+
+
+class CountedDrains:
+    """Takes the place of a pump, and counts the drains."""
+
+    def __init__(self):
+        self.count = 0
+
+    def drain(self):
+        self.count += 1
+
+
+def drains(go, kind_of_host, ask):
+    """How many drains a host makes that was asked three times."""
+
+    async def start():
+        host, pump = kind_of_host(), CountedDrains()
+        host.open(pump)
+        for _ in range(3):
+            ask(host)
+        await rounds(5)
+        host.close()
+        return pump.count
+
+    return go(start())
+
+
+@pytest.mark.parametrize("ask", ["microtask", "handoff", "wake"])
+def test_at_most_one_drain_and_one_wake_are_queued(go, ask):
+    """ASYNCIO-3."""
+    assert drains(go, AsyncioHost, lambda host: getattr(host, ask)()) == 1
+
+
+def test_a_second_drain_in_the_queue_is_found(go):
+    class Careless(AsyncioHost):
+        def microtask(self):
+            self.asyncio_loop.call_soon(self._drain)
+
+    assert drains(go, Careless, lambda host: host.microtask()) == 3

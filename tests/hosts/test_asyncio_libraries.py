@@ -1,6 +1,6 @@
-"""The libraries that people run in asyncio, on loopback: aiohttp and uvicorn serve, aiohttp and httpx ask.
+"""Popular asyncio libraries, on loopback: aiohttp and uvicorn as servers, aiohttp and httpx as clients.
 
-Requests are Bursar tasks inside budgets of their own; a runaway one is cut off by its budget while others are served.
+Each request is a Bursar task with a budget. The budget ends a runaway request while others are served.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from support.hosts import from_asyncio
 
 import bursar
 from bursar import Budget
-from bursar.asyncio.guest import run
+from bursar.asyncio import run
 
 LOOPS = {"asyncio": asyncio.new_event_loop}
 if sys.platform != "win32":
@@ -35,7 +35,7 @@ def go(request):
 
 
 def listening():
-    """A socket that takes connections already, and its address."""
+    """A socket that already accepts connections, and its address."""
     sock = socket.create_server(("127.0.0.1", 0))
     return sock, f"http://127.0.0.1:{sock.getsockname()[1]}"
 
@@ -45,7 +45,7 @@ def listening():
 
 @contextlib.asynccontextmanager
 async def aiohttp_server(**handlers):
-    """Serves /name by the handler of that name, and cancels it when the client goes away."""
+    """Calls the handler `name` for the path /name, and cancels it if the client goes away."""
     application = web.Application()
     for name, handler in handlers.items():
         application.router.add_get(f"/{name}", handler)
@@ -84,7 +84,8 @@ def test_bursar_tasks_fetch_with_aiohttp(go):
 
 
 def test_what_a_library_calls_awaitable_is_enough(go):
-    """`session.get` returns neither a coroutine nor a future; refused, it must not complain that nobody awaited it."""
+    """`session.get` returns neither a coroutine nor a future. If it is refused, there is no warning about a coroutine
+    that was never awaited."""
 
     async def hello(request):
         return web.Response(text="hello")
@@ -154,7 +155,7 @@ def test_each_request_of_an_aiohttp_server_may_be_a_program_of_its_own(go):
 
 
 class Service:
-    """An ASGI application. One guest of the loop has a nursery in which every request is a task with a budget."""
+    """An ASGI application. One guest of the loop has a nursery, in which every request is a task with a budget."""
 
     def __init__(self, budget):
         self.budget = budget
@@ -228,7 +229,7 @@ def test_a_runaway_request_is_cut_off_by_its_budget_while_others_are_served(go):
 
 
 def test_a_server_can_itself_be_something_that_a_bursar_task_awaits(go):
-    """Everything in one program: the server, the service behind it and the client share one nursery."""
+    """One program contains everything: the server, its service and the client share one nursery."""
 
     async def program():
         sock, address = listening()
@@ -261,7 +262,7 @@ def test_an_asyncio_task_that_waits_for_a_portal_takes_its_bursar_task_with_it(g
         guest = asyncio.create_task(run(service.attend))
         await service.open.wait()
         waiting = asyncio.create_task(service({"path": "/spin"}, None, None))
-        for _ in range(10):  # rounds of the loop: by then it spins
+        for _ in range(10):  # rounds of the loop: enough for the request to be in its endless loop
             await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])

@@ -1,4 +1,4 @@
-"""What can be said of the browser host without a browser: what it refuses. The rest is in tests/browser."""
+"""What the browser host refuses outside a browser. The other tests are in tests/browser."""
 
 from types import SimpleNamespace
 
@@ -30,9 +30,9 @@ def test_an_api_without_a_function_is_refused_by_name(name):
 
 
 def test_outside_pyodide_everything_says_so():
-    with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
+    with pytest.raises(bursar.HostMisuse, match="only in Pyodide"):
         browser.BrowserHost.of_page()
-    with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
+    with pytest.raises(bursar.HostMisuse, match="only in Pyodide"):
         run(main)
-    with pytest.raises(bursar.HostMisuse, match="Pyodide only"):
+    with pytest.raises(bursar.HostMisuse, match="only in Pyodide"):
         browser.from_promise(object())

@@ -1,4 +1,4 @@
-"""The native host: its clock, its alarm, wakes from anywhere, files that stay with the selector, and a clean end."""
+"""The selector host: its clock, its alarm, wakes from threads and signals, registered files, and a clean end."""
 
 import os
 import socket
@@ -10,14 +10,14 @@ from support.real_sockets import open_files, real
 from support.time_limits import WAIT_S
 
 import bursar
-from bursar.hosts.selector import NativeHost
+from bursar.hosts.selector import SelectorHost
 
-LONG_S = WAIT_S  # what takes this long has not been woken
+LONG_S = WAIT_S  # a loop that takes this long was not woken
 LONG_NS = 2 * WAIT_S * 1_000_000_000
 
 
 class Pump:
-    """Counts the calls of a host, and ends its loop after so many."""
+    """Counts the calls of a host, and ends the host's loop after a given number of them."""
 
     listeners = 0
 
@@ -47,7 +47,7 @@ class Pump:
 
 @pytest.fixture
 def host():
-    made = NativeHost()
+    made = SelectorHost()
     yield made
     made.close()
 
@@ -61,7 +61,7 @@ def pair():
 
 
 def test_it_is_a_loop_and_knows_files():
-    assert all(hasattr(NativeHost(), name) for name in ("run_until", "watch", "unwatch"))
+    assert all(hasattr(SelectorHost(), name) for name in ("run_until", "watch", "unwatch"))
 
 
 def test_the_clock_starts_near_nothing_and_moves(host):
@@ -131,7 +131,7 @@ def test_a_wake_from_another_thread_ends_a_wait(host):
 
 
 def test_no_wake_is_lost_however_it_falls(host):
-    """Each wake is asked for while the loop is at another point; each must be followed by a call."""
+    """Each wake comes while the loop is at another point, and each must be followed by a call."""
     pump = Pump(host, 2000)
     host.alarm(host.now_ns() + LONG_NS)
     answered = threading.Semaphore(0)
@@ -221,7 +221,7 @@ def test_unwatching_a_file_that_was_closed_is_no_error(host):
 
 def test_a_wake_after_the_end_does_nothing():
     before = open_files()
-    host = NativeHost()
+    host = SelectorHost()
     Pump(host, 0)
     host.close()
     host.wake()
@@ -229,7 +229,7 @@ def test_a_wake_after_the_end_does_nothing():
 
 
 def test_a_run_closes_its_host():
-    host = NativeHost()
+    host = SelectorHost()
 
     async def main():
         return await bursar.now()
@@ -240,7 +240,7 @@ def test_a_run_closes_its_host():
 
 
 def test_a_failed_run_closes_its_host():
-    host = NativeHost()
+    host = SelectorHost()
 
     async def main():
         raise ValueError

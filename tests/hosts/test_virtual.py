@@ -1,11 +1,11 @@
-"""Virtual time: on a loop of its own, and on the loops of other hosts."""
+"""Virtual time: on its own loop, and on the loops of other hosts."""
 
 import signal
 import sys
 import threading
 
 import pytest
-from support.hosts import NativeHost, make_host
+from support.hosts import SelectorHost, make_host
 from support.script import Await
 
 import bursar
@@ -19,9 +19,9 @@ def in_a_thread(arrive) -> None:
     threading.Thread(target=arrive).start()
 
 
-@pytest.fixture(params=["its own loop", "a native loop"])
+@pytest.fixture(params=["its own loop", "the loop of a selector host"])
 def host(request):
-    return VirtualHost() if request.param == "its own loop" else VirtualClock(NativeHost())
+    return VirtualHost() if request.param == "its own loop" else VirtualClock(SelectorHost())
 
 
 # ---- time
@@ -65,7 +65,7 @@ def test_it_jumps_from_deadline_to_deadline_and_stops_at_each(host):
 
 
 def test_it_never_goes_back():
-    host = VirtualClock(NativeHost())
+    host = VirtualClock(SelectorHost())
 
     async def main():
         await bursar.sleep(5)
@@ -76,7 +76,7 @@ def test_it_never_goes_back():
 
 
 def test_it_stands_still_while_something_outside_is_awaited(host):
-    """Nobody knows how long that takes, so it takes no time at all; a deadline does not come meanwhile."""
+    """It is unknown how long that takes, so it takes no virtual time, and no deadline comes during it."""
 
     async def main():
         async with bursar.timeout(1):
@@ -123,14 +123,14 @@ def test_the_schedule_is_the_same_on_either_loop():
         runtime.run(main)
         return runtime.fingerprint
 
-    assert fingerprint(VirtualHost()) == fingerprint(VirtualClock(NativeHost()))
+    assert fingerprint(VirtualHost()) == fingerprint(VirtualClock(SelectorHost()))
 
 
 # ---- waking
 
 
 def test_a_wake_may_come_between_any_two_lines_even_inside_another_wait():
-    """From a signal handler or from the collector: whoever held a lock there would wait for itself."""
+    """From a signal handler or the garbage collector: with a lock, the thread would wait for itself."""
     host = VirtualHost()
     wakes = 0
     before = sys.gettrace()
@@ -144,7 +144,7 @@ def test_a_wake_may_come_between_any_two_lines_even_inside_another_wait():
 
     async def main():
         sys.settrace(disturb)
-        sys._getframe(8)  # there are frames below that are traced from here on
+        sys._getframe(8)  # the frames below are traced from here on
         for _ in range(50):
             await bursar.sleep(1)
         return await bursar.now()
@@ -171,16 +171,16 @@ def test_a_wake_that_nobody_needs_does_no_harm(host):
 
 
 def test_a_virtual_clock_is_put_only_on_a_host_with_a_real_one():
-    virtual, native = VirtualHost(), NativeHost()
+    virtual, selector = VirtualHost(), SelectorHost()
     assert make_host(virtual, "virtual") is virtual
-    assert make_host(native, "real") is native
-    assert isinstance(make_host(native, "virtual"), VirtualClock)
+    assert make_host(selector, "real") is selector
+    assert isinstance(make_host(selector, "virtual"), VirtualClock)
     assert isinstance(make_host(None, "virtual"), VirtualHost)
-    assert isinstance(make_host(None, "real"), NativeHost)
+    assert isinstance(make_host(None, "real"), SelectorHost)
 
 
 def test_a_virtual_clock_changes_nothing_but_the_time():
-    host = VirtualClock(NativeHost())
+    host = VirtualClock(SelectorHost())
     assert host.name == "native, virtual clock"
     assert all(hasattr(host, name) for name in ("run_until", "watch", "unwatch"))
     assert len(host.entropy(16)) == 16
@@ -192,7 +192,7 @@ def test_what_a_host_does_not_have_its_virtual_clock_does_not_have_either():
         _ = VirtualClock(VirtualHost()).watch
 
 
-@pytest.mark.parametrize("make", [NativeHost, VirtualHost])
+@pytest.mark.parametrize("make", [SelectorHost, VirtualHost])
 def test_a_host_drives_one_run_at_a_time_and_each_from_the_beginning(make):
     host = make()
 

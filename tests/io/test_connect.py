@@ -1,4 +1,4 @@
-"""Opening connections: names, addresses, refusals, TLS that checks whom it talks to, and no socket left behind."""
+"""Opening connections: names, addresses, refusals, TLS that checks the certificate, and no socket left open."""
 
 import socket
 import ssl
@@ -20,7 +20,7 @@ def free_port():
 
 
 async def exchange(listener, opening):
-    """Both ends of one connection say a word."""
+    """Send a word in each direction of one connection."""
     async with nursery() as n:
         task = n.spawn(opening)
         async with await listener.accept() as server, await task as client:
@@ -214,7 +214,7 @@ def test_a_connection_without_syscalls_is_not_opened():
 
 
 def test_a_connection_that_is_given_up_leaves_no_socket():
-    """A listener whose queue is full answers nobody: the second connection hangs until it is cancelled."""
+    """A listener whose queue is full does not answer: the second connection waits until it is cancelled."""
 
     async def main():
         with socket.socket() as full:
@@ -289,7 +289,7 @@ def test_tls_refuses_a_server_that_is_not_who_it_should_be(trusts, hostname, mes
 @pytest.mark.parametrize("name", ["a" * 300, ".x"], ids=["too long", "no name"])
 def test_a_name_that_no_server_can_have_is_refused_before_anything_is_opened(name):
     async def main():
-        with pytest.raises(ValueError, match=r"this TLS context does not do for a client of .*label"):
+        with pytest.raises(ValueError, match=r"this TLS context cannot be used for a client of .*label"):
             await open_tcp("127.0.0.1", free_port(), tls=contexts()[1], server_hostname=name)
 
     real(main)
@@ -297,7 +297,7 @@ def test_a_name_that_no_server_can_have_is_refused_before_anything_is_opened(nam
 
 def test_a_context_for_servers_is_refused_where_clients_connect():
     async def main():
-        with pytest.raises(ValueError, match=r"does not do for a client of '127\.0\.0\.1'"):
+        with pytest.raises(ValueError, match=r"cannot be used for a client of '127\.0\.0\.1'"):
             await open_tcp("127.0.0.1", free_port(), tls=contexts()[0])
 
     real(main)
@@ -327,7 +327,7 @@ def test_a_handshake_that_is_given_up_leaves_no_socket():
         async with await listen_tcp() as listener, nursery() as n:
             task = n.spawn(lambda_open(listener, tls=client))
             async with await listener.accept() as stream:
-                await stream.receive()  # the client's first words, to which nobody answers
+                await stream.receive()  # the client's first message, which gets no answer
                 assert task.explain().reason.startswith("waits for the TLS handshake with 127.0.0.1:")
                 task.cancel()
                 await task.wait()

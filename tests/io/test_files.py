@@ -1,4 +1,4 @@
-"""Waiting for bare files: what is ready is told once, under the authority of that moment, and nobody waits in vain."""
+"""Waiting for files: readiness is reported once, the capability is checked then, and no task waits for ever."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from support.evidence import Memory, Trace, replay
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.real_sockets import real, settled
 
 import bursar
@@ -139,7 +139,7 @@ def test_a_timeout_ends_a_wait_and_the_file_can_be_waited_for_again(pair):
 
 
 def test_readiness_that_comes_for_a_cancelled_task_is_harmless(pair):
-    """The readiness is posted, and before its batch takes it in, the task is gone."""
+    """The readiness is posted, and the task ends before the post enters a batch."""
 
     async def main():
         async with nursery() as n:
@@ -149,11 +149,15 @@ def test_readiness_that_comes_for_a_cancelled_task_is_harmless(pair):
             task.cancel()
             await settled()
             assert task.outcome is not None
+            real.runtime.kernel.observe(lambda kind, task, detail: events.append(kind))
             deliver()
+            real.runtime.kernel.observe(None)
             pair[1].send(b"x")
             return await read(pair[0])
 
+    events = []
     assert real(main) == b"x"
+    assert events == [], "FILES-2"
 
 
 def test_waiting_for_a_file_is_no_deadlock_and_virtual_time_stands_still(pair):
@@ -165,7 +169,7 @@ def test_waiting_for_a_file_is_no_deadlock_and_virtual_time_stands_still(pair):
             return await bursar.now()
 
     thread = threading.Timer(0.01, pair[1].send, [b"x"])
-    assert real(main, host=NativeHost(), clock="virtual") == 0.0
+    assert real(main, host=SelectorHost(), clock="virtual") == 0.0
     thread.join()
 
 
@@ -222,7 +226,7 @@ def test_a_second_task_is_refused_and_the_first_is_not_disturbed(pair):
         async with nursery() as n:
             task = n.spawn(read, pair[0], name="first")
             await settled()
-            with pytest.raises(HostMisuse, match=r"is readable: task 'first' does already; let one task"):
+            with pytest.raises(HostMisuse, match=r"is readable: task 'first' already waits for that; let one task"):
                 await wait_readable(pair[0])
             pair[1].send(b"mine")
         return task.result
@@ -248,7 +252,7 @@ def test_a_file_that_is_closed_while_it_is_waited_for_is_an_error(number):
     (error,) = caught.value.exceptions
     assert isinstance(error, HostMisuse)
     assert "task 'waits' cannot wait until file" in str(error)
-    assert "it was closed meanwhile" in str(error)
+    assert "it was closed during the wait" in str(error)
 
 
 def test_a_number_that_was_closed_and_given_away_again_belongs_to_the_new_file():
@@ -272,7 +276,7 @@ def test_a_number_that_was_closed_and_given_away_again_belongs_to_the_new_file()
 
     with pytest.raises(ExceptionGroup) as caught:
         real(main)
-    assert ["it was closed meanwhile" in str(error) for error in caught.value.exceptions] == [True]
+    assert ["it was closed during the wait" in str(error) for error in caught.value.exceptions] == [True]
 
 
 def test_a_refusal_is_played_back(pair, tmp_path):
@@ -280,7 +284,7 @@ def test_a_refusal_is_played_back(pair, tmp_path):
         async with nursery() as n:
             task = n.spawn(read, pair[0], name="first")
             await settled()
-            with pytest.raises(HostMisuse, match="task 'first' does already"):
+            with pytest.raises(HostMisuse, match="task 'first' already waits for that"):
                 await wait_readable(pair[0])
             task.cancel()
 
@@ -316,9 +320,9 @@ def test_a_closed_file_and_a_file_on_disk_are_refused_at_once(tmp_path):
             end.close()
         with pytest.raises(HostMisuse, match="it is closed"):
             await wait_readable(ends[0])
-        with pytest.raises(HostMisuse, match=r"Bad file descriptor; is it open"):
+        with pytest.raises(HostMisuse, match=r"Bad file descriptor; it must be open"):
             await wait_readable(1_000_000)
-        with (tmp_path / "file").open("w") as file, pytest.raises(HostMisuse, match="and no file on disk"):
+        with (tmp_path / "file").open("w") as file, pytest.raises(HostMisuse, match="and not a file on disk"):
             await wait_writable(file)
 
     real(main)
@@ -326,7 +330,7 @@ def test_a_closed_file_and_a_file_on_disk_are_refused_at_once(tmp_path):
 
 def test_a_host_without_files_says_so(run, pair):
     async def main():
-        with pytest.raises(HostMisuse, match=r"task .* host 'virtual' knows none; run on the native host"):
+        with pytest.raises(HostMisuse, match=r"task .* host 'virtual' has none; call run\(main\), or"):
             await wait_readable(pair[0])
 
     run(main)

@@ -1,4 +1,4 @@
-"""One command: what it says, how it ends, and that nothing of it is left, however it was stopped. Real processes."""
+"""One command: its output, its end, and that no process is left, however it was stopped. With real processes."""
 
 import contextlib
 import os
@@ -19,11 +19,11 @@ KEY = "0123test-process"
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """PROCESS-1, of every test here: whatever a command started carries the key."""
+    """PROCESS-1, for every test here: each process that a command started has the key in its environment."""
     yield
     for pid in processes_with(KEY):
         with contextlib.suppress(ProcessLookupError):
-            dying = os.pidfd_open(pid)  # it was killed: that takes effect in a moment, or never
+            dying = os.pidfd_open(pid)  # it got SIGKILL, which takes effect in a moment
             assert select.select([dying], [], [], 30)[0], f"process {pid} is left"
             os.close(dying)
 
@@ -42,7 +42,7 @@ def shell(line, lines=None, **keywords):
     return run(line, lines=lines, shell=True, **keywords)
 
 
-# ---- what it says
+# ---- output
 
 
 def test_lines_as_they_come():
@@ -72,6 +72,19 @@ def test_more_than_a_pipe_holds():
     assert run(sys.executable, "-c", code, capture=True) == "x" * 300_000
 
 
+def test_output_that_was_not_read_before_the_exit_is_delivered(monkeypatch):
+    """PROCESS-3."""
+
+    async def wait_for_the_exit_only(running, left):
+        await bursar.wait_readable(running._pidfd)
+
+    monkeypatch.setattr(process._Running, "_wait_once", wait_for_the_exit_only)
+    lines = []
+    shell("seq 3; echo err >&2", lines)
+    assert lines == [("out", "1"), ("out", "2"), ("out", "3"), ("err", "err")]
+    assert shell("printf all", capture=True) == "all"
+
+
 def test_too_much_for_a_result(monkeypatch):
     monkeypatch.setattr(process, "CAPTURE_MAX", 10)
     with pytest.raises(CommandFailed, match="wrote more than 10 bytes, which is too much for a result"):
@@ -95,7 +108,7 @@ def test_nothing_to_read_from():
     assert shell("cat", capture=True) == ""
 
 
-# ---- where, and with what
+# ---- folder and environment
 
 
 def test_folder_and_environment(tmp_path):
@@ -109,7 +122,7 @@ def test_a_program_that_is_not_there():
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(WorkflowError, match=r"cwd .* is no folder"):
+    with pytest.raises(WorkflowError, match=r"cwd .* is not a folder"):
         shell("true", cwd=str(tmp_path / "none"))
 
 
@@ -136,7 +149,7 @@ def test_a_signal():
 
 def test_it_ends_with_its_exit_and_not_with_its_output():
     lines = []
-    shell("sleep 1000 & echo left", lines)  # which holds the pipes open, and is ended with its leader
+    shell("sleep 1000 & echo left", lines)  # the sleep keeps the pipes open, and is killed when its leader has exited
     assert lines == [("out", "left")]
 
 
@@ -149,7 +162,7 @@ def test_it_may_close_its_output_and_go_on(tmp_path):
 
 
 def stop_when_ready(line, grace, **runtime):
-    """Run a line for the shell, stop it as soon as it has said `ready`, and return what it said then."""
+    """Run a line of shell, stop it as soon as it prints `ready`, and return its other lines."""
     lines = []
 
     async def main():
@@ -185,7 +198,7 @@ def test_all_that_it_started_is_asked():
 
 
 def test_it_is_killed_if_it_does_not_end():
-    """After its grace, and not before."""
+    """It is killed after its grace, and not before."""
     began = time.monotonic()
     stop_when_ready("trap '' TERM; echo ready; sleep 1000", grace=0.2)
     assert time.monotonic() - began >= 0.2
@@ -206,7 +219,7 @@ def test_a_timeout_stops_it():
 
 
 def test_a_coroutine_that_is_closed_leaves_nothing():
-    """Cut off in the middle of its grace, as when a run is torn down."""
+    """The coroutine is cut during the grace, as when a run is torn down."""
     stop_when_ready("trap '' TERM; echo ready; sleep 1000", 60, cleanup=bursar.Cleanup(seconds=0.05))
 
 
@@ -223,3 +236,48 @@ def test_without_waitid(monkeypatch):
     monkeypatch.delattr(os, "waitid")
     assert shell("echo x", capture=True) == "x"
     stop_when_ready("echo ready; sleep 1000", grace=60)
+
+
+# ---- no signal reaches another group
+
+
+@pytest.fixture
+def late_signals(monkeypatch):
+    """The signals that were sent to a group whose leader was reaped already. Such a signal is not really sent."""
+    late, sent, killpg, waitid = [], [], os.killpg, os.waitid
+
+    def checked(group, number):
+        sent.append(number)
+        try:
+            waitid(os.P_PID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            late.append(number)
+        else:
+            killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", checked)
+    yield late
+    assert sent
+
+
+def end_in_every_way(monkeypatch):
+    shell("sleep 1000 & true")
+    stop_when_ready("trap exit TERM; echo ready; while :; do sleep 1000 & wait $!; done", grace=60)
+    stop_when_ready("trap '' TERM; echo ready; sleep 1000", grace=0.05)
+    twice = process._Running(process._start(["true"], False, None, None), False, None)
+    twice.end()
+    twice.end()
+    monkeypatch.delattr(os, "waitid")
+    shell("true")
+
+
+def test_the_group_gets_signals_only_until_its_leader_is_reaped(late_signals, monkeypatch):
+    """PROCESS-2."""
+    end_in_every_way(monkeypatch)
+    assert late_signals == []
+
+
+def test_a_signal_after_the_leader_was_reaped_is_found(late_signals, monkeypatch):
+    monkeypatch.setattr(process._Running, "signal", lambda self, number: os.killpg(self._process.pid, number))
+    end_in_every_way(monkeypatch)
+    assert late_signals == [signal.SIGKILL, signal.SIGKILL]

@@ -1,4 +1,4 @@
-"""Listeners and `serve`: one task per connection, each with a budget of its own, and trouble stays where it is."""
+"""Listeners and `serve`: one task per connection, each with its own budget, and no connection harms another."""
 
 import contextlib
 import errno
@@ -159,7 +159,7 @@ def test_every_connection_is_a_task_of_the_nursery(tls):
 
 
 def one_bad_connection(handler, bad, **keywords):
-    """Serve a bad connection, then a good one; returns what the good one got."""
+    """Serve a bad connection, then a good one. Returns what the good one received."""
 
     async def main():
         async with await listen_tcp() as listener, nursery() as n:
@@ -233,7 +233,7 @@ def test_a_connection_that_overruns_its_budget_is_cut_and_the_others_are_served(
 
 
 async def reset(port, data):
-    """Send something, and then cut the connection."""
+    """Send something, then reset the connection."""
     async with await open_tcp("127.0.0.1", port) as stream:
         await stream.send(data)
         stream._box.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -316,7 +316,7 @@ def test_a_context_for_clients_is_refused_where_servers_listen():
     _, client = contexts()
 
     async def main():
-        with pytest.raises(ValueError, match="this TLS context does not do for a server: "):
+        with pytest.raises(ValueError, match="this TLS context cannot be used for a server: "):
             await listen_tcp(tls=client)
 
     real(main)
@@ -345,7 +345,7 @@ def test_connections_whose_tasks_never_began_are_closed():
         begun.append(stream)
 
     class CancelsAfterOne:
-        """Asked for a second connection, it cancels the nursery: the task of the first one has not begun."""
+        """A listener that cancels the nursery at the second accept. The task of the first stream has not begun then."""
 
         def __init__(self, listener, n):
             self._listener = listener

@@ -1,4 +1,4 @@
-"""`wait_signal`: a signal wakes whoever waits for it, also a loop that sleeps, and the old handler comes back."""
+"""`wait_signal`: a signal wakes the tasks that wait for it, also if the loop sleeps. The old handler is restored."""
 
 import asyncio
 import os
@@ -9,13 +9,13 @@ import threading
 from textwrap import dedent
 
 import pytest
-from support.hosts import NativeHost, PumpState
+from support.hosts import PumpState, SelectorHost
 from support.real_sockets import real, settled
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, CapSpawn, HostMisuse, now, nursery, select, sleep, timeout, wait_signal
-from bursar.asyncio.guest import run as run_in_asyncio
+from bursar.asyncio import run as run_in_asyncio
 
 
 async def wait_for(number):
@@ -43,7 +43,7 @@ def test_a_signal_wakes_everyone_who_waits_for_it_and_nobody_else():
 
 def test_the_old_handler_is_back_when_nobody_waits_any_more():
     def mine(number, frame):
-        """The program's own."""
+        """The program's own handler."""
 
     async def main():
         during = []
@@ -78,7 +78,7 @@ def test_a_signal_can_be_a_case_of_a_select():
     assert real(main) == 1
 
 
-@pytest.mark.parametrize("host", [None, NativeHost])
+@pytest.mark.parametrize("host", [None, SelectorHost])
 def test_virtual_time_does_not_stand_still_for_a_signal(host):
     async def main():
         with pytest.raises(TimeoutError):
@@ -95,14 +95,14 @@ def test_virtual_time_does_not_stand_still_for_a_signal(host):
 
 @pytest.mark.parametrize("clock", ["virtual", "real"])
 def test_with_nothing_but_a_signal_to_wait_for_it_is_waited_for(clock):
-    """No deadlock, on no clock: it may come."""
+    """This is not a deadlock, with either clock: the signal may still come."""
 
     over = threading.Event()
 
     def send():
         while real.runtime.pump.state is not PumpState.IDLE:
             pass
-        while not over.wait(0.01):  # Python may not hear one that comes while its thread is about to sleep
+        while not over.wait(0.01):  # Python may miss a signal that comes just before its thread sleeps
             os.kill(os.getpid(), signal.SIGUSR1)
 
     async def main():
@@ -112,7 +112,7 @@ def test_with_nothing_but_a_signal_to_wait_for_it_is_waited_for(clock):
             sender.start()
 
     sender = threading.Thread(target=send)
-    before = signal.signal(signal.SIGUSR1, lambda *_: None)  # for those that come when the run is over
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)  # for signals that come when the run is over
     try:
         real(main, clock=clock)
     finally:
@@ -122,8 +122,8 @@ def test_with_nothing_but_a_signal_to_wait_for_it_is_waited_for(clock):
 
 
 def test_a_signal_that_another_thread_catches_wakes_the_loop():
-    """The system may give it to any thread. Python runs its handler in the main one, and that sleeps."""
-    host = NativeHost()
+    """The system may deliver a signal to any thread. Python runs the handler in the main thread, which sleeps."""
+    host = SelectorHost()
 
     def catch():
         while not host._asleep:
@@ -143,7 +143,7 @@ def test_a_signal_that_another_thread_catches_wakes_the_loop():
 
 
 def test_a_sleeping_loop_is_woken_by_a_signal_from_outside():
-    """In a process of its own: SIGTERM shuts a server down, which then says goodbye."""
+    """In a separate process: SIGTERM shuts a server down, which then prints a last line."""
     program = """
         import signal
         import bursar
@@ -204,7 +204,7 @@ def test_it_costs_a_syscall_and_needs_the_capability():
 
 def test_only_the_main_thread_hears_of_signals():
     async def main():
-        with pytest.raises(HostMisuse, match="only the main thread of a process hears of signals"):
+        with pytest.raises(HostMisuse, match="only the main thread of a process receives signals"):
             await wait_signal(signal.SIGUSR1)
         return "told"
 
@@ -249,11 +249,11 @@ def test_a_runtime_that_waits_no_more_leaves_the_signal_to_the_others(first):
 
 
 async def waiting(number):
-    """Until so many runtimes wait for the signal."""
+    """Wait until the given number of runtimes wait for the signal."""
     while True:
         handler, found = getattr(signal.getsignal(signal.SIGUSR1), "__self__", None), 0
         while handler is not None:
-            handler, found = getattr(handler._before, "__self__", None), found + 1
+            handler, found = getattr(handler._previous, "__self__", None), found + 1
         if found == number:
             return
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Streams: bytes arrive in order and once, whatever is cancelled; what cannot go on says so; nothing is left open."""
+"""Streams: bytes arrive in order and once, whatever is cancelled; a broken stream raises; nothing is left open."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ BIG = bytes(range(256)) * 20_000  # five megabytes: more than any buffer of the 
 
 @pytest.fixture(params=["plain", "TLS"])
 def tls(request):
-    """The contexts of server and client, or none."""
+    """The TLS contexts of server and client, or None."""
     return (None, None) if request.param == "plain" else contexts()
 
 
@@ -232,7 +232,7 @@ def test_bytes_that_another_case_of_a_select_left_are_there_for_the_next():
         await client.send(b"x")
         await bursar.wait_readable(server._box.fd)
         chosen = set()
-        for seed in range(20):  # both cases are ready: the draw takes the other one now and then
+        for seed in range(20):  # both cases are ready, and the random choice sometimes takes the other one
             index, value = await select(server.receive(), event.wait())
             chosen.add(index)
             if index == 0:
@@ -259,7 +259,7 @@ def test_select_waits_for_data_or_something_else():
     assert linked(body) == (0, b"data")
 
 
-# ---- sending that does not come to its end
+# ---- sends that are cut off
 
 
 def test_a_send_that_is_cancelled_half_way_breaks_the_stream():
@@ -283,7 +283,7 @@ def test_a_send_that_is_cancelled_half_way_breaks_the_stream():
 
 
 def test_a_tls_send_that_is_cancelled_before_any_byte_went_out_breaks_the_stream_too():
-    """The record is packed: TLS would refuse to send anything else before it."""
+    """TLS has encrypted the record already, and would refuse to send other data before it."""
 
     async def body(client, server):
         async with nursery() as n:
@@ -432,7 +432,7 @@ def test_closing_is_free_and_needs_no_capability():
     assert linked(body) == (Budget(0, 0, 0, 0, 0), b"")
 
 
-# ---- money and authority
+# ---- budget and capabilities
 
 
 def test_one_receive_and_one_send_cost_one_syscall_each_however_long_they_wait():
@@ -513,7 +513,7 @@ def test_opening_and_listening_need_the_capability():
     real(main, capabilities=[CapSpawn()])
 
 
-# ---- what is on record
+# ---- the trace
 
 
 def test_the_answers_of_the_system_are_on_record_and_only_they():

@@ -487,7 +487,7 @@ def test_cancelling_a_task_cancels_the_nurseries_it_owns():
     cancel.request(kernel, task, STOP)
     assert [(n.state, n.reason) for n in nurseries] == [(NurseryState.CANCELLING, STOP)] * 3
     assert all(child.cancel_pending for child in children)
-    assert kernel.draining_regions == 3
+    assert kernel.draining_nurseries == 3
     check(kernel)
 
 
@@ -540,7 +540,7 @@ def test_the_root_nursery_can_be_cancelled():
     kernel = new_kernel()
     tasks = [kernel.spawn(kernel.root) for _ in range(3)]
     cancel.request_nursery(kernel, kernel.root, STOP)
-    assert (kernel.root.state, kernel.draining_regions) == (NurseryState.CANCELLING, 1)
+    assert (kernel.root.state, kernel.draining_nurseries) == (NurseryState.CANCELLING, 1)
     assert [(t.reason.kind, t.reason.by, t.lane) for t in tasks] == [(CancelKind.PARENT, None, Lane.CANCEL)] * 3
     finish_all(kernel)
     kernel.end_nursery(kernel.root)
@@ -599,7 +599,7 @@ def test_a_family_ends_from_the_bottom_up():
     tasks = chain(kernel, 20)
     cancel.request(kernel, tasks[0], STOP)
     assert finish_all(kernel) == tasks[::-1]
-    assert (kernel.tasks, kernel.draining_regions, len(kernel.timers)) == ({}, 0, 0)
+    assert (kernel.tasks, kernel.draining_nurseries, len(kernel.timers)) == ({}, 0, 0)
     check(kernel)
 
 
@@ -608,7 +608,7 @@ def test_a_hundred_thousand_nested_nurseries_are_cancelled_without_recursion():
     tasks = chain(kernel, 100_000)
     cancel.request(kernel, tasks[0], STOP)
     assert all(task.cancel_pending for task in tasks)
-    assert kernel.draining_regions == 100_000
+    assert kernel.draining_nurseries == 100_000
     assert len({task.reason.detail for task in tasks}) == 2  # that of the first, and one for all below it
 
 
@@ -617,7 +617,7 @@ def test_ten_thousand_nested_tasks_end_without_recursion():
     tasks = chain(kernel, 10_000)
     cancel.request(kernel, tasks[0], STOP)
     assert finish_all(kernel) == tasks[::-1]
-    assert (kernel.tasks, kernel.draining_regions) == ({}, 0)
+    assert (kernel.tasks, kernel.draining_nurseries) == ({}, 0)
 
 
 def test_a_hundred_thousand_siblings_too():

@@ -704,9 +704,9 @@ def test_drain_mode_lasts_while_regions_or_holders_drain():
     kernel = new_kernel()
     task = kernel.spawn(kernel.root)
     assert kernel.draining is False
-    kernel.draining_regions = 1
+    kernel.draining_nurseries = 1
     assert kernel.draining is True
-    kernel.draining_regions = 0
+    kernel.draining_nurseries = 0
     kernel.draining_holders[task] = None
     task.obligations = {1: object()}
     assert kernel.draining is True

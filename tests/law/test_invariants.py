@@ -281,7 +281,7 @@ DAMAGE = {
         "hold",
     ),
     "the runnable are miscounted": (lambda at: put(at.kernel, runnable=0), "count of runnable"),
-    "the draining regions are miscounted": (lambda at: put(at.kernel, draining_regions=1), "draining regions"),
+    "the draining nurseries are miscounted": (lambda at: put(at.kernel, draining_nurseries=1), "draining nurseries"),
     "a pinned task can be stolen": (lambda at: put(at.child, pinned=True), "can be stolen"),
     "a task in a pinned queue is not pinned": (lambda at: put(at.pinned, pinned=False), "not pinned"),
 }

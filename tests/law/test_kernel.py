@@ -107,7 +107,7 @@ def test_tasks_nurseries_and_whatever_asks_are_numbered_from_one_counter():
 
 
 ALLOWED_IMPORTS = {"__future__", "array", "bisect", "collections", "dataclasses", "enum", "heapq", "itertools", "json"}
-ALLOWED_IMPORTS |= {"math", "re", "typing"}
+ALLOWED_IMPORTS |= {"math", "re", "types", "typing"}
 
 
 def imports_of(path: Path) -> set[str]:
@@ -462,12 +462,12 @@ def test_an_ended_task_is_gone_from_everywhere_and_counted(outcome):
     kernel = new_kernel()
     kernel.root.cancel_on_failure = False
     task = running(kernel)
-    task.work = task.context = task.retry = task.inbox = "something"
+    task.work = task.context = task.unpaid_request = task.inbox = "something"
     assert kernel.finish(task, outcome) is True
     assert (task.state, task.wake, task.outcome) == (State.DONE, WakeState.DONE, outcome)
     assert (dict(kernel.tasks), dict(kernel.root.children), kernel.done) == ({}, {}, {outcome.kind: 1})
     assert (kernel.current, kernel.registry.current) == (None, None)
-    assert (task.work, task.context, task.retry, task.inbox, task.error) == (None,) * 5
+    assert (task.work, task.context, task.unpaid_request, task.inbox, task.error) == (None,) * 5
     check(kernel)
 
 
@@ -603,7 +603,7 @@ def test_a_task_that_ends_with_live_children_waits_for_them_and_keeps_its_outcom
     run(kernel, owner)
     assert kernel.finish(owner, owner.ending) is True
     assert (owner.outcome, nursery.state, kernel.tasks) == (OK, NurseryState.CANCELLED, {})
-    assert kernel.draining_regions == 0
+    assert kernel.draining_nurseries == 0
     check(kernel)
 
 

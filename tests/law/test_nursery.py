@@ -1,4 +1,6 @@
-"""Nurseries: five states and the moves between them, who owns whom, what the whole comes to, and no orphans."""
+"""Nurseries: the five states and their transitions, the owner and the children, the result, and that no task outlives
+its nursery.
+"""
 
 from collections import deque
 from itertools import permutations, product
@@ -307,7 +309,7 @@ def test_cancelling_starts_from_open_or_closing_even_when_empty(closed, children
         kernel.close_nursery(nursery)
     cancel.request_nursery(kernel, nursery, STOP)
     assert (nursery.state, nursery.reason) == (NurseryState.CANCELLING, STOP)
-    assert kernel.draining_regions == 1
+    assert kernel.draining_nurseries == 1
     assert all(child.cancel_pending for child in made)
 
 
@@ -316,7 +318,7 @@ def test_cancelling_again_changes_nothing():
     _, nursery = owner_of(kernel)
     cancel.request_nursery(kernel, nursery, STOP)
     cancel.request_nursery(kernel, nursery, CancelReason(CancelKind.USER, "again"))
-    assert (nursery.state, nursery.reason, kernel.draining_regions) == (NurseryState.CANCELLING, STOP, 1)
+    assert (nursery.state, nursery.reason, kernel.draining_nurseries) == (NurseryState.CANCELLING, STOP, 1)
 
 
 def test_cancelling_becomes_cancelled_in_the_await():
@@ -330,7 +332,7 @@ def test_cancelling_becomes_cancelled_in_the_await():
     finish_child(kernel, child, Outcome(OutcomeKind.CANCELLED, reason=STOP))
     assert nursery.state is NurseryState.CANCELLING
     kernel.end_nursery(nursery)
-    assert (nursery.state, kernel.draining_regions) == (NurseryState.CANCELLED, 0)
+    assert (nursery.state, kernel.draining_nurseries) == (NurseryState.CANCELLED, 0)
     assert result_kind(nursery) is OutcomeKind.CANCELLED
 
 
@@ -343,7 +345,7 @@ def test_a_nursery_that_is_over_is_not_cancelled_any_more(state):
     kernel.close_nursery(nursery)
     kernel.end_nursery(nursery)
     cancel.request_nursery(kernel, nursery, STOP)
-    assert (nursery.state, kernel.draining_regions) == (state, 0)
+    assert (nursery.state, kernel.draining_nurseries) == (state, 0)
 
 
 def test_the_failure_of_a_child_cancels_its_siblings_and_leads_to_cancelling():

@@ -1,7 +1,7 @@
-"""What the law tells its observer: each note once, in order, with its detail, and nothing at all to nobody.
+"""The observer of the kernel gets each event once, in order and with its detail. Without an observer no detail is made.
 
-Every test starts to listen at the last moment and compares all that it hears until the thing has happened, so a note
-that comes twice, too early or with another detail is found.
+Each test attaches the observer immediately before the action, and compares all events of the action. So an event that
+comes twice, too early or with another detail fails the test.
 """
 
 from contextlib import contextmanager

@@ -1,4 +1,6 @@
-"""Admission's side of the law, on a bare kernel: who may start, who stands still, and who is told."""
+"""The law's side of admission, on a bare kernel: a task with a ticket starts only when it is admitted, a paused task
+does not run, and the ticket is called when its task is cancelled, fails or ends.
+"""
 
 import pytest
 from support.kernel import Kernel, Task, Wait
@@ -12,7 +14,7 @@ STOP = CancelReason(CancelKind.USER, "stop")
 
 
 class Ticket:
-    """One that writes down what it is told."""
+    """A ticket that records how the law calls it."""
 
     def __init__(self) -> None:
         self.excused = False
@@ -39,7 +41,7 @@ class Nap(Wait):
 
 
 class Thread(Wait):
-    """Cannot be interrupted, and hears of it."""
+    """A wait that cannot be interrupted, and that counts the cancel requests."""
 
     reason = "runs elsewhere"
     interruptible = False

@@ -1,4 +1,4 @@
-"""The record of a task: what a new one holds, that it is its own outermost scope, and whom it still owns."""
+"""The record of a task: the fields of a new record, the task as its own outermost scope, whether it has children."""
 
 import pytest
 from support.law import UNSTATED, CancelPhase, CancelScope, Nursery, Scope, WakeState, root_pools
@@ -62,7 +62,7 @@ FRESH = {
     "ticket": None,
     "work": None,
     "context": None,
-    "retry": None,
+    "unpaid_request": None,
 }
 
 

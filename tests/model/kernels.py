@@ -231,7 +231,7 @@ class Side:
             "at": kernel.at.id if kernel.at is not None else None,
             "tasks": list(kernel.tasks),
             "injector": [task.id for task in kernel.injector],
-            "draining": (kernel.draining_regions, [task.id for task in kernel.draining_holders]),
+            "draining": (kernel.draining_nurseries, [task.id for task in kernel.draining_holders]),
             "counters": {name: n for name, n in kernel.counters.items() if n},
             "reports": list(kernel.reports),
         }

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.admission import TicketState
+from support.admission import TicketState, effective_priority
 from support.admission import ticket as ticket
 from support.law import (
     CANCEL_STREAK_MAX,
@@ -57,7 +57,8 @@ from support.law import (
     wait_max,
     wake,
 )
-from support.law import budget as money
+from support.law import budget as budget_module
+from support.law import pool as purse
 
 from bursar import Budget, CancelKind, NurseryState, Outcome, OutcomeKind, State
 
@@ -89,6 +90,7 @@ SIGNATURES = {
     "decide": (c_int, [c_bool] * 4 + [c_uint32] * 3),
     "streaks_after": (None, [c_int, POINTER(c_uint32), POINTER(c_uint32)]),
     "nursery_may_move": (c_bool, [c_uint, c_uint]),
+    "effective_priority": (c_bool, [c_int64, c_int64, c_int64, c_int64, POINTER(c_int64)]),
     "ticket_may_move": (c_bool, [c_uint, c_uint]),
     "nursery_terminal": (c_bool, [c_uint]),
     "nursery_notes": (c_bool, [c_int, c_bool]),
@@ -267,6 +269,13 @@ def test_tickets(c):
         assert c.ticket_may_move(a, b) == (a < len(TicketState) and b in ticket.TRANSITIONS[TicketState(a)])
 
 
+def test_aging(c):
+    found = c_int64()
+    for priority, wait, interval, boost in product((-5, 0, 50), range(0, 40, 3), (1, 7, 10), range(4)):
+        assert c.effective_priority(priority, wait, interval, boost, byref(found))
+        assert found.value == effective_priority(priority, wait, interval, boost)
+
+
 def test_nurseries(c):
     for a, b in product(range(7), repeat=2):
         assert c.nursery_may_move(a, b) == (a < len(NurseryState) and b in nursery.TRANSITIONS[NurseryState(a)])
@@ -314,12 +323,12 @@ def test_phases(c):
 def test_kinds_of_cancellation(c):
     assert [c.cancel_name(i).decode() for i in range(len(CancelKind))] == [kind.value for kind in CancelKind]
     assert c.cancel_name(len(CancelKind)) is None
-    kernel = SimpleNamespace(draining_regions=0, note=lambda *_: None)
-    for (number, kind), at_home in product(enumerate(CancelKind), (False, True)):
+    kernel = SimpleNamespace(draining_nurseries=0, note=lambda *_: None)
+    for (number, kind), is_target in product(enumerate(CancelKind), (False, True)):
         child = a_task()
         child.nursery.children[child.id] = child
-        ((_, why),) = cancel._stop_nursery(kernel, child.nursery, cancel.CancelReason(kind), at_home)
-        assert list(CancelKind)[c.kind_for_children(number, at_home)] is why.kind
+        ((_, why),) = cancel._stop_nursery(kernel, child.nursery, cancel.CancelReason(kind), is_target)
+        assert list(CancelKind)[c.kind_for_children(number, is_target)] is why.kind
 
 
 # ---- lanes, steal
@@ -394,7 +403,7 @@ class Bank:
     def __init__(self, c, rng: random.Random, budget: Budget, room: int) -> None:
         self.c, self.rng = c, rng
         self.bank = c.bank_new(room)
-        self.pools: list[money.Pool] = list(root_pools(budget))  # by number
+        self.pools: list[purse.Pool] = list(root_pools(budget))  # by number
         c.root(self.bank, 0, five(budget))
         root = SimpleNamespace(pools=tuple(self.pools), numbers=Numbers(*range(5)), parent=None, children=0)
         self.holders = [root]
@@ -414,10 +423,10 @@ class Bank:
 
     def derive(self) -> None:
         maker, wish, can, numbers = self.rng.choice(self.holders), a_budget(self.rng), Five(), Numbers()
-        budget = money.affordable(maker.pools, wish)
+        budget = purse.affordable(maker.pools, wish)
         self.c.affordable(self.bank, maker.numbers, five(wish), can)
         assert list(can) == list(five(budget))
-        pools = money.derive(maker.pools, budget)
+        pools = purse.derive(maker.pools, budget)
         stated = self.c.derive(self.bank, maker.numbers, can, len(self.pools), numbers)
         own = [pool for pool, shared in zip(pools, maker.pools, strict=True) if pool is not shared]
         assert stated == len(own)
@@ -437,7 +446,7 @@ class Bank:
             (c_uint * 5)(*components),
             (c_int64 * 5)(*amounts),
         )
-        assert theirs == money.pay(payer.pools, tuple(zip(components, amounts, strict=True)))
+        assert theirs == purse.pay(payer.pools, tuple(zip(components, amounts, strict=True)))
 
     def top_up(self) -> None:
         taker = source = self.rng.choice(self.holders)
@@ -445,7 +454,7 @@ class Bank:
             source = source.parent
         amount = self.countable_for(taker)
         theirs = self.c.top_up(self.bank, taker.numbers, source.numbers, five(amount))
-        assert theirs == money.top_up(taker.pools, source.pools, amount)
+        assert theirs == purse.top_up(taker.pools, source.pools, amount)
 
     def mint(self) -> None:
         taker = self.rng.choice(self.holders)
@@ -457,13 +466,13 @@ class Bank:
         """An amount that the ledger would let into these pools."""
         room = Budget(*(None if p.left is None else max(0, UNITS_MAX - p.left) for p in taker.pools))
         wish = a_budget(self.rng)
-        return Budget(*(wanted and money._least(wanted, most) for wanted, most in pairs(wish, room)))
+        return Budget(*(wanted and budget_module._least(wanted, most) for wanted, most in pairs(wish, room)))
 
     def close(self) -> None:
         leaves = [holder for holder in self.holders if not holder.children and holder.parent is not None]
         if leaves:
             holder = self.rng.choice(leaves)
-            money.close(holder.pools, holder.parent.pools)
+            purse.close(holder.pools, holder.parent.pools)
             self.c.close(self.bank, holder.numbers, holder.parent.numbers)
             holder.parent.children -= 1
             self.holders.remove(holder)

@@ -1,4 +1,4 @@
-"""What a task pays, how it is told that it cannot, how it gets more, and what it holds in its own right."""
+"""What a task pays for its requests, the errors that it gets when it cannot pay, and how it is recharged."""
 
 from contextlib import suppress
 

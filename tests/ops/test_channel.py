@@ -211,7 +211,7 @@ def test_a_receiver_drains_what_is_left_and_is_then_told(run):
         send.close()
         assert await receive.receive() == 1
         assert await receive.receive() == 2
-        with pytest.raises(ChannelClosed, match="nobody sends any more"):
+        with pytest.raises(ChannelClosed, match="every sending end is closed"):
             await receive.receive()
         with pytest.raises(ChannelClosed):
             receive.receive_nowait()
@@ -221,7 +221,7 @@ def test_a_receiver_drains_what_is_left_and_is_then_told(run):
 
 def test_closing_wakes_a_waiting_receiver(run):
     async def waiter(receive):
-        with pytest.raises(ChannelClosed, match="nobody sends any more"):
+        with pytest.raises(ChannelClosed, match="every sending end is closed"):
             await receive.receive()
         return "told"
 
@@ -238,7 +238,7 @@ def test_closing_wakes_a_waiting_receiver(run):
 
 def test_closing_the_receiving_side_wakes_every_waiting_sender(run):
     async def sender(send):
-        with pytest.raises(ChannelClosed, match="nobody receives any more"):
+        with pytest.raises(ChannelClosed, match="every receiving end is closed"):
             await send.send(1)
         return "told"
 
@@ -258,11 +258,11 @@ def test_sending_after_either_close_fails(run):
         send, receive = channel(3)
         await send.send(1)
         receive.close()
-        with pytest.raises(ChannelClosed, match="nobody receives"):
+        with pytest.raises(ChannelClosed, match="every receiving end is closed"):
             await send.send(2)
-        with pytest.raises(ChannelClosed, match="nobody receives"):
+        with pytest.raises(ChannelClosed, match="every receiving end is closed"):
             send.send_nowait(2)
-        with pytest.raises(ChannelClosed, match="nobody receives"):
+        with pytest.raises(ChannelClosed, match="every receiving end is closed"):
             await send.reserve()
         send.close()
         send.close()

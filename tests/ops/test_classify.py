@@ -1,4 +1,4 @@
-"""What looks like a plain function and is none: Bursar's own functions."""
+"""Bursar's own functions, such as `sleep`, look like plain functions, but a spawn must not run them on a thread."""
 
 import inspect
 import re
@@ -13,11 +13,11 @@ from bursar.workflow import Workflow
 
 
 class Mine(Event):
-    """A class of the program's."""
+    """A class that the program defines."""
 
 
 class Family(Request[int]):
-    """A request of the program's."""
+    """A request that the program defines."""
 
     def perform(self, kernel, task):
         return len(task.nursery.children)

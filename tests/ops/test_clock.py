@@ -1,5 +1,7 @@
 """Time as a task sees it: sleeping, the clock of the run, and the spans that make sense."""
 
+import re
+
 import pytest
 from support.law import SECONDS_MAX, TIME_END_NS
 
@@ -132,6 +134,8 @@ def test_a_span_must_make_sense(function, seconds):
         function(seconds)
 
 
-def test_a_span_must_be_a_number():
-    with pytest.raises(TypeError):
-        sleep("1")
+@pytest.mark.parametrize("seconds", ["1", None, [1], 1j])
+@pytest.mark.parametrize("function", [sleep, sleep_until])
+def test_a_span_must_be_a_number(function, seconds):
+    with pytest.raises(TypeError, match=re.escape(f"({seconds!r}): give the seconds as a number")):
+        function(seconds)

@@ -258,7 +258,7 @@ def test_two_selecting_tasks_meet_each_other_once(run, order):
     assert (a, b) in {("b", None), (None, "a")}
 
 
-def test_the_bill_is_that_of_the_dearest_case(run):
+def test_the_bill_is_that_of_the_most_expensive_case(run):
     async def main():
         _, receive = channel()
         me = await bursar.current_task()

@@ -22,15 +22,15 @@ def test_who_stands_where():
             n.spawn(nap, after=[first])
             await bursar.checkpoint()
             told = runtime.statistics().admission
-            assert (told.entered, told.admitted, told.waiting, told.held, told.aside) == (7, 2, 1, 2, 0)
+            assert (told.entered, told.admitted, told.waiting, told.held, told.lent) == (7, 2, 1, 2, 0)
             assert told.queued == {"100": 1, "50": 2, "10": 1}
             await paused.pause()
             told = runtime.statistics().admission
-            assert (told.held, told.aside, told.paused, told.admitted) == (2, 1, 1, 3)
+            assert (told.held, told.lent, told.paused, told.admitted) == (2, 1, 1, 3)
             paused.resume()
 
     told = run(main)
-    assert (told.entered, told.admitted, told.waiting, told.held, told.aside) == (7, 7, 0, 0, 0)
+    assert (told.entered, told.admitted, told.waiting, told.held, told.lent) == (7, 7, 0, 0, 0)
     assert told.queued == {}
 
 

@@ -29,7 +29,7 @@ if str(HERE.parent) not in sys.path:
 from browser import harness  # noqa: E402
 from parity import artifacts, running  # noqa: E402
 from parity.scenarios import SCENARIOS  # noqa: E402
-from support.hosts import AsyncioHost, NativeHost, VirtualHost  # noqa: E402
+from support.hosts import AsyncioHost, SelectorHost, VirtualHost  # noqa: E402
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def run_here(case: str, host: str) -> dict[str, Any]:
         case "virtual":
             return running.run(case, VirtualHost(), "virtual")
         case "native":
-            return running.run(case, NativeHost(), clock)
+            return running.run(case, SelectorHost(), clock)
         case "asyncio" | "uvloop":
             enter = in_asyncio if name == "asyncio" else in_uvloop
             return enter(lambda: guest(case, clock))

@@ -1,4 +1,4 @@
-"""A thousand generated programs: equal decisions and events on the virtual host, the native one, asyncio and the page.
+"""A thousand generated programs: equal decisions and events on the virtual and the selector host, asyncio and the page.
 
 All on virtual time, so that the schedule is a function of program, seed and workers alone; the program's number is the
 seed and chooses one to four workers. The programs are those of support/programs.py.
@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from parity import compare, running
-from support.hosts import AsyncioHost, NativeHost
+from support.hosts import AsyncioHost, SelectorHost
 
 COUNT = 1000
 COUNT_QUICK = 100  # as many of them as `make test` runs on the guests; the slow tests run the rest
@@ -59,8 +59,8 @@ def test_the_programs_are_worth_comparing():
     assert {"Deadlock", "ExceptionGroup"} < {str(ending) for *_, ending in found}
 
 
-def test_the_native_host():
-    agree("native", {number: running.brief(f"{running.PROGRAM}{number}", NativeHost()) for number in range(COUNT)})
+def test_the_selector_host():
+    agree("native", {number: running.brief(f"{running.PROGRAM}{number}", SelectorHost()) for number in range(COUNT)})
 
 
 def test_asyncio():

@@ -1,13 +1,15 @@
 """ARCHITECTURE.md is true: its layers and folders are all there are, and every file and function that it names exists.
 
-The functions in Python are checked twice: they must be defined, and the program of the page must call them.
+The functions are checked twice: they must be defined, and the program of the page must call them.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -186,6 +188,23 @@ def test_the_program_calls_each_function_of_its_walk(tmp_path):
     called = called_by(f"exec({program!r}, {{}})", tmp_path)
     assert not_called(text, called) == []
     assert not_called(f"{text[: text.index('| step |')]}| step |\n| `law/cancel.py`: `deliver` |", called), "planted"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("gcov")), reason="needs gcc and gcov")
+def test_the_program_calls_each_function_of_its_walk_in_c(tmp_path):
+    spec = importlib.util.spec_from_file_location("files_of_a_task", ROOT / "scripts" / "files_of_a_task.py")
+    assert spec is not None
+    assert spec.loader is not None
+    coverage = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(coverage)
+    coverage.build(ROOT, tmp_path)
+    text = section(TASK)
+    called = {(Path(file), name) for (file, name), n in coverage.count(tmp_path, block(text, "python")).items() if n}
+    usual = [re.sub(r"<br>otherwise .*", "", row[3]) for row in rows(text, "step")]
+    walk = [claim for cell in usual for claim in claims(cell)]
+    assert len(walk) > 30, "the table is read"
+    assert [claim for claim in walk if (find(claim.file), claim.name) not in called] == []
 
 
 def test_the_workflow_calls_each_function_of_its_walk(tmp_path):

@@ -1,5 +1,5 @@
 """The C library as a program finds it: by the flags of `bursar info`, by pkg-config, by CMake; shared and static; in
-this environment, in a prefix of its own, and in a folder that was moved. Nothing but what is installed is used.
+this environment, in another prefix, and in a folder that was moved. Only installed files are used.
 """
 
 import json
@@ -36,7 +36,7 @@ def prints_what_it_says(program: Path) -> None:
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, object]:
-    """What `bursar info` knows of the library. With a compiler and on the right machine, none is a broken build."""
+    """What `bursar info` prints about the library. With a compiler and on the right machine there must be one."""
     if not any(map(shutil.which, ("cc", "gcc", "clang"))) or sys.platform != "linux":
         pytest.skip("needs Linux and a C compiler")
     if platform.machine() not in {"x86_64", "aarch64"}:
@@ -54,13 +54,13 @@ def here(facts: dict[str, object]) -> Path:
 
 @pytest.fixture(scope="module")
 def moved(here: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same folder, elsewhere."""
+    """A copy of that folder in another place."""
     return Path(shutil.copytree(here, tmp_path_factory.mktemp("moved") / "away"))
 
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Installed without Python, as a distribution does it."""
+    """Installed without Python, as a distribution installs it."""
     prefix = tmp_path_factory.mktemp("bursar_rt")
     build = plain_project("bursar_rt_shared", "bursar_rt_static")
     run(needed("cmake"), "--install", build, "--component", "bursar_rt", "--prefix", prefix)
@@ -114,7 +114,7 @@ def test_by_flags(facts, tmp_path, compiler, kind):
 
 
 def test_compiling_and_linking_apart(facts, tmp_path):
-    """Nothing that only one of the two steps wants is in the flags of the other, by the strictest compiler."""
+    """No flag of the linker is among those of the compiler, or the reverse: the strictest compiler accepts both."""
     compiler = needed("clang")
     cflags, libs = (shlex.split(run(BURSAR, "info", option)) for option in ("--cflags", "--libs"))
     run(compiler, *STRICT, "-c", SOURCE, *cflags, "-o", tmp_path / "program.o")
@@ -123,7 +123,7 @@ def test_compiling_and_linking_apart(facts, tmp_path):
 
 
 def test_the_flags_are_those_of_pkg_config(facts, here):
-    """`bursar info` reads the same file, and tidies the paths."""
+    """`bursar info` reads the same file, and shortens the paths."""
 
     def tidied(words: list[str]) -> list[str]:
         return [re.sub(r"/lib/pkgconfig/\.\.(/\.\.)?", lambda up: "" if up[1] else "/lib", word) for word in words]
@@ -153,7 +153,7 @@ def test_a_folder_may_have_any_name(here, tmp_path):
     prints_what_it_says(tmp_path / "quoted")
 
 
-# ---- by pkg-config and by CMake, wherever it lies
+# ---- by pkg-config and by CMake, in every place
 
 
 def test_nothing_remembers_where_it_was_made(place):
@@ -197,14 +197,14 @@ def test_cmake_refuses_another_major_version(place, tmp_path):
 
 
 def test_there_is_one_library_to_load(place):
-    """A second one, under the plain name, could come into a process beside the first: two runtimes, mixed up."""
+    """A process could load a second file, under the plain name, beside the first: that would be two runtimes."""
     libraries = [file for file in place.glob("*.so*") if file.read_bytes()[:4] == b"\x7fELF"]
     assert [file.name for file in libraries] == ["libbursar_rt.so.1"]
     assert "libbursar_rt.so.1" in run(needed("readelf"), "-d", libraries[0])
 
 
 def test_what_is_exported_is_what_is_declared(place):
-    """`janus_*` by the public headers; `bursar_*` by those of abi/, for the Python side."""
+    """`janus_*` of the public headers, and `bursar_*` of abi/, for the Python package."""
     listed = run(needed("nm"), "-D", "--defined-only", place / "libbursar_rt.so.1")
     declared = set()
     for folder, prefix in (("include", "janus"), ("abi", "bursar")):
@@ -239,7 +239,7 @@ static int64_t
 overflows(void *bytes)
 {
     char frame[1 << 20];
-    memset(frame, (int)(intptr_t)bytes, (size_t)(intptr_t)bytes); /* its far end: in somebody else's stack */
+    memset(frame, (int)(intptr_t)bytes, (size_t)(intptr_t)bytes); /* the far end is in another stack */
     return *(volatile char *)frame;
 }
 
@@ -291,7 +291,7 @@ main(void)
 
 
 def test_a_debugger_sees_through_a_task(facts, tmp_path):
-    """From where it stands down to its first frame, on a stack that is none of the system's, past a switch or two."""
+    """From the running function to the first frame of the task, on a stack of the pool, through a switch or two."""
     (tmp_path / "walk.c").write_text(WALK)
     program = tmp_path / "walk"
     run(needed("cc"), *STRICT, "-g", tmp_path / "walk.c", *facts["cflags"], *facts["libs"], "-o", program)

@@ -32,7 +32,10 @@ def generated_names() -> set[str]:
 def defined_by_hand(text: str, names: set[str]) -> list[str]:
     """Those names that a C file gives a value, or a type, of its own."""
     found = re.findall(
-        r"#\s*define\s+(\w+)|(?:^|[{,])\s*(\w+) = (?!LAW_)[^,;]*[,}]|\}\s*(Law\w+);", bare(text), re.MULTILINE
+        r"#\s*define\s+(\w+)|(?:^|[{,])\s*(\w+) = (?!LAW_)[^,;]*[,}]|\}\s*(Law\w+);"
+        r"|\w[ *]+([A-Z]\w+)(?:\[\w*\])* = (?!LAW_)",
+        bare(text),
+        re.MULTILINE,
     )
     return sorted({name for match in found for name in match if name in names})
 
@@ -95,6 +98,8 @@ def test_no_c_file_defines_by_hand_what_is_generated():
         ("typedef enum {\n    LAW_STATE_READY = 1,\n} State;\n", "LAW_STATE_READY"),
         ("typedef enum { A } LawState;\n", "LawState"),
         ("enum { STEAL_ATTEMPTS_MAX = 4 };\n", "STEAL_ATTEMPTS_MAX"),
+        ("static const int64_t LAW_UNITS_MAX = 5;\n", "LAW_UNITS_MAX"),
+        ("static const uint8_t LAW_STATE_MOVES[8] = {0};\n", "LAW_STATE_MOVES"),
     ],
 )
 def test_a_copy_by_hand_is_found(text: str, name: str):

@@ -1,4 +1,4 @@
-"""No retired word of docs/internals/glossary.md is an identifier or a file name again."""
+"""No retired word of docs/internals/glossary.md is an identifier or the name of a file or folder again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "glossary.md"
-FOLDERS = ("src", "native", "tests", "examples", "benchmarks")
+FOLDERS = ("src", "native", "tests", "examples", "benchmarks", "scripts")
 PYTHON, C = (".py", ".pyi"), (".c", ".h")
 
 # A comment, a string, a character, or an identifier: only the last one is a group.
@@ -54,8 +54,8 @@ def identifiers(path: str, text: str) -> set[str]:
 def violations(table: list[Retired], path: str, text: str) -> list[str]:
     """The retired words of one file."""
     here = [entry for entry in table if entry.covers(path)]
-    stem = Path(path).stem.removeprefix("test_")
-    found = [f"{path}: the file name {entry.word!r}" for entry in here if entry.kind == "file" and stem == entry.word]
+    stems = {part.removeprefix("test_") for part in (*Path(path).parts[:-1], Path(path).stem)}
+    found = [f"{path}: the file name {entry.word!r}" for entry in here if entry.kind == "file" and entry.word in stems]
     names = [entry.word for entry in here if entry.kind == "name"]
     plain = {word for word in names if "*" not in word}
     patterns = [word for word in names if "*" in word]
@@ -134,6 +134,7 @@ TABLE = """
         ("native/a.h", "int permit_new(void);\n", ["native/a.h: permit_new"]),
         ("native/python/law/doom.c", "\n", ["native/python/law/doom.c: the file name 'doom'"]),
         ("tests/test_doom.py", "\n", ["tests/test_doom.py: the file name 'doom'"]),
+        ("src/doom/a.py", "\n", ["src/doom/a.py: the file name 'doom'"]),
         ("src/a.py", "Ticket, State = 1, 2\n", []),
     ],
 )

@@ -56,6 +56,17 @@ def program_runs(call, tmp_path):
     return True
 
 
+def demo_and_bench_run(call):
+    """The commands whose programs are packages beside `bursar`."""
+    demo = call("bursar", "demo", "--plain")
+    assert demo.returncode == 0, demo.stderr
+    assert "the same as in a run without an observer" in demo.stdout
+    bench = call("bursar", "bench", "--help")
+    assert bench.returncode == 0, bench.stderr
+    assert "--json" in bench.stdout
+    return True
+
+
 def c_program_runs(call, tmp_path):
     """The example, outside the checkout, with nothing but what `bursar info` prints."""
     source = shutil.copy(ROOT / "examples" / "c" / "counting_house.c", tmp_path)
@@ -88,6 +99,7 @@ def test_with_a_compiler_the_native_extension_is_there(installed, tmp_path, with
     assert native["present"] is True
     assert native["build"]["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}.")
     assert program_runs(call, tmp_path)
+    assert demo_and_bench_run(call)
     assert c_program_runs(call, tmp_path)
 
 
@@ -103,6 +115,7 @@ def test_without_a_compiler_the_install_is_pure_python(installed, tmp_path, opti
     assert (flags.returncode, flags.stdout) == (2, "")
     assert "this install has no C library" in flags.stderr
     assert program_runs(call, tmp_path)
+    assert demo_and_bench_run(call)
 
 
 def test_the_core_needs_no_other_package(installed):

@@ -88,6 +88,7 @@ PLANTED = {
         "PURSE-2 is not tested by tests/p.py::test_whole",
     ),
     "nothing shows a rule": ({TABLE: ROWS.replace("`tests/p.py::test_whole`", "–")}, "PURSE-2 is neither asserted"),
+    "a list without codes": ({"native/b.c": "/*\n * Invariants:\n *   1. whole\n */\n"}, "native/b.c has a list"),
     "an old code in a comment": ({"src/b.py": "x = 1  # B3\n"}, "src/b.py has B3"),
     "an old code in an assertion": ({"native/b.c": 'LAW_RULE(x, "W1");\n'}, "native/b.c has W1"),
     "a requirement has the code of a rule": (

@@ -84,13 +84,52 @@ def sources(*folders: str) -> list[Path]:
 
 def test_thread_local_storage_is_in_one_file():
     users = [path.name for path in sources("law", "fiber", "engine", "abi", "include") if "_Thread_local" in bare(path)]
-    assert users == ["janus_rt.c"]
+    assert users == ["visit.c"]
     assert not [path for path in sources("law", "fiber", "engine", "abi") if re.search(r"\b__thread\b", bare(path))]
 
 
 def test_the_engine_knows_nothing_of_its_adapter():
     for path in sources("law", "fiber", "engine"):
         assert not re.search(r'"(abi|include)/|\bjanus_', bare(path)), path.name
+
+
+# The folders of native/ that a folder may include. The folders below native/python include each other.
+NEEDS = {
+    "law": set(),
+    "fiber": set(),
+    "include": set(),
+    "engine": {"fiber", "law"},
+    "abi": {"engine", "include", "law"},
+    "python": {"law"},
+}
+
+
+def wrong_includes(folder: str, text: str) -> list[str]:
+    """The folders that a file of `folder` includes and must not."""
+    included = re.findall(r'^ *# *include *[<"](?:\.\.?/)*(\w+)/', text, re.MULTILINE)
+    return [name for name in included if name in NEEDS.keys() - NEEDS[folder] - {folder}]
+
+
+def test_the_folders_depend_on_each_other_in_one_direction():
+    folders = {path.name for path in NATIVE.iterdir() if path.is_dir() and sources(path.name)}
+    assert folders == NEEDS.keys()
+    found = [(path.name, wrong_includes(folder, bare(path))) for folder in NEEDS for path in sources(folder)]
+    assert [(name, wrong) for name, wrong in found if wrong] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "line"),
+    [
+        ("law", '#include "python/law/task.h"'),
+        ("fiber", '#include "engine/task.h"'),
+        ("engine", '#  include "../abi/visit.h"'),
+        ("python", "#include <engine/task.h>"),
+        ("abi", '#include "python/module/seam.h"'),
+    ],
+)
+def test_an_include_in_the_other_direction_is_found(folder, line):
+    assert wrong_includes(folder, f'#include "hints.h"\n#include <sys/mman.h>\n{line}\n#include "{folder}/own.h"\n')
+    assert not wrong_includes(folder, '#include "hints.h"\n#include <sys/mman.h>\n')
 
 
 def test_the_adapter_has_no_nursery_of_its_own():
@@ -102,7 +141,7 @@ def test_the_adapter_has_no_nursery_of_its_own():
 
 
 def test_the_frozen_functions_are_those():
-    frozen, _, _ = HEADER.read_text(encoding="utf-8").partition("======== ours ========")
+    frozen, _, _ = HEADER.read_text(encoding="utf-8").partition("======== added by Bursar ========")
     declared = re.findall(r"^JANUS_API ([^;]+);", re.sub(r"/\*.*?\*/", "", frozen, flags=re.DOTALL), re.MULTILINE)
     assert declared == FROZEN
 
@@ -126,9 +165,10 @@ NOT_HINTS = ("visibility", "constructor", "tls_model", "no_sanitize")
 
 def raw_hints(text: str) -> list[str]:
     """The hints to the compiler that do not come from native/hints.h."""
-    attributes = re.findall(r"__attribute__\(\(.*?\)\)", text)
-    raw = [attribute for attribute in attributes if not any(word in attribute for word in NOT_HINTS)]
-    return raw + re.findall(r"\b(?:__builtin_(?:expect|prefetch)|__inline__|__forceinline)\b", text)
+    attributes = re.findall(r"__attribute(?:__)? *\(\((.*?)\)\)", re.sub(r'"[^"\n]*"', "", text), re.DOTALL)
+    words = [word for attribute in attributes for word in re.findall(r"\b[a-z_]\w*", attribute)]
+    raw = [word for word in words if word.strip("_") not in NOT_HINTS]
+    return raw + re.findall(r"\b(?:__builtin_(?:expect|prefetch)\w*|__inline__|__inline|__forceinline)\b", text)
 
 
 def test_hints_to_the_compiler_come_from_one_header():
@@ -143,6 +183,9 @@ def test_hints_to_the_compiler_come_from_one_header():
         "static __attribute__((noinline)) void\nf(void)",
         "__builtin_prefetch(task);",
         "static inline __attribute__((always_inline)) int",
+        '__attribute__((no_sanitize("address"), always_inline)) int',
+        "static __attribute((__noinline__)) int",
+        "if (__builtin_expect_with_probability(task == NULL, 0, 0.9)) {",
     ],
 )
 def test_a_raw_hint_is_found(planted):
@@ -152,28 +195,49 @@ def test_a_raw_hint_is_found(planted):
 # The fields of records that a table of the law guards. The functions of native/law change them, after asking the table.
 # Exceptions: setters for Python, whose `move` has asked the table, constructors, and the state of a random stream.
 GUARDED = ("state", "wake", "phase")
-SETTERS = {"set_state", "set_wake", "set_phase", "permit_init", "ticket_init"}
+SETTERS = {"set_state", "set_phase", "ticket_init"}
+POINTERS = {"cancel_move"}  # chooses the field of a task or of a cancel scope, for `law_phase_advance`
+FIELD = rf"(?:->|\.)(?:{'|'.join(GUARDED)})\b"
+WRITE = re.compile(rf"(?<!stream){FIELD} *(?:(?:<<|>>|[-+*/%|&^])?=(?!=)|\+\+|--)")
+# The address of a field is an argument of a function of the law, or of the setter that checks the number.
+POINTER = re.compile(rf"(?P<to>\b\w+\()?(?<!&)&(?:\([^;{{}}]*?\)|\w+)(?:(?:->|\.)\w+)*?{FIELD}")
+
+
+def function_at(text: str, place: int) -> str:
+    """The function whose body has this place of a C text; "" outside of functions, as in a macro."""
+    before = text[: text.rfind("\n", 0, place) + 1]
+    start = [*re.finditer(r"^[^\s#}][^;{}]*?\b(\w+)\([^;{}]*\)\s*\{", before, re.MULTILINE)][-1:]
+    return start[0][1] if start and "\n}" not in before[start[0].end() :] else ""
 
 
 def direct_writes(text: str) -> list[str]:
     """The functions of a C text that change a guarded field without asking a table."""
-    found = []
-    for name, body in re.findall(r"^(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
-        if name not in SETTERS and re.search(rf"(?<!stream)(?:->|\.)(?:{'|'.join(GUARDED)}) *[-+|&^]?=(?!=)", body):
-            found.append(name)
-    return found
+    return [name for match in WRITE.finditer(text) if (name := function_at(text, match.start())) not in SETTERS]
+
+
+def pointers(text: str) -> list[str]:
+    """The functions of a C text that take the address of a guarded field, and do not hand it to the law at once."""
+    taken = [match for match in POINTER.finditer(text) if not re.match(r"law_\w+\(|put_number\(", match["to"] or "")]
+    return [name for match in taken if (name := function_at(text, match.start())) not in POINTERS]
 
 
 def test_states_change_only_through_the_functions_that_ask_the_tables():
     for path in sources("python", "law", "engine", "abi"):
         assert not direct_writes(bare(path)), path.name
+    for path in sources("python", "law"):  # the engine has atomic words, which are no records of the law
+        assert not pointers(bare(path)), path.name
 
 
 @pytest.mark.parametrize("field", GUARDED)
-def test_a_direct_write_is_found(field):
-    write = f"static void\nk_shortcut(Kernel *k, Task *task)\n{{\n    task->{field} = LAW_STATE_DONE;\n}}\n"
+@pytest.mark.parametrize("head", ["static void\nk_shortcut(Kernel *k,\n    Task *task)\n{", "int k_shortcut(Task *) {"])
+def test_a_direct_write_is_found(field, head):
+    setter = "static int\nset_state(Task *self)\n{\n    self->state = 1;\n}\n"
+    write = f"{setter}\n{head}\n    task->{field} = LAW_STATE_DONE;\n}}\n"
     assert direct_writes(write) == ["k_shortcut"]
-    assert not direct_writes(write.replace(" = ", " == "))
+    assert not direct_writes(write.replace(" = LAW", " == LAW"))
+    assert direct_writes(f"#define SHORTCUT(task) \\\n    (task)->{field} = LAW_STATE_DONE\n")
+    assert pointers(write.replace(f"task->{field} =", f"uint8_t *at = &task->{field}; *at =")) == ["k_shortcut"]
+    assert not pointers(write.replace(f"task->{field} = LAW", f"law_state_move(&task->{field}, LAW"))
 
 
 # ---- what is used of CPython

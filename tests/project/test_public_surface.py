@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -48,7 +49,7 @@ PUBLIC = {
     "NativeFunction": "address name stack",
     "Nursery": "budget cancel name recharge result_kind spawn state tasks wait_exhausted",
     "NurseryState": "CANCELLED CANCELLING CLOSED CLOSING OPEN",
-    "Outcome": "error kind reason value",
+    "Outcome": "error kind reason traceback value",
     "OutcomeKind": "CANCELLED DROPPED FAILED OK PANICKED",
     "Portal": "call close spawn",
     "Priority": "HIGH LOW NORMAL",
@@ -71,12 +72,21 @@ PUBLIC = {
         "attempt budget cancel drop explain history id name outcome pause priority progress result resume "
         "retried_by retry_of spent state wait"
     ),
+    "asyncio.AsyncioHost": "alarm close entropy handoff microtask name now_ns open unwatch virtual wake watch",
+    "evidence.replay.Replayed": "error events fingerprint value",
+    "evidence.verify.Verdict": "decisions events fingerprint",
+    "workflow.Step": (
+        "after cwd definition digest env grace kwargs name needs output priority retry timeout uses work"
+    ),
+    "workflow.Workflow": "authority check graph load needs run task",
 }
 
 # Prints the public attributes of every public class as JSON: of an object where one is easily made, so that what only
 # objects have is seen too, otherwise of the class.
 PROBE = """
 import json
+from importlib import import_module
+
 import bursar
 
 BASIC = {name for base in (int, str, tuple, Exception, OSError) for name in dir(base)}
@@ -129,10 +139,12 @@ runtime.run(main)
 see(runtime, "Runtime")
 see(runtime.statistics(), "Statistics")
 see(runtime.snapshot(), "Snapshot")
-for name in bursar.__all__:
-    thing = getattr(bursar, name)
-    if isinstance(thing, type) and name not in found:
-        found[name] = sorted(n for n in dir(thing) if not n.startswith("_") and n not in BASIC)
+for module in ("", "asyncio.", "browser.", "evidence.replay.", "evidence.verify.", "workflow."):
+    package = import_module(f"bursar.{module}".rstrip("."))
+    for name in package.__all__:
+        thing = getattr(package, name)
+        if isinstance(thing, type) and module + name not in found:
+            found[module + name] = sorted(n for n in dir(thing) if not n.startswith("_") and n not in BASIC)
 print(json.dumps(found))
 """
 
@@ -169,11 +181,15 @@ def test_a_helper_without_an_underscore_is_found():
 # ---- printing by name
 
 
-@pytest.mark.parametrize("kind", [bursar.State, bursar.OutcomeKind, bursar.NurseryState])
+@pytest.mark.parametrize("kind", [bursar.State, bursar.OutcomeKind, bursar.NurseryState, bursar.Priority])
 def test_states_and_kinds_print_by_name(kind):
     assert [str(member) for member in kind] == [f"{member}" for member in kind] == [member.name for member in kind]
-    assert f"{kind(0):>12}" == kind(0).name.rjust(12)
-    assert kind(0) == 0  # and are numbers all the same
+    first = next(iter(kind))
+    assert f"{first:>12}" == first.name.rjust(12)
+    # They are numbers all the same.
+    assert first == int(first)
+    assert json.dumps(first) == str(int(first))
+    assert pickle.loads(pickle.dumps(first)) is first
 
 
 def test_the_kinds_of_cancellation_print_as_reasons_do():

@@ -1,4 +1,4 @@
-"""Actors: a bounded mailbox, questions and answers, and what becomes of both when the task behind them ends."""
+"""Actors: a bounded mailbox, questions and answers, and what happens to both when the actor's task ends."""
 
 import pytest
 
@@ -370,7 +370,7 @@ def test_actors_belong_to_the_profiles_that_have_them(run):
 
 @pytest.mark.parametrize("places", [0, -1, 1.5, None, True])
 def test_a_mailbox_has_places(places):
-    with pytest.raises(ValueError, match="at least one place"):
+    with pytest.raises(ValueError, match="at least 1"):
         actor(None, calculator, mailbox=places)
 
 

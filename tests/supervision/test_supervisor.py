@@ -1,4 +1,4 @@
-"""Supervisors: who is restarted after whom, in which order, how often, and what becomes of a child without budget."""
+"""Supervisors: which children are restarted, in which order, how often, and what happens to a child without budget."""
 
 import contextlib
 import contextvars
@@ -21,7 +21,7 @@ def supervise(run):
 
 
 class Log:
-    """Children that write down when they start and end."""
+    """Children that note when they start and end."""
 
     def __init__(self):
         self.lines = []
@@ -62,7 +62,7 @@ def log():
 
 
 def run_three(supervise, log, strategy):
-    """Three children; the second fails once, after a second."""
+    """Run three children. The second one fails once, after a second."""
 
     async def main():
         async with supervisor(strategy) as s:
@@ -425,7 +425,7 @@ def test_a_child_that_nobody_can_recharge_any_more_is_cancelled(supervise):
 
 
 def test_a_recharge_that_cannot_help_is_refused_or_ends_but_does_not_go_on_for_ever(supervise):
-    """Giving nothing of what is short would exhaust, recharge and exhaust the child until the end of time."""
+    """A recharge without the component that is short would be repeated for ever."""
     rounds = 0
 
     def watch(kind, task, detail):
@@ -440,7 +440,7 @@ def test_a_recharge_that_cannot_help_is_refused_or_ends_but_does_not_go_on_for_e
 
     runtime = bursar.Runtime(clock="virtual", profile="cluster")
     runtime.kernel.observer = watch
-    with contextlib.suppress(Exception):  # that it ends is what counts
+    with contextlib.suppress(Exception):  # the test is that it ends
         runtime.run(main)
     assert rounds < 1000
 

@@ -20,7 +20,6 @@ PUBLIC: Final = (
     "bursar.errors",
     "bursar.workflow",
     "bursar.asyncio",
-    "bursar.asyncio.guest",
     "bursar.browser",
     "bursar._native",  # not public, but it has one place for ever
 )

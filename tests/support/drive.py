@@ -76,7 +76,7 @@ def over(runtime: Runtime, dropped: int = 0) -> None:
     assert not kernel.tasks
     assert kernel.runnable == 0
     assert len(kernel.timers) == 0
-    assert kernel.draining_regions == 0
+    assert kernel.draining_nurseries == 0
     assert not kernel.draining_holders
     assert not kernel.registry._in_use or all(n >= 0 for n in kernel.registry._in_use.values())
     for pool in kernel.root.pools:

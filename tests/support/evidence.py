@@ -2,10 +2,9 @@
 
 from bursar.evidence.diff import EVERYTHING, diff
 from bursar.evidence.export import FORMATS
-from bursar.evidence.replay import replay as replay_module
-from bursar.evidence.replay.replay import replay
-from bursar.evidence.verify import model_tasks
-from bursar.evidence.verify.verify import Verdict, verify
+from bursar.evidence.replay import replay
+from bursar.evidence.replay import replay_runtime as replay_module
+from bursar.evidence.verify import Verdict, model_tasks, verifier, verify
 from bursar.trace import file_format, ring, writer
 from bursar.trace.events import CANCEL_KINDS, KINDS, MANDATORY, QUEUES, REPORTS, Event, Kind, TraceContext, fingerprint
 from bursar.trace.file_format import DIGEST_BYTES, END, HEADER, LAW_HEADER, MAGIC, TEXT_BYTES_MAX

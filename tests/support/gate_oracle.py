@@ -1,13 +1,13 @@
-"""Hears every decision of the gates, and checks each against a look at everybody.
+"""An observer that checks every decision of the gates. For each decision it looks at all tickets.
 
-    order        whoever is let in is whom a score for every task that waits names (`law.admission.invariants.choose`)
-    starvation   a task that comes first waits for three intervals and for the longest of what runs then, at most
-    conservation who asked waits, is queued, holds, or is over
-    cancelled    who was asked to stop before it began does not begin
+    order        the admitted ticket is the one with the best score of all that wait (`law.admission.invariants.choose`)
+    starvation   a ticket that comes first waits at most three intervals and the longest task that runs at that moment
+    conservation each task that asked is waiting, queued, admitted, or done
+    cancelled    a task that was cancelled before it began does not begin
 
-The bound is checked without a clock as well, and so for every task, however long the others take: from the moment when
-a task comes first and has waited for three intervals, it is let in at the latest when those that ran at that moment
-have left. What stands still, or asks to go on, has its own rights; then the look begins anew.
+The bound on starvation is also checked without a clock, however long the tasks take. When a ticket has come first and
+has waited three intervals, the oracle notes the admitted tasks. The ticket must be admitted when these have ended, or
+earlier. If a ticket is lent or returns in between, the check of this bound begins again.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ ASSERTED_IN_C: Final = re.compile(
     rf'\b(?:LAW_RULE|_Static_assert|assert|rule|rule_holds|PyErr_SetString)\s*\([^;{{}}]*"({CODE})"'
 )
 OLD_STYLE: Final = re.compile(r"""(?<![-\w/:])([A-Z]\d{1,2})(?![-\w+]|": \d)""")
+BARE_LIST: Final = re.compile(r"^(?: ?\*\s+)?Invariants:\s*$", re.MULTILINE)
 OTHER_ID: Final = re.compile(r"^\| `?([A-Z][A-Z0-9]*-\d+)`? \|", re.MULTILINE)
 
 Texts = Mapping[str, str]
@@ -71,7 +72,7 @@ def stated(texts: Texts) -> dict[str, list[str]]:
     """Where each code is stated, Python first."""
     found: dict[str, list[str]] = {}
     for path in sorted(texts, key=lambda path: (not path.endswith(".py"), path)):
-        if path.startswith(("src/", "native/", "tests/")):
+        if path.startswith(("src/", "native/", "tests/", "benchmarks/")):
             for code in _codes_stated(path, texts[path]):
                 found.setdefault(code, []).append(path)
     return found
@@ -169,6 +170,8 @@ def _faults_of_citations(codes: set[str], texts: Texts) -> Iterator[str]:
                 yield f"{path} cites {code}, which does not exist"
         for code in sorted(set(OLD_STYLE.findall(text)) - OLD_STYLE_ALLOWED):
             yield f"{path} has {code}: the code of an invariant is a word and a number, as in BUDGET-3"
+        if path.endswith((".py", ".c", ".h")) and BARE_LIST.search(text):
+            yield f"{path} has a list of invariants without codes"
 
 
 def located(texts: Texts) -> str:
@@ -195,7 +198,7 @@ def read(root: Path) -> dict[str, str]:
     """The texts of the project, by path."""
     files = [path for folder in FOLDERS for path in (root / folder).rglob("*")] + [*root.glob("*.md")]
     files = [path for path in files if "node_modules" not in path.parts and path != root / PLANTED]
-    texts = [path for path in sorted(files) if path.suffix in SUFFIXES and path.is_file()]
+    texts = [path for path in sorted(files) if path.suffix in SUFFIXES and path.is_file()] + [root / "Makefile"]
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in texts}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.asyncio import guest
+from bursar.asyncio import run as run_in_asyncio
 from bursar_demo.program import service
 from support.hosts import CLOSE_ATTEMPTS_MAX, from_asyncio
 
@@ -377,7 +377,7 @@ def in_asyncio(path: Path) -> None:
     async def crosses(fn, *args):
         await from_asyncio(fn(*args))
 
-    asyncio.run(guest.run(main, record=path, cleanup=bursar.Cleanup(seconds=0.001)))
+    asyncio.run(run_in_asyncio(main, record=path, cleanup=bursar.Cleanup(seconds=0.001)))
 
 
 INCIDENTS["in_asyncio"] = in_asyncio

@@ -1,6 +1,6 @@
-"""Runs on the native host, with real sockets: after each one the law holds, nobody is waited for, no file is left open.
+"""Runs with real sockets. After each run the law holds, the pump waits for nothing, and no file is left open.
 
-Nothing here sleeps. To let another task come to its wait, a task gives way a few times: `settled()`.
+Nothing here sleeps. To let another task reach its wait, a task yields a few times: `settled()`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ real = Real()
 
 
 async def settled() -> None:
-    """Everybody else who could run has done so, and waits; the host has had its turn, and what came in is taken in."""
+    """Yield until all other tasks wait, and the host has delivered what came in."""
     for _ in range(2 * BURST_MAX):
         await bursar.checkpoint()

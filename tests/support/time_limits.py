@@ -1,8 +1,8 @@
-"""How long a test waits for what must come: another thread, a process. Only a real hang takes so long.
+"""How long a test waits for another thread or process. Only a hang takes that long.
 
-A busy machine may leave a thread or a process alone for many seconds. Nothing is gained by a shorter limit: a test that
-passes does not wait for it, and one that hangs has failed whenever that is said. The limit of pytest for a whole test,
-in pyproject.toml, is longer, so that whoever waits here can still say what came so far.
+A busy machine may not run a thread or a process for many seconds. A shorter limit would gain nothing: a test that
+passes does not reach it, and a test that hangs fails in any case. pytest's limit for a whole test, in pyproject.toml,
+is longer, so that the test can still say what happened before the hang.
 """
 
 from typing import Final

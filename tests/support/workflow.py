@@ -3,7 +3,7 @@
 from bursar.workflow import store
 from bursar.workflow.database import lock_of
 from bursar.workflow.file import AUTHORITY, TASK, TOP, parse_text
-from bursar.workflow.journal import Journal
+from bursar.workflow.journal import REASONS_S, Journal
 from bursar.workflow.live import Live
 from bursar.workflow.model import Command, Function
 from bursar.workflow.orphan_processes import VARIABLE, processes_with

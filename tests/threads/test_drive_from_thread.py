@@ -1,4 +1,6 @@
-"""A worker stands in for a loop that sleeps: what it may do there, what it leaves to the loop, and who is woken."""
+"""A pool thread drives the run while the loop sleeps: what the thread may do, what it leaves to the loop, and when it
+wakes the loop.
+"""
 
 import os
 import signal
@@ -6,7 +8,7 @@ import threading
 
 import pytest
 from support.drive import checked
-from support.hosts import THREAD_DRIVE_NS_MAX, NativeHost
+from support.hosts import THREAD_DRIVE_NS_MAX, SelectorHost
 from support.requests import ThreadJob
 from support.time_limits import WAIT_S
 
@@ -14,8 +16,8 @@ import bursar
 from bursar import Authority, OutcomeKind, Priority, TaskDropped, nursery
 
 
-class Watched(NativeHost):
-    """Tells who made batches, and how often the loop was woken."""
+class Watched(SelectorHost):
+    """Records which threads ran batches, and how often the loop was woken."""
 
     def __init__(self):
         super().__init__()
@@ -24,8 +26,8 @@ class Watched(NativeHost):
         self.still_ns = None  # what its clock shows, if that stands still
 
     def asleep(self):
-        """In a function: wait until the loop is, so that from here on whatever happens is up to this thread."""
-        while not self._turn.free:
+        """Called on a pool thread: wait until the loop sleeps. From then on this thread must do all the work."""
+        while not self._ownership.free:
             pass
         self.wakes = 0
 
@@ -52,7 +54,7 @@ def host(monkeypatch):
 
 @pytest.fixture
 def still(host):
-    """Where it would make a difference how fast the machine is."""
+    """A host whose clock does not move, for tests that must not depend on the speed of the machine."""
     host.still_ns = 0
     return host
 

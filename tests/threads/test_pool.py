@@ -8,7 +8,7 @@ import textwrap
 import threading
 
 import pytest
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.requests import ControlledJob, ThreadJob, on_thread
 from support.time_limits import WAIT_S
 
@@ -159,7 +159,7 @@ def test_a_thread_that_dies_around_a_function_fails_its_task(pool, monkeypatch, 
         pool(main)
     error = alone(caught)
     assert isinstance(error, ThreadLost)
-    assert "lost its thread: SystemExit struck it outside the function" in str(error)
+    assert "lost its thread: SystemExit was raised outside the function" in str(error)
     assert isinstance(error.__cause__, SystemExit)
     assert pool.runtime.statistics().counters["workers_replaced"] == 1
 
@@ -281,7 +281,7 @@ def test_a_function_that_ends_after_its_run_was_torn_down_wakes_nobody(pool):
     """Its thread would do that, in records that are not its own."""
     begun, go_on, threads = threading.Event(), threading.Event(), []
 
-    class Leaves(NativeHost):
+    class Leaves(SelectorHost):
         def run_until(self, over):
             super().run_until(lambda: over() or begun.is_set())
 
@@ -383,11 +383,11 @@ def test_several_runtimes_have_threads_of_their_own(pool):
 def test_in_asyncio():
     import asyncio
 
-    from bursar.asyncio import guest
+    from bursar.asyncio import run as run_in_asyncio
 
     async def main():
         async with nursery() as n:
             tasks = [n.spawn(len, "x" * x) for x in range(10)]
         return [task.result for task in tasks]
 
-    assert asyncio.run(guest.run(main)) == list(range(10))
+    assert asyncio.run(run_in_asyncio(main)) == list(range(10))

@@ -921,7 +921,7 @@ def test_a_replay_tells_that_a_thread_no_longer_calls(tmp_path, monkeypatch):
 
     trace = tmp_path / "calls.trace"
     bursar.run(main, record=str(trace), clock="virtual")
-    with pytest.raises(bursar.Divergence, match=r"did not bring about .calls nursery"):
+    with pytest.raises(bursar.Divergence, match=r"did not cause .calls nursery"):
         replay(Trace(trace), main)
 
 

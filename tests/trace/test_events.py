@@ -1,4 +1,4 @@
-"""The catalogue: what the law tells is in it, every event carries what it must, and nothing hostile gets into it."""
+"""The catalogue has every event of the law, every event has its mandatory fields, and hostile texts are made safe."""
 
 import ast
 import contextlib
@@ -30,7 +30,7 @@ def recorded(main, *args, **options) -> list[Event]:
 
 
 def told_by_the_source() -> set[str]:
-    """Every name that some file hands to the observer, read off the source."""
+    """The names of all events in the sources."""
     found = set()
     for path in SRC.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -61,7 +61,7 @@ def test_the_layout_of_a_kind_is_its_code_its_numbers_and_the_length_of_its_text
 
 
 def row(kind) -> str:
-    """A kind as the table of the format has it."""
+    """The row of a kind in docs/internals/trace.md."""
     fields = ", ".join(f"`{f.name}` {f.code}{' ʰ' if f.host and not kind.host else ''}" for f in kind.fields)
     text = f"`{kind.text}`" if kind.text else "–"
     return f"| {kind.code} | `{kind.name}`{' ʰ' if kind.host else ''} | {fields or '–'} | {text} |"
@@ -85,7 +85,7 @@ def test_a_value_is_shown_by_its_name():
 
 
 def sample(kind, context) -> Event:
-    """Some event of a kind: each of its numbers is 1, which every enumeration has a name for."""
+    """An event of a kind. Each of its numbers is 1, because every enumeration has a name for 1."""
     return context.event(kind, (1,) * len(kind.fields), b"Some: text" if kind.text else b"")
 
 
@@ -143,7 +143,7 @@ def test_the_error_class_of_real_events_follows_what_became_of_them():
 
 
 def test_every_event_names_the_region_of_its_task():
-    """Also the last events of a task, and what comes for it after its end."""
+    """Also the last events of a task, and events after its end."""
     for number in range(25):
         runtime = programs.runtime_for(number, 3)
         memory = Memory(1_000_000)
@@ -343,7 +343,7 @@ class Unprintable(Exception):
 
 
 class Stubborn(Operation):
-    """Waits for ever, for a reason that cannot be given."""
+    """Waits without end. Its reason raises."""
 
     def why(self):
         raise RuntimeError("no reason")

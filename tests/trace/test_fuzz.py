@@ -1,14 +1,13 @@
-"""Reading what is no trace: whatever the bytes are, they are a trace or a `TraceError`, soon and in little memory.
+"""Damaged traces: for any bytes, the reader gives a trace or `TraceError`, with few operations and little memory.
 
-The mutations are ours, from a seeded generator: byte-level ones, and ones that know where lengths and the digest are.
-Every other input is signed again afterwards, or nothing would ever come past the digest.
+A seeded generator makes the mutations. Some change bytes; others know where lengths and the digest are. Every second
+input gets a new digest: otherwise the digest would refuse all of them.
 """
 
 import hashlib
 import io
 import json
 import sys
-import time
 from random import Random
 
 import pytest
@@ -19,7 +18,7 @@ from support.evidence import DIGEST_BYTES, FORMATS, MAGIC, Trace, diff
 import bursar
 from bursar import TraceError
 
-SECONDS_MAX = 2.0  # of processor time for one input of some kilobytes; it takes a ten-thousandth of that
+OPERATIONS_PER_BYTE = 2  # reads of an input, and writes of an export: no forged length or number may cause more
 GROWTH_MAX = 64 << 20  # bytes, for all inputs together
 INTERESTING = (0, 1, 2, 0x7F, 0x80, 0xFF)
 LENGTHS = (0, 1, 0xFF, 0xFFFF, 1 << 24, (1 << 24) + 1, 0x7FFFFFFF, 0xFFFFFFFF)
@@ -53,10 +52,36 @@ def seeds(tmp_path_factory) -> list[bytes]:
     return found
 
 
+class CountedFile(io.BytesIO):
+    """An input that fails when it is read too often."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads_left = OPERATIONS_PER_BYTE * (len(data) + 1)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads_left -= 1
+        assert self.reads_left >= 0, "the input was read too often"
+        return super().read(size)
+
+
+class CountedText(io.StringIO):
+    """The output for an input of `size` bytes. It fails when it is written too often."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.writes_left = OPERATIONS_PER_BYTE * (size + 1)
+
+    def write(self, text: str, /) -> int:
+        self.writes_left -= 1
+        assert self.writes_left >= 0, "the output was written too often"
+        return super().write(text)
+
+
 def attempt(data: bytes) -> bool:
-    """Read it to the end. True: it was a trace. Anything but a `TraceError` is a bug."""
+    """Read the bytes to the end. True: they are a trace. Any error but `TraceError` is a bug."""
     try:
-        trace = Trace.of(io.BytesIO(data), "fuzz.trace")
+        trace = Trace.of(CountedFile(data), "fuzz.trace")
         for event in trace.events():
             event.essence()
     except TraceError as error:
@@ -67,16 +92,16 @@ def attempt(data: bytes) -> bool:
 
 
 def use(data: bytes) -> None:
-    """Everything else that is done with a trace."""
+    """All other uses of a trace."""
     for write in FORMATS.values():
         try:
-            write(Trace.of(io.BytesIO(data), "fuzz.trace"), io.StringIO())
+            write(Trace.of(CountedFile(data), "fuzz.trace"), CountedText(len(data)))
         except TraceError:
             continue
     try:
-        trace = Trace.of(io.BytesIO(data), "fuzz.trace")
+        trace = Trace.of(CountedFile(data), "fuzz.trace")
         trace.broken_link()
-        assert diff(trace, Trace.of(io.BytesIO(data), "fuzz.trace")) is None
+        assert diff(trace, Trace.of(CountedFile(data), "fuzz.trace")) is None
     except TraceError:
         pass
 
@@ -152,7 +177,7 @@ def mutated(random: Random, seeds: list[bytes]) -> bytes:
 
 
 def memory_peak() -> int:
-    """In bytes, for the whole process so far; 0 where that cannot be asked."""
+    """The largest memory of the process so far, in bytes; 0 if the system does not say."""
     try:
         import resource
     except ImportError:
@@ -162,18 +187,15 @@ def memory_peak() -> int:
 
 
 def campaign(seeds: list[bytes], count: int, seed: int) -> int:
-    """Try so many inputs; how many of them were traces after all."""
+    """Read `count` mutated inputs. Returns how many of them were still traces."""
     random = Random(seed)
     peak = memory_peak()
-    traces, slowest = 0, 0.0
+    traces = 0
     for number in range(count):
         data = mutated(random, seeds)
-        began = time.process_time()
         traces += attempt(data)
         if number % 16 == 0:
             use(data)
-        slowest = max(slowest, time.process_time() - began)
-    assert slowest < SECONDS_MAX
     assert memory_peak() - peak < GROWTH_MAX
     return traces
 
@@ -208,7 +230,7 @@ def test_any_mutation_of_a_trace_is_refused_or_read(seeds, number):
 
 
 def test_the_mutations_get_past_the_digest(seeds):
-    """Or the campaigns below would test one line: some must be readable, most must not."""
+    """Some mutations must be readable and most must not; otherwise the tests below would reach only one line."""
     traces = campaign(seeds, 3_000, seed=1)
     assert 30 < traces < 1_500
 

@@ -1,4 +1,4 @@
-"""Answers of the host: what goes into a trace comes out the same, and what is no answer is refused as such."""
+"""Answers of the host: they come back from a trace unchanged, and other bytes are refused."""
 
 import contextlib
 import socket
@@ -67,7 +67,7 @@ def test_an_answer_that_cannot_be_written_down_is_refused():
     [b"", b"no zero", b"a\0", b"a\0x", b"a\0nbody", b"a\0ix", b"a\0e1:2", b"a\0ex:y:z", b"\xff\0n", b"a\0e\xff:a:b"],
 )
 def test_what_is_no_answer_is_refused(packed):
-    with pytest.raises(TraceError, match="is no answer of a host"):
+    with pytest.raises(TraceError, match="is not an answer of a host"):
         unpack_answer(packed)
 
 

@@ -1,4 +1,4 @@
-"""Somebody who listens only from the middle of a run on hears of tasks that were over before."""
+"""An observer that is attached in the middle of a run gets events about tasks that ended before."""
 
 import pytest
 from support.evidence import Memory

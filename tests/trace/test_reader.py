@@ -1,4 +1,4 @@
-"""Trace files: what a run writes is what is read, whatever happens to the run, to the disk or to the file."""
+"""Trace files: the reader gives what a run wrote, also if the run, the disk or the file fails."""
 
 import hashlib
 import io
@@ -133,7 +133,7 @@ def test_who_is_admitted_and_who_is_dropped_is_part_of_the_chain(path, workers):
 
 
 def test_recording_does_not_touch_the_schedule(tmp_path):
-    """Neither in memory nor in a file; and the file holds what happened."""
+    """Recording changes no decision, in memory or in a file, and the file holds the events."""
     for number in range(50):
         program, workers = programs.make(Random(number)), (1, 4)[number % 2]
         plain, remembered, written = (programs.runtime_for(number, workers) for _ in range(3))
@@ -170,7 +170,7 @@ def test_a_run_that_is_torn_down_says_so_in_its_ending(path):
 
 
 def test_a_recorder_holds_no_more_than_its_buffer(path):
-    """However much a single poll tells."""
+    """Also if a single poll has many events."""
 
     async def main():
         send, receive = await bursar.channel(1)
@@ -247,7 +247,7 @@ def test_a_memory_of_no_size_is_refused(size):
 
 
 def refused(path, *texts):
-    """The run is refused before anything of it happened."""
+    """The run is refused before it begins."""
     ran = []
 
     async def main():
@@ -269,7 +269,7 @@ def test_a_trace_that_cannot_be_written_is_refused_before_anything_runs(tmp_path
 
 @pytest.fixture
 def unprivileged():
-    """Root may do everything, so for a moment we are nobody."""
+    """Root may read every file, so the test becomes another user for a moment."""
     if not hasattr(os, "geteuid"):
         pytest.skip("no users here")
     was = os.geteuid()
@@ -288,7 +288,7 @@ def test_a_trace_without_permission_is_refused_before_anything_runs():
 @pytest.mark.skipif(writer.fcntl is None, reason="no locks here")
 def test_two_runs_are_not_recorded_into_one_file(path):
     async def outer():
-        with pytest.raises(TraceError, match="the trace cannot be written: another run is being recorded there"):
+        with pytest.raises(TraceError, match="the trace cannot be written: another run is being recorded to this file"):
             bursar.run(nap, 0, record=path)
 
     for _ in range(2):  # once it is over, the file is free again
@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_whole_records(path):
     done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=WAIT_S)
     assert done.stdout == "done ['trace_failed']\n", done.stderr
     assert path.stat().st_size == 100_000
-    with pytest.raises(TraceCut, match="whole records can be read"):
+    with pytest.raises(TraceCut, match="complete records can be read"):
         list(Trace(path).events())
 
 
@@ -358,7 +358,7 @@ def test_a_killed_run_leaves_whole_records(path):
         deque(map(events.append, trace.events()))
     assert trace.ending is None
     assert caught.value.record == len(events)
-    assert f"{len(events):,} whole records can be read" in str(caught.value)
+    assert f"{len(events):,} complete records can be read" in str(caught.value)
     assert len([event for event in events if event.name == "scheduler_step_end"]) >= 11
 
 
@@ -425,7 +425,7 @@ def test_a_trace_in_which_any_byte_was_changed_is_refused(good):
 
 
 def test_a_trace_with_something_after_it_is_refused(good):
-    assert "there is something after the digest" in str(fails(good + b"\0"))
+    assert "there are bytes after the digest" in str(fails(good + b"\0"))
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
@@ -437,7 +437,7 @@ def test_what_is_no_trace_is_refused_as_such(tmp_path, data):
     file.write_bytes(data)
     with pytest.raises(TraceError) as caught:
         Trace(file)
-    told = "this is no trace of Bursar, or one of a version that this one cannot read"
+    told = "this is not a Bursar trace, or its format is not the one that this version reads"
     assert str(caught.value) == f"{file}: {told} (record 0, byte 0)"
 
 
@@ -454,13 +454,13 @@ def with_header(good: bytes, **changes) -> bytes:
         ({"schema": 2}, "the schema is 2; this Bursar reads schema 1"),
         ({"schema": ...}, "the schema is None"),
         ({"schema": "1"}, "the schema is '1'"),
-        ({"seed": ...}, "the header has no seed that makes sense: None"),
-        ({"seed": 1.5}, "the header has no seed that makes sense: 1.5"),
-        ({"workers": True}, "the header has no workers that makes sense: True"),
-        ({"workers": 0}, "the header speaks of 0 workers"),
-        ({"workers": 10**30}, "workers; 1 to 4096 make sense"),
-        ({"program": "x.py"}, "the header has no program that makes sense"),
-        ({"seed": 1}, "the digest does not fit"),
+        ({"seed": ...}, "seed in the header is missing or invalid: None"),
+        ({"seed": 1.5}, "seed in the header is missing or invalid: 1.5"),
+        ({"workers": True}, "workers in the header is missing or invalid: True"),
+        ({"workers": 0}, "the header says 0 workers"),
+        ({"workers": 10**30}, "workers; 1 to 4096 are allowed"),
+        ({"program": "x.py"}, "program in the header is missing or invalid"),
+        ({"seed": 1}, "the digest does not match"),
     ],
 )
 def test_a_header_that_makes_no_sense_is_refused(good, changes, text):
@@ -471,11 +471,11 @@ def test_a_header_that_makes_no_sense_is_refused(good, changes, text):
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000, b'{"seed":' + b"9" * 5000 + b"}"])
 def test_a_header_that_is_no_json_object_is_refused(text):
     data = MAGIC + len(text).to_bytes(4, "little") + text
-    assert "the header is no JSON object" in str(fails(data))
+    assert "the header is not a JSON object" in str(fails(data))
 
 
 def records_of(good: bytes) -> int:
-    """Where the records begin."""
+    """The offset of the first record."""
     return 20 + int.from_bytes(good[16:20], "little")
 
 
@@ -483,8 +483,8 @@ def test_a_number_that_stands_for_nothing_is_refused(good):
     start = records_of(good)
     kind = KINDS["scheduler_step_end"]
     error = fails(good[:start] + kind.layout.pack(kind.code, 2, 99))
-    assert "the state of scheduler_step_end is 99, which stands for nothing (record 0" in str(error)
-    assert "there is no kind of record with the number 255" in str(fails(good[:start] + b"\xff"))
+    assert "the state of scheduler_step_end is 99, which has no meaning (record 0" in str(error)
+    assert "no kind of record has the number 255" in str(fails(good[:start] + b"\xff"))
 
 
 def test_a_length_that_claims_gigabytes_allocates_nothing(good):
@@ -520,7 +520,7 @@ def test_a_sparse_file_of_gigabytes_is_refused_at_once(tmp_path, good, size):
 
 
 def test_what_is_no_plain_file_is_refused(tmp_path):
-    with pytest.raises(TraceError, match=r"cannot be read: it is no plain file$"):
+    with pytest.raises(TraceError, match=r"cannot be read: it is not a regular file$"):
         Trace(tmp_path)
     with pytest.raises(TraceError, match=r"nowhere: cannot be read: No such file or directory$"):
         Trace(tmp_path / "nowhere")
@@ -531,7 +531,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_a_pipe_is_refused_without_waiting_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TraceError, match="it is no plain file"):
+    with pytest.raises(TraceError, match="it is not a regular file"):
         Trace(tmp_path / "pipe")
 
 
@@ -548,7 +548,7 @@ def test_a_trace_without_permission_is_refused(path):
 
 
 def resigned(good: bytes, old: bytes, new: bytes) -> bytes:
-    """The trace with a change that whoever made it has signed again."""
+    """The trace with a change and a matching digest."""
     assert good.count(old) == 1
     body = good.replace(old, new)[:-32]
     return body + hashlib.sha256(body).digest()

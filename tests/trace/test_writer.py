@@ -1,7 +1,7 @@
-"""The pen of the native kernel: with it and without it a run leaves the same records, to the byte.
+"""The trace writer of the native kernel: with it and without it, a run leaves the same records, to the byte.
 
-`Recorder` and `Memory` without a pen are the specification: observers in Python, on either kernel. What the pen writes
-must be what they would have written, in the same place; what it declines must reach them.
+`Recorder` and `Memory` without a trace writer are the specification: observers in Python, on either kernel. The trace
+writer must write what they would have written, in the same place. What it declines must reach them.
 """
 
 import contextlib
@@ -50,13 +50,13 @@ def path(tmp_path) -> Path:
 
 
 def without_pen(patch: pytest.MonkeyPatch) -> None:
-    """Recorders are observers in Python again."""
+    """Make recorders plain observers in Python."""
     patch.setattr(writer, "trace_writer_for", lambda *_: None)
-    patch.setattr(ring, "takes_pens", lambda _: False)
+    patch.setattr(ring, "is_native_kernel", lambda _: False)
 
 
 def split(data: bytes) -> tuple[dict, bytes]:
-    """The header of a trace, and everything after it but the digest, which covers the header."""
+    """The header of a trace, and everything after it except the digest, which depends on the header."""
     length = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 4], "little")
     begin = len(MAGIC) + 4
     return json.loads(data[begin : begin + length]), data[begin + length : -DIGEST_BYTES]
@@ -99,10 +99,10 @@ def remembered(number: int, memory: Memory) -> list:
 
 @pytest.mark.parametrize("size", [1, 10, 300, 1_000_000])
 def test_a_memory_is_the_same_with_and_without_a_pen(size, monkeypatch):
-    penned = [remembered(number, Memory(size)) for number in range(40)]
+    by_writer = [remembered(number, Memory(size)) for number in range(40)]
     without_pen(monkeypatch)
-    assert penned == [remembered(number, Memory(size)) for number in range(40)]
-    assert any(dropped > 0 for dropped, *_ in penned) or size > 1000
+    assert by_writer == [remembered(number, Memory(size)) for number in range(40)]
+    assert any(dropped > 0 for dropped, *_ in by_writer) or size > 1000
 
 
 class Ünusual(Exception):
@@ -110,7 +110,7 @@ class Ünusual(Exception):
 
 
 class Text(str):
-    """Says something else than it is."""
+    """A string whose `str` is another string."""
 
     __slots__ = ()
 
@@ -192,16 +192,16 @@ def test_a_time_is_written_or_refused_alike(told, tmp_path, monkeypatch):
         recorder.close({})
         return (tmp_path / name).read_bytes(), repr(recorder.error)
 
-    penned = written("penned")
+    by_writer = written("native")
     without_pen(monkeypatch)
-    assert written("plain") == penned
+    assert written("plain") == by_writer
 
 
 # ---- what is written by whom
 
 
 class Listener:
-    """An observer with a pen, which hears what the pen declines."""
+    """An observer with a trace writer. It gets what the trace writer declines."""
 
     def __init__(self, page: bytearray, layouts: dict = LAYOUTS, page_max: int = 1 << 30) -> None:
         self.page = page
@@ -449,27 +449,27 @@ def test_a_page_is_a_plain_bytearray():
             TraceWriter(LAYOUTS, page, 1)
 
 
-def test_a_shelf_refuses_what_is_no_record():
-    shelf = TraceRing(LAYOUTS, 10, 10, 0)
+def test_a_ring_store_refuses_what_is_no_record():
+    ring_store = TraceRing(LAYOUTS, 10, 10, 0)
     for record, blob_bytes in ((b"", 0), (b"x", -1), (b"x", 2)):
         with pytest.raises(ValueError, match="a whole record"):
-            shelf.put(record, blob_bytes)
-    assert (shelf.records(), shelf.dropped) == ([], 0)
+            ring_store.put(record, blob_bytes)
+    assert (ring_store.records(), ring_store.dropped) == ([], 0)
 
 
 def test_records_of_every_size_are_kept_in_order():
     """The block of bytes grows, is emptied from the front, and is moved, at every size."""
-    random, shelf, expected = Random(5), TraceRing(LAYOUTS, 50, 1 << 30, 7), []
+    random, ring_store, expected = Random(5), TraceRing(LAYOUTS, 50, 1 << 30, 7), []
     code = LAYOUTS["outside"][0]
     for number in range(3000):
         size = random.choice((0, 10, 500, 5000)) if number % 500 > 20 else 100_000
         record = bytes((code,)) + number.to_bytes(4, "little") + bytes(size)
-        shelf.put(record, 0)
+        ring_store.put(record, 0)
         expected = [*expected[-49:], (record, False)]
         if number % 100 == 0:
-            assert shelf.records() == expected
-    assert shelf.records() == expected
-    assert (shelf.dropped, shelf.before()[:2]) == (2950, (7, 2950))
+            assert ring_store.records() == expected
+    assert ring_store.records() == expected
+    assert (ring_store.dropped, ring_store.before()[:2]) == (2950, (7, 2950))
 
 
 def test_a_recorder_is_gone_when_nobody_holds_it(path):

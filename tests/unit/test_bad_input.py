@@ -1,5 +1,6 @@
-"""Bad input: what a program can do wrong is refused or contained, in words that name the task and the remedy, and
-afterwards the law holds, no task lives and all money is back."""
+"""Bad input: a mistake of a program is refused or contained. The message names the task and the remedy. Afterwards the
+law holds, no task lives, and every budget is paid back.
+"""
 
 import asyncio
 import functools
@@ -46,6 +47,22 @@ def test_a_budget_that_is_no_whole_number(value):
 def test_a_budget_beyond_all_bounds():
     with pytest.raises(ValueError, match="must be between 0"):
         Budget(ops=2**63)
+
+
+@pytest.mark.parametrize(
+    ("use", "named"),
+    [
+        (lambda: sleep("1"), "sleep('1')"),
+        (lambda: bursar.timeout("1"), "timeout('1')"),
+        (lambda: bursar.Authority(max_wait="1"), "Authority.max_wait('1')"),
+        (lambda: bursar.Retry(1, backoff="1"), "Retry.backoff('1')"),
+    ],
+    ids=["sleep", "timeout", "max_wait", "backoff"],
+)
+def test_seconds_that_are_no_number(use, named):
+    with pytest.raises(TypeError) as caught:
+        use()
+    assert str(caught.value) == f"{named}: give the seconds as a number"
 
 
 def test_an_unknown_profile():

@@ -12,7 +12,7 @@ import warnings
 from textwrap import dedent
 
 import pytest
-from support.hosts import AsyncioHost, NativeHost, VirtualHost
+from support.hosts import AsyncioHost, SelectorHost, VirtualHost
 from support.law import check
 from support.time_limits import WAIT_S
 
@@ -684,18 +684,25 @@ def test_cancel_from_another_thread_ends_a_sleep():
     thread.join()
 
 
-def test_cancel_from_a_signal_handler_ends_a_sleep():
-    """It runs in the thread of the loop, which sleeps."""
-    host = NativeHost()
+@pytest.mark.parametrize("receiver", ["the loop's thread", "another thread"])
+@pytest.mark.parametrize("watching", [False, True])
+def test_a_signal_ends_a_sleep(receiver, watching):
+    """Its handler runs in the thread of the loop, which sleeps. If another thread receives the signal, the system call
+    of the loop's thread is not interrupted: as if the signal had arrived just before that call."""
+    host = SelectorHost()
     runtime = Runtime(host=host)
 
     def when_asleep():
-        while not host._turn.free:
+        while not (host._files and host._asleep if watching else host._ownership.free):
             pass
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        thread = threading.main_thread() if receiver == "the loop's thread" else threading.current_thread()
+        signal.pthread_kill(thread.ident, signal.SIGUSR1)
 
     async def main():
         thread.start()
+        if watching:
+            async with await bursar.listen_tcp("127.0.0.1", 0) as listener:
+                await listener.accept()
         await bursar.sleep(1000)
 
     thread = threading.Thread(target=when_asleep)

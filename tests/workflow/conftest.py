@@ -8,14 +8,14 @@ from bursar.workflow import Workflow
 
 @pytest.fixture(autouse=True)
 def state(tmp_path, monkeypatch):
-    """A state folder of the test's own."""
+    """A separate state folder for each test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state" / "bursar"
 
 
 @pytest.fixture
 def chain():
-    """a → b → c, and d by itself; `args` of each can be changed."""
+    """The workflow a → b → c, and d alone. The arguments of each task can be changed."""
 
     def make(**args):
         w = Workflow("chain")
@@ -30,13 +30,13 @@ def chain():
 
 @pytest.fixture
 def path(tmp_path):
-    """Where a journal may be."""
+    """The path of a journal that does not exist yet."""
     return tmp_path / "run.journal"
 
 
 @pytest.fixture
 def journal(path, chain):
-    """A new one of `chain`, in its first session."""
+    """A new journal of `chain`, in its first session."""
     with Journal.create(path, chain()) as journal:
         journal.begin(chain())
         yield journal

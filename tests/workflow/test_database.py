@@ -1,4 +1,4 @@
-"""The file behind a journal: what is one, what is not yet, what is somebody else's; and the lock beside it."""
+"""The file of a journal: complete, not yet made, or no journal at all; and the lock beside it."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from bursar.workflow.database import is_absent, is_running, lock_of, require_jou
 
 def test_a_journal_is_never_overwritten(journal, path, chain):
     journal.close()
-    with pytest.raises(JournalError, match="the journal is there already; go on with it"):
+    with pytest.raises(JournalError, match="the journal exists already; continue it"):
         Journal.create(path, chain())
     assert states(path)
 
@@ -27,7 +27,7 @@ def test_another_database_is_left_alone(path, chain):
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE mine (x)")
         db.commit()
-    with pytest.raises(JournalError, match="no journal of Bursar"):
+    with pytest.raises(JournalError, match="but not a journal of Bursar"):
         Journal.create(path, chain())
     with pytest.raises(JournalError, match="not a journal of Bursar"):
         Journal.open(path)
@@ -39,14 +39,14 @@ def test_a_file_that_is_no_database(path, chain):
     for attempt in (lambda: Journal.create(path, chain()), lambda: Journal.open(path)):
         with pytest.raises(JournalError, match="file is not a database"):
             attempt()
-        assert not is_running(path)  # a refused one holds no lock
+        assert not is_running(path)  # a refused process holds no lock
 
 
-def test_a_journal_that_was_never_born_can_be_made(path, chain):
+def test_a_journal_without_tables_can_be_made(path, chain):
     assert is_absent(path)
     path.touch()
     assert is_absent(path)
-    with pytest.raises(JournalError, match="killed before it began"):
+    with pytest.raises(JournalError, match="killed before the first task"):
         require_journal(path)
     Journal.create(path, chain()).close()
     assert not is_absent(path)
@@ -78,7 +78,7 @@ def test_others_may_not_read_it(journal, path):
 
 def test_two_processes_cannot_run_one_journal(journal, path):
     assert is_running(path)
-    with pytest.raises(JournalError, match="another process is running this journal"):
+    with pytest.raises(JournalError, match="another process runs this journal"):
         Journal.open(path)
     journal.close()
     assert not is_running(path)
@@ -86,7 +86,7 @@ def test_two_processes_cannot_run_one_journal(journal, path):
 
 
 def test_the_lock_goes_with_the_process(path, chain):
-    """Killed, not ended: the kernel lets go of the lock, and what was committed is there."""
+    """After a kill, the operating system releases the lock, and the committed rows are there."""
     holder = dedent(f"""
         import sys
         from pathlib import Path

@@ -1,17 +1,18 @@
-"""Running workflows: order, results, failures, retries, timeouts, limits, and what the journal holds afterwards.
+"""Runs of workflows: order, results, failures, retries, timeouts, limits, and the content of the journal.
 
-Run on both kernels, with real threads, processes and files.
+The runs use real threads, processes and files.
 """
 
+import itertools
 import sys
 import threading
 
 import pytest
 from support.evidence import Trace
-from support.hosts import NativeHost
+from support.hosts import SelectorHost
 from support.journals import rows
 from support.time_limits import WAIT_S
-from support.workflow import Journal
+from support.workflow import REASONS_S, Journal
 
 import bursar
 from bursar import Checkpoint, JournalError, Retry, WorkflowError
@@ -20,7 +21,7 @@ from bursar.workflow.execute import Execution
 
 
 class Heard:
-    """A listener that remembers."""
+    """A listener that keeps the events and the reasons."""
 
     def __init__(self):
         self.events = []
@@ -113,7 +114,7 @@ def test_a_value_that_json_cannot_hold_is_passed_on_as_it_is(w):
     assert w.run().results["b"] == "Thing"
 
 
-def test_output_is_told_as_it_comes(w, heard):
+def test_output_reaches_the_listener_line_by_line(w, heard):
     w.task("a", shell="echo one; echo two >&2")
     w.task("b", shell="echo one", output="discard")
     w.run(listener=heard)
@@ -138,9 +139,9 @@ def test_a_workflow_runs_in_any_thread(w):
     assert reports[0].results == {"a": "x", "b": 0}
 
 
-@pytest.mark.parametrize("host", [None, NativeHost])
+@pytest.mark.parametrize("host", [None, SelectorHost])
 def test_a_workflow_takes_no_time_on_a_virtual_clock(w, host, heard):
-    """In the main thread it waits for the signals that end it: time does not stand still for those."""
+    """The run waits for signals in the main thread. The virtual clock advances in spite of these waits."""
     asked = []
 
     async def nap():
@@ -159,11 +160,11 @@ def test_a_workflow_takes_no_time_on_a_virtual_clock(w, host, heard):
 
 
 def test_a_command_on_a_virtual_clock_is_refused(w, path):
-    """Before anything is left behind."""
+    """The refusal comes before a journal is made."""
     w.task("a", int)
     w.task("b", command=["true"])
-    for host in (None, NativeHost()):
-        with pytest.raises(WorkflowError, match=r"task 'b' is a command.*without clock='virtual', or with a function"):
+    for host in (None, SelectorHost()):
+        with pytest.raises(WorkflowError, match=r"task 'b' is a command.*without clock='virtual', or replace"):
             w.run(clock="virtual", host=host, journal=path)
     assert not path.exists()
 
@@ -177,7 +178,7 @@ def test_a_workflow_runs_twice_without_a_journal(w):
 # ---- failures
 
 
-def test_a_failure_cancels_what_depends_on_it_and_nobody_else(w, heard, path):
+def test_a_failure_cancels_what_depends_on_it_and_nothing_else(w, heard, path):
     w.task("bad", fails)
     w.task("child", int, after=["bad"])
     w.task("grandchild", int, after=["child"])
@@ -200,7 +201,7 @@ def test_a_failure_cancels_what_depends_on_it_and_nobody_else(w, heard, path):
     assert rows(path, "SELECT ending FROM session") == [("failed",)]
 
 
-def test_a_command_that_fails_says_its_last_words(w):
+def test_a_command_that_fails_shows_the_end_of_its_output(w):
     w.task("a", shell="echo the disk is full >&2; exit 7")
     assert w.run().tasks["a"].error.endswith("exited with code 7:\nthe disk is full")
 
@@ -279,7 +280,7 @@ def test_a_timeout_error_of_its_own_is_not_ours(w):
 
 
 def test_a_timeout_is_a_failure_that_can_be_retried(w):
-    """The second attempt awaits nothing: no machine is too slow for that."""
+    """The second attempt does not wait, so it ends in time on any machine."""
     attempts = []
 
     async def slow_at_first():
@@ -307,7 +308,7 @@ def test_a_timeout_is_a_failure_that_can_be_retried(w):
     ],
 )
 def test_limits_are_kept_and_used(limits, needs, most):
-    """Each of the first `most` waits for the others at a barrier: so they run at once, or the test hangs."""
+    """The first `most` tasks wait for each other at a barrier, so they run at the same time, or the test hangs."""
     lock, now, seen = threading.Lock(), [0], [0]
     barrier = threading.Barrier(most)
 
@@ -368,7 +369,7 @@ def test_a_task_that_is_dropped_is_not_done(path, heard):
     (dropped,) = [name for name, task in report.tasks.items() if task.state == "dropped"]
     assert heard.kinds(dropped) == ["dropped"]
     assert "more than 1 were waiting" in report.tasks[dropped].error
-    assert w.run(journal=path, resume=True).ok  # there is room for it now
+    assert w.run(journal=path, resume=True).ok  # now the queue has room for the task
 
 
 def test_reasons_reach_the_listener_and_the_journal(path, heard):
@@ -389,11 +390,71 @@ def test_reasons_reach_the_listener_and_the_journal(path, heard):
     assert "cpu" in letting.reasons["b"]
     assert "'a'" in letting.reasons["c"]
     (waits,) = [waits for (waits,) in rows(path, "SELECT waits FROM attempt WHERE task = 'b'")]
-    assert "waits for permission, at first short of cpu" in waits
+    assert "waits for permission, because it lacked cpu" in waits
+
+
+def test_the_journal_has_a_transition_before_the_listener_and_the_dependents(w, path):
+    """WORKFLOW-1."""
+    seen = []
+
+    def in_journal(task):
+        ((state,),) = rows(path, "SELECT state FROM task WHERE name = ?", task)
+        return state
+
+    class Reader(Heard):
+        def on_event(self, event):
+            if event.kind in ("started", "ok", "failed", "cancelled"):
+                seen.append((event.task, event.kind, in_journal(event.task)))
+
+    w.task("dependent", lambda _: in_journal("first"), args=[w.task("first", int)])
+    w.task("never", int, after=[w.task("bad", fails, retry=1)])
+    report = w.run(journal=path, listener=Reader())
+    assert report.results["dependent"] == "ok"
+    assert [(kind, state) for task, kind, state in seen if task == "bad"] == 2 * [
+        ("started", "running"),
+        ("failed", "failed"),
+    ]
+    assert len(seen) == 9
+    assert [one for one in seen if one[2] != {"started": "running"}.get(one[1], one[1])] == []
+
+
+def test_only_changed_reasons_are_written_and_not_too_often(path, monkeypatch):
+    """JOURNAL-5, on the virtual clock: the reasons change every 0.3 s."""
+    written = []
+    write = Journal.waiting
+
+    class Timed(Execution):
+        def now(self):
+            return self.runtime.kernel.now_ns / 1e9
+
+    def waiting(journal, reasons):
+        written.append((run.now(), list(reasons)))
+        write(journal, reasons)
+
+    async def nap():
+        await bursar.sleep(0.3)
+
+    monkeypatch.setattr(Journal, "waiting", waiting)
+    w = Workflow("w", resources={"cpu": 1})
+    for number in range(20):
+        w.task(f"nap-{number}", nap, needs={"cpu": 1})
+    w.task("last", int, after=["nap-19"])
+    with Journal.create(path, w) as journal:
+        run = Timed(w, journal=journal, listener=Heard(), clock="virtual")
+        assert run.run().ok
+    times = [at for at, _ in written]
+    assert len(times) > 3
+    assert all(later - sooner >= REASONS_S for sooner, later in itertools.pairwise(times))
+    last = {}
+    for _, reasons in written:
+        assert len({name for name, _ in reasons}) == len(reasons)
+        assert not last.items() & set(reasons)
+        last.update(reasons)
+    assert [name for _, reasons in written for name, _ in reasons].count("last") == 1  # its reason never changes
 
 
 @pytest.mark.parametrize("method", ["on_event", "tick"])
-def test_a_listener_that_fails_disturbs_nobody(w, method):
+def test_a_run_continues_when_its_listener_fails(w, method):
     class Broken(Heard):
         pass
 
@@ -499,12 +560,12 @@ def test_a_refused_workflow_leaves_no_journal(w, path):
 
 
 def test_if_a_step_cannot_be_spawned_none_is_run(w, heard):
-    """Those before it were spawned already: they are cancelled."""
+    """The steps that were spawned before it are cancelled."""
     ran = []
     for name in "abcd":
         w.task(name, ran.append, args=[name])
     run = Execution(w, listener=heard, budget=bursar.Budget(spawns=5))
-    with pytest.raises(WorkflowError, match=r"task '[bcd]' of workflow 'w' was refused, .*spawn"):
+    with pytest.raises(WorkflowError, match=r"task '[bcd]' of workflow 'w' cannot be spawned, .*spawn"):
         run.run()
     assert ran == []
     assert heard.kinds("a") == ["cancelled"]
@@ -513,7 +574,7 @@ def test_if_a_step_cannot_be_spawned_none_is_run(w, heard):
 
 @pytest.mark.parametrize("scenes", [0, 1, 5])
 def test_a_film_is_a_script_some_scenes_and_a_cut(tmp_path, heard, scenes):
-    """Each is submitted once, and the run can be found again: by its journal, and by its trace."""
+    """Each task is submitted once, also in the trace."""
     w = Workflow("film", resources={"cpu": 4})
     script = w.task("script", list, args=["abc"])
     images = [w.task(f"image-{n}", len, args=[script]) for n in range(scenes)]
@@ -530,7 +591,7 @@ def test_a_film_is_a_script_some_scenes_and_a_cut(tmp_path, heard, scenes):
 def test_arguments_that_no_journal_can_hold(w, path):
     w.task("a", len, args=[{1}])
     assert w.run().results == {"a": 1}
-    with pytest.raises(WorkflowError, match="cannot be put down in a journal"):
+    with pytest.raises(WorkflowError, match="cannot be written into a journal"):
         w.run(journal=path)
     assert not path.exists()
 
@@ -542,7 +603,7 @@ def test_resume_needs_a_journal(w):
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(path):
-    """WORKFLOW-3: what is not on record does not run."""
+    """WORKFLOW-3: no task runs without a record."""
     ran = []
     w = Workflow("w", resources={"cpu": 1})
     first = w.task("a", lambda: "x" * 500_000)

@@ -1,4 +1,4 @@
-"""Workflow files: every key, and what is said of a mistake."""
+"""Workflow files: every key, and the message for each mistake."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -87,11 +87,11 @@ def test_everything():
     assert (images.cwd, images.output, images.grace, images.priority) == ("out", "capture", 2, 70)
     assert (images.retry, images.timeout) == (Retry(1), 300)
     assert images.after == ("script",)
-    assert done.work == Command(("touch done-$USER-${USER}",), shell=True)  # the shell's own words are left alone
+    assert done.work == Command(("touch done-$USER-${USER}",), shell=True)  # ${…} in a shell line is for the shell
     assert (done.after, done.output, done.priority) == (("images",), "discard", bursar.Priority.LOW)
 
 
-def test_what_is_left_away():
+def test_keys_that_are_left_out():
     w = parsed('[task.a]\nrun = "m:f"')
     step = w.steps["a"]
     assert w.name == "flow"
@@ -111,32 +111,32 @@ def test_orders(written, order):
     ("text", "message"),
     [
         ("nam = 'x'", "the file: there is no key 'nam'; did you mean 'name'?"),
-        ("name = 3", "the file, name: must be a string that is not empty, not 3"),
+        ("name = 3", "the file, name: must be a non-empty string, not 3"),
         ("[tasks.a]\nrun = 'm:f'", "the file: there is no key 'tasks'; did you mean 'task'?"),
         ("task = 3", "[task]: must be a table, not 3"),
-        ("[task.a]", "task 'a' must say what to run, once"),
+        ("[task.a]", "task 'a' must have exactly one of run"),
         ("[task.a]\nrun = 'm:f'\nprioritty = 1", "[task.a]: there is no key 'prioritty'; did you mean 'priority'?"),
         (
             "[task.a]\nrun = 'm:f'\npriority = 'urgent'",
             "[task.a], priority: must be one of high, normal, low, not 'urgent'",
         ),
-        ("[task.a]\nrun = 'm:f'\nafter = 'b'", "[task.a], after: must be a list of names of tasks, not 'b'"),
+        ("[task.a]\nrun = 'm:f'\nafter = 'b'", "[task.a], after: must be a list of task names, not 'b'"),
         ("[task.a]\nrun = 'm:f'\nafter = ['b']", "task 'a' depends on 'b', which is not in the workflow"),
         ("[task.a]\nrun = 'm:f'\nargs = 3", "[task.a], args: must be a list, or a table of keywords, not 3"),
         ("[task.a]\nrun = 'm:f'\nargs = ['${b c}']", "[task.a], args: ${b c} is not a reference to a task"),
         ("[task.a]\nrun = 'm:f'\nargs = ['${b}']", "task 'a' depends on 'b', which is not in the workflow"),
         ("[task.a]\nrun = 'm:f'\nretry = -1", "[task.a], retry: must be a whole number, 0 or more, not -1"),
-        ("[task.a]\nrun = 'm:f'\nretry = { backoff = 1 }", "[task.a], retry: times is missing"),
+        ("[task.a]\nrun = 'm:f'\nretry = { backoff = 1 }", "[task.a], retry: the key times is missing"),
         ("[task.a]\nrun = 'm:f'\ntimeout = 'soon'", "[task.a], timeout: must be a time"),
         ("[task.a]\nrun = 'm:f'\nneeds = { ram = -1 }", "[task.a], needs, ram: must be a whole number"),
         ("[task.a]\nrun = 'm:f'\nenv = { A = 'x' }", "task 'a' is a Python function and takes no env"),
-        ("[task.a]\ncommand = ['x', 3]", "[task.a], command, item 2: must be a string"),
+        ("[task.a]\ncommand = ['x', 3]", "[task.a], command, item 2: must be a non-empty string"),
         ("[task.a]\nshell = 'x'\nenv = { A = 3 }", "[task.a], env, A: must be a string"),
         ("[task.a]\nshell = 'x'\noutput = 'catch'", "[task.a], output: must be one of stream, capture, discard"),
-        ("[task.'a b']\nshell = 'x'", "task 'a b': a name is made of letters"),
+        ("[task.'a b']\nshell = 'x'", "task 'a b': a name consists of letters"),
         ("[authority]\nslots = 3\n[task.a]\nshell = 'x'", "[authority]: there is no key 'slots'"),
         ("[authority]\norder = 'random'\n[task.a]\nshell = 'x'", "order: must be one of strict, aging"),
-        ("[authority.resources]\nx = { hard = 1, soft = 2 }", "resources, x: say either hard or soft"),
+        ("[authority.resources]\nx = { hard = 1, soft = 2 }", "resources, x: must have one key, hard or soft"),
         ("[authority.resources]\nx = { firm = 1 }", "resources, x: there is no key 'firm'"),
         ("[authority.resources]\ncpu = 1\n[task.a]\nshell='x'\nneeds={cpu=2}", "task 'a' needs 2 of cpu"),
         ("[defaults]\nrun = 'm:f'", "[defaults]: there is no key 'run'"),

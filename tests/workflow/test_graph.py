@@ -1,4 +1,4 @@
-"""Order, cycles, descendants and the critical path of a graph, against plain definitions of them."""
+"""Order, cycles, descendants and the critical path of a graph, compared with simple definitions."""
 
 import itertools
 import random
@@ -11,7 +11,7 @@ DIAMOND = {"d": ["b", "c"], "b": ["a"], "c": ["a"], "a": []}
 
 
 def random_graph(rng: random.Random, n: int) -> dict[str, list[str]]:
-    """No cycles; the mapping's order has nothing to do with that of the dependencies."""
+    """A graph without cycles. The order of the mapping is independent of the dependencies."""
     names = [f"t{i}" for i in range(n)]
     edges = {name: rng.sample(names[:i], rng.randrange(min(i, 3) + 1)) for i, name in enumerate(names)}
     shuffled = list(edges)
@@ -27,7 +27,7 @@ def paths(graph: dict[str, list[str]], end: str) -> list[list[str]]:
 
 
 def reaches(graph: dict[str, list[str]], name: str) -> set[str]:
-    """Everything that `name` depends on, however far."""
+    """Everything that `name` depends on, directly or not."""
     return set(graph[name]).union(*(reaches(graph, other) for other in graph[name]))
 
 

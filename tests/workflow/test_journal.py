@@ -1,4 +1,4 @@
-"""The journal: transitions, each whole or not at all, and that nothing is on record twice; on real SQLite files."""
+"""The journal: each transition is complete or changes nothing, and none is recorded twice. On real SQLite files."""
 
 import contextlib
 import sqlite3
@@ -96,7 +96,7 @@ def test_reasons_are_those_of_the_moment(journal, path):
 
 
 def test_a_full_disk_is_an_error_that_names_the_file(journal, path):
-    journal._db.execute("PRAGMA max_page_count=1")  # the smallest that the file already is: it cannot grow
+    journal._db.execute("PRAGMA max_page_count=1")  # less than the file has: it cannot grow
     with pytest.raises(JournalError, match=r"run\.journal: the journal cannot be used: database or disk is full"):
         do(journal, "a", "x" * 500_000)
     assert states(path)["a"] == "running"

@@ -1,4 +1,4 @@
-"""Reading a journal: what a run has come to, and one task explained, during the run and afterwards."""
+"""Reading a journal: the states of a run, and the explanation of one task, during the run and afterwards."""
 
 import pytest
 from support.workflow import keep
@@ -28,9 +28,9 @@ def test_the_head(journal, path):
 
 def test_a_task_that_waits(journal, path):
     journal.started("a")
-    journal.waiting([("b", "waits for 1 task that it follows")])
+    journal.waiting([("b", "waits for 1 task that it depends on")])
     lines = said(path, "b").splitlines()
-    assert lines[0].startswith("task 'b' waits for 2.0 s: it waits for 1 task that it follows (as of ")
+    assert lines[0].startswith("task 'b' has been pending for 2.0 s: it waits for 1 task that it depends on (noted ")
     assert lines[1:] == ["  runs json:dumps", "  waits for task 'a', which is running"]
 
 
@@ -40,7 +40,7 @@ def test_a_task_that_runs(journal, path):
         "task 'a' has been running for 2.0 s",
         "  runs json:dumps",
         "  attempt 1: running for 2.000 s",
-        "    is short of cpu (0.250 s)",
+        "    before, for 0.250 s: is short of cpu",
     ]
 
 
@@ -49,14 +49,14 @@ def test_a_task_whose_run_was_killed(journal, path):
     journal.close()
     assert record.task(path, "a").live_state == "interrupted"
     assert "was running when its process was killed; a resume runs it again" in said(path, "a")
-    assert "has not run yet; the run is not going on (bursar resume)" in said(path, "b")
+    assert "has not run yet, and no process runs the workflow; continue with bursar resume" in said(path, "b")
 
 
 def test_what_a_task_waited_for_when_its_run_was_killed(journal, path):
     journal.started("a")
     journal.waiting([("d", "needs 1 of cpu")])
     journal.close()
-    assert "  when it was last looked at, it needs 1 of cpu" in said(path, "d").splitlines()
+    assert "  its last known reason: it needs 1 of cpu" in said(path, "d").splitlines()
 
 
 def test_a_task_that_failed_twice(journal, path):
@@ -87,10 +87,12 @@ def test_a_task_that_is_not_there(journal, path):
         record.task(path, "aa")
 
 
-def test_reading_changes_nothing_and_holds_up_nobody(journal, path):
+def test_reading_changes_nothing_and_delays_no_writer(journal, path):
     with record.reading(path) as db:
         db.execute("SELECT count(*) FROM task").fetchone()
         journal.started("a")  # the writer does not wait for the reader
-        assert db.execute("SELECT state FROM task WHERE name = 'a'").fetchone()[0] == "pending"  # one moment
+        assert (
+            db.execute("SELECT state FROM task WHERE name = 'a'").fetchone()[0] == "pending"
+        )  # the reader still sees the earlier moment
         with pytest.raises(Exception, match="readonly"):
             db.execute("UPDATE task SET state = 'ok'")

@@ -1,12 +1,11 @@
-"""A workflow that is killed with SIGKILL at random moments, and resumed, comes to what it would have come to.
+"""A workflow that is killed with SIGKILL at random moments, and resumed, has the same results as without a kill.
 
-Three hundred tasks: functions on threads, coroutine functions and commands, in a random graph, each of which uses the
-results of those before it. The whole is run by the real command in a process of its own; the moment of a kill is a
-number of lines of its output, drawn from a seeded stream, and none at all is among them.
+The workflow is a random graph of three hundred tasks: functions on threads, coroutine functions and commands. Each task
+uses the results of its dependencies. The installed command runs it in another process. A kill comes after a number of
+lines of output, from a seeded stream; the number may be 0.
 
-What must hold afterwards: the results are those of a run that nobody disturbed. Every task was recorded as done exactly
-once; before that, each of its attempts was lost to a kill. No function began that was not on record, and none once it
-was recorded as done.
+Afterwards the results are those of a run without a kill. The journal has each task as done exactly once, and a kill
+ended each attempt before that. No function began before its record, and none began after its task was done.
 """
 
 import contextlib
@@ -22,8 +21,8 @@ import pytest
 from support.time_limits import WAIT_S
 
 TASKS = 300
-KILLS_MAX = 4  # of one run; then it is left alone
-LINES = 2 * TASKS  # of a run that nobody disturbs: a start and an end for each
+KILLS_MAX = 4  # of one run; then it may end
+LINES = 2 * TASKS  # of a run without a kill: a start and an end for each task
 
 WORK = '''
 import hashlib
@@ -35,7 +34,7 @@ def mixed(name, before):
 
 
 def began(name):
-    """One line for each time that the task began, in one write."""
+    """Write one line for each start of the task, in one write."""
     file = os.open("began/" + name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, b"x\\n")
     os.close(file)
@@ -79,7 +78,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def start(folder: Path, run: Path) -> subprocess.Popen[bytes]:
-    """The command, in a folder of its own for what the tasks leave behind."""
+    """The command, in a separate folder for the files of the tasks."""
     script = Path(sys.executable).parent / "bursar"
     command = [script, "run", run / "workflow.toml", "--journal", run / "run.journal", "--resume", "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -98,7 +97,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_after(process: subprocess.Popen[bytes], lines: int) -> None:
-    """Read so many lines, then kill it: wherever it is by then."""
+    """Read this number of lines, then kill the run, wherever it is by then."""
     assert process.stdout is not None
     for _ in range(lines):
         if not process.stdout.readline():
@@ -143,15 +142,15 @@ def check(run: Path, undisturbed: dict[str, str]) -> None:
 
 
 def disturb(folder: Path, run: Path, seed: int) -> int:
-    """Run, kill, resume, and so on. Returns how many kills struck a run that was not over."""
+    """Run, kill, resume, and so on. Returns the number of kills that hit a run before its end."""
     rng = random.Random(seed)
-    struck = 0
+    killed = 0
     for _ in range(rng.randrange(1, KILLS_MAX + 1)):
         process = start(folder, run)
         kill_after(process, rng.choice((0, 1, rng.randrange(LINES), rng.randrange(LINES))))
-        struck += process.returncode == -signal.SIGKILL
+        killed += process.returncode == -signal.SIGKILL
     finish(start(folder, run))
-    return struck
+    return killed
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -164,9 +163,9 @@ def test_killed_and_resumed(folder, undisturbed, tmp_path, seed):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_killed_two_hundred_times(folder, undisturbed, tmp_path):
-    struck = 0
+    killed = 0
     for seed in range(100, 300):
         run = prepare(folder, tmp_path / str(seed))
-        struck += disturb(folder, run, seed)
+        killed += disturb(folder, run, seed)
         check(run, undisturbed)
-    assert struck >= 200
+    assert killed >= 200

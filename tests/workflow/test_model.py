@@ -1,4 +1,4 @@
-"""`Workflow` in Python: what can be written, and what is refused before anything runs, with the task and the remedy."""
+"""`Workflow` in Python: what it accepts, and what it refuses before a task runs, with messages that say what to do."""
 
 import functools
 import json
@@ -91,29 +91,29 @@ def refused(message, call, *args, **kwargs):
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a.b", "é", "x" * 81, 3])
 def test_names(w, name):
-    refused("a name is made of letters, digits, _ and -", w.task, name, work)
+    refused("a name consists of letters, digits, _ and -", w.task, name, work)
 
 
 def test_a_name_twice(w):
     w.task("a", work)
-    refused("task 'a' is there twice in workflow 'w'; give one of them another name", w.task, "a", work)
+    refused("task 'a' is defined twice in workflow 'w'; give one of them another name", w.task, "a", work)
     assert len(w.steps) == 1
 
 
 @pytest.mark.parametrize("given", [{}, {"run": work, "shell": "x"}, {"command": ["x"], "shell": "x"}])
 def test_what_to_run_is_said_once(w, given):
-    refused("task 'a' must say what to run, once", w.task, "a", **given)
+    refused("task 'a' must have exactly one of run", w.task, "a", **given)
 
 
 @pytest.mark.parametrize(
     ("message", "given"),
     [
-        ("run is 'module:function', not 'ls -l'; for a command use shell", {"run": "ls -l"}),
+        ("run must be 'module:function', not 'ls -l'; for a command use shell", {"run": "ls -l"}),
         ("run must be a function or 'module:function', not 3", {"run": 3}),
         ("command must be a list of strings; for one line of text use shell", {"command": "ls -l"}),
         ("command must be a list of strings", {"command": []}),
         ("every part of a command must be a string or a task", {"command": ["sleep", 3]}),
-        ("is a command and takes no args: put them into the list", {"command": ["x"], "args": [1]}),
+        ("is a command and takes no args; write the arguments into command or shell", {"command": ["x"], "args": [1]}),
         ("is a Python function and takes no env", {"run": work, "env": {"A": "b"}}),
         ("is a Python function and takes no cwd", {"run": work, "cwd": "."}),
         ("is a Python function and takes no output", {"run": work, "output": "capture"}),
@@ -136,10 +136,10 @@ def test_a_dependency_that_is_missing(w):
 @pytest.mark.parametrize(
     ("after", "message"),
     [
-        (["a", "a"], "task 'b' is to follow task 'a' twice; name it once"),
+        (["a", "a"], "task 'b': after has task 'a' twice; name it once"),
         ("a", "task 'b': after must be a list of tasks or names, not 'a'"),
         (3, "task 'b': after must be a list of tasks or names, not 3"),
-        ([work], "task 'b' cannot follow <function work"),
+        ([work], "task 'b': after has <function work"),
     ],
 )
 def test_dependencies_that_are_none(w, after, message):
@@ -158,7 +158,7 @@ def test_a_circle_is_named_step_by_step(w):
     w.task("a", work, after=["c"])
     w.task("b", work, after=["a"])
     w.task("c", work, after=["b"])
-    refused("tasks wait for each other in a circle: a → c → b → a (each needs the next)", w.check)
+    refused("tasks wait for each other in a circle: a → c → b → a (each depends on the next)", w.check)
 
 
 def test_a_step_that_waits_for_itself(w):
@@ -200,7 +200,7 @@ def test_a_bad_authority():
             "task 'a': 'no_such_module:f': module 'no_such_module' cannot be imported: ModuleNotFound",
         ),
         ("json:dump_s", "task 'a': 'json:dump_s': there is no 'dump_s' in 'json'; did you mean 'dumps'?"),
-        ("json:__name__", "task 'a': 'json:__name__' is a str, and not a function"),
+        ("json:__name__", "task 'a': 'json:__name__' is a str, not a function"),
     ],
 )
 def test_what_cannot_be_imported(w, spec, message):
@@ -259,4 +259,4 @@ def test_arguments_are_part_of_the_definition():
 
 def test_an_argument_that_is_not_json_has_no_definition(w):
     step = w.task("a", work, args=[{1, 2}])
-    refused("task 'a': its arguments cannot be put down in a journal (a set is not JSON)", step.definition)
+    refused("task 'a': its arguments cannot be written into a journal (a set is not JSON)", step.definition)

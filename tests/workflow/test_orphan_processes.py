@@ -1,4 +1,4 @@
-"""What a killed run left running is found wherever it went, and nobody else is."""
+"""The processes that a killed run left running are found, in any session, and no other processes."""
 
 import os
 import subprocess
@@ -8,13 +8,13 @@ from support.time_limits import WAIT_S
 
 from bursar.workflow.orphan_processes import VARIABLE, end_leftovers, processes_with
 
-KEY = "0123test-leftovers"
+KEY = f"test-{os.getpid()}"  # other runs of this test must not find our processes
 
 
 def test_they_are_found_wherever_they_went():
-    """A child in a session of its own, whose parent is gone."""
+    """A child in its own session, whose parent has ended."""
     env = os.environ | {VARIABLE: KEY}
-    line = "setsid sh -c 'sleep 1000; true' >/dev/null 2>&1 & echo started"
+    line = "setsid sh -c 'echo started; exec >/dev/null 2>&1; sleep 1000; true' &"
     said = subprocess.run(["sh", "-c", line], env=env, capture_output=True, text=True)
     assert said.stdout == "started\n"
     assert processes_with(KEY)
@@ -22,7 +22,7 @@ def test_they_are_found_wherever_they_went():
     assert processes_with(KEY) == set()
 
 
-def test_nobody_else_is_touched():
+def test_no_other_process_is_touched():
     env = os.environ | {VARIABLE: KEY + "-other"}
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=env) as other:
         assert end_leftovers(KEY) == 0

@@ -1,4 +1,4 @@
-"""The beginning of a session: what stays done, what runs again and why; on real journals."""
+"""The beginning of a session: which tasks stay done, which run again, and why. On real journals."""
 
 import pytest
 from support.journals import do, resumed, rows, states
@@ -52,7 +52,9 @@ def test_a_change_that_was_taken_back_runs_again_too(journal, path, chain):
     with Journal.open(path) as changed:
         changed.begin(chain(a=1))
         do(changed, "a", 2)
-    assert resumed(path, chain()).again == {"a": "its definition has changed"}  # what it wrote is not there any more
+    assert resumed(path, chain()).again == {
+        "a": "its definition has changed"
+    }  # the result of the first definition is gone
 
 
 def test_a_change_of_what_has_not_run_is_no_news(journal, path, chain):
@@ -73,7 +75,7 @@ def test_asked_for_what_is_not_there(journal, path, chain):
     journal.close()
     with Journal.open(path) as second, pytest.raises(WorkflowError, match="no task 'x' in workflow 'chain'"):
         second.begin(chain(), ["x"])
-    assert rows(path, "SELECT count(*) FROM session") == [(1,)]  # a refused session was never there
+    assert rows(path, "SELECT count(*) FROM session") == [(1,)]  # the refused session left no row
 
 
 def test_tasks_that_come_and_go(journal, path, chain):
@@ -84,12 +86,12 @@ def test_tasks_that_come_and_go(journal, path, chain):
     fewer.task("d", "json:dumps", args=[0])
     fewer.task("e", "json:dumps", args=[0])
     assert resumed(path, fewer).results == {"d": 1}
-    back = resumed(path, chain())  # what they depend on may have changed while they were away
+    back = resumed(path, chain())  # their dependencies may have changed meanwhile
     assert (back.results, set(back.again)) == ({"d": 1}, set("abc"))
 
 
 def uses():
-    """maker → user → last: `user` uses the result of `maker`, `last` only follows."""
+    """maker → user → last: `user` uses the result of `maker`; `last` depends on `user` without its result."""
     w = Workflow("uses")
     maker = w.task("maker", "json:dumps", args=[0])
     w.task("user", "json:dumps", args=[maker])
@@ -97,7 +99,7 @@ def uses():
     return w
 
 
-def test_a_result_that_was_not_kept_is_made_again_if_somebody_needs_it(path):
+def test_a_result_that_was_not_kept_is_made_again_if_a_task_needs_it(path):
     w = uses()
     with Journal.create(path, w) as journal:
         journal.begin(w)
@@ -107,7 +109,7 @@ def test_a_result_that_was_not_kept_is_made_again_if_somebody_needs_it(path):
     assert plan.results == {}
 
 
-def test_a_result_that_was_not_kept_and_nobody_needs_is_not_made_again(path):
+def test_a_result_that_was_not_kept_and_no_task_needs_is_not_made_again(path):
     w = uses()
     with Journal.create(path, w) as journal:
         journal.begin(w)
@@ -130,7 +132,7 @@ def test_one_that_is_made_again_may_need_others_that_are(path):
     assert set(resumed(path, w).again) == {"first", "second"}
 
 
-def test_what_runs_again_may_miss_results_that_nobody_missed_before(path):
+def test_a_task_that_runs_again_may_need_results_that_were_not_kept(path):
     w = Workflow("w")
     one = w.task("one", "json:dumps", args=[0])
     two = w.task("two", "json:dumps", args=[0])

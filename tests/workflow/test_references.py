@@ -1,4 +1,4 @@
-"""`${…}`: what is a reference, what it stands for, and what a journal keeps of a result."""
+"""`${…}`: which strings are references, what they stand for, and which results a journal keeps."""
 
 import pytest
 

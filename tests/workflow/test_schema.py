@@ -1,4 +1,4 @@
-"""Each check takes what is right and says of what is wrong: where, what was expected, what was probably meant."""
+"""Each check accepts right values. For a wrong one it says where, what is expected and what was probably meant."""
 
 import pytest
 
@@ -21,12 +21,12 @@ def test_a_table_is_checked_key_by_key():
     [
         ({"nam": "x"}, "here: there is no key 'nam'; did you mean 'name'?"),
         ({"zzz": 1}, "here: there is no key 'zzz'; the keys are name, tags, times"),
-        ({"name": ""}, "here, name: must be a string that is not empty, not ''"),
-        ({"name": 3}, "here, name: must be a string that is not empty, not 3"),
+        ({"name": ""}, "here, name: must be a non-empty string, not ''"),
+        ({"name": 3}, "here, name: must be a non-empty string, not 3"),
         ({"times": 0}, "here, times: must be a whole number, 1 or more, not 0"),
         ({"times": True}, "here, times: must be a whole number, 1 or more, not True"),
         ({"tags": "a"}, "here, tags: must be a list of words, not 'a'"),
-        ({"tags": ["a", 2]}, "here, tags, item 2: must be a string that is not empty, not 2"),
+        ({"tags": ["a", 2]}, "here, tags, item 2: must be a non-empty string, not 2"),
         ([], "here: must be a table, not []"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where journals are, and how a run is found again."""
+"""Where journals are, and how a run is found."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from bursar.workflow import Workflow, store
 
 @pytest.fixture
 def run(tmp_path):
-    """Make a journal in the state folder, of a workflow in a file."""
+    """Make a journal in the state folder, for a workflow in a file."""
 
     def make(name="flow", finished=False):
         w = Workflow(name)
@@ -79,7 +79,7 @@ def test_what_is_not_there(what, message):
         store.find(what)
 
 
-def test_what_is_no_journal_is_passed_over(run, state):
+def test_other_files_are_left_out(run, state):
     path = run()
     (state / "half.journal").touch()
     (state / "text.journal").write_text("x" * 1000)
@@ -87,7 +87,7 @@ def test_what_is_no_journal_is_passed_over(run, state):
     assert [head.path for head in store.journals()] == [path]
 
 
-def test_the_oldest_go(run, state, monkeypatch):
+def test_the_oldest_are_deleted(run, state, monkeypatch):
     monkeypatch.setattr(store, "JOURNALS_MAX", 2)
     paths = [run() for _ in range(5)]
     with Journal.open(paths[0]):

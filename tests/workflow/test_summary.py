@@ -1,4 +1,4 @@
-"""The report: counts, exit codes, the critical path, and how it reads."""
+"""The report: counts, exit codes, the critical path, and its text."""
 
 from pathlib import Path
 
@@ -68,8 +68,8 @@ def test_as_it_reads():
 def test_what_was_done_earlier_is_no_work_of_this_session():
     found = report(task("a", seconds=3, earlier=True), task("b", seconds=1), graph={"a": (), "b": ("a",)})
     assert found.work_seconds == 1
-    assert "2 ok (1 in an earlier session)" in str(found)
-    assert "3.00 s  a, earlier" in str(found)
+    assert "2 ok (1 of them in an earlier session)" in str(found)
+    assert "3.00 s  a, in an earlier session" in str(found)
 
 
 def test_what_went_wrong_and_what_to_do(state):
@@ -77,7 +77,7 @@ def test_what_went_wrong_and_what_to_do(state):
     lines = str(report(*bad, journal=Path("/elsewhere/run.journal"))).splitlines()
     assert "t0 failed: error 0" in lines
     assert "and 3 more" in lines
-    assert lines[-1] == "to go on where it stopped: bursar resume /elsewhere/run.journal"
+    assert lines[-1] == "to continue: bursar resume /elsewhere/run.journal"
     kept = report(task("a", "dropped", error="drop: too many"), journal=store.folder() / "film-1.journal")
     assert "a dropped: drop: too many" in str(kept)
     assert str(kept).endswith("bursar resume film-1")

@@ -1,4 +1,4 @@
-"""What is printed of a run: lines, JSON, and the live view on a terminal of a known size."""
+"""The output of a run: lines, JSON, and the live view in a terminal of a known size."""
 
 import io
 import json
@@ -70,7 +70,7 @@ def test_json_of_what_json_cannot_hold():
 
 
 class Once(Live):
-    """Draws when everything that it waits for is to be seen, and lets the run go on."""
+    """Draws once the run has reached the states to be shown, and then lets the run continue."""
 
     def __init__(self, console, go, *wanted):
         super().__init__(console)
@@ -110,7 +110,7 @@ def test_live_shows_who_runs_and_who_waits_for_what():
     assert "film" in lines[0]
     assert "1 running" in lines[0]
     assert "2 pending" in lines[0]
-    assert "queued: 1 of priority 50; waiting for others: 1; running: 1" in lines[1]
+    assert "queued: 1 of priority 50; waiting for dependencies: 1; running: 1" in lines[1]
     assert "film: 3 ok" in console.file.getvalue()
 
 

@@ -1,7 +1,7 @@
 """`python -m bursar_benchmarks.browser [--quick] [--json FILE]`: measure the browser host and print a table, then JSON.
 
-Both backends are those of the tests (tests/browser/harness.py). The exit status says that the run is complete, not
-that the figures are good.
+Node and Chromium are started as in the tests (tests/browser/harness.py). Exit status 0 says that the run is complete,
+not that the figures are good.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The measurements themselves. This file is run inside Pyodide, where `hops`, `steps` and `frames` are called.
+"""The measurements. This file runs inside Pyodide, and the driver calls `hops`, `steps` and `frames` there.
 
-A hop is one way from JavaScript into Python and back into a queue of the page: what every batch of the pump pays
-besides its steps. Frames are counted by the page itself; the longest gap between two is what a person would notice.
+A hop is one call from JavaScript into Python that ends by queueing the next call in the page. Every batch of the pump
+pays for one hop besides its steps. The page itself counts its frames; a person would notice the longest gap between two
+frames.
 """
 
 import asyncio
@@ -20,16 +21,18 @@ SPAWNS_PER_TURN = 50  # a loop that spawns gives way now and then, like any othe
 
 count_frames = run_js(
     """() => {
-        const frames = {gaps: [], on: true};
+        const gaps = [];
         let last = performance.now();
+        let stopped = null;
         const tick = () => {
             const now = performance.now();
-            frames.gaps.push(now - last);
+            gaps.push(now - last);
             last = now;
-            if (frames.on) requestAnimationFrame(tick);
+            if (stopped) stopped(gaps);
+            else requestAnimationFrame(tick);
         };
         requestAnimationFrame(tick);
-        return frames;
+        return {stop: () => new Promise((resolve) => { stopped = resolve; })};
     }"""
 )
 
@@ -128,8 +131,7 @@ async def during(name, main):
         await guest(runtime, main)
     except* BudgetExceeded:
         pass
-    frames.on = False
-    gaps = frames.gaps.to_py()
+    gaps = (await frames.stop()).to_py()  # at the next frame: a short run may end before the first one
     return {
         f"{name}: seconds": sum(gaps) / 1000,
         f"{name}: frames": len(gaps),

@@ -1,7 +1,8 @@
 """`python -m bursar_benchmarks.native [CASE…] [--quick] [--repeats N] [--json FILE]`: the native engine and its peers.
 
-Builds what can be built, measures, prints a table with the goals and whether they were reached, and the targets of the
-seed documents. The exit status says that the run is complete, not that the figures are good.
+Builds the programs that this machine can build, runs them, and prints a table. The table says which goals were reached,
+and shows the targets of the first documents about Bursar. Exit status 0 says that the run is complete, not that the
+figures are good.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def verdicts(case: Case, rows: list[Row]) -> list[str]:
 
 def render(found: Mapping[str, list[Row]]) -> str:
     """The table of everything that was measured."""
-    lines = [["workload", "unit", *TITLES.values(), "goals", "the seed's target"]]
+    lines = [["workload", "unit", *TITLES.values(), "goals", "first target"]]
     for name, rows in found.items():
         case = find(name)
         cells = {row.peer: cell(row) if row.status != "n/a" else "–" for row in rows}
@@ -91,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for case in cases:
         print(f"... {case.name}", file=sys.stderr, flush=True)
         found[case.name] = measure(case, built, size=case.quick if options.quick else case.size, repeats=repeats)
-    print(f"\n{render(found)}\n\nbest (median) ×ratio of the bests to Bursar's: above ×1 is dearer than Bursar")
+    print(f"\n{render(found)}\n\nbest (median) ×ratio to Bursar's best; above ×1: more expensive than Bursar")
     rows = [row for rows in found.values() for row in rows]
     for row in rows:
         if row.status == "failed":

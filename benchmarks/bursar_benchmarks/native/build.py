@@ -1,8 +1,8 @@
-"""Building the programs: what can be built here is, and about the rest a word is said.
+"""Builds the programs of all peers that this machine has, and gives the reason for each peer that is missing.
 
-Everything goes to one folder, by default `build/bench-native`. Bursar's library is built there by CMake as it is
-shipped (Release, shared), and linked as any program would; two programs look below the C interface and take the
-static one.
+Everything goes to one folder, by default `build/bench-native`. CMake builds Bursar's library there as it is shipped
+(Release, shared), and the programs are linked with it as any program is. Two programs measure parts below the C
+interface, and are linked with the static library.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ LIBRARIES: Final[Mapping[str, Sequence[str]]] = {
 
 @dataclass(slots=True)
 class Built:
-    """The programs by (peer, workload), and who is missing and why."""
+    """The programs by (peer, workload), and the missing peers with the reason."""
 
     programs: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
     missing: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class BuildError(Exception):
-    """A compiler refused one of our own programs: what it said."""
+    """A compiler refused one of our programs. The message is the output of the compiler."""
 
 
 def run(command: Sequence[str | Path], **environment: str) -> None:
-    """Run a compiler; raises what it said if it fails."""
+    """Run a compiler. Raises BuildError with its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode != 0:
         raise BuildError(f"{' '.join(map(str, command))}\n{done.stderr}")
@@ -55,7 +55,7 @@ def source(peer: str, workload: str) -> Path:
 
 
 def lacking(peer: str) -> str | None:
-    """What is needed for this peer and not here, in a word; None: nothing."""
+    """What this peer needs and the machine lacks; None if nothing is missing."""
     if peer == "go":
         return None if shutil.which("go") else "no go command"
     compiler = "c++" if SUFFIXES[peer] == "cpp" else "cc"
@@ -71,7 +71,7 @@ def lacking(peer: str) -> str | None:
 
 
 def library(folder: Path) -> Path:
-    """Bursar's library, built in `folder`; answers where it is."""
+    """Build Bursar's library in `folder`. Returns where it is."""
     run(("cmake", "-S", NATIVE, "-B", folder / "native", "-DCMAKE_BUILD_TYPE=Release"))
     targets = ("--target", "bursar_rt_shared", "bursar_rt_static")
     run(("cmake", "--build", folder / "native", "--parallel", "2", *targets))
@@ -94,7 +94,7 @@ def compile_one(peer: str, workload: str, program: Path, rt: Path | None) -> Non
 
 
 def build(folder: Path, workloads: Iterable[str], peers: Iterable[str] = PEERS) -> Built:
-    """Build the programs of `workloads` for those of `peers` that are at hand."""
+    """Build the programs of `workloads` for those of `peers` that are installed."""
     built = Built()
     wanted = list(dict.fromkeys(workloads))
     (folder / "bin").mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,12 @@
-"""What is measured, on whom, and what was aimed at.
+"""The cases of the native benchmarks, their peers and their goals.
 
-A *program* is one small file, `<peer>/<workload>.<c|cpp|go>`, that measures itself (measure.h says how) and prints one
-line per round. A *case* runs the programs of one workload. Its goals are sentences about the best figures: no more than
-a limit, or so many times cheaper than a peer. The seeds' own targets, which are far above, are only printed.
+A *program* is one small file, `<peer>/<workload>.<c|cpp|go>`. It measures itself (measure.h says how) and prints one
+line per round. A *case* runs the programs of one workload. A goal is about the best figures: Bursar's is at most a
+limit, or a number of times below a peer's. The targets of the first documents about Bursar are much easier, and are
+only printed.
 
-Bursar's programs go through the C interface with a finite purse, so that every spawn, op and message is paid for;
-guards, cancellation and statistics are always on.
+Bursar's programs use the C interface with a limited budget, so that every spawn, op and message is paid for. Guards,
+cancellation and statistics are always on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PEERS: Final[Mapping[str, str]] = {
     "boost": "apt-get install libboost-fiber-dev libboost-context-dev",
     "plain": "",  # no peer: the same without any runtime, where that means something
 }
-"""Every peer, and how it is come by where it is not at hand."""
+"""Every peer, and the command that installs it."""
 
 TITLES: Final[Mapping[str, str]] = {
     "bursar": "Bursar",
@@ -34,14 +35,14 @@ TITLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Bursar's best is to be at most `limit`, or `times` times below the best of `peer`."""
+    """Bursar's best must be at most `limit`, or `times` times below the best of `peer`."""
 
     peer: str | None = None
     times: float = 1.0
     limit: float = 0.0
 
     def reached(self, best: Mapping[str, float]) -> bool | None:
-        """Whether it is; None if there is no figure to tell it from."""
+        """Whether the goal is reached; None if a figure is missing."""
         if "bursar" not in best or (self.peer is not None and self.peer not in best):
             return None
         return best["bursar"] <= (self.limit if self.peer is None else best[self.peer] / self.times)
@@ -73,7 +74,7 @@ class Case:
     """The figure is that of `workers` divided by that of one worker."""
     rounds: int = 5
     seed: str = ""
-    """The target of the seed documents."""
+    """The target of the first documents about Bursar."""
 
     @property
     def source(self) -> str:
@@ -145,7 +146,7 @@ CASES: Final = (
     ),
     Case(
         "wake",
-        "notification when nobody sleeps; without: a futex wake",
+        "notification when no worker sleeps; without: a futex wake",
         "ns",
         100_000_000,
         10_000_000,

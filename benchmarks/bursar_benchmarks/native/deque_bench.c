@@ -3,8 +3,8 @@
  *     cc -O2 -std=c11 -Inative -o deque_bench benchmarks/bursar_benchmarks/native/deque_bench.c \
  *         native/engine/{atomics,deque,idle,inject,memory,park}.c -lpthread && ./deque_bench
  *
- * Prints best and median of interleaved repeats: on a shared machine the best is the code, the median its neighbours.
- * The numbers are nanoseconds per operation. An argument is the number of repeats (31).
+ * Prints the best and the median of interleaved repeats, in nanoseconds per operation. On a shared machine the median
+ * also depends on other processes. The argument is the number of repeats (31).
  */
 #define _GNU_SOURCE
 
@@ -52,7 +52,7 @@ static double
 push_take_depth_1(void)
 {
     Deque deque;
-    deque_init(&deque, 256, &engine_memory_libc);
+    deque_init(&deque, 256, &engine_allocator_libc);
     int64_t start_ns = park_clock_ns();
     for (size_t i = 0; i < OPS; i++) {
         deque_push(&deque, item_of(i));
@@ -69,7 +69,7 @@ static double
 push_take_batches(void)
 {
     Deque deque;
-    deque_init(&deque, 2 * BATCH, &engine_memory_libc);
+    deque_init(&deque, 2 * BATCH, &engine_allocator_libc);
     int64_t start_ns = park_clock_ns();
     for (size_t i = 0; i < OPS / BATCH; i++) {
         for (size_t j = 0; j < BATCH; j++) {
@@ -86,14 +86,14 @@ push_take_batches(void)
     return cost;
 }
 
-/* Steals from a full deque that nobody else touches, one by one or in batches; per item. */
+/* Steals from a full deque that no other thread uses, one by one or in batches; per item. */
 static double
 steal_alone(bool batches)
 {
     Deque deque;
     void *items[DEQUE_BATCH_MAX];
     size_t got = 0, count = 1;
-    deque_init(&deque, OPS, &engine_memory_libc);
+    deque_init(&deque, OPS, &engine_allocator_libc);
     for (size_t i = 0; i < OPS; i++) {
         deque_push(&deque, item_of(i));
     }
@@ -145,12 +145,12 @@ nothing(void *context, uint32_t worker)
     return false;
 }
 
-/* What a push pays on top when nobody sleeps, and when somebody searches already: the same load. */
+/* What a push pays on top when no worker sleeps, and when a worker searches already: the same load. */
 static double
-notify_nobody(void)
+notify_without_sleeper(void)
 {
     IdleSet set;
-    idle_init(&set, 2, nothing, NULL, &engine_memory_libc);
+    idle_init(&set, 2, nothing, NULL, &engine_allocator_libc);
     int64_t start_ns = park_clock_ns();
     for (size_t i = 0; i < OPS; i++) {
         idle_notify(&set);
@@ -189,9 +189,9 @@ contending_thief(void *argument)
 static Pair *
 pair_start(pthread_t *thread, void *(*body)(void *), IdlePending pending)
 {
-    Pair *pair = engine_memory_libc.allocate(NULL, sizeof *pair);
-    deque_init(&pair->deque, 1 << 16, &engine_memory_libc);
-    idle_init(&pair->idle, 1, pending, pair, &engine_memory_libc);
+    Pair *pair = engine_allocator_libc.allocate(NULL, sizeof *pair);
+    deque_init(&pair->deque, 1 << 16, &engine_allocator_libc);
+    idle_init(&pair->idle, 1, pending, pair, &engine_allocator_libc);
     init_u32(&pair->done, 0);
     init_i64(&pair->hand, 0);
     init_i64(&pair->woken_ns, 0);
@@ -209,7 +209,7 @@ pair_stop(Pair *pair, pthread_t thread)
     double cost = pair->cost;
     idle_destroy(&pair->idle);
     deque_destroy(&pair->deque);
-    engine_memory_libc.release(NULL, pair, sizeof *pair);
+    engine_allocator_libc.release(NULL, pair, sizeof *pair);
     return cost;
 }
 
@@ -383,7 +383,7 @@ main(int argc, char **argv)
         {"steal, owner pushes and takes", steal_contended},
         {"push until a spinning thief has it", push_to_thief},
         {"inject + take, batches, per item", inject_batches},
-        {"notify, nobody idle", notify_nobody},
+        {"notify, no worker idle", notify_without_sleeper},
         {"push + notify, waker pays for one sleeper", wake_pays},
         {"push until the sleeper has it", wake_takes},
         {"heavy fence (what a sleeper pays)", heavy_fence},

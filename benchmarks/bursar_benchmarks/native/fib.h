@@ -1,4 +1,4 @@
-/* What fib is, and how many forks a program makes that forks at every number above 1. */
+/* The value of fib(n), and the number of forks of a program that forks at every number above 1. */
 #ifndef BURSAR_BENCH_FIB_H
 #define BURSAR_BENCH_FIB_H
 

@@ -1,4 +1,4 @@
-/* The body of the loops that compare a tick with none: a multiplication and an addition that the next round waits for. */
+/* The loop body that is measured with and without a tick: a multiplication and an addition on the last result. */
 #ifndef BURSAR_BENCH_LOOP_H
 #define BURSAR_BENCH_LOOP_H
 

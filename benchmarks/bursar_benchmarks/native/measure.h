@@ -1,4 +1,4 @@
-/* How every program of this folder measures and what it prints, in C and C++; go/measure.go is the same in Go.
+/* How every program of this folder measures, and what it prints, in C and C++; go/measure.go does the same in Go.
  *
  *     program WORKERS SIZE ROUNDS          one line per round, each value per operation, in nanoseconds or bytes:
  *
@@ -6,9 +6,9 @@
  *     bytes=4439.0
  *     p50=141.0 cpu=…                      a latency: the median of the round's operations
  *
- * The driver (__main__.py) reads these lines and nothing else. On a shared machine `cpu` is a property of the code and
- * `wall` also one of the neighbours. A program that got a wrong result ends with `fail`, so that no speed is bought by
- * leaving something out.
+ * The driver (__main__.py) reads these lines and nothing else. On a shared machine `wall` also depends on other
+ * processes, `cpu` mostly on the code. A program that got a wrong result ends with `fail`, so that no program is fast
+ * because it leaves work out.
  */
 #ifndef BURSAR_BENCH_MEASURE_H
 #define BURSAR_BENCH_MEASURE_H

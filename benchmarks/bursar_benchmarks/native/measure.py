@@ -1,12 +1,11 @@
-"""Running the programs: one process of every peer in turn, several times, and what came of it.
+"""Runs the programs: one process of every peer in turn, several times, and collects their figures.
 
-Every round of every process is a sample. Peers are interleaved, so that a noisy minute hits all of them; best and
-median are kept. What counts is the CPU time of the process, all threads together, unless the case says otherwise: on a
-shared machine the clock measures the neighbours.
+Every round of every process is a sample. Peers are interleaved, so that a noisy minute disturbs all of them. The best
+and the median are kept. A sample counts the CPU time of the process, all threads together, unless the case says
+otherwise: on a shared machine, wall time depends on other processes.
 
-Invariants:
-1. A program that fails, prints nothing, or hangs, is a row that says so.
-2. A peer without a program of the workload, or that is not installed, is a row that says so.
+MEASURE-1  A program that fails, prints nothing, or hangs, is a row that says so.
+MEASURE-2  A peer without a program of the workload, or that is not installed, is a row that says so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A stream through a channel with room for 100: one task sends, the other receives, and mostly neither waits.
+"""A stream through a channel with a buffer of 100: one task sends, the other receives, and mostly neither waits.
 
 Measured: CPU time from the first message to the end of both sides, per message. Not measured: several senders or
 receivers, closing. A bare deque is no buffered channel, so the floor takes no part. trio and anyio yield at every
-message, as their rules want it; asyncio, gevent and Bursar go on while there is something to do (Bursar until the
+message, as their rules demand. asyncio, gevent and Bursar continue while there is something to do (Bursar until the
 task's turn is over).
 """
 

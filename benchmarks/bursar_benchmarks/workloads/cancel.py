@@ -1,9 +1,9 @@
-"""Cancellation: everything in one nursery is parked, on an event each or all on one, then cancelled.
+"""Cancellation: all tasks of one nursery are parked, each on its own event or all on one, and then cancelled.
 
-Measured: from the request until the nursery has ended, with every task's `finally` run. The second case
-shows what taking one waiter out of a long queue costs: a scan makes the whole quadratic. Not measured:
-spawning and parking, shields, cleanup that waits. asyncio's group has no cancel of its own, so there the
-task that holds the group is cancelled, which makes the group cancel all; gevent has `killall`.
+Measured: from the request until the nursery has ended, with every task's `finally` run. The second case shows the cost
+of removing one waiter from a long queue: with a scan, the whole cancel would be quadratic. Not measured: spawning and
+parking, shields, cleanup that waits. asyncio's group has no cancel, so the task that holds the group is cancelled, and
+the group then cancels all its tasks. gevent has `killall`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def gevent_(size: int, meter: Meter, *, shared: bool) -> int:
 
 
 def floor(size: int, meter: Meter, *, shared: bool) -> int:
-    del shared  # the floor has no events: a parked coroutine is merely one that nobody resumes
+    del shared  # the floor has no events: a parked coroutine is only not resumed
     ended = 0
 
     async def work() -> None:

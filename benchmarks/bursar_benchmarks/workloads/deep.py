@@ -1,10 +1,10 @@
-"""Depth: 1000 nurseries, each opened by the task that the one above it spawned, then one cancel at the top.
+"""Depth: 1000 nurseries, each opened by a task of the nursery above it, then one cancel at the top.
 
-Measured: two stages, per level: building the tower, and from the cancel until the outermost nursery has
-ended. Not measured: failures that travel upwards. A peer that cannot do the depth is shown as failed with
-its own error: at this depth trio and anyio run into Python's recursion limit, which is why every sample has
-a process to itself. gevent takes no part, for killing a greenlet does not reach those that it has spawned, nor
-does the floor: a bare loop owns no tree.
+Measured per level, in two stages: building the tower, and from the cancel until the outermost nursery has ended. Not
+measured: failures that travel upwards. A peer that cannot reach the depth is shown as failed, with its error. At this
+depth trio and anyio exceed Python's recursion limit, so every sample has its own process. gevent takes no part, because
+killing a greenlet does not kill the greenlets that it has spawned. The floor takes no part, because a bare loop owns no
+tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bursar_benchmarks.harness import Case, Meter, load
 from bursar_benchmarks.workloads.loops import on_loops, runner_of
 
 TIMEOUT_S = 6
-"""Who can do it needs a fraction of a second; anyio was seen to need forty until it failed."""
+"""A peer that reaches the depth needs a fraction of a second. anyio once took forty seconds until it failed."""
 
 
 def bursar_(size: int, meter: Meter) -> int:

@@ -1,7 +1,7 @@
 """Many senders: each task sends one message over the same channel without a buffer, and one task receives them all.
 
-Measured: the whole run, with the spawning of the senders, per sender. A queue of waiting senders that is scanned would
-show here as quadratic. asyncio has no rendezvous, its nearest thing is a `Queue` of one place. The floor parks bare
+Measured: the whole run per sender, with the spawning of the senders. A scan of the queue of waiting senders would show
+as quadratic cost. asyncio has no rendezvous; the nearest it has is a `Queue` with one place. The floor parks bare
 coroutines and resumes them in order.
 """
 

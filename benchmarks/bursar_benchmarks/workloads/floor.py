@@ -1,8 +1,8 @@
 """The floor: the same coroutines, driven by the smallest loop that Python can express.
 
-No cancellation scopes, no budgets, no fairness, no errors, no timers, no results: nothing that makes a
-runtime usable. It is there to show how much of a figure is CPython itself, and so can not be saved by any
-runtime written in Python.
+The loop has no cancel scopes, no budgets, no fairness, no errors, no timers and no results: nothing that makes a
+runtime usable. It shows how much of a figure is the cost of CPython itself, which no runtime written in Python can
+avoid.
 """
 
 from __future__ import annotations

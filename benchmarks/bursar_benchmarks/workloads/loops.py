@@ -1,6 +1,6 @@
-"""The loops that run asyncio's coroutines: its own, uvloop's and rloop's. The programs are the same, the loop differs.
+"""The loops that run asyncio's coroutines: asyncio's own loop, uvloop and rloop. All three run the same programs.
 
-A workload writes asyncio's part once, with a keyword `loop`, and `on_loops` makes three peers of it.
+A workload has one function for asyncio, with a keyword `loop`, and `on_loops` makes three peers of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOOPS = ("asyncio", "uvloop", "rloop")
 
 
 def runner_of(loop: str) -> Callable[[Coroutine[Any, Any, None]], None]:
-    """What `asyncio.run` is, on that loop. Call it before the meter starts: it imports the loop."""
+    """Returns `asyncio.run` for that loop. Call it before the meter starts: it imports the loop."""
     make = None if loop == "asyncio" else load(loop).new_event_loop
 
     def run(main: Coroutine[Any, Any, None]) -> None:

@@ -1,12 +1,12 @@
-"""Native functions: C functions that do nothing, each as a task of its own outside the loop, a thousand at a time.
+"""Native functions: C functions that do nothing, each as a task outside the loop, a thousand at a time.
 
-The function is the C library's `labs`, which `ctypes` has loaded. Bursar runs it as a fiber of its native workers
-(`bursar.native`); the others have a thread of a pool call it, as their documentation says: `asyncio.to_thread` in a
-task group, `trio.to_thread.run_sync`, `anyio.to_thread.run_sync`, gevent's `threadpool`. `gather` is
-`loop.run_in_executor`, by which asyncio has no task for it. The floor calls it in the loop, by `ctypes`.
+The function is the C library's `labs`, loaded by `ctypes`. Bursar runs it as a fiber of its native workers
+(`bursar.native`). The peers call it on a thread of a pool, as their documentation says: `asyncio.to_thread` in a task
+group, `trio.to_thread.run_sync`, `anyio.to_thread.run_sync`, gevent's `threadpool`. `gather` is `loop.run_in_executor`,
+for which asyncio makes no task. The floor calls the function in the loop, by `ctypes`.
 
-Measured: CPU time of all threads from before the runtime is made until it has returned. Not measured: functions that
-take their time, for which it does not matter what it costs to begin them.
+Measured: CPU time of all threads, from before the runtime is made until it has returned. Not measured: long functions,
+for which the cost of the start does not matter.
 """
 
 from __future__ import annotations

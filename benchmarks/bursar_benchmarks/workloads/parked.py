@@ -1,12 +1,12 @@
-"""Parked tasks: what one waiting task occupies, with all that holds it, and what it costs to wake it and let it end.
+"""Parked tasks: how much memory one waiting task occupies, and what it costs to wake it and let it end.
 
-One program for two figures. Many tasks wait on one event, which is then set.
+One program gives two figures. Many tasks wait on one event, which is then set.
 - *parked*: growth of the resident set of a fresh process between "the runtime is up" and "all are parked", divided by
-  the tasks. So allocator slack, frames, waiter queues and handles held by the nursery are all in.
+  the number of tasks. So allocator slack, frames, waiter queues and the nursery's handles are included.
 - *wake*: CPU time from setting the event until the nursery has ended: each task gets its turn and ends.
 
-Not measured: the event itself (there is one), memory that comes later (results, traces), and what the system keeps
-outside the resident set.
+Not measured: the event itself, memory that comes later (results, traces), and memory of the system outside the resident
+set.
 """
 
 from __future__ import annotations

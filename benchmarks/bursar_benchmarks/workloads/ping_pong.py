@@ -1,8 +1,8 @@
 """Ping-pong: two tasks answer each other over two channels without a buffer, so every message is a switch.
 
-Measured: CPU time from the first message to the end of both sides, per message. asyncio has no rendezvous, its nearest
-thing is a `Queue` of one place: it does less there (a put does not wait for the get). Not measured: several receivers,
-select, closing. The floor hands values over a deque between strictly alternating coroutines.
+Measured: CPU time from the first message to the end of both sides, per message. asyncio has no rendezvous; the nearest
+it has is a `Queue` with one place, which does less: a put does not wait for the get. Not measured: several receivers,
+select, closing. The floor passes values over a deque between two coroutines that alternate.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Skynet: a tree of tasks, ten below each, whose leaves return their numbers and whose nodes return the sums.
+"""Skynet: a tree of tasks with ten children per node. The leaves return their numbers and the nodes return the sums.
 
-Measured: the whole run, per leaf (there is a ninth of a task more for each: the nodes). Every node opens a nursery of
-its own, spawns ten, waits for them and adds up what they return. trio and anyio have no results of tasks, so there the
-children add to a list that the parent handed down, which is what their programs do. Not measured: deep trees, failures.
-The floor has the last of ten children put their parent back, and nothing else of a nursery; it runs the newest first,
-so that few are alive at once.
+Measured: the whole run, per leaf (for each leaf there is also a ninth of a node). Every node opens a nursery, spawns
+ten children, waits for them and adds their results. Tasks of trio and anyio have no results, so there the children
+append to a list of their parent, as programs for trio and anyio do. Not measured: deep trees, failures. On the floor,
+the last of ten children makes its parent runnable again, and there is nothing else of a nursery. The floor runs the
+newest coroutine first, so that few are alive at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Spawn and join: tasks that do nothing but count themselves, in nurseries of 10, of 1000, and all in one.
 
-Measured: the whole run, from before the runtime is made until it has returned: making a task, its one turn,
-its end, the nursery's join, and the starting and stopping of the runtime (spread over all tasks). Not
-measured: tasks that wait, results that are passed on, failures, memory. gevent's nearest thing to a nursery
-is a list of greenlets and `joinall`; its hub lives as long as the process and is not started anew. `gather`
-is asyncio without a group: it cancels nothing if one fails.
+Measured: the whole run, from before the runtime is made until it has returned. This includes making a task, its one
+turn, its end, the join of the nursery, and the start and stop of the runtime, spread over all tasks. Not measured:
+tasks that wait, results that are passed on, failures, memory. For gevent, the nearest to a nursery is a list of
+greenlets and `joinall`; its hub lives as long as the process and is not started again. `gather` is asyncio without a
+group: it cancels nothing if one task fails.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Submission: a foreign thread hands small things to the running loop, which counts them.
+"""Submission: a foreign thread submits small calls or tasks to the running loop, which counts them.
 
-Measured: CPU time of both threads, per thing, from the start of the thread until the last has been counted. The thread
-has at most `WINDOW` things under way and then waits until they have arrived, so that no queue grows without bound
-(Bursar and a careful program refuse that). Two things are submitted, to each peer as its documentation says:
+Measured: CPU time of both threads per submission, from the start of the thread until the last one has been counted. The
+thread has at most `WINDOW` submissions under way, and then waits until they have arrived. Otherwise a queue could grow
+without a limit, which Bursar refuses. There are two cases, and each peer is used as its documentation says:
 
 - a call of a plain function: `Portal.call`, `loop.call_soon_threadsafe`, `TrioToken.run_sync_soon`, gevent's
   `loop.run_callback_threadsafe`. anyio's portal has nothing smaller than a task. The floor is a `SimpleQueue`.
-- a task in a nursery, of which the thread gets a future that nobody looks at: `Portal.spawn`, anyio's
-  `BlockingPortal.start_task_soon`, `asyncio.run_coroutine_threadsafe` (in no nursery).
+- a task in a nursery, whose future the thread ignores: `Portal.spawn`, anyio's `BlockingPortal.start_task_soon`,
+  `asyncio.run_coroutine_threadsafe` (in no nursery).
 
 Not measured: how long one submission takes to arrive, several threads.
 """
@@ -147,7 +147,7 @@ def gevent_(size: int, meter: Meter) -> int:
     loop: Any = load("gevent").get_hub().loop
     over = load("gevent.event").Event()
     calls = Calls(size, over.set)
-    guest = loop.async_()  # while it is watched, gevent knows that somebody outside may yet come
+    guest = loop.async_()  # while it is watched, gevent's loop does not end: a thread may still submit
     guest.start(lambda: None)
     meter.start()
     with calls.submitted(partial(loop.run_callback_threadsafe, calls.arrived)):

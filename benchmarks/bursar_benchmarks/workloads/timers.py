@@ -1,10 +1,10 @@
 """Timers: sleepers that all wait at the same time on the real clock.
 
-Measured: CPU time of the whole run per sleeper: spawn, arm, fire, end. Idle waiting costs no CPU time and
-so does not count, and a busy loop would. Everybody sleeps `LEAD_S`, and up to a microsecond per sleeper more; the
-deadlines come in scattered order, so a structure that is only good at ascending ones does not shine. A peer that needs
-longer than that to start them all has the first fire while it still starts the last. Not measured: how late a timer
-fires, and timers that are cancelled.
+Measured: CPU time of the whole run per sleeper: spawn, arm, fire, end. Idle waiting costs no CPU time and so does not
+count; a busy loop would count. Each task sleeps `LEAD_S` and up to a microsecond per sleeper more. The deadlines come
+in scattered order, so that a structure that is good only at ascending deadlines has no advantage. If a peer needs
+longer than the sleep to start all sleepers, the first timers fire while it still starts the last. Not measured: how
+late a timer fires, and timers that are cancelled.
 """
 
 from __future__ import annotations

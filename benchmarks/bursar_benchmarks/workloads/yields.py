@@ -1,9 +1,9 @@
-"""Yields: tasks that give their turn away and get it back, 2 of them, 1000, or (for a look at scale) any number.
+"""Yields: tasks that give their turn away and get it back, 2 of them, 1000, or (for `scale`) any number.
 
-Measured: from the first turn of the first task until the nursery has ended, so the spawning is not counted
-but the last turn of each task is. Bursar charges each yield to the task's budget and records the decision,
-as it always does. Not measured: waiting on anything. The cheapest yield of each peer is taken that every
-program may use: `asyncio.sleep(0)`, `trio.lowlevel.checkpoint()`, `anyio.lowlevel.checkpoint()`, `gevent.sleep(0)`.
+Measured: from the first turn of the first task until the nursery has ended. So the spawning is not counted, but the
+last turn of each task is. Bursar charges each yield to the task's budget and adds the decision to the chain, as
+always. Not measured: waiting for anything. Each peer uses its cheapest yield that any program may use:
+`asyncio.sleep(0)`, `trio.lowlevel.checkpoint()`, `anyio.lowlevel.checkpoint()`, `gevent.sleep(0)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The account of a run when it is over: what ran, what waited and why; what was stopped, and how; the counts."""
+"""The summary at the end of a run: what ran, what waited and why; what was stopped, and how; the counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def account(watch: Watch, store: Store) -> RenderableType:
 
 
 def ran(watch: Watch) -> Table:
-    """One row a kind, and one more for each further thing that its tasks waited for, longest wait first."""
+    """One row per kind, and one more for each further reason of waiting, longest wait first."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="bold")
     table.add_column("kind", style="bold", no_wrap=True)
     table.add_column("ended", no_wrap=True)
@@ -70,7 +70,7 @@ def said(who: str, what: str, why: str, colour: str) -> Text:
 
 
 def subtree(watch: Watch, root: int, tree: Tree) -> Tree:
-    """All tasks below one, with how each ended; leaves that ended alike share a line."""
+    """All tasks below a task, with how each ended. Leaves that ended in the same way share a line."""
     reason = str(watch.ends[root].outcome)
     alike: dict[str, list[str]] = {}
     for id, child in sorted(watch.ends.items()):

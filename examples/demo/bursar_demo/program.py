@@ -39,7 +39,7 @@ RUNAWAY_OPS: Final = 20_000  # what the runaway task may spend before it is stop
 ARCHIVE_OPS: Final = 250  # the archiver's first budget, and each recharge
 CRASHES: Final = 3  # of the indexer
 PATIENCE_S: Final = 1.5  # for the slow site
-CLEANUP_S: Final = 2.0  # for whoever is cancelled
+CLEANUP_S: Final = 2.0  # for a cancelled task
 
 
 def make_runtime(seed: int, workers: int) -> Runtime:

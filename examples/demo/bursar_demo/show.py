@@ -1,6 +1,6 @@
-"""The run while it happens: on a terminal a live view at a pace that people can follow, elsewhere plain lines.
+"""Shows the run while it happens: in a terminal a live view, slow enough for people, elsewhere plain lines.
 
-The pace comes from a first run that nobody watched, which tells how long the program is.
+The pace comes from a first run without a view, which shows how long the program is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run_shown(watch: Watch, rehearsed: Statistics, console: Console, seconds: fl
 
 
 class Show:
-    """Draws a run while it happens, slowed down so that the whole of it takes `seconds`."""
+    """Draws a run while it happens, and slows it down so that it takes `seconds`."""
 
     def __init__(self, watch: Watch, live: Live, rehearsed: Statistics, seconds: float) -> None:
         self._watch = watch
@@ -62,14 +62,14 @@ class Show:
             time.sleep(max(0.0, self._start + position * self._seconds - time.monotonic()))
 
     def _position(self) -> float:
-        """How far the run is, between 0 and 1: half by decisions, half by virtual time, so that neither races."""
+        """The progress of the run, between 0 and 1: half by decisions and half by virtual time."""
         watch, whole = self._watch, self._rehearsed
         return min(1.0, (watch.kernel.decisions / whole.decisions + watch.seconds / whole.seconds) / 2)
 
     def _draw(self, position: float) -> RenderableType:
-        """One frame: the head, how far the run is, the kinds, the news."""
+        """One frame: the head, the progress, the kinds, the news."""
         bar = ProgressBar(total=1.0, completed=position, complete_style="cyan", finished_style="cyan")
-        whole_line = Padding(bar, 0)  # a bar by itself does not end its line
+        whole_line = Padding(bar, 0)  # a bar alone does not end its line
         parts = Group(self._head(), whole_line, self._kinds(), Text(), self._news())
         width = self._live.console.width - len("^C")  # its echo must not begin a line, or a border stays behind
         return Panel(parts, border_style="cyan", padding=(0, 1), width=width)
@@ -87,7 +87,7 @@ class Show:
         return head
 
     def _kinds(self) -> Table:
-        """A row for each kind: how far it is, where its tasks stand, and what the longest waiting one waits for."""
+        """A row for each kind: its progress, the states of its tasks, and the reason of the longest wait."""
         table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style="dim")
         table.add_column("kind", style="bold", no_wrap=True)
         table.add_column("", width=14)

@@ -1,7 +1,7 @@
 """The watcher: the kernel's observer during one run, which notes what ran, what waited, how long and why.
 
-It reads the law's records and changes none. Whoever draws the run hangs on `on_decision` and may sleep there, on the
-real clock: that slows the drawing and cannot touch the schedule.
+It reads the law's records and changes none. A view sets `on_decision`, which may sleep on the real clock: that delays
+the run and cannot change the schedule.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from bursar import BudgetExceeded, CancelKind, Outcome, OutcomeKind, Runtime, State
 from bursar.backend import Task
-from bursar.ops.introspection import why
+from bursar.ops.explain import why
 
 FIRST_OF: Final = "waits for the first of: "  # how the reason of a select begins
 
@@ -48,7 +48,7 @@ class End(NamedTuple):
 
 
 class News(NamedTuple):
-    """Something worth a line of its own."""
+    """An event that gets a line in the view."""
 
     seconds: float
     who: str
@@ -93,7 +93,7 @@ class Watch:
                 self._tell(task.name, f"is recharged: {detail}", "cyan")
             case "cancel_requested" if detail.kind in (CancelKind.TIMEOUT, CancelKind.USER):
                 self._tell(task.name, f"is asked to stop ({detail})", "yellow")
-                if task.nursery is self.kernel.root:  # Ctrl-C: nobody wants to watch the rest
+                if task.nursery is self.kernel.root:  # Ctrl-C: the rest is not shown
                     self.on_decision = None
             case "cleanup_cut":
                 kind.cut += 1
@@ -151,12 +151,12 @@ def kind_of(task: Task) -> str:
 
 
 def reason_of(task: Task) -> str:
-    """Why a task waits. Of a select, only what it waits for."""
+    """Why a task waits. For a select, only what it waits for."""
     return why(task).removeprefix(FIRST_OF)
 
 
 def alike(reason: str) -> str:
-    """A reason without what differs from one task to the next, so that equal ones can be counted."""
+    """A reason without the parts that differ from task to task, so that equal reasons can be counted."""
     reason = reason.partition(";")[0]
     reason = re.sub(r" held by '.*'| for [\d.]+ s$", "", reason)
     reason = re.sub(r"[\d,]+ tasks? of nursery '(\S+).*'$", r"nursery '\1'", reason)

@@ -1,4 +1,4 @@
-"""Words and colours that the view of a run and the account of it share."""
+"""Words and colours that the view of a run and its summary share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def line(news: News) -> Text:
 
 
 def endings(kind: Kind) -> Text:
-    """How the tasks of a kind ended, in words. One that was cut off ended cancelled; it is not named twice."""
+    """How the tasks of a kind ended, in words. A task that was cut off is not counted as cancelled too."""
     whole = kind.ended - Counter({OutcomeKind.CANCELLED: kind.cut})
     parts = [Text(f"{n:,} {outcome.name.lower()}", COLOURS[outcome]) for outcome, n in sorted(whole.items())]
     if kind.cut:

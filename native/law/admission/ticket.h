@@ -1,8 +1,8 @@
-/* Tickets: where a task stands that has to ask for permission, and what may follow. After admission/ticket.py.
+/* Tickets: the states of a task at a gate, and the legal moves. Mirrors src/bursar/law/admission/ticket.py.
  *
- *     WAITS ◄──► QUEUED ──► HELD ──► OVER        and from anywhere to OVER; asked to stop, WAITS and QUEUED become
- *                            ▲ ▼                 STOPS, ASIDE and RETURNS become HELD
- *                    ASIDE ◄──► RETURNS
+ *     WAITING ◄──► QUEUED ──► ADMITTED ──► DONE     every state may move to DONE. When its task is asked to stop,
+ *                               ▲ ▼                 WAITING and QUEUED become STOPPING, LENT and RETURNING ADMITTED
+ *                       LENT ◄──► RETURNING
  */
 #pragma once
 

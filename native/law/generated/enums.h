@@ -42,7 +42,7 @@ enum { LAW_WAKES = 5 };
 typedef enum {
     LAW_NOTICE_ENQUEUE = 0, /* the caller must put the task in a lane */
     LAW_NOTICE_MERGED = 1, /* an earlier wake of this generation has queued the task already */
-    LAW_NOTICE_NOTED = 2, /* the task runs: it will be queued again when the poll ends */
+    LAW_NOTICE_NOTED = 2, /* the task runs or is paused: it is queued when the poll or the pause ends */
     LAW_NOTICE_STALE = 3, /* the task is finished, or in another generation */
 } LawNotice;
 enum { LAW_NOTICES = 4 };

@@ -9,7 +9,7 @@
 /* `UNITS_MAX` of law/budget.py: fits a signed 64-bit word with room for one addition. */
 #define LAW_UNITS_MAX INT64_C(4611686018427387903)
 
-/* `PAID` of law/budget.py: what `pay` returns when no component is short. */
+/* `PAID` of law/pool.py: what `pay` returns when no component is short. */
 #define LAW_PAID (-1)
 
 /* `GOLDEN` of law/chain.py: 2**64 / golden ratio, odd: the counter step of splitmix64. */

@@ -1,6 +1,7 @@
-/* What differs between the CPythons that one source is built for, 3.11 to 3.14, in one place.
+/* The differences between CPython 3.11 to 3.14, in one place.
  *
- * Everything below is public API somewhere in that range; uses of private API are listed in HACKING.md with why.
+ * Functions are public API somewhere in that range. Layouts that are private to CPython are used only where
+ * BURSAR_PRIVATE_LAYOUTS allows it; docs/internals/cpython.md lists them, with the reasons.
  */
 
 #pragma once
@@ -8,6 +9,7 @@
 #include <Python.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "hints.h"
 
@@ -32,7 +34,7 @@ PyErr_GetRaisedException(void)
     if (type == NULL) {
         return NULL;
     }
-    if (value == NULL || (PyObject *)Py_TYPE(value) != type) { /* else it is one object already: the usual case */
+    if (value == NULL || (PyObject *)Py_TYPE(value) != type) { /* otherwise it is normalized already: the usual case */
         PyErr_NormalizeException(&type, &value, &traceback);
     }
     if (traceback != NULL) {
@@ -50,8 +52,8 @@ PyErr_SetRaisedException(PyObject *error)
 }
 #endif
 
-/* What a call that failed has raised, taken from the thread's state: new reference. An interpreter that has no memory left
- * may fail without setting an exception, and that must not be taken for success. */
+/* The exception of a call that failed, removed from the thread's state; a new reference. An interpreter without memory may
+ * fail without an exception, which must not look like success. */
 static inline PyObject *
 taken_error(void)
 {
@@ -69,7 +71,7 @@ taken_error(void)
 #  define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
 #endif
 
-/* What a coroutine runs; a new reference. 3.12 says it of itself. */
+/* The code object of a coroutine; a new reference. 3.12 has a public function for it. */
 static inline PyObject *
 coroutine_code(PyObject *coroutine)
 {
@@ -82,7 +84,7 @@ coroutine_code(PyObject *coroutine)
 #endif
 }
 
-/* Resume what is usually a coroutine: `PyIter_Send`, without asking how. */
+/* `PyIter_Send`, shorter for the usual case of a coroutine. */
 static inline PySendResult
 coroutine_send(PyObject *work, PyObject *sent, PyObject **result)
 {
@@ -90,14 +92,14 @@ coroutine_send(PyObject *work, PyObject *sent, PyObject **result)
                                    : PyIter_Send(work, sent, result);
 }
 
-/* Call what is a function in Python: `PyObject_Vectorcall`, without asking how. */
+/* `PyObject_Vectorcall` for an object that is known to be a Python function. */
 static inline PyObject *
 function_call(PyObject *function, PyObject *const *args, size_t n)
 {
     return ((PyFunctionObject *)function)->vectorcall(function, args, n, NULL);
 }
 
-/* 3.13 names the result of a look-up that may find nothing. */
+/* 3.13 has this function. */
 #if PY_VERSION_HEX < 0x030D0000
 static inline int
 PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
@@ -112,9 +114,9 @@ PyDict_GetItemRef(PyObject *dict, PyObject *key, PyObject **result)
 }
 #endif
 
-/* Whether the collector has what it tracks in rings, one for each generation. Those of 3.14.0 to 3.14.4 collect in
- * increments and mark links with flags; a free-threaded one has no links. It is the running interpreter that is asked: one
- * build is for all of 3.14. Later ones are not known. */
+/* Whether the collector keeps tracked objects in one ring per generation. 3.14.0 to 3.14.4 collect in increments and put
+ * flags into the links; a free-threaded collector has no links. The running interpreter is checked, because one build serves
+ * all of 3.14. Later versions are not known. */
 static inline bool
 collector_has_rings(void)
 {
@@ -125,13 +127,31 @@ collector_has_rings(void)
 #endif
 }
 
-/* 3.14 counts what is tracked where it enters and leaves a ring; before, only the links say so. */
+/* 3.14 counts tracked objects when they enter and leave a ring; earlier versions have only the links. */
 #define BURSAR_TRACKED_IS_COUNTED (PY_VERSION_HEX >= 0x030E0000)
 
-/* Free lists need `_Py_NewReference`, which is private. A free-threaded interpreter would share them among threads. Where
- * there are none, every record is made anew. */
+/* Free lists need `_Py_NewReference`, which is private. In a free-threaded interpreter, threads would share them. Without free
+ * lists, every record is newly allocated. */
 #if defined(Py_GIL_DISABLED) || !BURSAR_PRIVATE_LAYOUTS
 #  define BURSAR_FREE_LISTS 0
 #else
 #  define BURSAR_FREE_LISTS 1
+#endif
+
+/* The two words of the collector in front of an object, which are private to CPython. `free_try` in freelist.c tests their
+ * place when the module is loaded. They are the object's neighbours in its list; apart from the flags, both are zero while
+ * the object is in no list. */
+typedef struct GcHead {
+    uintptr_t next;
+    uintptr_t previous; /* with two flags in its low bits */
+} GcHead;
+
+enum { HEAD_FLAGS = 3 };
+
+#if BURSAR_PRIVATE_LAYOUTS
+static inline GcHead *
+head_of(PyObject *record)
+{
+    return (GcHead *)(void *)record - 1;
+}
 #endif

@@ -1,25 +1,24 @@
-/* The context variables of tasks: the spawner's, as they were at the spawn, and whatever the task makes of them.
+/* The context variables of tasks: a copy of the spawner's variables at the spawn, with the task's own changes.
  *
- * A copy of a context is cheap, but an object that the collector follows, and a crowd of tasks would hold one each. Nearly
- * all of them never set a variable. So tasks that were spawned while the variables were the same share one copy, the
- * *snapshot*, which nobody runs in; they run, one at a time, in another copy of it, the *stage*. Whoever leaves the stage
- * other than it was takes it along, as its own context from then on, and the next one gets a new stage.
+ * A copy of a context is cheap, but it is an object that the collector follows, and each of many tasks would hold one. Almost
+ * no task sets a variable. So tasks that were spawned with the same variables share one copy, the *snapshot*, in which no
+ * code runs. They run, one at a time, in another copy of it, the *shared context*. A task that changes the shared context
+ * keeps it as its own context, and the next task gets a new shared context.
  *
- *   CONTEXT-1  the stage has the variables of the snapshot that it was made of whenever no task is on it
- *   CONTEXT-2  nobody but the kernel holds the stage then: a token of `ContextVar.set` does, and is good for one
- *       context only, even if it was for a value that the variable had already
- *   CONTEXT-3  between two polls of a batch the thread may stay on the stage, if nothing of the program's runs in
- *       between: after a yield, at the beginning and the end of a nursery's block, and where a task ended that nobody
- *       hears of (`is_quiet` in resume.h). It has left when the batch is over, and before Python is called on the way,
- *       our own law included: a frame is where signals are handled, garbage is collected, and whoever traces or
- *       profiles looks in
+ *   CONTEXT-1  while no task runs in the shared context, it has the variables of the snapshot that it was copied from
+ *   CONTEXT-2  while no task runs in the shared context, only the kernel holds it. A token of `ContextVar.set` would hold it
+ *       too, and is valid for one context only, even if the value did not change
+ *   CONTEXT-3  between two polls of a batch, the thread may stay in the shared context if no code of the program runs in
+ *       between: after a yield, at the beginning and the end of a nursery's block, and after the end of a task that no other
+ *       code observes (`is_quiet` in resume.h). The thread leaves it at the end of the batch, and before any call of Python,
+ *       also of Bursar's own: in a Python frame signals are handled, garbage is collected, and tracers and profilers run
  *
- * Whether the variables are the same is seen by peeking at the one pointer of a context that changes with every set; that
- * pointer is private to CPython, so its place is tried out when the module is loaded, and where it is not found, or the
- * build must not look (BURSAR_PRIVATE_LAYOUTS), every spawn makes a copy.
+ * One pointer in a context changes with every set of a variable. Two contexts with the same pointer have the same variables.
+ * The pointer's place is private to CPython, so `context_try` tests it when the module is loaded. If the test fails, or the
+ * build may not use it (BURSAR_PRIVATE_LAYOUTS), every spawn makes a copy.
  *
- * Rejected: a copy for every task when it begins. It is a tenth of what a short task costs, and a quarter of the memory
- * of one that waits.
+ * Rejected: a copy for every task when it begins. The copy is a tenth of the cost of a short task, and a quarter of the
+ * memory of a task that waits.
  */
 
 #include "python/cpython/context.h"
@@ -30,7 +29,7 @@
 
 #if BURSAR_PRIVATE_LAYOUTS
 
-/* Whether `context` has an immutable mapping where it is looked for. */
+/* Whether `context` has its immutable mapping at the expected place. */
 static bool
 has_mapping(PyObject *context)
 {
@@ -114,8 +113,8 @@ context_of_its_own(Task *task)
     return 0;
 }
 
-/* Make a stage for the task, or give it a context of its own if it is a straggler: the snapshot is another one by now,
- * and a stage for each of the two in turn would be a copy at every poll. */
+/* Make a shared context for the task. If the task has an older snapshot than the kernel, give it its own context instead:
+ * shared contexts for two snapshots in turn would need a copy at every poll. */
 COLD static int
 set_shared_context(Kernel *k, Task *task)
 {
@@ -130,7 +129,7 @@ set_shared_context(Kernel *k, Task *task)
     return 0;
 }
 
-/* A poll begins that does not find the thread on its stage. */
+/* A poll begins, and the thread is not in the task's context yet. */
 PyObject *
 context_set(Kernel *k, Task *task)
 {
@@ -159,9 +158,9 @@ context_exit(Kernel *k, Task *task, PyObject *context)
         bool same = task->borrows && have_same_variables(context, task->context); /* CONTEXT-1 */
         bool ours = Py_REFCNT(context) == 2; /* CONTEXT-2: the kernel and the caller hold it */
         if (task->borrows && !(same && ours && failed == 0)) {
-            context_of_its_own(task); /* it takes this one, which cannot fail */
+            context_of_its_own(task); /* the task keeps the shared context, which cannot fail */
         } else if (!same) {
-            Py_CLEAR(k->caches.shared_context); /* it was given another meanwhile */
+            Py_CLEAR(k->caches.shared_context); /* the task got its own context during the poll */
         }
         k->caches.in_shared_context = NULL;
     }

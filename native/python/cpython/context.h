@@ -8,13 +8,14 @@
 
 #include "python/law/records.h"
 
-int context_try(bool *comparable);         /* once: whether contexts can be told apart by what they hold */
-int context_copied(Kernel *k, Task *task); /* a new task begins with a copy, which the next ones may share */
-int context_of_its_own(Task *task);        /* for one that `borrows`: somebody wants to have it */
+int context_try(bool *comparable); /* once: whether `have_same_variables` works in this interpreter */
+int context_copied(Kernel *k,
+                   Task *task);     /* give a new task a copy, which the next tasks may share as their snapshot */
+int context_of_its_own(Task *task); /* give a task that `borrows` a context that only this task uses */
 
 #if BURSAR_PRIVATE_LAYOUTS
 
-/* How CPython 3.11 to 3.14 lay out a context, up to the field that is read. */
+/* The layout of a context in CPython 3.11 to 3.14, up to the field that is read. */
 typedef struct {
     PyObject_HEAD
     PyObject *previous;
@@ -27,7 +28,7 @@ variables_of(PyObject *context)
     return ((ContextLayout *)(void *)context)->variables;
 }
 
-/* Whether two contexts hold the same variables, and `contexts_comparable` says that this can be seen. */
+/* Whether two contexts hold the same variables. Only valid if `contexts_comparable`. */
 static inline bool
 have_same_variables(PyObject *one, PyObject *other)
 {
@@ -43,7 +44,7 @@ current_context(void)
 
 #else
 
-/* It cannot be seen: every task has a copy of its own, and no task borrows. */
+/* Contexts cannot be compared: every task has its own copy, and no task borrows. */
 static inline bool
 have_same_variables(PyObject *Py_UNUSED(one), PyObject *Py_UNUSED(other))
 {
@@ -58,15 +59,16 @@ current_context(void)
 
 #endif
 
-/* Around a poll: the context that the task runs in, new reference or NULL with an exception set, which is given back when
- * the task pauses or exits. Where it pauses the thread may stay on the stage, for the next poll (CONTEXT-3). */
+/* Around a poll. `context_set` enters the task's context and returns it, a new reference, or NULL with an exception set.
+ * `context_exit`, or `context_pause` in context_fast.h, takes it back. After `context_pause` the thread may still be in the
+ * shared context, for the next poll (CONTEXT-3); `context_leave` then leaves it. */
 PyObject *context_set(Kernel *k, Task *task);
 int context_exit(Kernel *k, Task *task, PyObject *context);
 int context_quit(Kernel *k);
 
-/* Who is on the stage if nobody is, but the thread has not left it: a word that is no task. */
+/* The value of `in_shared_context` while the thread is in the shared context and no task runs: an address that is no task. */
 static inline Task *
-context_stayer(const Kernel *k)
+shared_context_idle(const Kernel *k)
 {
     return (Task *)(uintptr_t)&k->caches.in_shared_context;
 }
@@ -74,8 +76,9 @@ context_stayer(const Kernel *k)
 static inline bool
 context_stays(const Kernel *k)
 {
-    return k->caches.in_shared_context == context_stayer(k);
+    return k->caches.in_shared_context == shared_context_idle(k);
 }
+
 static inline int
 context_leave(Kernel *k)
 {

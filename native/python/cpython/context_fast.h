@@ -1,5 +1,5 @@
-/* Context variables, the fast paths: tasks that set no variable share one context. The slow twins are in context.c:
- * every task has a copy of its own, which is entered before and left after each poll.
+/* Context variables, the fast paths: tasks that set no variable share one context. The slow twins are in context.c: every
+ * task has its own copy, which is entered before each poll and left after it.
  */
 
 #pragma once
@@ -7,8 +7,7 @@
 #include "python/cpython/context.h"
 #include "python/fast_paths.h"
 
-/* What a new task begins with: a copy of the spawner's variables, together with others (`borrows`) while they are the
- * same. */
+/* Give a new task a copy of the spawner's variables. Tasks with the same variables share one copy (`borrows`). */
 static inline int
 context_at_spawn(Kernel *k, Task *task)
 {
@@ -34,7 +33,7 @@ context_enter(Kernel *k, Task *task)
     return context_set(k, task);
 }
 
-/* Whether the task leaves the stage as it was, and nobody else holds it, so that the thread may stay. */
+/* Whether the task leaves the shared context unchanged and unreferenced, so that the thread may stay in it. */
 static inline bool
 context_is_plain(const Kernel *k, const Task *task, PyObject *context)
 {
@@ -43,11 +42,11 @@ context_is_plain(const Kernel *k, const Task *task, PyObject *context)
            have_same_variables(context, task->context);
 }
 
-/* The thread stays, where that is so. */
+/* The thread stays in the shared context. Only if `context_is_plain`. */
 static inline void
 context_pause_fast(Kernel *k, PyObject *context)
 {
-    k->caches.in_shared_context = context_stayer(k);
+    k->caches.in_shared_context = shared_context_idle(k);
     Py_DECREF(context);
 }
 

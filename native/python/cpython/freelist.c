@@ -1,22 +1,20 @@
-/* Where records come from and go to.
+/* Allocates and frees records, and keeps freed records for reuse.
  *
- * Tasks, their handles, nurseries and what belongs to them come and go all the time. Dead ones are kept for the next, a
- * bounded number of each type, linked through themselves; the lists are in the state of the module, so that each
- * interpreter has its own. A free-threaded build has none.
+ * Programs make and free tasks, handles and nurseries all the time. A bounded number of freed records of each type is kept
+ * for reuse, in a list that is linked through the records. The lists are in the module's state, so each interpreter has its
+ * own. A free-threaded build has none.
  *
- * What is not on a list comes from the allocator of Python's objects, as PyObject_GC_New would take it, but without
- * telling the collector, which runs whenever enough was made since the last time. It runs to find rings, and while
- * our records live it need not look at them (RECORD-4 in records.h): a crowd of tasks would have it go over all that is
- * young again and again, and over everything now and then, for nothing. Only the place of the collector's two words is
- * relied on, which is private to CPython: it is tried out when the module is loaded, and where they are not found the
- * memory is PyObject_GC_New's.
+ * A new record comes from Python's object allocator, like the memory of PyObject_GC_New, but the collector does not count it.
+ * The collector runs when enough objects were counted, to find garbage cycles. Live records cannot be part of one (RECORD-4 in
+ * records.h), so counting many new tasks would only make the collector run often and find nothing. This uses one layout that is
+ * private to CPython: the place of the collector's two words. `free_try` tests it when the module is loaded. If the test
+ * fails, PyObject_GC_New makes the records.
  *
- * Rejected: slabs of many records. A block that large is billed to the task that happens to need it, where memory is
- * metered, and is not given back while one record in it lives.
+ * Rejected: slabs of many records. With a memory meter, a whole slab would be charged to the task that happens to need it, and
+ * a slab could not be freed while one of its records lives.
  */
 
 #include "python/cpython/freelist.h"
-#include "python/cpython/gc_head.h"
 
 bool
 free_try(PyObject *tracked)
@@ -81,7 +79,8 @@ give_back(const FreeList *list, PyObject *record)
 #else
     (void)list;
 #endif
-    PyObject_GC_Del(record); /* also if it is not known where it came from: the memory is the same */
+    PyObject_GC_Del(
+        record); /* also for an uncounted record without its list: the memory comes from the same allocator */
 }
 
 void

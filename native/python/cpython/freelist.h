@@ -1,5 +1,5 @@
-/* Free lists (freelist.c): records that ended are kept for the next ones. The file of each record takes and gives; module.c
- * opens and shuts the lists.
+/* Free lists (freelist.c): freed records are kept for the next records of their type. The files of the records take from the
+ * lists and give to them; module.c opens and shuts them.
  */
 
 #pragma once
@@ -12,32 +12,32 @@
 
 #include "python/cpython/compat.h"
 
-enum { FREE_MAX = 1024 }; /* records of one type kept for the next one: a large family, and some hundred KiB at most */
+enum { FREE_MAX = 1024 }; /* records of one type: enough for a large nursery, and a few hundred KiB at most */
 
-/* The bytes of what comes in crowds and is small, at least. Python's allocator keeps together what is of one size, and most
- * objects of a program are of 48 or 64 bytes: cells, lists, dicts, small instances. The collector goes over those by their
- * links, as fast as the next one is near, and a crowd of ours between them would put them far apart. */
-enum { CROWD_SIZE = 80 };
+/* The least size in bytes of small records that are numerous. Python's allocator groups objects by size, and most objects of
+ * a program have 48 or 64 bytes: cells, lists, dicts, small instances. The collector follows links between these objects, and
+ * is fast if they are close together. Many records of the same size between them would slow it down. */
+enum { NUMEROUS_SIZE_MIN = 80 };
 
 typedef struct FreeList {
     PyObject *first;
-    int n, room;    /* room: FREE_MAX; 0 once the module is taken apart, and with it perhaps the type of the records */
-    bool uncounted; /* its records are made without the collector's counting them */
+    int n, room;    /* room: FREE_MAX; 0 after the module was cleared, because the records' type may be gone */
+    bool uncounted; /* the collector does not count its records as new objects */
 } FreeList;
 
-/* Whether the collector's words of `tracked`, which it tracks, are where freelist.c looks for them. */
+/* Whether the collector's words of an object are where `head_of` expects them. The collector tracks `tracked`. */
 bool free_try(PyObject *tracked);
 void free_open(FreeList *list, bool uncounted);
-void free_shut(FreeList *list); /* what is in it is freed, and it takes in no more */
+void free_shut(FreeList *list); /* free the records in it; from now on it accepts none */
 
-/* The next one on a list: in the word behind the object's head, which every record has. */
+/* The link to the next record of a list: the first word after the object's head. */
 static inline PyObject **
 free_next(PyObject *record)
 {
     return (PyObject **)(void *)((char *)record + sizeof(PyObject));
 }
 
-/* A record, tracked by nobody, its fields as they were; or NULL. */
+/* A record that the collector does not track, its fields as they were left; NULL: the list is empty. */
 static inline PyObject *
 free_take(FreeList *list, PyTypeObject *type)
 {
@@ -59,10 +59,11 @@ free_take(FreeList *list, PyTypeObject *type)
 
 bool free_give(FreeList *list, PyObject *record); /* false: the list is full */
 
-/* The same for a type all of whose records come from its list, new ones included. */
-PyObject *free_make_new(const FreeList *list, PyTypeObject *type); /* one that no list has */
+/* A new record, for a type whose records are all freed with `free_drop`. NULL with MemoryError set. */
+PyObject *free_make_new(const FreeList *list, PyTypeObject *type);
 
-/* A record of that very type, tracked by nobody, its fields whatever they were. NULL with MemoryError set. */
+/* A record from the list, or a new one. The collector does not track it; its fields are undefined. NULL with MemoryError
+ * set. */
 static inline PyObject *
 free_make_bare(FreeList *list, PyTypeObject *type)
 {
@@ -70,7 +71,7 @@ free_make_bare(FreeList *list, PyTypeObject *type)
     return LIKELY(record != NULL) ? record : free_make_new(list, type);
 }
 
-/* The same, all zero. The size is asked of the type: if the compiler knew it, it would clear the record by an instruction
+/* The same, with all fields zero. The size is read from the type: for a constant size the compiler would use an instruction
  * that is slow to start. */
 static inline PyObject *
 free_make(FreeList *list, PyTypeObject *type)
@@ -82,7 +83,7 @@ free_make(FreeList *list, PyTypeObject *type)
     return record;
 }
 
-/* The same where the size is a constant: cleared in steps so small that the compiler writes each of them out. */
+/* The same for a constant size, cleared in steps that are small enough for plain stores. */
 static inline PyObject *
 free_make_sized(FreeList *list, PyTypeObject *type, size_t size)
 {
@@ -96,6 +97,6 @@ free_make_sized(FreeList *list, PyTypeObject *type, size_t size)
     return (PyObject *)(void *)record;
 }
 
-/* A record that holds nothing any more and is tracked by nobody is kept, or freed, and its type let go. NULL: there is no
- * list any more. */
+/* Keep a record in the list, or free it, and release its type. The record holds no references, and the collector does not
+ * track it. `list` NULL: the module was cleared. */
 void free_drop(FreeList *list, PyObject *record);

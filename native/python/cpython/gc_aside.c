@@ -1,27 +1,26 @@
-/* Records that the collector need not look at, because nothing that they are part of can be garbage.
+/* Records that the collector does not look at, because they cannot be garbage while their kernel runs.
  *
- * The collector looks for rings of objects that only hold each other. While somebody on the stack drives a kernel, and
- * so holds it, a ring through the kernel is no such ring; nor is one through a task that lives or a nursery that is
- * open, for the kernel holds these. So what a living task is made of (its handle, its coroutine, its nurseries and
- * their blocks) is taken out of the collector's lists and put in a ring of the kernel's own. A million of them then cost
- * the collector nothing, where it would go over all of them a dozen times to find that they live: that was more than
- * half of what they cost altogether.
+ * The collector looks for cycles of objects that only hold each other. While a driver is on the stack, it holds its kernel,
+ * and the kernel holds every live task and open nursery. So no cycle through these objects is garbage. The records of a live
+ * task (its handle, its coroutine, its nurseries and their blocks) are taken out of the collector's lists, and put into a ring
+ * of the kernel. A million tasks then cost the collector nothing. Before, it traversed all of them a dozen times, only to find
+ * them alive: more than half of their whole cost.
  *
- *   ASIDE-1  a record is aside only while its kernel is held, and refers to nothing but the kernel, tasks and nurseries of
- *       it, and what is made for these alone
- *   ASIDE-2  as soon as one of those could be part of a garbage ring, everything that is aside is shown to the collector: a
- *       task ended with a result that may lead back to it, and somebody holds it (task_end.c); a nursery ended with more
- *       than its members (spawn.c); whoever drove the kernel leaves it (driver.c)
+ *   ASIDE-1  a record is aside only while its kernel is held. It refers only to its kernel, to the kernel's tasks and
+ *       nurseries, and to objects that only these use
+ *   ASIDE-2  as soon as one of them could be part of a garbage cycle, all records are shown to the collector: a task ended
+ *       with a result that may refer to it, and a handle is left (task_end.c); a nursery ended and holds more than its members
+ *       (spawn.c); the driver leaves the kernel (driver.c)
  *
- * To the collector an object aside is one of a generation older than all that it looks at. Showing is one splice,
- * however many there are: a program whose tasks all end so that they must be shown pays what it would pay without this.
+ * The collector treats an object that is aside like one of an older generation. To show all records is one splice of two
+ * rings, however many records there are. So a program whose tasks all must be shown costs no more than without this file.
  *
- * It relies on the words of gc_head.h, and on a collector that keeps its objects in rings through them: that of CPython
+ * It relies on the words of a `GcHead` (compat.h), and on a collector that keeps its objects in rings through them: that of CPython
  * 3.11 to 3.13, and of 3.14 from 3.14.5 on. Elsewhere, without a GIL, and in a build without private layouts, everything is
  * tracked from its beginning.
  *
- * Rejected: untracking. An object that is in no list cannot be found again when it must be shown, and CPython unlinks a
- * coroutine without asking whether it is in a list.
+ * Rejected: to untrack the records. An object in no list cannot be found again when it must be shown, and CPython unlinks a
+ * coroutine without checking whether it is in a list.
  */
 
 #include "python/cpython/gc_aside.h"
@@ -59,7 +58,7 @@ gc_aside_keep(GcAside *gc_aside, PyObject *record)
     }
     GcHead *head = head_of(record);
 #  if BURSAR_TRACKED_IS_COUNTED
-    PyObject_GC_Track(record); /* counted once, as it will be when it leaves; the collector's ring it leaves unseen */
+    PyObject_GC_Track(record); /* so that it is counted; then unlink it from the collector's ring without a count */
     join(at(head->previous), at(head->next));
 #  endif
     join(at(gc_aside->ring.previous), head);
@@ -81,7 +80,7 @@ gc_aside_show(GcAside *gc_aside, PyObject *beside)
     if (!gc_aside->open || at(gc_aside->ring.next) == &gc_aside->ring) {
         return;
     }
-    gc_aside_show_one(beside); /* now it is among the youngest, and so will these be */
+    gc_aside_show_one(beside); /* now `beside` is in the youngest generation, and the records will be too */
     GcHead *head = head_of(beside), *after = at(head->next);
     GcHead *first = at(gc_aside->ring.next), *last = at(gc_aside->ring.previous);
     join(head, first);
@@ -96,7 +95,7 @@ gc_aside_close(GcAside *gc_aside, PyObject *beside)
     gc_aside->open = false;
 }
 
-/* Keep a list aside, let CPython unlink another from the ring, and show the first. */
+/* Put two lists aside, let CPython unlink one from the ring by freeing it, and show the other. */
 bool
 gc_aside_try(void)
 {
@@ -128,7 +127,7 @@ gc_aside_try(void)
 bool
 gc_aside_try(void)
 {
-    return false; /* so no aside is ever open */
+    return false; /* so no ring is ever opened */
 }
 
 void

@@ -1,5 +1,5 @@
-/* The driver: one batch of steps, each a decision and a poll, and what Python sees of it. After drive/coroutine.py;
- * the step itself is in poll.c.
+/* The driver: one batch of steps, and the type `Driver`. After drive/coroutine.py. A step, which is a decision and a
+ * poll, is in poll.c.
  */
 
 #include "python/drive/driver.h"
@@ -9,10 +9,10 @@
 #include "python/law/task.h"
 #include "python/ops/request.h"
 
-/* Nothing is polled for now, and nobody stays in the context of a task. Whether it or what went before has failed, with
- * an exception set. */
+/* Leave the context of the last task, before other code runs. `failed`: an exception is set already, and stays.
+ * Whether an exception is set. */
 static bool
-left(Driver *self, bool failed)
+leave_context(Driver *self, bool failed)
 {
     if (!context_stays(self->kernel)) {
         return failed;
@@ -20,7 +20,7 @@ left(Driver *self, bool failed)
     PyObject *error = failed ? PyErr_GetRaisedException() : NULL;
     failed = context_leave(self->kernel) < 0 || failed;
     if (error != NULL) {
-        PyErr_SetRaisedException(error); /* the first matters more */
+        PyErr_SetRaisedException(error); /* the first error matters more */
     }
     return failed;
 }
@@ -33,10 +33,10 @@ driver_py_poll(Driver *self, PyObject *thing)
         return NULL;
     }
     bool failed = driver_poll(self, (Task *)thing) < 0;
-    return left(self, failed) ? NULL : Py_NewRef(Py_None);
+    return leave_context(self, failed) ? NULL : Py_NewRef(Py_None);
 }
 
-/* Whether the poll of a task that was dispatched runs no code of the program's. */
+/* Whether the poll of this task runs no code of the program. */
 static bool
 is_ours(const Driver *self, const Task *task)
 {
@@ -54,7 +54,7 @@ is_ours(const Driver *self, const Task *task)
     return found;
 }
 
-/* The poll of a task that was dispatched, where something is out of the ordinary. */
+/* The poll of a dispatched task if `checked` or `anywhere` is set. */
 Step
 driver_poll_special(Driver *self, Task *task)
 {
@@ -70,22 +70,23 @@ int
 driver_close_collected(Driver *self)
 {
     PyObject *done =
-        left(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "close_collected_generators", NULL);
+        leave_context(self, false) ? NULL : PyObject_CallMethod((PyObject *)self, "close_collected_generators", NULL);
     Py_XDECREF(done);
     return done == NULL ? -1 : 0;
 }
 
-/* Whether the host, which may be the program's, says that its time is up. -1: an exception is set. */
+/* Whether the host says that the time of the batch is up. -1: an exception is set. */
 NOINLINE static int
 is_overdue(Driver *self, PyObject *overdue)
 {
-    PyObject *said = left(self, false) ? NULL : PyObject_CallNoArgs(overdue);
+    PyObject *said = leave_context(self, false) ? NULL : PyObject_CallNoArgs(overdue);
     int yes = said == NULL ? -1 : PyObject_IsTrue(said);
     Py_XDECREF(said);
     return yes;
 }
 
-/* At most *most steps, less those that were made, while anything is runnable. 1: it was cut; -1: an exception is set. */
+/* At most *most steps while anything is runnable; *most is counted down. 1: the batch was cut short; -1: an
+ * exception is set. */
 static int
 batch(Driver *self, long *most, PyObject *overdue)
 {
@@ -98,7 +99,7 @@ batch(Driver *self, long *most, PyObject *overdue)
     while ((first != NULL || (*most > 0 && k->runnable > 0)) && !self->stopped) {
         Step went = driver_steps(self, first, overdue == Py_None, most);
         first = NULL;
-        if (!LIKELY(went == STEP_TURNED || went == STEP_DONE)) {
+        if (!LIKELY(went == STEP_YIELDED || went == STEP_DONE)) {
             return went == STEP_ERROR ? -1 : went == STEP_ELSEWHERE;
         }
         int cut = overdue != Py_None && *most > 0 && k->runnable > 0 ? is_overdue(self, overdue) : 0;
@@ -109,12 +110,12 @@ batch(Driver *self, long *most, PyObject *overdue)
     return 0;
 }
 
-/* run(left, overdue) -> (left, whether it was cut): at most `left` steps, while anything is runnable. */
+/* run(left, overdue) -> (left, whether the batch was cut short): at most `left` steps while anything is runnable. */
 static PyObject *
 driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 2) {
-        PyErr_SetString(PyExc_TypeError, "run() takes how many steps are left, and who says that time is up");
+        PyErr_SetString(PyExc_TypeError, "run() takes two arguments: the steps left, and the test whether time is up");
         return NULL;
     }
     long most = PyLong_AsLong(args[0]);
@@ -122,11 +123,11 @@ driver_run(Driver *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     ModuleState *st = self->kernel->st;
-    int counted = !self->checked && !self->anywhere; /* else each poll counts itself */
+    int counted = !self->checked && !self->anywhere; /* otherwise each poll counts itself */
     st->polls += counted;
     int cut = batch(self, &most, args[1]);
     st->polls -= counted;
-    return left(self, cut < 0) ? NULL : Py_BuildValue("lO", most, cut > 0 ? Py_True : Py_False);
+    return leave_context(self, cut < 0) ? NULL : Py_BuildValue("lO", most, cut > 0 ? Py_True : Py_False);
 }
 
 static PyObject *
@@ -223,7 +224,7 @@ static int
 set_ours(Driver *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value == NULL || !PyList_CheckExact(value)) {
-        PyErr_SetString(PyExc_TypeError, "ours: a list of code");
+        PyErr_SetString(PyExc_TypeError, "ours must be a list of code objects");
         return -1;
     }
     Py_XSETREF(self->ours, Py_NewRef(value));

@@ -1,6 +1,6 @@
-/* What drives the coroutines of one kernel: the type `Driver` (driver.c). After drive/coroutine.py.
+/* The driver of the coroutines of one kernel: the type `Driver` (driver.c). After drive/coroutine.py.
  *
- * One poll is poll.h, one answer to a request is request_answer.h.
+ * One poll is in poll.h, the answer to one request in request_answer.h.
  */
 
 #pragma once
@@ -10,29 +10,30 @@
 typedef struct Driver {
     PyObject_HEAD
     Kernel *kernel;
-    PyObject *clock;     /* asked before anything that sets a deadline; NULL: nobody */
-    long long start_ns;  /* if the run's clock is the machine's, its reading when the run began; else -1 */
-    PyObject *meter;     /* MemoryMeter: charges what the program's code allocates; NULL: nobody does */
-    PyObject *collected; /* deque, so an object with a size, of what the collector found; NULL: nobody looks */
-    PyObject *ours;      /* list of the code of coroutines that run nothing of the program's; NULL: none */
-    Task *dispatched;    /* owned: the first to be polled, by the thread that may; NULL: nobody */
+    PyObject *clock;     /* called before a request that sets a deadline; NULL: not called */
+    long long start_ns;  /* the reading of the machine's clock when the run began; -1: the run has another clock */
+    PyObject *meter;     /* the MemoryMeter, or NULL */
+    PyObject *collected; /* deque of the generators that the collector found; NULL: not watched */
+    PyObject
+        *ours; /* list of the code objects of Bursar's own coroutines, which run no code of the program; NULL: none */
+    Task *dispatched; /* owned: the task that the next batch polls first, without a decision; NULL: none */
     Resume *resume;
-    bool held; /* whoever drives the kernel is on the stack, and holds it: see gc_aside.c */
+    bool held; /* a caller on the stack holds the kernel: see gc_aside.c */
     union {
         struct {
             bool metered;  /* there is a meter */
-            bool checked;  /* `poll` is another one, which must be called by its name */
-            bool anywhere; /* this is not the loop's thread: only what `ours` names may be polled */
-            bool aborting; /* a second Ctrl-C: KeyboardInterrupt is not a task's affair any more */
-            bool stopped;  /* no step is made any more */
+            bool checked;  /* a class overrides `poll`, so it is called by its name */
+            bool anywhere; /* a pool thread drives: only coroutines in `ours` may be polled */
+            bool aborting; /* a second Ctrl-C: KeyboardInterrupt ends the run */
+            bool stopped;  /* make no more steps */
         };
-        uint64_t special; /* not 0: one of these */
+        uint64_t special; /* not 0: at least one of these is set */
     };
 } Driver;
 
 extern PyType_Spec driver_spec;
 
-typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_TURNED = 2, STEP_ELSEWHERE = 3 } Step;
+typedef enum { STEP_ERROR = -1, STEP_NONE = 0, STEP_DONE = 1, STEP_YIELDED = 2, STEP_ELSEWHERE = 3 } Step;
 
-Step driver_poll_special(Driver *self, Task *task); /* the poll in it, where it is `checked` or may be `anywhere` */
-int driver_close_collected(Driver *self);           /* after a poll: the collector found something */
+Step driver_poll_special(Driver *self, Task *task); /* the poll of a step if `checked` or `anywhere` is set */
+int driver_close_collected(Driver *self);           /* after a poll, if `collected` is not empty */

@@ -1,11 +1,11 @@
-/* One step: a decision, and one poll of one coroutine, to whatever it ends in. After drive/coroutine.py.
+/* One step: a decision, and one poll of one coroutine. After drive/coroutine.py.
  *
- * Between a wake and the next step of a coroutine there is no Python frame: a context entered and a send (resume.h), a bill
- * and a request performed (request_answer.c). Endings out of the ordinary (a task that is cut off, an error, a
- * cancellation that was swallowed) are methods of the Python class that derives from this type.
+ * A poll enters the context of the task and resumes the coroutine (resume.h), then bills and performs the request
+ * (request_answer.c), all without a Python frame. Rare ends (a task that is cut off, an error, a cancellation that the
+ * task caught) are methods of the Python class that derives from `Driver`.
  *
- * `turn` is the usual one, from an answer to a yield, and is compiled into the step whole, with the decision
- * (dispatch_fast.h) and the bill (ledger_fast.h). `poll` and `run` know all the others.
+ * The usual step goes from an answer to a checkpoint. `step_answered` compiles it as a whole, with the decision
+ * (dispatch_fast.h) and the bill (ledger_fast.h). `poll` and `run` handle every poll.
  */
 
 #include "python/drive/poll.h"
@@ -19,13 +19,12 @@
 #include "python/law/dispatch_fast.h"
 #include "python/law/ledger_fast.h"
 #include "python/law/task.h"
-#include "python/law/task_arguments.h"
 #include "python/law/task_end.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 #include "python/trace/events.h"
 
-/* ---- endings */
+/* ---- the end of the coroutine */
 
 int
 driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
@@ -36,7 +35,7 @@ driver_call(Driver *self, const char *name, PyObject *task, PyObject *what)
     return done == NULL ? -1 : 0;
 }
 
-/* The coroutine returned `value`, which is given away. */
+/* The coroutine returned `value`. Steals it. */
 static inline int
 returned(Driver *self, Task *task, PyObject *value)
 {
@@ -48,7 +47,8 @@ returned(Driver *self, Task *task, PyObject *value)
     return failed;
 }
 
-/* The coroutine raised: a cancellation that passed through is the usual end of a cancelled task. `error` is given away. */
+/* The coroutine raised `error`. Steals it. A cancelled task usually ends with the `Cancelled` that was thrown into
+ * it. */
 NOINLINE static int
 raised(Driver *self, Task *task, PyObject *error)
 {
@@ -57,13 +57,13 @@ raised(Driver *self, Task *task, PyObject *error)
     int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
                                 : driver_call(self, "_raised", (PyObject *)task, error);
     Py_XDECREF(reason);
-    cancel_spent(self->kernel, error);
+    cancel_reuse(self->kernel, error);
     return failed < 0 ? -1 : 0;
 }
 
 /* ---- the poll */
 
-/* What the coroutine yielded, if it is ours; else a request that refuses it. Takes the reference over. */
+/* What the coroutine yielded, if it is a request; otherwise a request that raises an error. Steals `thing`. */
 static inline Request *
 as_request(Driver *self, PyObject *thing)
 {
@@ -77,20 +77,20 @@ as_request(Driver *self, PyObject *thing)
 }
 
 NOINLINE static PySendResult
-go_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+resume_task_out_of_line(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
-    return go_straight_on(self, task, value, error, result);
+    return resume_task(self, task, value, error, result);
 }
 
-/* From what the coroutine came to, which is given away, to whatever the poll ends in. */
+/* Handle what the coroutine stopped with, and resume it, until the poll is over. Steals `thing`. */
 NOINLINE static int
 run(Driver *self, Task *task, PySendResult status, PyObject *thing)
 {
     Kernel *k = self->kernel;
     for (;;) {
         PyObject *value = NULL, *error = NULL;
-        if (gives_way(k, task, status, thing) && k_paid_at_once(k, task, &LAW_OP)) {
-            give_way(k, task, thing);
+        if (is_plain_checkpoint(k, task, status, thing) && k_bill_fast(k, task, &LAW_OP)) {
+            checkpoint_fast(k, task, thing);
             return 0;
         }
         if (status == PYGEN_RETURN) {
@@ -107,19 +107,18 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
             task->by_generator = !request->awaited;
         }
         request->awaited = false;
-        SpawnOptions asked = driver_answer(self, task, request, &value, &error);
+        AskResult asked = driver_answer(self, task, request, &value, &error);
         if (asked != ASK_ANSWERED) {
             return asked == ASK_ERROR ? -1 : 0;
         }
-        status = go_on(self, task, value, error, &thing);
+        status = resume_task_out_of_line(self, task, value, error, &thing);
     }
 }
 
-/* A poll that begins in another way: with what was decided before, an error, a request that could not be paid, or at the
- * beginning of the code. 1: *value, *error and *retry are what to go on with; 0: the poll is over; -1: an exception is
- * set. */
+/* Begin any poll: with an outcome that was decided before, an error, a request that could not be paid, or the start
+ * of the coroutine. 1: continue with *value, *error and *unpaid; 0: the poll is over; -1: an exception is set. */
 NOINLINE static int
-begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **retry)
+begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **unpaid)
 {
     TaskExtra *extra = task->extra;
     if (context_leave(self->kernel) < 0) {
@@ -139,35 +138,35 @@ begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **r
         return driver_call(self, "_close", (PyObject *)task, NULL);
     }
     *(task->raises ? error : value) = task->answer;
-    *retry = task->pending;
+    *unpaid = task->pending;
     task->answer = task->pending = NULL;
     task->raises = 0;
     if (*error == NULL && task->cancel_pending && !task->effect && cancel_deliver(self->kernel, task, error) < 0) {
         Py_CLEAR(*value);
-        Py_CLEAR(*retry);
+        Py_CLEAR(*unpaid);
         return -1;
     }
     task->effect = 0;
     if (!task->started && *error != NULL) {
         Py_CLEAR(*error);
         Py_CLEAR(*value);
-        Py_CLEAR(*retry);
+        Py_CLEAR(*unpaid);
         return driver_call(self, "_close", (PyObject *)task, NULL);
     }
     if (*error != NULL) {
-        Py_CLEAR(*retry);
+        Py_CLEAR(*unpaid);
     }
-    if (task->work == NULL || task->context == NULL) { /* whoever spawned it had no memory left to give it code */
+    if (task->work == NULL || task->context == NULL) { /* the spawn had no memory left for them */
         Py_CLEAR(*value);
         Py_CLEAR(*error);
-        Py_CLEAR(*retry);
+        Py_CLEAR(*unpaid);
         PyErr_NoMemory();
         return raised(self, task, PyErr_GetRaisedException());
     }
     return 1;
 }
 
-/* The first poll of a task that `is_fresh`, to its end if it does not await anything. 0, or -1 with an exception set. */
+/* The first poll of a task that `is_fresh`. 0, or -1 with an exception set. */
 static inline int
 poll_first(Driver *self, Task *task)
 {
@@ -175,7 +174,7 @@ poll_first(Driver *self, Task *task)
     if (task_begin(self->kernel->st, task) < 0) {
         return -1;
     }
-    PySendResult status = go_straight_on(self, task, NULL, NULL, &thing);
+    PySendResult status = resume_task(self, task, NULL, NULL, &thing);
     return status == PYGEN_RETURN ? returned(self, task, thing) : run(self, task, status, thing);
 }
 
@@ -196,11 +195,11 @@ poll(Driver *self, Task *task)
     if (goes_on <= 0) {
         return goes_on;
     }
-    SpawnOptions asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
+    AskResult asked = thing != NULL ? driver_answer(self, task, (Request *)thing, &value, &error) : ASK_ANSWERED;
     if (asked != ASK_ANSWERED) {
         return asked == ASK_ERROR ? -1 : 0;
     }
-    PySendResult status = go_on(self, task, value, error, &thing);
+    PySendResult status = resume_task_out_of_line(self, task, value, error, &thing);
     return run(self, task, status, thing);
 }
 
@@ -216,14 +215,14 @@ driver_poll(Driver *self, Task *task)
 
 /* ---- the step */
 
-/* The poll of a step is over: what must be seen to afterwards. */
+/* What follows the poll of a step: Ctrl-C, async generators that the collector found, the end of the step. */
 static Step
-over(Driver *self, Task *task, Step went)
+end_step(Driver *self, Task *task, Step went)
 {
     if (went != STEP_DONE) {
         return went;
     }
-    if (self->aborting) { /* since a moment ago, perhaps */
+    if (self->aborting) { /* perhaps set during this poll */
         PyErr_SetNone(PyExc_KeyboardInterrupt);
         return STEP_ERROR;
     }
@@ -231,45 +230,45 @@ over(Driver *self, Task *task, Step went)
     return failed ? STEP_ERROR : STEP_DONE;
 }
 
-/* Any poll of a task that was dispatched, and what must be seen to afterwards. */
+/* Any poll of a task that was dispatched, and the end of the step. */
 NOINLINE static Step
 poll_any(Driver *self, Task *task)
 {
     if (self->checked || self->anywhere) {
-        return over(self, task, driver_poll_special(self, task));
+        return end_step(self, task, driver_poll_special(self, task));
     }
-    return over(self, task, poll(self, task) < 0 ? STEP_ERROR : STEP_DONE);
+    return end_step(self, task, poll(self, task) < 0 ? STEP_ERROR : STEP_DONE);
 }
 
-/* The rest of a turn that is none after all. The context that the code ran in is given away; NULL: there was no memory for
- * one. So is what it stopped at. */
+/* The rest of a step that did not end in a plain checkpoint. Steals `context`, in which the code ran (NULL: there
+ * was no memory for it), and `thing`. */
 NOINLINE static Step
-turn_slow(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
+step_answered_slow(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject *thing)
 {
     if (status == PYGEN_ERROR) {
-        fallen(&thing);
+        take_error(&thing);
     }
     if (context != NULL) {
         status = leave(self, task, context, status, &thing);
     }
-    return over(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
+    return end_step(self, task, run(self, task, status, thing) < 0 ? STEP_ERROR : STEP_DONE);
 }
 
-/* The usual step of a task that `is_answered`, after the decision: from its answer to a yield, without a call of ours on
- * the way and with nothing to be seen to afterwards. TURNED: that is what it was. */
+/* The step of a task that `is_answered`, after the decision. YIELDED: it went from the answer to a checkpoint, and
+ * nothing follows the poll. */
 static ALWAYS_INLINE Step
-turn(Driver *self, Task *task)
+step_answered(Driver *self, Task *task)
 {
     PyObject *context = NULL, *thing = NULL;
     PySendResult status = PYGEN_ERROR;
-    if (LIKELY(turn_fast(self, task, &context, &status, &thing))) {
-        return STEP_TURNED;
+    if (LIKELY(step_answered_fast(self, task, &context, &status, &thing))) {
+        return STEP_YIELDED;
     }
-    return turn_slow(self, task, context, status, thing);
+    return step_answered_slow(self, task, context, status, thing);
 }
 
-/* A step is a decision, unless `task` was dispatched already, its poll, and what must be seen to afterwards. NONE: nothing
- * was runnable. ELSEWHERE: who was dispatched is to be polled by another thread, which begins with that. */
+/* A step is a decision (unless `task` was dispatched before), its poll, and what follows the poll. NONE: nothing was
+ * runnable. ELSEWHERE: the task in `dispatched` must be polled by another thread. */
 Step
 driver_steps(Driver *self, Task *task, bool straight, long *most)
 {
@@ -286,9 +285,9 @@ driver_steps(Driver *self, Task *task, bool straight, long *most)
             }
             Py_INCREF(task);
         }
-        Step went = LIKELY(self->special == 0 && is_answered(task)) ? turn(self, task) : poll_any(self, task);
+        Step went = LIKELY(self->special == 0 && is_answered(task)) ? step_answered(self, task) : poll_any(self, task);
         Py_DECREF(task);
-        if (went != STEP_TURNED || !straight || *most <= 0 || !is_plain_again(k)) {
+        if (went != STEP_YIELDED || !straight || *most <= 0 || !is_plain_next_step(k)) {
             return went;
         }
         task = NULL;

@@ -4,8 +4,8 @@
 
 #include "python/drive/driver.h"
 
-/* One step or, `straight`, several while they are turns, *most at the most, less those that were made. `task`: who was
- * dispatched already, and comes first and is not counted; or NULL. */
+/* One step; if `straight`, more steps as long as each ends in a plain yield. *most: the largest number of steps; it is
+ * counted down. `task`: a task that was dispatched before, whose poll comes first and is not counted; or NULL. */
 Step driver_steps(Driver *self, Task *task, bool straight, long *most);
 
 /* Run a task that was just dispatched until its poll is over. 0, or -1 with an exception set. */

@@ -1,5 +1,5 @@
-/* One poll, the fast paths: a task that begins, that goes on with an answer, that yields. The slow twins are `begin` and
- * `driver_answer`, which handle every poll (poll.c, request_answer.c).
+/* One poll, the fast paths: a task that begins, that continues with an answer, that yields. The slow twins are `begin`
+ * and `driver_answer`, which handle every poll (poll.c, request_answer.c).
  */
 
 #pragma once
@@ -8,27 +8,27 @@
 #include "python/fast_paths.h"
 #include "python/law/dispatch_fast.h"
 #include "python/law/ledger_fast.h"
-#include "python/law/task_arguments.h"
+#include "python/law/task.h"
 
-/* Whether all that a coroutine stopped for is a turn of the others, which needs no more than to be paid and queued. */
+/* Whether the coroutine awaits a checkpoint, and the task only has to pay and to go to the back of its lane. */
 static inline bool
-gives_way(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
+is_plain_checkpoint(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
 {
     const Request *checkpoint = k->st->checkpoint;
     return FAST_PATHS && status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited &&
            !task->by_generator && is_plain_yield(k, task);
 }
 
-/* Then, and if it was paid, the poll is over. */
+/* End the poll at such a checkpoint, after it was paid. */
 static inline void
-give_way(Kernel *k, Task *task, PyObject *checkpoint)
+checkpoint_fast(Kernel *k, Task *task, PyObject *checkpoint)
 {
     k_yield_fast(k, task);
     ((Request *)checkpoint)->awaited = false;
     Py_DECREF(checkpoint);
 }
 
-/* Whether the task stands at a request that it awaits, which was answered, and has nothing to hear but that. */
+/* Whether the task awaits a request that was answered, and nothing else must be delivered to it. */
 static inline bool
 is_answered(const Task *task)
 {
@@ -36,19 +36,20 @@ is_answered(const Task *task)
            task->pending == NULL && (task->extra == NULL || task->extra->ending == NULL);
 }
 
-/* Then what it goes on with: new reference, or NULL for None. */
+/* The answer of such a task: new reference, or NULL for None. */
 static inline PyObject *
 take_answer(Task *task)
 {
     PyObject *value = task->answer;
     if (value != NULL || task->effect) {
         task->answer = NULL;
-        task->effect = 0; /* only then: the flags are read as one word in a moment, and a part of it is not there yet */
+        task->effect =
+            0; /* only here: the flags are read next as one word, and a store to a part of it would delay that */
     }
     return value;
 }
 
-/* Whether the task begins, and nobody has asked it not to: all that happens first is that its function makes a coroutine. */
+/* Whether the task begins and was not asked to stop: only its function must be called, which makes the coroutine. */
 static inline bool
 is_fresh(const Task *task)
 {
@@ -56,24 +57,24 @@ is_fresh(const Task *task)
            task->pending == NULL && task->extra == NULL && task_not_begun(task) && task->context != NULL;
 }
 
-/* Whether the collector found something that must be seen to. */
+/* Whether the collector found async generators that must be closed. */
 static inline bool
 has_collected(const Driver *self)
 {
     return self->collected != NULL && Py_SIZE(self->collected) > 0;
 }
 
-/* Whether the thread stays where it is after a poll, and nothing must be seen to. */
+/* Whether the thread stays in its context after the poll, and nothing else is to be done. */
 static inline bool
-is_at_rest(const Driver *self, const Task *task, PyObject *context)
+is_plain_pause(const Driver *self, const Task *task, PyObject *context)
 {
     return context_is_plain(self->kernel, task, context) && self->special == 0 && !has_collected(self);
 }
 
-/* Resume a task that `is_answered`, up to its next yield, with nothing to be seen to afterwards. False: it was
- * something else, and *context, *status and *thing are what `turn_slow` goes on with. */
+/* Resume a task that `is_answered`, to its next checkpoint. False: it stopped with something else, and
+ * `step_answered_slow` continues with *context, *status and *thing. */
 static ALWAYS_INLINE bool
-turn_fast(Driver *self, Task *task, PyObject **context, PySendResult *status, PyObject **thing)
+step_answered_fast(Driver *self, Task *task, PyObject **context, PySendResult *status, PyObject **thing)
 {
     Kernel *k = self->kernel;
     *context = context_enter(k, task);
@@ -85,12 +86,12 @@ turn_fast(Driver *self, Task *task, PyObject **context, PySendResult *status, Py
     *status = send_boxed(self, work, value, thing);
     k->answers = false;
     Py_DECREF(work);
-    if (!LIKELY(gives_way(k, task, *status, *thing) && is_at_rest(self, task, *context) &&
-                k_paid_at_once(k, task, &LAW_OP))) {
+    if (!LIKELY(is_plain_checkpoint(k, task, *status, *thing) && is_plain_pause(self, task, *context) &&
+                k_bill_fast(k, task, &LAW_OP))) {
         return false;
     }
     context_pause_fast(k, *context);
-    give_way(k, task, *thing);
+    checkpoint_fast(k, task, *thing);
     k->at = NULL;
     return true;
 }

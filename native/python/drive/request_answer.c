@@ -1,8 +1,7 @@
-/* The answer to what a coroutine asks for: its bill, then the thing itself. After `Coroutines.resume` in
- * drive/coroutine.py.
+/* The answer to a request: it is billed, then performed. After `Coroutines.resume` in drive/coroutine.py.
  *
- * The usual yield does not come here: `turn` (poll.c) sees to that in passing. Requests that are written in Python are
- * billed and performed by their methods.
+ * A plain checkpoint does not come here: `checkpoint_fast` in poll_fast.h handles it. A request that is written in
+ * Python is billed and performed by its methods.
  */
 
 #include "python/drive/request_answer.h"
@@ -56,7 +55,7 @@ driver_refused(Driver *self, Task *task, PyObject **error)
     return 0;
 }
 
-/* Have the kernel know the time: what `Pump.now_ns` does, and here without a frame where the clock is the machine's. */
+/* Set the time of the kernel, as `Pump.now_ns` does. The clock of the machine is read without a Python frame. */
 NOINLINE static int
 look_at_clock(Driver *self)
 {
@@ -78,7 +77,7 @@ look_at_clock(Driver *self)
 }
 
 /* Perform a request that was paid for. */
-static inline SpawnOptions
+static inline AskResult
 perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
     Kernel *k = self->kernel;
@@ -89,8 +88,8 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     if (timed && self->clock != NULL && look_at_clock(self) < 0) { /* the poll may have taken long */
         return ASK_ERROR;
     }
-    /* CLEANUP-3: if the task waits, its poll ends when it stands in a queue, and that must not fail for want of a timer. */
-    PyObject *result = cleanup_kept(k) < 0 ? NULL
+    /* CLEANUP-3: if the task has to wait, its poll ends after it entered a queue, and must not fail then. */
+    PyObject *result = cleanup_arm_promised(k) < 0 ? NULL
                        : LIKELY(request->vt != NULL && request->vt->perform != NULL)
                            ? request->vt->perform(k, task, request)
                            : request_perform(k, task, request);
@@ -105,11 +104,11 @@ perform(Driver *self, Task *task, Request *request, PyObject **value, PyObject *
     return ASK_ANSWERED;
 }
 
-/* Bill a request whose bill is not the usual one. ASK_ANSWERED: it is paid, or *error is what it is refused with. */
-NOINLINE static SpawnOptions
+/* Bill a request that `k_bill_fast` did not. ASK_ANSWERED: it is paid, or *error is the refusal. */
+NOINLINE static AskResult
 bill(Driver *self, Task *task, Request *request, PyObject **error)
 {
-    if (context_leave(self->kernel) < 0) { /* the task may be cut off, and its code end, now */
+    if (context_leave(self->kernel) < 0) { /* the bill may cut off the task, which runs its code */
         return ASK_ERROR;
     }
     Py_XSETREF(task->pending, Py_NewRef((PyObject *)request));
@@ -130,11 +129,11 @@ bill(Driver *self, Task *task, Request *request, PyObject **error)
 }
 
 /* Bill and perform one request: *value, or *error to raise at the await point; both new references. */
-static inline SpawnOptions
+static inline AskResult
 ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
-    if (!LIKELY(request->vt != NULL && k_paid_at_once(self->kernel, task, &request->vt->cost))) {
-        SpawnOptions billed = bill(self, task, request, error);
+    if (!LIKELY(request->vt != NULL && k_bill_fast(self->kernel, task, &request->vt->cost))) {
+        AskResult billed = bill(self, task, request, error);
         if (billed != ASK_ANSWERED || *error != NULL) {
             return billed;
         }
@@ -142,11 +141,11 @@ ask(Driver *self, Task *task, Request *request, PyObject **value, PyObject **err
     return perform(self, task, request, value, error);
 }
 
-SpawnOptions
+AskResult
 driver_answer(Driver *self, Task *task, Request *request, PyObject **value, PyObject **error)
 {
-    SpawnOptions asked = ASK_ANSWERED;
-    if (task->cancel_pending /* and a Cancelled may be made in Python (CONTEXT-3) */
+    AskResult asked = ASK_ANSWERED;
+    if (task->cancel_pending /* a Cancelled may be made in Python (CONTEXT-3) */
         && (context_leave(self->kernel) < 0 || cancel_deliver(self->kernel, task, error) < 0)) {
         Py_CLEAR(*value);
         asked = ASK_ERROR;

@@ -1,5 +1,6 @@
-/* Letting a coroutine run to its next request: in its context, with what it waited for or with an error, metered or not. To
- * be compiled into the poll (poll.c).
+/* Resuming a coroutine: it runs in its context until its next request, with an answer or an error, metered or not.
+ *
+ * poll.c compiles these functions into the poll. They have no slow twin, so they are no fast path.
  */
 
 #pragma once
@@ -9,18 +10,18 @@
 #include "python/law/task.h"
 #include "python/memory/stretch.h"
 
-/* What the coroutine raised, taken from the thread's state: that is how the functions below report it. */
+/* Take what the coroutine raised from the thread's state: the functions below report an error in *error. */
 static PySendResult
-fallen(PyObject **error)
+take_error(PyObject **error)
 {
     *error = taken_error();
     return PYGEN_ERROR;
 }
 
-/* A StopIteration, which is given away, as it comes out of a generator or a coroutine. Thrown as it is it would end the
- * `await`, from 3.12 on, as if all had gone well. */
+/* The RuntimeError that stands for a StopIteration, as generators and coroutines raise it. Steals the reference.
+ * From 3.12 on, a StopIteration that is thrown into an `await` would end the `await` as if it had succeeded. */
 COLD static PyObject *
-stopped(PyObject *stop)
+stop_as_runtime_error(PyObject *stop)
 {
     PyErr_SetString(PyExc_RuntimeError, "coroutine raised StopIteration");
     PyObject *error = PyErr_GetRaisedException();
@@ -29,13 +30,13 @@ stopped(PyObject *stop)
     return error;
 }
 
-/* Raise `error`, which is given away, at the await point. */
+/* Raise `error` at the await point. Steals the reference. */
 NOINLINE static PySendResult throw(Driver * self, PyObject *work, PyObject *error, PyObject **result)
 {
     ModuleState *st = self->kernel->st;
-    PyObject *usual = st->Cancelled; /* which is no StopIteration */
+    PyObject *usual = st->Cancelled; /* is not a StopIteration */
     if ((PyObject *)Py_TYPE(error) != usual && PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
-        error = stopped(error);
+        error = stop_as_runtime_error(error);
     }
     PyObject *args[] = {work, error};
     *result = PyCoro_CheckExact(work) ? PyObject_Vectorcall(st->coroutine_throw, args, 2, NULL)
@@ -49,17 +50,18 @@ NOINLINE static PySendResult throw(Driver * self, PyObject *work, PyObject *erro
         *result = stop;
         return PYGEN_ERROR;
     }
-    PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: it was made without its __init__ */
+    PyObject *value_of = ((PyStopIterationObject *)stop)->value; /* NULL: made without `__init__` */
     *result = Py_NewRef(value_of != NULL ? value_of : Py_None);
     Py_DECREF(stop);
     return PYGEN_RETURN;
 }
 
-/* Resume a coroutine that awaits a request: that opens the box which the result is in. `value` is given away. */
+/* Resume a coroutine that awaits a request. The result is sent in a Resume, out of which the request takes it. Steals
+ * `value`. */
 static inline PySendResult
 send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
 {
-    if (Py_REFCNT(self->resume) > 1) { /* whoever drives a coroutine by hand has kept it, and may still pass it on */
+    if (Py_REFCNT(self->resume) > 1) { /* the program drives a coroutine itself, and kept it */
         Resume *another = resume_new(self->kernel->st);
         if (another == NULL) {
             Py_XDECREF(value);
@@ -71,7 +73,8 @@ send_boxed(Driver *self, PyObject *work, PyObject *value, PyObject **result)
     return coroutine_send(work, (PyObject *)self->resume, result);
 }
 
-/* The coroutine begins. Most end where they began; one that does not is aside from then on, while its task lives. */
+/* Start the coroutine. Most end in their first poll. The collector does not look at the others while their task lives
+ * (gc_aside.c). */
 static inline PySendResult
 send_first(Kernel *k, Task *task, PyObject *work, PyObject **result)
 {
@@ -84,7 +87,8 @@ send_first(Kernel *k, Task *task, PyObject *work, PyObject **result)
     return status;
 }
 
-/* A generator in the coroutine yielded a request by hand, and gets the plain result. */
+/* Resume a generator inside the coroutine that yielded the request itself: it gets the plain result, without a
+ * Resume. */
 NOINLINE static PySendResult
 send_by_generator(Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
@@ -92,9 +96,9 @@ send_by_generator(Task *task, PyObject *work, PyObject *value, PyObject **result
     return PyIter_Send(work, value != NULL ? value : Py_None, result);
 }
 
-/* Nobody would open a box. `value` is given away. */
+/* Send without a Resume: no request would take the result out of it. Steals `value`. */
 static inline PySendResult
-send_fast(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
+send_unboxed(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **result)
 {
     PySendResult status =
         !task->started ? send_first(k, task, work, result) : send_by_generator(task, work, value, result);
@@ -102,29 +106,29 @@ send_fast(Kernel *k, Task *task, PyObject *work, PyObject *value, PyObject **res
     return status;
 }
 
-/* Whether somebody may be told when a coroutine goes. */
+/* Whether weak references to the coroutine may call code when it is freed. */
 static inline bool
-is_watched(const PyObject *work)
+has_weakrefs(const PyObject *work)
 {
     Py_ssize_t at = Py_TYPE(work)->tp_weaklistoffset;
     return at <= 0 || *(PyObject *const *)(const void *)((const char *)work + at) != NULL;
 }
 
-/* Whether nothing of the program's runs when the task ends with this: it came to a number or to nothing, whose end runs no
- * code, and nobody hears of it but, perhaps, who waits for the last child. */
+/* Whether the end of the task with this result runs no code of the program: the result is a number or None, and at most
+ * the task that waits for the last child is woken. */
 static inline bool
 is_unobserved_end(const Task *task, const PyObject *result)
 {
     const Nursery *nursery = task->nursery;
     bool plain =
         (result == Py_None || PyLong_CheckExact(result)) && task->extra == NULL && task->phase == LAW_PHASE_IDLE;
-    bool heard = nursery->ends != NULL || nursery->ends_waiter != NULL ||
-                 (nursery->joining != NULL && !is_task(nursery->joining));
-    return plain && !heard && task->work != NULL && !is_watched(task->work);
+    bool observed = nursery->ends != NULL || nursery->ends_waiter != NULL ||
+                    (nursery->joining != NULL && !is_task(nursery->joining));
+    return plain && !observed && task->work != NULL && !has_weakrefs(task->work);
 }
 
-/* Whether nothing of the program's runs when what the coroutine came to is seen to: a request that it stopped at, or the
- * end of the task, which a meter may turn into a failure. */
+/* Whether the driver can handle what the coroutine stopped with, a request or the end of the task, without running
+ * code of the program. A memory meter may turn an end into a failure. */
 static inline bool
 is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObject *result)
 {
@@ -138,7 +142,7 @@ is_quiet(const Driver *self, const Task *task, PySendResult status, const PyObje
     return vt != NULL && vt->quiet;
 }
 
-/* The code has stopped, with `status` and *result, and its task leaves the context that it ran in, which is given away. */
+/* The code has stopped, with `status` and *result: leave the context that it ran in. Steals `context`. */
 static ALWAYS_INLINE PySendResult
 leave(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject **result)
 {
@@ -146,17 +150,17 @@ leave(Driver *self, Task *task, PyObject *context, PySendResult status, PyObject
     if ((is_quiet(self, task, status, *result) ? context_pause(k, task, context) : context_exit(k, task, context)) <
         0) {
         if (status == PYGEN_ERROR) {
-            PyErr_Clear(); /* what it raised matters more */
+            PyErr_Clear(); /* the error of the coroutine matters more */
         } else {
             Py_CLEAR(*result);
-            status = fallen(result);
+            status = take_error(result);
         }
     }
     return status;
 }
 
-/* Let the coroutine run to its next request. `value` and `error` are given away. *result is that request, what the
- * coroutine returned or, PYGEN_ERROR, what it raised: a new reference. */
+/* Let the coroutine run to its next request. Steals `value` and `error`. *result is a new reference to the request,
+ * to what the coroutine returned, or with PYGEN_ERROR to what it raised. */
 static ALWAYS_INLINE PySendResult
 resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
@@ -167,24 +171,24 @@ resume(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **re
         Py_DECREF(work);
         Py_XDECREF(value);
         Py_XDECREF(error);
-        return fallen(result);
+        return take_error(result);
     }
     if (!LIKELY(error == NULL)) {
         Py_XDECREF(value);
         status = throw(self, work, error, result);
     } else {
         bool boxed = task->started && !task->by_generator;
-        status = boxed ? send_boxed(self, work, value, result) : send_fast(k, task, work, value, result);
+        status = boxed ? send_boxed(self, work, value, result) : send_unboxed(k, task, work, value, result);
         if (status == PYGEN_ERROR) {
-            fallen(result);
+            take_error(result);
         }
     }
     Py_DECREF(work);
     return leave(self, task, context, status, result);
 }
 
-/* The same where memory is metered. The meter is told before and after, and may have an error raised at the await
- * point, in place of what the coroutine asks for, or in place of the error that it ended with. */
+/* The same where memory is metered. The meter is called before and after. It may return an error, which is raised at
+ * the await point instead of answering the request, or replaces the outcome of the coroutine. */
 NOINLINE static PySendResult
 resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
@@ -192,7 +196,7 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
         if (metered_enter(self, task) < 0) {
             Py_XDECREF(value);
             Py_XDECREF(error);
-            return fallen(result);
+            return take_error(result);
         }
         PySendResult status = resume(self, task, value, error, result);
         PyObject *ended = status == PYGEN_ERROR ? *result : NULL;
@@ -206,7 +210,7 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
         }
         if (instead == NULL) {
             Py_XDECREF(ended);
-            return fallen(result);
+            return take_error(result);
         }
         if (status != PYGEN_NEXT) {
             PyException_SetCause(instead, ended);
@@ -218,9 +222,9 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
     }
 }
 
-/* One or the other. Where nobody meters, what the coroutine awaits may be answered on the spot: see request.c. */
+/* Resume the task, metered or not. Without a meter, a request may be answered where it is awaited (request_fast.h). */
 static ALWAYS_INLINE PySendResult
-go_straight_on(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+resume_task(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     Kernel *k = self->kernel;
     if (!LIKELY(self->meter == NULL)) {

@@ -1,15 +1,16 @@
-/* Cancellation: the scopes of one task, from the request to the end. After src/bursar/law/cancel.py, function for
- * function; its rules CANCEL-1 to CANCEL-4 and what a scope is are explained there. How a request travels through a
- * family is in cancel_request.c, the allowance for cleanup in cleanup.c; `cut` and `outward` are rare and stay in Python.
+/* Cancellation of the scopes of one task: delivering a request, and leaving scopes. After src/bursar/law/cancel.py,
+ * function for function; that file explains scopes and the rules CANCEL-1 to CANCEL-4. cancel_request.c has the
+ * requests, cleanup.c the cleanup allowance. `cut` and `outward` are rare and stay in Python.
  *
- * What differs, and why:
- *   1. What can fail for want of memory comes before what changes a record. So the error that a delivery throws is made
- *      first; making it is nothing that an observer could notice.
- *   2. A child that is asked to stop together with its siblings, and has opened no block, needs no record of that
- *      (CANCEL-5): most of a crowd that is cancelled dies without one.
+ * Two differences from the Python code:
+ *   1. What can run out of memory comes before what changes a record. So a delivery makes its error first. An observer
+ *      cannot notice that.
+ *   2. A child that was asked to stop together with its siblings, and has no cancel scopes, needs no record of that
+ *      (CANCEL-5). Most tasks of a cancelled nursery end without such a record.
  *
- * CANCEL-5  a task without a TaskExtra whose phase is not IDLE was asked by its nursery: its reason is `nursery->why`, it is
- *     itself the one scope that counts in `requested` or `draining`, and while it drains its allowance is untouched
+ * CANCEL-5  a task without a TaskExtra whose phase is not IDLE was asked to stop by its nursery: its reason is
+ *     `nursery->why`, the task is the only scope that counts in `requested` or `draining`, and while it drains it has
+ *     used nothing of its cleanup allowance
  */
 
 #include "python/law/cancel.h"
@@ -23,7 +24,7 @@
 
 /* ---- scopes */
 
-/* Where a walk outward begins; borrowed. */
+/* The innermost scope of a task; borrowed. */
 static PyObject *
 innermost(const Task *task)
 {
@@ -31,15 +32,14 @@ innermost(const Task *task)
     return inner != NULL ? (PyObject *)inner : (PyObject *)task;
 }
 
-/* The scope as a block; NULL if it is the task itself. */
+/* The scope as a CancelScope; NULL if it is the task itself. */
 static CancelScope *
 as_cancel_scope(PyObject *scope)
 {
     return is_task(scope) ? NULL : (CancelScope *)scope;
 }
 
-/* Change the phase of a scope, forward only. -1 with MemoryError, or with AssertionError set: what Python code wrote
- * into a record may be wrong, and is no reason to end the process. */
+/* A broken rule raises AssertionError here and does not end the process, because Python code can write the phase. */
 int
 cancel_move(ModuleState *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
 {
@@ -53,7 +53,7 @@ cancel_move(ModuleState *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
         return 0;
     }
     if (task->extra == NULL && is_task(scope) && *phase != LAW_PHASE_IDLE) {
-        law_phase_advance(phase, to); /* and the counts say the same (CANCEL-5) */
+        law_phase_advance(phase, to); /* the counts follow from the phase (CANCEL-5) */
         return 0;
     }
     TaskExtra *extra = task_extra(task);
@@ -64,14 +64,13 @@ cancel_move(ModuleState *Py_UNUSED(st), PyObject *scope, LawCancelPhase to)
     return 0;
 }
 
-/* The outermost requested scope that the task can see from where it stands (CANCEL-2). */
 PyObject *
 cancel_deliverable(ModuleState *Py_UNUSED(st), Task *task)
 {
     PyObject *found = NULL;
     for (PyObject *scope = innermost(task); scope != NULL; scope = scope_parent(scope)) {
         const CancelScope *block = as_cancel_scope(scope);
-        if (law_asks((LawCancelPhase)scope_phase(scope), block != NULL && block->exiting)) {
+        if (law_deliverable((LawCancelPhase)scope_phase(scope), block != NULL && block->exiting)) {
             found = scope;
         }
         if (block != NULL && block->shielded) {
@@ -81,7 +80,6 @@ cancel_deliverable(ModuleState *Py_UNUSED(st), Task *task)
     return found;
 }
 
-/* Note whether a request is visible from where the task stands now. */
 void
 cancel_look(ModuleState *st, Task *task)
 {
@@ -90,9 +88,9 @@ cancel_look(ModuleState *st, Task *task)
 
 /* ---- leaving */
 
-/* Says that a block was left out of order. Always -1. */
+/* Raise ScopeMisuse: a cancel scope was left out of order. Always -1. */
 static int
-misused(ModuleState *st, Task *task)
+raise_scope_misuse(ModuleState *st, Task *task)
 {
     PyObject *name = PyObject_GetAttrString((PyObject *)task, "name");
     if (name == NULL) {
@@ -112,58 +110,55 @@ misused(ModuleState *st, Task *task)
     return -1;
 }
 
-/* -1 with ScopeMisuse set unless the block may be left now, by whoever runs now. */
 int
-cancel_require_innermost(Kernel *k, CancelScope *block)
+cancel_require_innermost(Kernel *k, CancelScope *scope)
 {
-    Task *task = block->task;
-    bool may = task_inner(task) == block && (k->current == NULL || k->current == task);
-    return may ? 0 : misused(k->st, task);
+    Task *task = scope->task;
+    bool may = task_inner(task) == scope && (k->current == NULL || k->current == task);
+    return may ? 0 : raise_scope_misuse(k->st, task);
 }
 
-/* What `cancel_leave` does, while it holds the block and with it the task. */
+/* `cancel_leave`, while the caller holds the scope, which holds the task. */
 static int
-leave(Kernel *k, CancelScope *block)
+leave(Kernel *k, CancelScope *scope)
 {
     ModuleState *st = k->st;
-    Task *task = block->task;
-    if (cancel_require_innermost(k, block) < 0) {
+    Task *task = scope->task;
+    if (cancel_require_innermost(k, scope) < 0) {
         return -1;
     }
-    /* The end of a nursery is told by itself. */
-    if (block->body_of == NULL && NOTED(k, note_task(k, NOTE_SCOPE_LEFT, task)) < 0) {
+    /* The end of a nursery has its own event. */
+    if (scope->body_of == NULL && NOTED(k, note_task(k, NOTE_SCOPE_LEFT, task)) < 0) {
         return -1;
     }
-    CancelScope *outer = as_cancel_scope(block->parent), *inner = task->extra->inner;
+    CancelScope *outer = as_cancel_scope(scope->parent), *inner = task->extra->inner;
     task->extra->inner = (CancelScope *)Py_XNewRef((PyObject *)outer);
     Py_XDECREF(inner);
-    if (block->timer != NULL) {
-        Timer *timer = (Timer *)Py_NewRef((PyObject *)block->timer);
+    if (scope->timer != NULL) {
+        Timer *timer = (Timer *)Py_NewRef((PyObject *)scope->timer);
         int failed = timers_disarm(k->timers, timer);
         Py_DECREF(timer);
         if (failed < 0) {
             return -1;
         }
     }
-    bool was_draining = block->phase == LAW_PHASE_DRAINING;
-    if (cancel_move(st, (PyObject *)block, LAW_PHASE_FINALIZED) < 0) {
+    bool was_draining = scope->phase == LAW_PHASE_DRAINING;
+    if (cancel_move(st, (PyObject *)scope, LAW_PHASE_FINALIZED) < 0) {
         return -1;
     }
     cancel_look(st, task);
     return was_draining && task->extra->draining == 0 ? cancel_end_cleanup(k, task) : 0;
 }
 
-/* Close the innermost block. What it hid (a shield) becomes visible at the next await. */
 int
-cancel_leave(Kernel *k, CancelScope *block)
+cancel_leave(Kernel *k, CancelScope *scope)
 {
-    Py_INCREF(block);
-    int result = leave(k, block);
-    Py_DECREF(block);
+    Py_INCREF(scope);
+    int result = leave(k, scope);
+    Py_DECREF(scope);
     return result;
 }
 
-/* The task is over: close whatever blocks it did not leave. */
 int
 cancel_leave_all(Kernel *k, Task *task)
 {
@@ -181,13 +176,13 @@ cancel_leave_all(Kernel *k, Task *task)
 
 /* ---- delivering */
 
-/* A Cancelled with its reason: what calling the class comes to. All who are asked to stop at once hear the same reason,
- * so the tuple that it is in is kept for the next one, and so is the error itself, if it comes back. */
+/* `Cancelled(reason)`. Tasks that are cancelled together get the same reason. So the kernel caches the args tuple, and
+ * the error itself if it came back (`cancel_reuse`). */
 static PyObject *
 cancelled_new(Kernel *k, PyObject *reason)
 {
     PyTypeObject *type = (PyTypeObject *)k->st->Cancelled;
-    PyObject *spare = spare_for(k, reason);
+    PyObject *spare = take_spare(k, reason);
     if (spare != NULL || !is_plain_class(type)) {
         return spare != NULL ? spare : PyObject_CallOneArg((PyObject *)type, reason);
     }
@@ -199,16 +194,15 @@ cancelled_new(Kernel *k, PyObject *reason)
         Py_XSETREF(k->caches.cancel_args, args);
         Py_CLEAR(k->caches.cancel_spare);
     }
-    return type->tp_new(type, k->caches.cancel_args, NULL); /* and its __init__ would only put the tuple there again */
+    return type->tp_new(type, k->caches.cancel_args, NULL); /* sets `args`; __init__ would only set it again */
 }
 
 void
-cancel_spent(Kernel *k, PyObject *error)
+cancel_reuse(Kernel *k, PyObject *error)
 {
-    if (is_as_new(k, error)) {
-        Py_CLEAR(
-            ((PyBaseExceptionObject *)error)->traceback); /* which lets go of a frame, and may run code (RECORD-3) */
-        if (k->caches.cancel_spare == NULL && is_as_new(k, error)) {
+    if (is_reusable(k, error)) {
+        Py_CLEAR(((PyBaseExceptionObject *)error)->traceback); /* frees a frame, which may run code (RECORD-3) */
+        if (k->caches.cancel_spare == NULL && is_reusable(k, error)) {
             k->caches.cancel_spare = error;
             return;
         }
@@ -216,8 +210,9 @@ cancel_spent(Kernel *k, PyObject *error)
     Py_DECREF(error);
 }
 
-/* The error that delivers the outermost request that the task can see, and that scope; new references. *error is NULL
- * if there is nothing to deliver. Making the error runs Python code, which may ask for more: then it is made again. */
+/* The `Cancelled` for the outermost scope whose request can be delivered, and that scope: new references, or both
+ * NULL if there is nothing to deliver. Making the error may run Python code, which may request more: then it is made
+ * again. */
 static int
 make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
 {
@@ -243,18 +238,18 @@ make_error(Kernel *k, Task *task, PyObject **error, PyObject **scope)
     return 0;
 }
 
-/* What follows when the request of `scope` is thrown into the task (CANCEL-1). */
+/* The changes that follow when the request of `scope` is delivered (CANCEL-1). */
 static int
 begin_draining(Kernel *k, Task *task, PyObject *scope)
 {
     ModuleState *st = k->st;
-    if (is_bare(k, task)) {
-        return drain_bare(k, task);
+    if (is_plain_delivery(k, task)) {
+        return begin_draining_fast(k, task);
     }
     if (task_extra(task) == NULL) {
         return -1;
     }
-    /* The blocks inside are unwound by this very request: their own would be moot. */
+    /* This request unwinds the inner scopes too, so they deliver nothing of their own. */
     for (PyObject *inner = innermost(task); inner != NULL; inner = scope_parent(inner)) {
         if (cancel_move(st, inner, LAW_PHASE_DRAINING) < 0) {
             return -1;
@@ -270,12 +265,11 @@ begin_draining(Kernel *k, Task *task, PyObject *scope)
     return cancel_begin_cleanup(k, task);
 }
 
-/* What to throw into the task now, if anything. Starts its cleanup. */
 int
 cancel_deliver(Kernel *k, Task *task, PyObject **error)
 {
-    if (is_bare(k, task) && (*error = spare_for(k, task_reason(task))) != NULL) {
-        return drain_bare(k, task); /* one of a crowd, and not the first */
+    if (is_plain_delivery(k, task) && (*error = take_spare(k, task_reason(task))) != NULL) {
+        return begin_draining_fast(k, task); /* a sibling was cancelled before, and its error can be used again */
     }
     PyObject *scope;
     if (make_error(k, task, error, &scope) < 0) {

@@ -1,24 +1,33 @@
 /* Cancellation of the scopes of one task (cancel.c). After law/cancel.py.
  *
- * The driver delivers, the owner of a block leaves it. How a request travels through nurseries is cancel_request.h. All
- * functions that return int return 0, or -1 with an exception set.
+ * cancel_request.h has the requests, and how they reach nurseries and their children. All functions that return int
+ * return 0, or -1 with an exception set.
  */
 
 #pragma once
 
 #include "python/law/records.h"
 
-int cancel_move(ModuleState *st, PyObject *scope, LawCancelPhase to); /* change a phase, forward only */
-void cancel_look(ModuleState *st, Task *task);               /* note whether a request is visible to the task */
-PyObject *cancel_deliverable(ModuleState *st, Task *task);   /* borrowed, or NULL: nothing can be delivered */
-int cancel_deliver(Kernel *k, Task *task, PyObject **error); /* *error: new reference to what to throw, or NULL */
-/* The error has passed through the task that it was thrown into, and is given away: it may serve the next one. */
-void cancel_spent(Kernel *k, PyObject *error);
-int cancel_require_innermost(Kernel *k, CancelScope *block); /* -1 with ScopeMisuse set: it may not be left now */
-int cancel_leave(Kernel *k, CancelScope *block);
+extern PyMethodDef cancel_methods[]; /* methods of the kernel (cancel_py.c); ends with an empty row */
+
+/* Change the phase of a scope, forward only, and keep the counts of requested and draining scopes in its task. */
+int cancel_move(ModuleState *st, PyObject *scope, LawCancelPhase to);
+/* Note whether the innermost scope of the task can see a request. */
+void cancel_look(ModuleState *st, Task *task);
+/* The outermost requested scope that the task's innermost scope can see (CANCEL-2). Borrowed, or NULL. */
+PyObject *cancel_deliverable(ModuleState *st, Task *task);
+/* *error: a new reference to the `Cancelled` to throw into the task now, or NULL. Starts the cleanup of the task. */
+int cancel_deliver(Kernel *k, Task *task, PyObject **error);
+/* A `Cancelled` came back out of its task. Steals the reference; keeps the error for the next task if it can. */
+void cancel_reuse(Kernel *k, PyObject *error);
+/* -1 with ScopeMisuse set unless the running task may leave the scope now. */
+int cancel_require_innermost(Kernel *k, CancelScope *scope);
+/* Close the innermost cancel scope. What it hid (a shield) becomes visible at the next await. */
+int cancel_leave(Kernel *k, CancelScope *scope);
+/* The task has ended: close the cancel scopes that it did not leave. */
 int cancel_leave_all(Kernel *k, Task *task);
 
-/* The reason in a Cancelled, as its property says it; borrowed, and NULL if there is none. */
+/* The reason of a Cancelled, as its property `reason` gives it; borrowed; NULL if there is none. */
 static inline PyObject *
 cancelled_reason(PyObject *error)
 {

@@ -1,5 +1,5 @@
-/* Cancellation, the fast paths: a crowd that is cancelled at once. The slow twins are in cancel.c: `cancelled_new` calls the
- * class, and `begin_draining` walks the scopes.
+/* Cancellation, the fast paths: many tasks are cancelled together. The slow twins are in cancel.c: `cancel_move` counts
+ * a request in the task, `cancelled_new` makes an error, and `begin_draining` walks the scopes.
  */
 
 #pragma once
@@ -9,7 +9,16 @@
 #include "python/law/cleanup.h"
 #include "python/law/task.h"
 
-/* Whether making and unmaking a Cancelled is what it is for any exception: nobody has changed the class. */
+/* Whether a request needs no TaskExtra (CANCEL-5): it is for a whole task without one, and its nursery has the
+ * reason. */
+static inline bool
+is_plain_request(const PyObject *scope, const Task *task, const PyObject *reason)
+{
+    return FAST_PATHS && is_task(scope) && task->extra == NULL && reason == task->nursery->why;
+}
+
+/* Whether the class makes and frees its objects like BaseException. A program can add methods to it that change
+ * this. */
 static inline bool
 is_plain_class(PyTypeObject *type)
 {
@@ -18,9 +27,9 @@ is_plain_class(PyTypeObject *type)
            type->tp_del == NULL && type->tp_weaklistoffset == 0;
 }
 
-/* The Cancelled that has come back (`cancel_spent`), if it has this reason; new reference. NULL: there is none. */
+/* Take the cached Cancelled (`cancel_reuse`), if it has this reason. New reference; NULL: there is none. */
 static inline PyObject *
-spare_for(Kernel *k, PyObject *reason)
+take_spare(Kernel *k, PyObject *reason)
 {
     PyObject *spare = k->caches.cancel_spare;
     bool fits = spare != NULL && PyTuple_GET_ITEM(k->caches.cancel_args, 0) == reason && is_plain_class(Py_TYPE(spare));
@@ -30,9 +39,9 @@ spare_for(Kernel *k, PyObject *reason)
     return fits ? spare : NULL;
 }
 
-/* Whether nobody could tell the error from a new one, but for its traceback. */
-static bool
-is_as_new(const Kernel *k, PyObject *error)
+/* Whether the error equals a new one in everything but its traceback, and has no other reference. */
+static inline bool
+is_reusable(const Kernel *k, PyObject *error)
 {
     const PyBaseExceptionObject *fields = (PyBaseExceptionObject *)error;
     return Py_REFCNT(error) == 1 && (PyObject *)Py_TYPE(error) == k->st->Cancelled && is_plain_class(Py_TYPE(error)) &&
@@ -40,17 +49,18 @@ is_as_new(const Kernel *k, PyObject *error)
            fields->context == NULL && fields->cause == NULL && !fields->suppress_context;
 }
 
-/* Whether all that follows from a delivery can go without saying (CANCEL-5): the task has no scope but itself, and is
- * the one that runs, so that its timer may be promised. An observer is told, and hears of a timer that is armed. */
+/* Whether a delivery needs no TaskExtra (CANCEL-5): the task has no scope but itself, and runs, so that its timer may
+ * be promised. With an observer the slow path is taken, because arming the timer is an event. */
 static inline bool
-is_bare(const Kernel *k, const Task *task)
+is_plain_delivery(const Kernel *k, const Task *task)
 {
     return FAST_PATHS && task->extra == NULL && task->phase == LAW_PHASE_REQUESTED && k->observer == NULL &&
            k->current == task;
 }
 
+/* What `begin_draining` does in that case. */
 static inline int
-drain_bare(Kernel *k, Task *task)
+begin_draining_fast(Kernel *k, Task *task)
 {
     law_phase_advance(&task->phase, LAW_PHASE_DRAINING);
     task->cancel_pending = 0;

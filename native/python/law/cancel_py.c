@@ -1,18 +1,26 @@
-/* The methods of the kernel by which Python cancels: each checks what it was given and calls its namesake in cancel.c
- * or cancel_request.c. cancel_py.h has the table of names.
+/* The methods of the kernel with which Python cancels. Each checks its arguments and calls the function in cancel.c,
+ * cancel_request.c or cleanup.c. Method, then function in src/bursar/law/cancel.py and cleanup.py:
  *
- * Python code may hand over anything, also records of the law in Python or of another kernel's making: those are
- * refused with TypeError before anything is touched.
+ *     cancel_request(scope, reason)    request           begin_cleanup(task)       begin_cleanup
+ *     cancel_nursery(nursery, reason)  request_nursery   pause_cleanup(task)       pause_cleanup
+ *     leave_scope(block)               leave             resume_cleanup(task)      resume_cleanup
+ *     leave_all(task)                  leave_all         end_cleanup(task)         end_cleanup
+ *     deliver_cancel(task)             deliver           require_innermost(block)  require_innermost
+ *     look_scope(task)                 look              move_scope(scope, phase)  move
+ *
+ * All are METH_FASTCALL. `self` is a Kernel, or of a type derived from it.
+ *
+ * Python code may pass anything, for example a record of the Python kernel. An argument of the wrong type raises
+ * TypeError before anything changes.
  */
 
-#include "python/law/cancel_py.h"
 #include "python/law/cancel.h"
 #include "python/law/cancel_request.h"
 #include "python/law/cleanup.h"
 #include "python/law/observer.h"
 #include "python/law/task.h"
 
-/* Refuses a call with another number of arguments. 0, or -1 with TypeError set. */
+/* Refuse another number of arguments. 0, or -1 with TypeError set. */
 static int
 require_count(const char *name, Py_ssize_t n, Py_ssize_t wanted)
 {
@@ -23,7 +31,7 @@ require_count(const char *name, Py_ssize_t n, Py_ssize_t wanted)
     return 0;
 }
 
-/* Refuses an object of another type. 0, or -1 with TypeError set. */
+/* Refuse an object of another type. 0, or -1 with TypeError set. */
 static int
 require_type(const char *name, PyObject *object, PyTypeObject *type)
 {
@@ -35,7 +43,7 @@ require_type(const char *name, PyObject *object, PyTypeObject *type)
     return 0;
 }
 
-/* Refuses whatever is neither a block nor a task. 0, or -1 with TypeError set. */
+/* Refuse an object that is neither a cancel scope nor a task. 0, or -1 with TypeError set. */
 static int
 require_scope(ModuleState *st, const char *name, PyObject *object)
 {
@@ -49,7 +57,7 @@ none_if(int result)
     return result < 0 ? NULL : NOTHING;
 }
 
-/* A call with one argument of a given type whose answer is None. */
+/* A method with one argument of the given type that returns None. */
 #define ONE_ARGUMENT(method, Type, call)                                                              \
     static PyObject *method(Kernel *self, PyObject *const *args, Py_ssize_t n)                        \
     {                                                                                                 \
@@ -126,17 +134,18 @@ move_scope(Kernel *self, PyObject *const *args, Py_ssize_t n)
 #define METHOD(name, function, doc) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, doc}
 
 PyMethodDef cancel_methods[] = {
-    METHOD("cancel_request", request_scope, "Ask a scope and everything it owns to stop."),
+    METHOD("cancel_request", request_scope, "Ask a scope and everything that it owns to stop."),
     METHOD("cancel_nursery", cancel_nursery, "Cancel a nursery: its children, and the body of its block."),
     METHOD("leave_scope", leave_scope, "Close the innermost block."),
-    METHOD("leave_all", leave_all, "The task is over: close whatever blocks it did not leave."),
-    METHOD("deliver_cancel", deliver_cancel, "What to throw into the task now, or None. Starts its cleanup."),
-    METHOD("begin_cleanup", begin_cleanup, "From here on the task lives on its cleanup allowance."),
-    METHOD("pause_cleanup", pause_cleanup, "The task waits for cancelled children: its time stands still."),
-    METHOD("resume_cleanup", resume_cleanup, "The time for cleaning up runs on."),
-    METHOD("end_cleanup", end_cleanup, "The block that was cancelled has been left in time."),
-    METHOD("require_innermost", require_innermost, "Raise unless the block may be left now, by whoever runs now."),
-    METHOD("look_scope", look_scope, "Note whether a request is visible from where the task stands now."),
+    METHOD("leave_all", leave_all, "The task has ended: close the blocks that it did not leave."),
+    METHOD("deliver_cancel", deliver_cancel,
+           "The `Cancelled` to throw into the task now, or None. Starts the cleanup of the task."),
+    METHOD("begin_cleanup", begin_cleanup, "Start the cleanup of a task: from now on its cleanup allowance counts."),
+    METHOD("pause_cleanup", pause_cleanup, "Stop the cleanup time of a task that only waits for cancelled children."),
+    METHOD("resume_cleanup", resume_cleanup, "Let the cleanup time of a task run again."),
+    METHOD("end_cleanup", end_cleanup, "The task left the cancelled block in time: its cleanup is over."),
+    METHOD("require_innermost", require_innermost, "Raise unless the running task may leave the block now."),
+    METHOD("look_scope", look_scope, "Note whether the innermost scope of the task can see a request."),
     METHOD("move_scope", move_scope, "Change the phase of a scope, forward only."),
     {NULL, NULL, 0, NULL},
 };

@@ -1,35 +1,35 @@
-/* How a request to stop travels: from a scope to the nurseries opened inside it, to their children, to the nurseries of
- * those. After `request`, `request_nursery`, `_interrupt` and `_stop_nursery` in src/bursar/law/cancel.py.
+/* Cancel requests. A request reaches the nurseries opened inside its scope, their children, the nurseries of these
+ * children, and so on. After `request`, `request_nursery`, `_interrupt` and `_stop_nursery` in
+ * src/bursar/law/cancel.py.
  *
- * It is a loop over a queue, not a recursion: a chain of a hundred thousand nested nurseries is legal. What differs
- * from the Python code, and why:
- *   1. The queue holds families, not single children. All children of one nursery hear the same reason, so a nursery of
- *      a hundred thousand costs one piece of memory. The order is the same: families in the order in which their
- *      nurseries were stopped, children in the order of spawning.
- *   2. The reason and the place for the children of a nursery are made before it is stopped: without memory nothing
- *      has happened to it yet. If nothing at all has happened, whoever asked is told; else the request travels on as
- *      far as it can, and ends the run (`k_defer_error`), because it cannot be half made.
- *   3. The nurseries that a request reaches are not listed but walked twice. What is open around a block never changes
- *      (scope.c), and one that ended in between is stopped by nobody, listed or not.
+ * A request spreads by a loop over a queue, not by recursion: a hundred thousand nested nurseries are legal. Three
+ * differences from the Python code:
+ *   1. The queue holds snapshots of all children of a nursery, not single children. All children of one nursery get the
+ *      same reason, so a nursery with a hundred thousand children needs one allocation. The order is the same:
+ *      nurseries in the order in which they were stopped, children in the order of spawning.
+ *   2. The reason and the snapshot are allocated before the nursery is stopped, so without memory the nursery does not
+ *      change. If nothing at all has changed, the request raises. Otherwise it spreads as far as it can, and the error
+ *      ends the run (`k_defer_error`), because a request must not stay incomplete.
+ *   3. The nurseries that a request reaches are not put in a list: `interrupt` and `stop_between` both walk the scopes.
+ *      The scopes around a cancel scope never change (scope.c), and a nursery that ended in between is not stopped.
  *
- * Observers and waits that are written in Python run in the middle (RECORD-3): a family owns its members, a walk owns the
- * block that it starts from.
+ * Observers and waits written in Python may run in between (RECORD-3). So a snapshot owns its tasks, and a walk owns
+ * the scope at which it starts.
  */
 
 #include "python/law/cancel_request.h"
-#include "python/fast_paths.h"
-#include "python/law/cancel.h"
+#include "python/law/cancel_fast.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/nursery.h"
 #include "python/law/observer.h"
 #include "python/law/scope.h"
 #include "python/law/task.h"
-#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
 
-/* The children of one nursery, as they were when it was stopped, and what they hear. */
+/* The children that a nursery had when it was stopped, and the reason that they get. */
 typedef struct ChildSnapshot {
     struct ChildSnapshot *next;
     PyObject *why; /* owned */
@@ -37,13 +37,13 @@ typedef struct ChildSnapshot {
     Task *members[]; /* owned */
 } ChildSnapshot;
 
-/* Families that are still to be asked, in order. */
+/* A queue of snapshots whose tasks must still be asked to stop. */
 typedef struct ChildSnapshots {
     ChildSnapshot *first;
     ChildSnapshot *last;
 } ChildSnapshots;
 
-/* Lets go of a family. NULL is none. */
+/* Free a snapshot; NULL is allowed. */
 static void
 child_snapshot_free(ChildSnapshot *child_snapshot)
 {
@@ -56,7 +56,7 @@ child_snapshot_free(ChildSnapshot *child_snapshot)
     }
 }
 
-/* Puts a family at the end of the queue, which owns it from here on. NULL is none. */
+/* Put a snapshot at the end of the queue, which then owns it; NULL is allowed. */
 static void
 child_snapshots_append(ChildSnapshots *snapshots, ChildSnapshot *child_snapshot)
 {
@@ -71,7 +71,7 @@ child_snapshots_append(ChildSnapshots *snapshots, ChildSnapshot *child_snapshot)
     snapshots->last = child_snapshot;
 }
 
-/* Takes the first family out; NULL if there is none. */
+/* Take the first snapshot out; NULL if there is none. */
 static ChildSnapshot *
 child_snapshots_take(ChildSnapshots *snapshots)
 {
@@ -85,7 +85,6 @@ child_snapshots_take(ChildSnapshots *snapshots)
 
 /* ---- reasons */
 
-/* A new CancelReason, or NULL with an exception set. */
 PyObject *
 cancel_reason_new(ModuleState *st, LawCancelKind kind, PyObject *detail, PyObject *by)
 {
@@ -105,7 +104,7 @@ field_of(ModuleState *st, PyObject *reason, int field)
     return PyObject_GetAttrString(reason, field == REASON_KIND ? "kind" : "detail");
 }
 
-/* The kind of a reason. 0, or -1 with an exception set. One that is none of ours counts as the user's. */
+/* The kind of a reason. An unknown kind counts as USER. 0, or -1 with an exception set. */
 static int
 kind_of(ModuleState *st, PyObject *reason, LawCancelKind *kind)
 {
@@ -123,11 +122,11 @@ kind_of(ModuleState *st, PyObject *reason, LawCancelKind *kind)
     return 0;
 }
 
-/* What the children of a nursery that is cancelled for `reason` hear: a sibling's failure as such, and of everything
- * else that their parent is being cancelled. The detail travels on as it is: a reason does not grow with the depth of
- * the tree. New reference, or NULL with an exception set. */
+/* The reason for the children of a nursery that is cancelled for `reason`. If a sibling failed (in this nursery:
+ * `direct`), it has the kind SIBLING, otherwise PARENT. An inherited detail is passed on unchanged, so that a reason
+ * does not grow with the depth of the tree. New reference, or NULL with an exception set. */
 static PyObject *
-why_for_children(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_home)
+why_for_children(ModuleState *st, Nursery *nursery, PyObject *reason, bool direct)
 {
     LawCancelKind kind;
     if (kind_of(st, reason, &kind) < 0) {
@@ -143,7 +142,7 @@ why_for_children(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_ho
         Py_XDECREF(name);
     }
     if (by != NULL && detail != NULL) {
-        why = cancel_reason_new(st, law_kind_for_children(kind, at_home), detail, by);
+        why = cancel_reason_new(st, law_kind_for_children(kind, direct), detail, by);
     }
     Py_XDECREF(by);
     Py_XDECREF(detail);
@@ -158,16 +157,16 @@ may_stop(const Nursery *nursery)
     return nursery->state == LAW_NURSERY_OPEN || nursery->state == LAW_NURSERY_CLOSING;
 }
 
-/* A family with its reason and a place for each child of the nursery, and nobody in it yet. *family is NULL if there
- * are no children. 0, or -1 with an exception set. */
+/* An empty snapshot with the reason and room for all children of the nursery; NULL if it has no children. 0, or -1 with
+ * an exception set. */
 static int
-child_snapshot_new(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_home, ChildSnapshot **child_snapshot)
+child_snapshot_new(ModuleState *st, Nursery *nursery, PyObject *reason, bool direct, ChildSnapshot **child_snapshot)
 {
     *child_snapshot = NULL;
     if (law_queue_empty(&nursery->children)) {
         return 0;
     }
-    PyObject *why = why_for_children(st, nursery, reason, at_home);
+    PyObject *why = why_for_children(st, nursery, reason, direct);
     if (why == NULL) {
         return -1;
     }
@@ -182,7 +181,8 @@ child_snapshot_new(ModuleState *st, Nursery *nursery, PyObject *reason, bool at_
     return 0;
 }
 
-/* Lists the children that the nursery has now. There is room: since it was counted it took none (NURSERY-2). */
+/* Put the children that the nursery has now into the snapshot. There is room: since the snapshot was allocated, the
+ * nursery has taken no child (NURSERY-2). */
 static void
 child_snapshot_fill(ChildSnapshot *child_snapshot, Nursery *nursery)
 {
@@ -194,14 +194,14 @@ child_snapshot_fill(ChildSnapshot *child_snapshot, Nursery *nursery)
     }
 }
 
-/* What follows for a nursery that is moved to CANCELLING. 0, or -1 with an exception set. */
+/* Move a nursery to CANCELLING, with what follows for the nursery itself. 0, or -1 with an exception set. */
 static int
 begin_cancelling(Kernel *k, Nursery *nursery, PyObject *reason)
 {
     if (nursery_move(nursery, LAW_NURSERY_CANCELLING) < 0) {
         return -1;
     }
-    k->draining_regions += 1;
+    k->draining_nurseries += 1;
     Py_XSETREF(nursery->reason, Py_NewRef(reason));
     if (NOTED(k, note_nursery(k, NOTE_NURSERY_CANCELLING, nursery)) < 0) {
         return -1;
@@ -210,16 +210,16 @@ begin_cancelling(Kernel *k, Nursery *nursery, PyObject *reason)
     return waits ? cancel_pause_cleanup(k, nursery->owner) : 0;
 }
 
-/* Move a nursery to CANCELLING. *family: its children, who come next; NULL if there are none, or if it was stopped
- * before. 0, or -1 with an exception set. */
+/* Move a nursery to CANCELLING; its children come next. *child_snapshot: its children; NULL if it has none or was
+ * stopped before. `direct`: the request was for this nursery. 0, or -1 with an exception set. */
 static int
-stop_nursery(Kernel *k, Nursery *nursery, PyObject *reason, bool at_home, ChildSnapshot **child_snapshot)
+stop_nursery(Kernel *k, Nursery *nursery, PyObject *reason, bool direct, ChildSnapshot **child_snapshot)
 {
     *child_snapshot = NULL;
     if (!may_stop(nursery)) {
         return 0;
     }
-    if (child_snapshot_new(k->st, nursery, reason, at_home, child_snapshot) < 0) {
+    if (child_snapshot_new(k->st, nursery, reason, direct, child_snapshot) < 0) {
         return -1;
     }
     bool still = may_stop(nursery); /* making the reason ran Python code */
@@ -235,8 +235,8 @@ stop_nursery(Kernel *k, Nursery *nursery, PyObject *reason, bool at_home, ChildS
 
 /* ---- scopes */
 
-/* Make the task notice the request, if no shield is in between. *from is the innermost scope whose nurseries the
- * request reaches, a new reference even if this fails. 0, or -1 with an exception set. */
+/* Interrupt the task, if no shield hides the request. *from is the innermost scope that the request reaches, a new
+ * reference even if this fails. 0, or -1 with an exception set. */
 static int
 interrupt(Kernel *k, PyObject *scope, PyObject **from)
 {
@@ -246,7 +246,7 @@ interrupt(Kernel *k, PyObject *scope, PyObject **from)
     bool hidden = false;
     while (block != NULL && (PyObject *)block != scope) {
         if (block->shielded && task->state == LAW_STATE_EXHAUSTED) {
-            block->shielded = false; /* on hold: it cannot run, and nobody recharges what is being cancelled */
+            block->shielded = false; /* on hold: it cannot run, and a cancelled task gets no recharge */
         } else if (block->shielded) {
             hidden = true;
             *from = block->parent;
@@ -261,16 +261,16 @@ interrupt(Kernel *k, PyObject *scope, PyObject **from)
     return k_interrupt(k, task);
 }
 
-/* Stop the nurseries between `from` and `scope`, innermost first; their children come next. */
+/* Stop the nurseries from `from` out to `scope`, innermost first; their children go into `next`. */
 static void
 stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, ChildSnapshots *next)
 {
     for (PyObject *inner = from; !is_task(inner); inner = scope_parent(inner)) {
         Nursery *nursery = (Nursery *)Py_XNewRef((PyObject *)((CancelScope *)inner)->body_of);
         if (nursery != NULL) {
-            bool at_home = (PyObject *)nursery->scope == scope; /* it was this nursery that was asked to stop */
+            bool direct = (PyObject *)nursery->scope == scope;
             ChildSnapshot *child_snapshot;
-            if (stop_nursery(k, nursery, reason, at_home, &child_snapshot) < 0) {
+            if (stop_nursery(k, nursery, reason, direct, &child_snapshot) < 0) {
                 k_defer_error(k);
             }
             Py_DECREF(nursery);
@@ -282,8 +282,8 @@ stop_between(Kernel *k, PyObject *from, PyObject *scope, PyObject *reason, Child
     }
 }
 
-/* Ask one scope to stop, and queue whom else that concerns. The caller holds the scope and the reason. 0, or -1 with
- * an exception set, and then nothing has changed. */
+/* Ask one scope to stop, and queue the children that the request reaches. The caller holds the scope and the reason. 0,
+ * or -1 with an exception set: nothing has changed. */
 static int
 ask(Kernel *k, PyObject *scope, PyObject *reason, ChildSnapshots *next)
 {
@@ -292,7 +292,7 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, ChildSnapshots *next)
     if (scope_phase(scope) != LAW_PHASE_IDLE || task->state == LAW_STATE_DONE) {
         return 0; /* CANCEL-1 */
     }
-    if (FAST_PATHS && is_task(scope) && task->extra == NULL && reason == task->nursery->why) {
+    if (is_plain_request(scope, task, reason)) {
         law_phase_advance(&task->phase, LAW_PHASE_REQUESTED); /* CANCEL-5 */
     } else {
         if (cancel_move(st, scope, LAW_PHASE_REQUESTED) < 0) {
@@ -313,7 +313,6 @@ ask(Kernel *k, PyObject *scope, PyObject *reason, ChildSnapshots *next)
     return 0;
 }
 
-/* Ask a scope and everything it owns to stop. */
 int
 cancel_request(Kernel *k, PyObject *scope, PyObject *reason)
 {
@@ -335,7 +334,7 @@ cancel_request(Kernel *k, PyObject *scope, PyObject *reason)
     return result;
 }
 
-/* What `cancel_request_nursery` does, while it holds the nursery and the reason. */
+/* `cancel_request_nursery`, while the caller holds the nursery and the reason. */
 static int
 request_nursery(Kernel *k, Nursery *nursery, PyObject *reason)
 {
@@ -358,7 +357,6 @@ request_nursery(Kernel *k, Nursery *nursery, PyObject *reason)
     return 0;
 }
 
-/* Cancel a nursery: its children, and the body of its block in the owner. Idempotent. */
 int
 cancel_request_nursery(Kernel *k, Nursery *nursery, PyObject *reason)
 {

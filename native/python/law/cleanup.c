@@ -1,16 +1,16 @@
-/* The cleanup allowance of a task that was told to stop: operations, and time. After law/cleanup.py.
+/* Cleanup: the allowance, in ops and in time, of a task that was cancelled or ran out of budget. After law/cleanup.py.
  *
- * Nearly every task that is told to stop ends in that very poll. Its timer would be armed and disarmed within one call,
- * and nobody could see it in between. So where nobody listens the timer of the task that runs is only *promised*: its
- * number and its deadline are taken, as the law would, and the timer is armed by whoever could tell the difference.
+ * Nearly every cancelled task ends in the poll that delivers the cancellation. Its timer would be armed and disarmed in
+ * that poll, and no code would see it. So, without an observer, the timer of the running task is only *promised*: it
+ * gets its id and its deadline at once, as in Python, and is armed before any code could notice that it is missing.
  *
- *   CLEANUP-1  at most one timer is promised, to the task that runs; when its poll is over it is armed, or the task has
- *       ended
- *   CLEANUP-2  whoever looks at a timer, or at the heap, through Python or by `advance`, arms it first
- *   CLEANUP-3  it is armed before a request is performed: that may enter the task in a queue, and then it is too late
- *       to fail
+ *   CLEANUP-1  at most one timer is promised, to the running task; when its poll is over, the timer is armed or the
+ *       task has ended
+ *   CLEANUP-2  code that reads a timer or the heap, through Python or in `advance`, first arms the promised timer
+ *   CLEANUP-3  the promised timer is armed before a request is performed, because arming may fail, and the request may
+ *       put the task into a queue
  *
- * Rejected: to arm it no earlier than the task waits again. The time runs from the delivery, whatever the task does.
+ * Rejected: arming the timer when the task waits again. The time counts from the delivery, whatever the task does.
  */
 
 #include "python/law/cleanup.h"
@@ -23,7 +23,7 @@
 int
 cleanup_promise(Kernel *k, Task *task)
 {
-    if (cleanup_kept(k) < 0) { /* CLEANUP-1 */
+    if (cleanup_arm_promised(k) < 0) { /* CLEANUP-1 */
         return -1;
     }
     k->postponed.promised = (Task *)Py_NewRef((PyObject *)task);
@@ -33,7 +33,7 @@ cleanup_promise(Kernel *k, Task *task)
 }
 
 int
-cleanup_keep(Kernel *k)
+cleanup_arm_promised_slow(Kernel *k)
 {
     TaskExtra *extra = task_extra(k->postponed.promised);
     if (extra == NULL) {
@@ -51,7 +51,6 @@ cleanup_keep(Kernel *k)
 
 /* ---- the allowance */
 
-/* From here on the task lives on its cleanup allowance. */
 int
 cancel_begin_cleanup(Kernel *k, Task *task)
 {
@@ -75,11 +74,10 @@ cancel_begin_cleanup(Kernel *k, Task *task)
     return NOTED(k, note_task(k, NOTE_CLEANUP_BEGUN, task));
 }
 
-/* Waiting for cancelled children is not cleaning up: they have allowances of their own, or shields. */
 int
 cancel_pause_cleanup(Kernel *k, Task *task)
 {
-    if (cleanup_kept(k) < 0) {
+    if (cleanup_arm_promised(k) < 0) {
         return -1;
     }
     if (task->extra == NULL || task->extra->cleanup_timer == NULL) {
@@ -95,11 +93,10 @@ cancel_pause_cleanup(Kernel *k, Task *task)
     return result;
 }
 
-/* The time for cleaning up runs, if the task is at it and not just waiting for cancelled children. */
 int
 cancel_resume_cleanup(Kernel *k, Task *task)
 {
-    if (cleanup_kept(k) < 0) {
+    if (cleanup_arm_promised(k) < 0) {
         return -1;
     }
     const CancelScope *inner = task_inner(task);
@@ -118,12 +115,11 @@ cancel_resume_cleanup(Kernel *k, Task *task)
     return 0;
 }
 
-/* The block that was cancelled has been left in time. */
 int
 cancel_end_cleanup(Kernel *k, Task *task)
 {
     if (task->extra == NULL) {
-        return 0; /* it never began */
+        return 0; /* the cleanup never began, or left no record (CANCEL-5) */
     }
     if (task->extra->cleanup_left >= 0 && NOTED(k, note_task(k, NOTE_CLEANUP_ENDED, task)) < 0) {
         return -1;

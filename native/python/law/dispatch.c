@@ -1,6 +1,6 @@
-/* Dispatch: the lanes, and the decision which task runs next. After law/dispatch.py.
+/* Dispatch: the lanes, and the choice of the task that runs next. After law/dispatch.py.
  *
- * `k_step` makes one decision; `k_ready` is the only place where a task is queued. How a task gets there is wake.c.
+ * `k_step` makes one decision. `k_enqueue` puts a task in its lane; dispatch_wake.c has the events that lead there.
  *
  * DISPATCH-2  `current` is the one RUNNING task, or NULL
  */
@@ -14,7 +14,7 @@
 
 /* ---- lanes */
 
-/* The queue that a queued task is in; not for the timed lane. */
+/* The queue in which a queued task is; not for the timed lane. */
 static LawQueue *
 queue_of(Kernel *k, Task *task)
 {
@@ -28,7 +28,7 @@ queue_of(Kernel *k, Task *task)
     return task->queue == LAW_TAKE_PINNED ? &worker->pinned : &worker->stealable;
 }
 
-/* Take a queued task out of wherever it is. */
+/* Take a queued task out of its queue. */
 static void
 unqueue(Kernel *k, Task *task)
 {
@@ -56,8 +56,8 @@ k_forget(Kernel *k, Task *task)
     }
 }
 
-/* Put a READY task in its lane. Cancelled and timed tasks go to their home worker. A stealable task goes to the worker
- * on which it was spawned or woken; woken by the host, to its home; without a home, to the injector. */
+/* Cancelled, timed and pinned tasks go to their home worker. A stealable task goes to the worker on which it was
+ * spawned or woken. If the host woke it, it goes to its home worker, or to the injector if it has none. */
 int
 k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 {
@@ -89,7 +89,6 @@ k_enqueue(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
     return NOTED(k, note_enqueued(k, task, home, timed, deadline_ns));
 }
 
-/* Room in the timed lane that the task would go to, so that queueing it cannot fail. */
 int
 k_reserve_timed(Kernel *k, Task *task)
 {
@@ -110,7 +109,7 @@ k_ready(Kernel *k, Task *task, bool timed, int64_t deadline_ns)
 
 /* ---- the decision */
 
-/* Workers decide once each per round, in an order that the seed shuffles anew every round. */
+/* The worker that decides next. Each worker decides once per round; the seed shuffles each round. */
 NOINLINE static Worker *
 next_worker(Kernel *k)
 {
@@ -129,7 +128,8 @@ next_worker(Kernel *k)
     return worker_at(k, k->order[k->place++]);
 }
 
-/* Whether a task that cleans up holds obligations. One that has settled everything is forgotten on the way. -1: error. */
+/* Whether a task that cleans up holds obligations. Removes holders that have settled all their obligations. -1:
+ * error. */
 COLD static int
 holders_drain(Kernel *k)
 {
@@ -148,11 +148,11 @@ holders_drain(Kernel *k)
     return 0;
 }
 
-/* Whether regions or obligations drain. -1: error. */
+/* Whether nurseries or obligations drain. -1: error. */
 static inline int
 draining(Kernel *k)
 {
-    return k->draining_regions > 0 ? 1 : PyDict_GET_SIZE(k->draining_holders) > 0 ? holders_drain(k) : 0;
+    return k->draining_nurseries > 0 ? 1 : PyDict_GET_SIZE(k->draining_holders) > 0 ? holders_drain(k) : 0;
 }
 
 static size_t
@@ -169,7 +169,7 @@ take(LawQueue *queue)
     return task;
 }
 
-/* One search. NULL when every attempt found an empty victim. */
+/* Take a task from another worker. NULL if no victim has a stealable task. */
 NOINLINE static Task *
 steal(Kernel *k, Worker *thief)
 {
@@ -189,7 +189,7 @@ steal(Kernel *k, Worker *thief)
     return NULL;
 }
 
-/* Whether the oldest task of the first queue came before that of the second; both hold one. Stamps wrap around. */
+/* Whether the oldest task of `one` came before the oldest task of `other`. Neither is empty. Stamps wrap around. */
 static inline bool
 came_before(const LawQueue *one, const LawQueue *other)
 {
@@ -201,7 +201,7 @@ came_before(const LawQueue *one, const LawQueue *other)
 static inline Task *
 take_ready(Kernel *k, Worker *worker)
 {
-    uint64_t turns = (uint64_t)worker->dispatched[LAW_LANE_READY] + 1; /* with this one, which is counted in a moment */
+    uint64_t turns = (uint64_t)worker->dispatched[LAW_LANE_READY] + 1; /* including this turn, which `k_begin` counts */
     bool injector = !law_queue_empty(&k->injector), pinned = !law_queue_empty(&worker->pinned);
     bool stealable = !law_queue_empty(&worker->stealable);
     bool first = pinned && stealable && came_before(&worker->pinned, &worker->stealable);
@@ -251,7 +251,7 @@ dispatch(Kernel *k, Worker *worker, bool stealable, uint32_t limit, Task **found
     return task == NULL ? 0 : k_begin(k, worker, task, lane, limit);
 }
 
-/* One decision of several workers: of the first whose turn it is and who finds a task. */
+/* One decision, if there are several workers: they try in turn until one of them finds a task. */
 NOINLINE static int
 step_of_many(Kernel *k, uint32_t limit, Task **task)
 {
@@ -259,7 +259,8 @@ step_of_many(Kernel *k, uint32_t limit, Task **task)
     for (int i = 0; i < k->n_workers && !stealable; i++) {
         stealable = !law_queue_empty(&worker_at(k, i)->stealable);
     }
-    for (int i = 0; i < 2 * k->n_workers - 1; i++) { /* the rest of this round and a whole one: nobody is left out */
+    for (int i = 0; i < 2 * k->n_workers - 1;
+         i++) { /* the rest of this round and one whole round: every worker tries */
         if (dispatch(k, next_worker(k), stealable, limit, task) < 0) {
             return -1;
         }

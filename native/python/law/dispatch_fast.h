@@ -1,8 +1,8 @@
-/* Dispatch, the fast path: what every poll does to the lanes. The slow twins are in dispatch.c and wake.c.
+/* Dispatch, the fast paths: what every poll does to the lanes. The slow twins are in dispatch.c and dispatch_wake.c.
  *
- * A yield and the decision after it are some hundred machine instructions. Calls between files were a third of them, and
- * asking again what was known already another third. So the usual case is inlined into the loop that polls: no observer, no
- * deferred error, nothing drains, no task is to stop, one worker.
+ * A yield and the decision after it took some hundred machine instructions. A third of them were calls between files,
+ * and another third were repeated checks. So the plain case is inlined into the loop that polls: one worker, no
+ * observer, no deferred error, and no task drains or is asked to stop.
  */
 
 #pragma once
@@ -20,7 +20,7 @@ worker_at(const Kernel *k, int i)
     return (Worker *)PyTuple_GET_ITEM(k->workers, i);
 }
 
-/* Append a task to a queue of a worker (LANES-1), which is the kind that it was in last. */
+/* Append a task to a queue of a worker (LANES-1). `task->queue` names this kind of queue already. */
 static inline void
 lane_put_again(Worker *home, LawQueue *queue, Task *task, LawLane lane)
 {
@@ -32,7 +32,7 @@ lane_put_again(Worker *home, LawQueue *queue, Task *task, LawLane lane)
     law_queue_append(queue, &task->link);
 }
 
-/* Append a task to a queue of a worker. */
+/* Append a task to a queue of a worker (LANES-1). */
 static inline void
 lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
 {
@@ -42,7 +42,7 @@ lane_put(Worker *home, LawQueue *queue, Task *task, LawLane lane, LawTake which)
 
 /* ---- the decision */
 
-/* Record the decision in the chain and start the poll; `k_begin` tells it to whoever listens. */
+/* Record the decision in the chain and start the poll, without an event. */
 static inline void
 k_begin_unobserved(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
 {
@@ -70,34 +70,35 @@ k_begin(Kernel *k, Worker *worker, Task *task, LawLane lane, uint32_t limit)
     return NOTED(k, note_decision(k, task, lane, worker, limit));
 }
 
-/* After a plain yield, whether the next step is plain too: that nobody listens, no doom and nobody running is known. */
+/* After a plain yield: whether the next step is plain too. The yield has checked that there is no observer, no deferred
+ * error and no running task. */
 static inline bool
-is_plain_again(const Kernel *k)
+is_plain_next_step(const Kernel *k)
 {
     const Worker *only = k->only;
-    return FAST_PATHS && only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_regions == 0 &&
+    return FAST_PATHS && only != NULL && k->runnable == (int64_t)only->stealable.length && k->draining_nurseries == 0 &&
            PyDict_GET_SIZE(k->draining_holders) == 0;
 }
 
-/* Whether nobody listens, nothing drains, and all that is runnable is ready, and in one queue of the only worker: so it is
- * nearly always. */
+/* Whether the decision is plain: no observer, nothing drains, and every runnable task is in the stealable queue of the
+ * only worker. */
 static inline bool
 is_plain_step(const Kernel *k)
 {
     return FAST_PATHS && k->observer == NULL && k->deferred_error == NULL && k->current == NULL && k->runnable > 0 &&
-           is_plain_again(k);
+           is_plain_next_step(k);
 }
 
-/* Have the record that is next in a queue come near, while the one before it is polled: its first line has, by the
- * taking. */
+/* Prefetch the next task of a queue while the current one is polled. Its first cache line is in the cache already,
+ * because taking the current task wrote the link there. */
 static inline void
-look_ahead(const LawQueue *queue)
+prefetch_next(const LawQueue *queue)
 {
     PREFETCH((const char *)queue->ring.newer + 64);
     PREFETCH((const char *)queue->ring.newer + 128);
 }
 
-/* The decision where that is so: borrowed from `current`. */
+/* What `k_step` does in that case. The task is borrowed from `current`. */
 static inline Task *
 k_step_fast(Kernel *k)
 {
@@ -106,7 +107,7 @@ k_step_fast(Kernel *k)
     LawLane lane = law_decide(false, false, true, false, worker->cancel_streak, limit, worker->timed_streak);
     Task *task = LAW_RECORD(law_queue_take_oldest(&worker->stealable), Task, link);
     task->lane = LAW_LANE_IDLE;
-    look_ahead(&worker->stealable);
+    prefetch_next(&worker->stealable);
     k_begin_unobserved(k, worker, task, lane, limit);
     return task;
 }
@@ -123,7 +124,8 @@ k_step_over(Kernel *k, Task *task)
 
 /* ---- becoming ready */
 
-/* Whether a task that becomes ready goes to the end of the lane of the worker that is at work, and nobody is told. */
+/* Whether a task that becomes ready goes to the stealable queue of the worker that decided this step, without an
+ * event. */
 static inline bool
 is_plain_ready(const Kernel *k, const Task *task)
 {
@@ -131,7 +133,7 @@ is_plain_ready(const Kernel *k, const Task *task)
            !task_cleans_up(task);
 }
 
-/* That: READY, and queued (DISPATCH-1). The task was in such a queue last. */
+/* What `k_ready` does in that case (DISPATCH-1). `task->queue` names the stealable queue already. */
 static inline void
 k_ready_again(Kernel *k, Task *task, LawState from)
 {
@@ -143,7 +145,7 @@ k_ready_again(Kernel *k, Task *task, LawState from)
     k->runnable += 1;
 }
 
-/* The same for one that was in any other, or in none. */
+/* The same for a task with any `task->queue`. */
 static inline void
 k_ready_fast(Kernel *k, Task *task, LawState from)
 {
@@ -151,8 +153,8 @@ k_ready_fast(Kernel *k, Task *task, LawState from)
     k_ready_again(k, task, from);
 }
 
-/* Whether the poll of a task that gives way can be over with no more than that: nothing came for it meanwhile, no timer is
- * promised, the run is not doomed, and it goes back to where it was taken from. */
+/* Whether a task that yields only goes back to the queue that it came from: no answer came meanwhile, no timer is
+ * promised, and there is no deferred error. */
 static inline bool
 is_plain_yield(const Kernel *k, const Task *task)
 {
@@ -160,7 +162,7 @@ is_plain_yield(const Kernel *k, const Task *task)
            k->current == task && k->deferred_error == NULL && k->postponed.promised == NULL && task->answer == NULL;
 }
 
-/* Then it is READY again, at the end of the lane of the worker that polled it. */
+/* What `k_yielded` does in that case. */
 static inline void
 k_yield_fast(Kernel *k, Task *task)
 {
@@ -168,7 +170,7 @@ k_yield_fast(Kernel *k, Task *task)
     k_ready_again(k, task, LAW_STATE_RUNNING); /* DISPATCH-2 */
 }
 
-/* A task that was PENDING or BLOCKED so far may run, and stands in no queue. */
+/* Queue a PENDING or BLOCKED task, which is in no queue. 0, or -1 with an exception set. */
 static inline int
 k_ready_new(Kernel *k, Task *task)
 {

@@ -1,7 +1,7 @@
-/* The kernel: the record of one runtime's law, from its making to its end. After law/kernel.py.
+/* The record of the kernel: how it is made, visited by the collector, and freed. After law/kernel.py.
  *
- * What the kernel does is in the files of the rules: dispatch.c, wake.c, ledger.c, spawn.c, nursery_ops.c, task_end.c,
- * timer_fire.c, cancel.c. What Python sees of it is in kernel_py.c.
+ * The actions of the kernel are in dispatch.c, dispatch_wake.c, ledger.c, spawn.c, nursery_ops.c, task_end.c, timers.c
+ * and cancel.c. Its attributes and methods for Python are in kernel_py.c.
  */
 
 #include "python/law/kernel.h"
@@ -11,14 +11,14 @@
 #include "python/law/timers.h"
 #include "python/law/worker.h"
 
-/* ---- life */
+/* ---- making and freeing */
 
 PyObject *
 kernel_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
     ModuleState *st = state_of(type);
     if (st == NULL || !st->adopted) {
-        PyErr_SetString(PyExc_RuntimeError, "bursar._native was not told of the law; import bursar.backend");
+        PyErr_SetString(PyExc_RuntimeError, "bursar._native has no law yet: import bursar.backend first");
         return NULL;
     }
     Kernel *self = (Kernel *)type->tp_alloc(type, 0);
@@ -53,8 +53,8 @@ make_workers(Kernel *k, uint64_t seed, int n)
     return 0;
 }
 
-/* (seed, workers, policy, yield_interval, cleanup_ops, cleanup_ns, inherit, default_spawns, budget, registry, counters):
- * positional, because only bursar.backend calls it. */
+/* (seed, workers, policy, yield_interval, cleanup_ops, cleanup_ns, inherit, default_spawns, budget, registry, revoked,
+ * counters): positional, because only bursar.backend calls it. */
 int
 kernel_init(Kernel *k, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
@@ -67,7 +67,7 @@ kernel_init(Kernel *k, PyObject *args, PyObject *Py_UNUSED(kwargs))
         return -1;
     }
     if (k->workers != NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "a kernel is made once");
+        PyErr_SetString(PyExc_RuntimeError, "this kernel is initialized already");
         return -1;
     }
     k->policy = (LawStealPolicy)policy;
@@ -117,7 +117,7 @@ kernel_traverse(Kernel *k, visitproc visit, void *arg)
     return caches_visit(&k->caches, visit, arg);
 }
 
-/* The lanes let their tasks go first: whatever follows may free them. */
+/* Take every task out of its lane, before anything that may free a task: the lanes only borrow tasks (RECORD-1). */
 static void
 empty_lanes(Kernel *k)
 {
@@ -138,7 +138,7 @@ kernel_clear(Kernel *k)
 {
     empty_lanes(k);
     if (k->timers != NULL) {
-        k->timers->kernel = NULL; /* whoever holds them still cannot tell anybody */
+        k->timers->kernel = NULL; /* Python code may still hold the timers */
     }
     Py_CLEAR(k->root);
     Py_CLEAR(k->timers);

@@ -1,4 +1,4 @@
-/* The caches of a kernel: how the collector sees them, and how they are dropped. See kernel_caches.h. */
+/* The caches of a kernel: visiting them for the collector, and dropping them. See kernel_caches.h. */
 
 #include "python/law/kernel_caches.h"
 

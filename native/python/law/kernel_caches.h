@@ -1,11 +1,11 @@
-/* What a kernel remembers to save work, apart from the state of the law.
+/* The caches of a kernel, and the work that it postpones. Neither is part of the state of the law.
  *
- * A cache holds the last answer to a question that the law asks again and again. Each user compares the question with the
- * one that was answered, by the identity of immutable objects, and asks the law if they differ. So a cache that is dropped
- * costs time and changes no decision: a build without fast paths (fast_paths.h) never reads one.
+ * A cache holds the last result of a check that the law makes again and again. Each user compares the new input with
+ * the cached input, by the identity of immutable objects, and makes the check if they differ. So dropping a cache costs
+ * time and changes no decision: a build without fast paths (fast_paths.h) never reads one.
  *
- * Postponed work is not a cache. The law has decided it, and it must be carried out before anything could see that it is
- * missing. So it is never dropped, only settled.
+ * Postponed work is not a cache. The law has decided it, and C must carry it out before any code could notice that it
+ * is missing. So postponed work is never dropped.
  */
 
 #pragma once
@@ -19,36 +19,35 @@ typedef struct Task Task;
 typedef struct SpawnTerms SpawnTerms;
 typedef struct Kernel Kernel;
 
-/* All references are owned and may be NULL: nothing is remembered. */
+/* All references are owned, unless a comment says otherwise. NULL: nothing is cached. */
 typedef struct KernelCaches {
-    /* spawn.c, nursery_ops.c: not read while any capability is revoked */
-    PyObject
-        *checked_spawn_cap;  /* the CapSpawn that was found good last, without limits of its own or of its origins */
-    SpawnTerms *spawn_terms; /* the terms of the spawner that held it */
-    SpawnTerms *last_terms;  /* the terms of the last child that was spawned */
-    PyObject *inherited_capabilities; /* the mapping of capabilities that a nursery last took over whole */
+    /* spawn.c, nursery_ops.c: a spawn uses the first two only while no capability is revoked */
+    PyObject *checked_spawn_cap;      /* the last valid CapSpawn for which neither it nor its origins state a limit */
+    SpawnTerms *spawn_terms;          /* the terms of the last spawner that held it */
+    SpawnTerms *last_terms;           /* the terms of the last child that was spawned */
+    PyObject *inherited_capabilities; /* the last mapping that a nursery inherited unchanged */
     /* context.c */
     PyObject *snapshot;       /* the context that the last spawned task began with */
-    PyObject *shared_context; /* the context in which tasks that share one run */
+    PyObject *shared_context; /* the context in which tasks that set no variable run, one at a time */
     Task *in_shared_context;  /* borrowed: the task that runs in it; see also `context_stays` */
     /* cancel.c */
-    PyObject *cancel_args;  /* the tuple with the reason of the last Cancelled that was made */
-    PyObject *cancel_spare; /* a Cancelled with these arguments that has only this reference */
+    PyObject *cancel_args;  /* the args of the last Cancelled that was made: a tuple with the reason */
+    PyObject *cancel_spare; /* a Cancelled with these args, to be thrown again; no other reference to it exists */
     /* spawn.c: `k_capability` */
-    PyObject *checked_timer_cap; /* the CapTimer that was found good last */
+    PyObject *checked_timer_cap; /* the last valid CapTimer */
     /* threads/job.c */
-    PyObject *threads;        /* the pool that the last plain function was handed to */
-    SpawnTerms *thread_terms; /* the terms under which that was allowed */
+    PyObject *threads;        /* the thread pool of the last plain function */
+    SpawnTerms *thread_terms; /* the terms of the task that was allowed to run it */
     PyObject *thread_code;    /* the code of that function */
-    PyObject *thread_notes;   /* its annotations */
+    PyObject *thread_notes;   /* the annotations of that function */
 } KernelCaches;
 
 typedef struct Postponed {
-    int64_t uses; /* spawns less ends under `checked_spawn_cap` that the registry does not count yet: `k_flush_uses` */
-    Task *promised;       /* owned: the task whose cleanup timer is promised, or NULL: `cleanup_keep` in cleanup.c */
-    uint64_t promised_id; /* the id of that timer, */
-    int64_t promised_ns;  /* and its deadline */
+    int64_t uses;         /* spawns minus ends under `checked_spawn_cap` that the registry lacks: `k_flush_uses` */
+    Task *promised;       /* owned: the task whose cleanup timer is promised (CLEANUP-1 in cleanup.c); or NULL */
+    uint64_t promised_id; /* the id of that timer */
+    int64_t promised_ns;  /* the deadline of that timer */
 } Postponed;
 
-int caches_visit(KernelCaches *caches, visitproc visit, void *arg); /* for the traversal of the kernel */
-void caches_clear(KernelCaches *caches);                            /* forget everything; no decision changes */
+int caches_visit(KernelCaches *caches, visitproc visit, void *arg); /* for the tp_traverse of the kernel */
+void caches_clear(KernelCaches *caches);                            /* drop every cache; no decision changes */

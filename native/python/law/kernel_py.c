@@ -1,26 +1,24 @@
-/* The kernel as Python sees it: its attributes, and its methods as calls of the functions in C.
+/* The Python type `Kernel`: its attributes, and its methods, which call the functions in C. After law/kernel.py.
  *
- * `bursar.backend.Kernel` derives from this type and from the law in Python, in this order. So a method that is here replaces
+ * `bursar.backend.Kernel` derives from this type and then from the kernel in Python. So a method of this type replaces
  * the Python method, and every other method is the Python one.
  */
 
-#include "python/law/kernel_py.h"
 #include "python/cpython/context_fast.h"
 #include "python/law/admission/gate.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
 #include "python/law/dispatch_fast.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/kernel.h"
 #include "python/law/ledger.h"
 #include "python/law/nursery_ops.h"
 #include "python/law/queue_view.h"
 #include "python/law/spawn.h"
 #include "python/law/task.h"
-#include "python/law/task_arguments.h"
 #include "python/law/task_end.h"
-#include "python/law/timer_fire.h"
-#include "python/law/wake.h"
+#include "python/law/timers.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
 #include "python/trace/writer.h"
@@ -113,7 +111,7 @@ kernel_note(Kernel *k, PyObject *const *args, Py_ssize_t n)
     }
     if (k->trace_writer != NULL && n == 3 && PyUnicode_CheckExact(args[0]) &&
         PyUnicode_CompareWithASCIIString(args[0], "clock") == 0 && note_clock(k, args[2])) {
-        Py_RETURN_NONE; /* every deadline comes with one */
+        Py_RETURN_NONE; /* a fast path: each deadline that a program sets makes a "clock" event */
     }
     PyObject *observer = Py_NewRef(k->observer), *all[] = {args[0], args[1], n == 3 ? args[2] : Py_None};
     PyObject *result = PyObject_Vectorcall(observer, all, 3, NULL);
@@ -128,7 +126,7 @@ static PyObject *
 kernel_observe(Kernel *k, PyObject *observer)
 {
     TraceWriter *trace_writer = NULL;
-    if (cleanup_kept(k) < 0 || (observer != Py_None && trace_writer_of(k->st, observer, &trace_writer) < 0)) {
+    if (cleanup_arm_promised(k) < 0 || (observer != Py_None && trace_writer_of(k->st, observer, &trace_writer) < 0)) {
         return NULL;
     }
     Py_XSETREF(k->trace_writer, trace_writer);
@@ -148,9 +146,9 @@ kernel_flush_uses(Kernel *k, PyObject *Py_UNUSED(unused))
     return none_or_error(k_flush_uses(k));
 }
 
-/* An argument that may be left out or None. */
+/* NULL for an argument that is None. */
 static PyObject *
-given(PyObject *argument)
+null_if_none(PyObject *argument)
 {
     return argument == Py_None ? NULL : argument;
 }
@@ -185,8 +183,8 @@ kernel_spawn(Kernel *k, PyObject *args, PyObject *kwargs)
     Task *by = spawner == NULL || spawner == Py_None ? NULL : as_task(spawner);
     unsigned how = (pinned ? SPAWN_PINNED : 0u) | (acting ? SPAWN_ACTING : 0u) | (again ? SPAWN_AGAIN : 0u);
     Task *task = PyErr_Occurred() ? NULL
-                                  : k_spawn(k, (Nursery *)nursery, title, budget, given(capabilities), how, by,
-                                            ticket ? given(ticket) : NULL);
+                                  : k_spawn(k, (Nursery *)nursery, title, budget, null_if_none(capabilities), how, by,
+                                            ticket ? null_if_none(ticket) : NULL);
     Py_XDECREF(title);
     return (PyObject *)task;
 }
@@ -198,7 +196,7 @@ kernel_admit(Kernel *k, PyObject *const *args, Py_ssize_t n)
     Task *task = n == 3 ? as_task(args[0]) : NULL;
     if (task == NULL) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "admit() takes a task, its priority and the one that counted");
+            PyErr_SetString(PyExc_TypeError, "admit() takes a task, its priority and its effective priority");
         }
         return NULL;
     }
@@ -206,8 +204,8 @@ kernel_admit(Kernel *k, PyObject *const *args, Py_ssize_t n)
     return PyErr_Occurred() ? NULL : none_or_error(k_admit(k, task, priority, effective));
 }
 
-/* kernel.start(task, fn, args): give a task its function, whose coroutine is made when it begins. For what is certain to
- * make one; others are started by `execution.coroutine.start`. */
+/* kernel.start(task, fn, args): give a task its function. The coroutine is made when the task begins. Only for
+ * functions that are certain to return a coroutine; `ops.start` starts the others. */
 static PyObject *
 kernel_start(Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
@@ -245,7 +243,8 @@ kernel_open_nursery(Kernel *k, PyObject *args, PyObject *kwargs)
         title = py_call(k->st, PY_brief, words, 1);
     }
     Py_XDECREF(checked);
-    Nursery *nursery = PyErr_Occurred() ? NULL : k_open_nursery(k, (Task *)owner, title, budget, given(capabilities));
+    Nursery *nursery =
+        PyErr_Occurred() ? NULL : k_open_nursery(k, (Task *)owner, title, budget, null_if_none(capabilities));
     Py_XDECREF(title);
     return (PyObject *)nursery;
 }
@@ -374,7 +373,7 @@ static PyMemberDef kernel_members[] = {
     {"spawned", T_LONGLONG, offsetof(Kernel, spawned), READONLY, NULL},
     {"decisions", T_ULONGLONG, offsetof(Kernel, decisions), READONLY, NULL},
     {"chain", T_ULONGLONG, offsetof(Kernel, chain), 0, NULL},
-    {"draining_regions", T_LONGLONG, offsetof(Kernel, draining_regions), 0, NULL},
+    {"draining_nurseries", T_LONGLONG, offsetof(Kernel, draining_nurseries), 0, NULL},
     {"draining_holders", T_OBJECT, offsetof(Kernel, draining_holders), READONLY, NULL},
     {"workers", T_OBJECT, offsetof(Kernel, workers), READONLY, NULL},
     {"timers", T_OBJECT, offsetof(Kernel, timers), READONLY, NULL},
@@ -390,7 +389,7 @@ static PyMemberDef kernel_members[] = {
 };
 
 static PyType_Slot kernel_slots[] = {
-    {Py_tp_doc, "What of the kernel is C."},
+    {Py_tp_doc, "The part of the kernel that is C."},
     {Py_tp_new, kernel_make},
     {Py_tp_init, kernel_init},
     {Py_tp_traverse, kernel_traverse},

@@ -1,7 +1,7 @@
-/* The ledger: who pays for what. After law/ledger.py.
+/* The ledger: bills tasks. After law/ledger.py.
  *
- * Nearly every bill is paid out of the task's pools, in the middle of its turn: that is here. A turn that is over, a
- * cleanup that is overrun, a purse that is dry are rare, nothing was charged yet, and `Ledger.bill` in Python decides.
+ * C pays a bill that the task's pools can pay during its turn: nearly every bill. If the turn is over, the cleanup
+ * allowance is spent or the pools are short, C charges nothing and calls `Ledger.bill` in Python, which decides.
  */
 
 #include "python/law/ledger.h"
@@ -32,7 +32,7 @@ k_record_spent(Task *task, const LawCost *cost)
     return 0;
 }
 
-/* Write down what was refunded. A record that was saturated does not know better. */
+/* Write down what was refunded. A saturated record becomes inexact. */
 int
 k_record_refund(Task *task, unsigned component, int64_t amount)
 {
@@ -48,7 +48,7 @@ k_record_refund(Task *task, unsigned component, int64_t amount)
     return 0;
 }
 
-/* What the rare bills come to: the law in Python decides. */
+/* The bill by the method of the law in Python. */
 static BillResult
 bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
 {
@@ -77,7 +77,7 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
 BillResult
 k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
 {
-    for (unsigned i = 0; task->extra == NULL && i < cost->n; i++) { /* what is paid must be booked */
+    for (unsigned i = 0; task->extra == NULL && i < cost->n; i++) { /* what is paid must be recorded */
         if (cost->component[i] != LAW_OPS && task_extra(task) == NULL) {
             return BILL_ERROR;
         }
@@ -99,12 +99,11 @@ k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **ref
     return BILL_PAID;
 }
 
-/* A cost as Python writes it, in C. -1 with an exception set if it is none. */
 int
 cost_of_row(PyObject *row, LawCost *cost)
 {
     cost->n = 0;
-    PyObject *pairs = PySequence_Fast(row, "a cost is a row of pairs");
+    PyObject *pairs = PySequence_Fast(row, "a cost is a sequence of pairs (component, amount)");
     for (Py_ssize_t i = 0; pairs != NULL && i < PySequence_Fast_GET_SIZE(pairs); i++) {
         int component;
         long long amount;
@@ -150,7 +149,7 @@ ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
     }
 }
 
-/* kernel._unbook(task, component, amount): for what was refunded */
+/* kernel._record_refund(task, component, amount) */
 PyObject *
 ledger_record_refund(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
 {
@@ -160,19 +159,19 @@ ledger_record_refund(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     if (component < 0 || component >= LAW_COMPONENTS || amount < 0) {
-        PyErr_SetString(PyExc_TypeError, "_unbook() takes a task, a component, and an amount");
+        PyErr_SetString(PyExc_TypeError, "_record_refund() takes a task, a component and an amount");
         return NULL;
     }
     return k_record_refund((Task *)args[0], (unsigned)component, amount) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* kernel._book(task, cost): for the bills that Python sees to */
+/* kernel._record_spent(task, cost): for bills that Python handles */
 PyObject *
 ledger_record_spent(Kernel *Py_UNUSED(k), PyObject *const *args, Py_ssize_t n)
 {
     LawCost cost;
     if (n != 2 || !is_task(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "_book() takes a task and a cost");
+        PyErr_SetString(PyExc_TypeError, "_record_spent() takes a task and a cost");
         return NULL;
     }
     if (cost_of_row(args[1], &cost) < 0 || k_record_spent((Task *)args[0], &cost) < 0) {

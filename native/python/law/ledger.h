@@ -1,4 +1,4 @@
-/* The ledger (ledger.c): what a task pays. After law/ledger.py. The usual bill is in ledger_fast.h. */
+/* The ledger (ledger.c): bills tasks. After law/ledger.py. ledger_fast.h has the fast path. */
 
 #pragma once
 
@@ -12,15 +12,15 @@ typedef enum {
     BILL_REFUSED = LAW_BILLS
 } BillResult;
 
-/* Charge the running task for a request. SUSPENDED: the poll is over. CUT: the task is past its cleanup allowance.
- * REFUSED: *refusal is the error to raise, a new reference. ERROR: an exception is set. `row`: the cost as Python writes
- * it; NULL: made if need be. */
+/* Charge the running task for a request. SUSPENDED: the poll is over. CUT: the task overran its cleanup allowance.
+ * REFUSED: *refusal is the error to raise in the task, a new reference. ERROR: an exception is set. `row` is the cost
+ * as a row of Python's cost table; NULL: made if needed. */
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
-int k_record_spent(Task *task, const LawCost *cost); /* -1 only if `extra` had to be made and could not */
-int k_record_refund(Task *task, unsigned component, int64_t amount); /* likewise */
-int cost_of_row(PyObject *row, LawCost *cost);                       /* -1 with an exception set: it is not a cost */
+int k_record_spent(Task *task, const LawCost *cost); /* -1 with MemoryError set, only if there is no TaskExtra yet */
+int k_record_refund(Task *task, unsigned component, int64_t amount); /* the same */
+int cost_of_row(PyObject *row, LawCost *cost);                       /* -1 with an exception set: `row` is no cost */
 
-/* Methods of the kernel, for kernel.c. */
+/* Methods of the type `Kernel`, for kernel_py.c. */
 PyObject *ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n);
 PyObject *ledger_record_spent(Kernel *k, PyObject *const *args, Py_ssize_t n);
 PyObject *ledger_record_refund(Kernel *k, PyObject *const *args, Py_ssize_t n);

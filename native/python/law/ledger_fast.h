@@ -1,5 +1,4 @@
-/* The ledger, the fast path: the usual bill of a request, inlined where it is paid. The slow twin is `k_bill` in
- * ledger.c. */
+/* The ledger, the fast path: the plain bill of a request in C. The slow twin is `k_bill` in ledger.c. */
 
 #pragma once
 
@@ -12,15 +11,15 @@
 static inline int
 pools_pay(PyObject *pools, const LawCost *cost)
 {
-    LawPools accounts; /* of those that pay; the others are not looked at */
+    LawPools accounts; /* only for the components of the cost; `law_pay` reads no other */
     for (unsigned i = 0; i < cost->n; i++) {
         accounts.of[cost->component[i]] = &pool_of(pools, cost->component[i])->account;
     }
     return law_pay(&accounts, cost);
 }
 
-/* Whether a pool can pay, and neither its count nor that of the task is anywhere near where it saturates: no bill of a
- * request in C is large. */
+/* Whether a pool can pay `amount`, and neither its count nor the task's count can saturate. The check of the counts
+ * ignores `amount`, because no request in C has a large cost. */
 static inline bool
 affords(const LawPool *pool, int64_t spent, int64_t amount)
 {
@@ -37,10 +36,10 @@ pay(LawPool *pool, int64_t *spent, int64_t amount)
     *spent += amount;
 }
 
-/* The bill that nearly every request in C is: a few ops, and perhaps one thing more, as every table of a request says; in
- * the middle of a turn, unobserved. False: ask `k_bill`. */
+/* Pay the plain bill of a request in C: ops, and perhaps one more component, during a turn, without an observer. The
+ * first component of each cost is ops. False, and nothing paid: call `k_bill`. */
 static inline bool
-k_paid_at_once(const Kernel *k, Task *task, const LawCost *cost)
+k_bill_fast(const Kernel *k, Task *task, const LawCost *cost)
 {
     if (!FAST_PATHS || task->turn_left <= 0 || k->observer != NULL || task_cleans_up(task)) {
         return false;

@@ -1,7 +1,7 @@
-/* The record of one nursery: after law/nursery.py. Attributes for Python, life and death.
+/* The record of a nursery: how it is made and freed, and its attributes for Python. After law/nursery.py.
  *
- * The children stand in a ring, which owns them (RECORD-1). Python sees them as a mapping from ids, oldest first, whose
- * `values()` is a list made for whoever asks: it may end children while it goes through them.
+ * The children are in a queue, which owns them (RECORD-1). Python sees a mapping from ids to children, oldest first.
+ * Its `values()` is a new list, so a caller may end children while it goes through the list.
  */
 
 #include "python/law/nursery.h"
@@ -13,9 +13,8 @@
 
 #define ST(self) ((ModuleState *)PyType_GetModuleState(Py_TYPE(self)))
 
-/* ---- life */
+/* ---- making and freeing */
 
-/* An OPEN nursery. `name` may be NULL: it is then made of its id and its owner when somebody asks. */
 Nursery *
 nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools, PyObject *purse_of,
             PyObject *capabilities)
@@ -77,7 +76,7 @@ nursery_clear(Nursery *self)
         if (self->kernel != NULL) {
             k_forget(self->kernel, task);
         }
-        task_clear(task); /* RECORD-4: nobody else opens the rings through it */
+        task_clear(task); /* RECORD-4: the collector does not track the task, so it cannot clear it */
         Py_DECREF(task);
     }
     Py_CLEAR(self->owner);
@@ -110,7 +109,7 @@ nursery_dealloc(Nursery *self)
     free_drop(st ? &st->free_nurseries : NULL, (PyObject *)self);
 }
 
-/* ---- questions */
+/* ---- name, state, children */
 
 PyObject *
 nursery_name(Nursery *self)
@@ -183,7 +182,7 @@ children_length(Children *self)
     return (Py_ssize_t)self->nursery->children.length;
 }
 
-/* The child of that id, borrowed; NULL without an exception if there is none. */
+/* The child with this id, borrowed; NULL without an exception if there is none. */
 static Task *
 child_of(Children *self, PyObject *key)
 {
@@ -256,7 +255,7 @@ children_repr(Children *self)
 
 static PyMethodDef children_methods[] = {
     {"values", (PyCFunction)children_values, METH_NOARGS, "The children, oldest first."},
-    {"keys", (PyCFunction)children_keys, METH_NOARGS, "Their ids."},
+    {"keys", (PyCFunction)children_keys, METH_NOARGS, "The ids of the children, oldest first."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -305,9 +304,9 @@ get_state(Nursery *self, void *Py_UNUSED(closure))
     return Py_NewRef(ST(self)->nursery_states[self->state]);
 }
 
-/* Lists, sets and dicts that most nurseries never need are made when they are first asked for. */
+/* The list, set or dict in a field, made when Python first reads it: most nurseries never need it. */
 static PyObject *
-made(PyObject **field, PyObject *(*make)(void))
+made_at_first_read(PyObject **field, PyObject *(*make)(void))
 {
     if (*field == NULL) {
         *field = make();
@@ -330,19 +329,19 @@ new_set(void)
 static PyObject *
 get_failures(Nursery *self, void *Py_UNUSED(closure))
 {
-    return made(&self->failures, new_list);
+    return made_at_first_read(&self->failures, new_list);
 }
 
 static PyObject *
 get_failed(Nursery *self, void *Py_UNUSED(closure))
 {
-    return made(&self->failed, new_set);
+    return made_at_first_read(&self->failed, new_set);
 }
 
 static PyObject *
 get_exhausted(Nursery *self, void *Py_UNUSED(closure))
 {
-    return made(&self->exhausted, PyDict_New);
+    return made_at_first_read(&self->exhausted, PyDict_New);
 }
 
 static PyObject *
@@ -360,7 +359,7 @@ set_state(Nursery *self, PyObject *value, void *Py_UNUSED(closure))
     long state = value == NULL ? -1 : PyLong_AsLong(value);
     if (state < 0 || state > LAW_NURSERY_CANCELLED) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "no such state of a nursery");
+            PyErr_SetString(PyExc_ValueError, "not the number of a NurseryState");
         }
         return -1;
     }
@@ -380,7 +379,7 @@ nursery_repr(Nursery *self)
     return text;
 }
 
-/* Fields that hold an object or nothing, which Python calls None. */
+/* Fields that hold an object or NULL; Python sees NULL as None. */
 static PyObject *
 get_field(Nursery *self, void *offset)
 {

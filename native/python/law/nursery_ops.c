@@ -1,12 +1,11 @@
-/* What is done with nurseries: opening, closing, ending. After law/kernel.py.
+/* Opening, closing and ending nurseries. After law/kernel.py.
  *
- * A nursery ends in the await of its block and nowhere else, when every child has ended. Rare cases (explicit capabilities)
- * are left to the Python methods.
+ * A nursery ends only in the await of its block, when every child has ended. Python methods handle the rare case of
+ * explicit capabilities.
  */
 
 #include "python/law/nursery_ops.h"
 #include "python/cpython/context.h"
-#include "python/fast_paths.h"
 #include "python/law/cancel.h"
 #include "python/law/cleanup.h"
 #include "python/law/deferred_error.h"
@@ -14,18 +13,18 @@
 #include "python/law/nursery_ops_fast.h"
 #include "python/law/pool.h"
 #include "python/law/scope.h"
-#include "python/law/spawn.h"
+#include "python/law/spawn_fast.h"
 #include "python/law/task.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
 
-/* What the children of a new nursery hold: all that its owner does, unless that says otherwise or holds what is not handed
- * on. New reference. A mapping of capabilities is never changed, so one that was good to be handed on still is. */
+/* The capabilities of the children of a new nursery: all that its owner holds, unless the program states others or the
+ * owner holds a CapBudget, which is not inherited. New reference. */
 static PyObject *
 nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
 {
     PyObject *own = owner->terms->capabilities;
-    if (FAST_PATHS && stated == NULL && own == k->caches.inherited_capabilities) {
+    if (is_plain_inheritance(k, own, stated)) {
         return Py_NewRef(own);
     }
     if (stated == NULL && PyDict_CheckExact(own) && PyDict_Contains(own, k->st->CapBudget) == 0) {
@@ -39,7 +38,7 @@ nursery_capabilities(Kernel *k, Task *owner, PyObject *stated)
 Nursery *
 k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObject *capabilities)
 {
-    if ((!is_known_to_spawn(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
+    if ((!holds_checked_spawn_cap(k, owner) && k_capability(k, owner, k->st->CapSpawn, "open a nursery") == NULL) ||
         task_extra(owner) == NULL) {
         return NULL;
     }
@@ -68,7 +67,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
     }
     gc_aside_keep(&k->gc_aside, (PyObject *)nursery->scope);
     nursery->scope->body_of = (Nursery *)Py_NewRef((PyObject *)nursery);
-    law_queue_append(&owner->extra->owned, &nursery->own);
+    law_queue_append(&owner->extra->owned, &nursery->owned_link);
     Py_INCREF(nursery);
     if (NOTED(k, note_nursery_opened(k, nursery, granted)) < 0) {
         Py_CLEAR(nursery);
@@ -103,7 +102,7 @@ k_close_nursery(Kernel *k, Nursery *nursery)
     return 0;
 }
 
-/* Whether a nursery that ended holds nothing but its kernel, its owner and what these hold. */
+/* Whether an ended nursery refers only to its kernel, its owner and what these two refer to. */
 static bool
 is_plain(const Nursery *nursery)
 {
@@ -125,25 +124,25 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     if (nursery_move(nursery, cancelled ? LAW_NURSERY_CANCELLED : LAW_NURSERY_CLOSED) < 0) {
         return -1;
     }
-    k->draining_regions -= cancelled;
+    k->draining_nurseries -= cancelled;
     if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSED, nursery)) < 0) {
         return -1;
     }
     if (owner == NULL) {
         return 0;
     }
-    LAW_RULE(nursery->scope != NULL && owner->extra != NULL && law_linked(&nursery->own), "NURSERY-1");
-    law_queue_remove(&owner->extra->owned, &nursery->own);
+    LAW_RULE(nursery->scope != NULL && owner->extra != NULL && law_linked(&nursery->owned_link), "NURSERY-1");
+    law_queue_remove(&owner->extra->owned, &nursery->owned_link);
     return_pools(nursery->pools, nursery->purse_of);
-    if (LIKELY(is_untouched(owner, nursery->scope))) {
-        leave_untouched(owner, nursery->scope);
+    if (LIKELY(is_plain_leave(owner, nursery->scope))) {
+        leave_fast(owner, nursery->scope);
     } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {
-        k_defer_error(k); /* it is over all the same */
+        k_defer_error(k); /* the nursery has ended: complete the change */
     }
-    Py_CLEAR(nursery->scope->body_of); /* the two held each other */
+    Py_CLEAR(nursery->scope->body_of); /* the nursery and its scope own each other */
     if (!is_plain(nursery)) {
         gc_aside_show(&k->gc_aside, (PyObject *)k); /* ASIDE-2 */
     }
-    Py_DECREF(nursery); /* the one that `owned` had */
+    Py_DECREF(nursery); /* the reference of `owned` */
     return 0;
 }

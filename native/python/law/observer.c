@@ -1,7 +1,8 @@
-/* The observer: one callable that evidence gives to the kernel, and the counters of rare events.
+/* The observer: the function that gets every event of the kernel. Also the counters of rare events. After `note` in
+ * law/dispatch.py.
  *
- * The observer hears of a change in the middle of that change and must not stop it there. So what it raises is a deferred
- * error (deferred_error.c).
+ * The kernel calls the observer in the middle of a change, which must complete. So an error of the observer is deferred
+ * (deferred_error.c).
  */
 
 #include "python/law/observer.h"
@@ -15,8 +16,7 @@ k_note(Kernel *k, const char *what, Task *task, PyObject *detail)
         Py_XDECREF(detail);
         return k_defer_error(k);
     }
-    PyObject *observer =
-        Py_XNewRef(k->observer); /* RECORD-3: it may take itself off, or was when the detail was made */
+    PyObject *observer = Py_XNewRef(k->observer); /* RECORD-3; NULL: making the detail ran code that removed it */
     PyObject *args[] = {name, task ? (PyObject *)task : Py_None, detail};
     PyObject *result = observer == NULL ? NOTHING : PyObject_Vectorcall(observer, args, 3, NULL);
     Py_XDECREF(observer);

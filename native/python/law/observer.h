@@ -1,15 +1,15 @@
-/* The observer (observer.c): how the kernel tells evidence what happens. After law/observer.py.
+/* The observer (observer.c): the function that gets every event of the kernel. After `note` in law/dispatch.py.
  *
- * An observer that fails must not stop a change half way: its error is deferred. So all of these return 0, or -1 only where
- * the error cannot even be stored. Events of every step go through trace/events.h, the rare ones through NOTE.
+ * An observer that raises must not stop a change half way: its error is deferred, and both functions return 0. Events
+ * of every step go through trace/events.h, rare events through NOTE.
  */
 
 #pragma once
 
 #include "python/law/records.h"
 
-/* Tell the observer, if there is one. `detail` is a new reference that is given away, or NULL with an exception set
- * (making it failed); it is evaluated only if somebody listens. 0, or -1 with an exception set. */
+/* Give an event to the observer, if there is one. `detail` is evaluated only then: a new reference, which is stolen, or
+ * NULL with an exception set. Always 0. */
 #define NOTE(k, what, task, detail) ((k)->observer == NULL ? 0 : k_note((k), (what), (task), (detail)))
 #define NOTHING Py_NewRef(Py_None)
 

@@ -1,24 +1,24 @@
-/* Pools: accounts of one component each. After src/bursar/law/budget.py.
+/* Pools: accounts of one component each. After src/bursar/law/pool.py.
  *
- * The arithmetic is that of law/budget.h. Here are the Python face, which the rest of budget.py (`derive`,
- * `affordable`, `close`, `left`, `top_up`) works on, and who owns whom. What Python asks for is checked before it is
- * done: a broken rule is an AssertionError with the words of budget.py, because LAW_RULE would end the process.
+ * native/law/pool.h has the arithmetic. This file has the Python type, on which the functions of pool.py (`affordable`,
+ * `left`, `top_up`) work, and the ownership of parents. Methods check before they act: a broken rule raises
+ * AssertionError with the text of pool.py, because LAW_RULE would end the process.
  *
- * A pool is never the parent of itself, but `parent` can be written, so that pools are left to the collector all the
- * same. A line of pools is as long as nurseries are deep: it is given up in a loop.
+ * A pool is never its own parent, but Python can write `parent`, so the collector tracks pools. A chain of parents is
+ * as long as the nurseries are deep, so a loop frees it, not a recursion.
  *
  * ACCOUNT-1  account.parent is the account of `parent`, or both are NULL
  *
- * Rejected: amounts as Python ints. One that does not fit 64 bits is an OverflowError; no budget states so much.
+ * Rejected: amounts as Python ints. An amount that does not fit 64 bits raises OverflowError; no budget is so large.
  */
 
 #include "python/law/pool.h"
 #include "python/law/observer.h"
 #include "python/module/seam.h"
 
-/* ---- making and ending */
+/* ---- making and freeing */
 
-/* A pool with no parent and nothing in it. NULL with MemoryError set. */
+/* An empty pool without a parent. NULL with MemoryError set. */
 static Pool *
 pool_alloc(PyTypeObject *type)
 {
@@ -29,7 +29,7 @@ pool_alloc(PyTypeObject *type)
     return pool;
 }
 
-/* Put a pool below another one, or below none (ACCOUNT-1). */
+/* Set the parent of a pool, which may be NULL (ACCOUNT-1). */
 static void
 pool_set_parent(Pool *pool, Pool *parent)
 {
@@ -54,7 +54,7 @@ pool_clear(Pool *self)
     return 0;
 }
 
-/* Gives up the line of parents that nobody else holds one by one: by recursion a deep one would overflow the stack. */
+/* Frees the parents that have no other reference in a loop: recursion would overflow the stack for a long chain. */
 static void
 pool_dealloc(Pool *self)
 {
@@ -89,8 +89,8 @@ left_from(PyObject *value, int64_t *left)
         return false;
     }
     if (*left < 0) {
-        PyErr_Format(PyExc_ValueError,
-                     "%R units left: a pool never holds less than nothing (BUDGET-3); None means no limit", value);
+        PyErr_Format(PyExc_ValueError, "left=%R: a pool cannot hold less than 0 (BUDGET-3); None means no limit",
+                     value);
         return false;
     }
     return true;
@@ -104,17 +104,17 @@ amount_from(PyObject *value, int64_t *amount)
     return *amount != -1 || !PyErr_Occurred();
 }
 
-/* Raise AssertionError with these words unless `holds`, as the `assert` of budget.py does. */
+/* Raise AssertionError with `text` unless `holds`, as the `assert` of pool.py does. */
 static bool
-rule_holds(bool holds, const char *words)
+rule_holds(bool holds, const char *text)
 {
     if (!holds) {
-        PyErr_SetString(PyExc_AssertionError, words);
+        PyErr_SetString(PyExc_AssertionError, text);
     }
     return holds;
 }
 
-/* Whether a pool can take in `amount`; OverflowError if no 64-bit word could hold the sum. */
+/* Whether a pool can hold `amount` more. False with OverflowError set: the sum does not fit 64 bits. */
 static bool
 has_room(const Pool *pool, int64_t amount)
 {
@@ -127,10 +127,10 @@ has_room(const Pool *pool, int64_t amount)
     return true;
 }
 
-/* ---- the Python face */
+/* ---- the Python type */
 
 PyDoc_STRVAR(pool_doc, "Pool(left, parent=None)\n--\n\n"
-                       "One account for one component. `left` is None in an open pool: it never runs dry.");
+                       "One account for one component. `left` is None in an open pool, which has no limit.");
 
 static PyObject *
 pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -155,7 +155,7 @@ pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)pool;
 }
 
-/* Move `amount` down into a sub-pool. False with an exception set, and nothing moved. */
+/* Move `amount` down into a sub-pool. False with an exception set: nothing was moved. */
 static bool
 fill(Pool *from, Pool *pool, int64_t amount)
 {
@@ -167,7 +167,7 @@ fill(Pool *from, Pool *pool, int64_t amount)
     return true;
 }
 
-/* lend(amount): a sub-pool with `amount` in it, which this pool must have. */
+/* lend(amount): make a sub-pool with `amount` in it. This pool must have that amount. */
 static PyObject *
 pool_lend(Pool *self, PyObject *amount_given)
 {
@@ -200,7 +200,7 @@ pool_fill(Pool *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* mint(amount): put in money that comes from no parent. */
+/* mint(amount): add an amount that comes from no parent. */
 static PyObject *
 pool_mint(Pool *self, PyObject *amount_given)
 {
@@ -229,9 +229,9 @@ pool_close(Pool *self, PyObject *Py_UNUSED(args))
     Py_RETURN_NONE;
 }
 
-/* Refuse `del pool.left` and the like, for which setters are called with NULL. */
+/* Refuse to delete an attribute (`del pool.left`): CPython then calls the setter with NULL. */
 static bool
-kept(PyObject *value)
+require_value(PyObject *value)
 {
     if (value == NULL) {
         PyErr_SetString(PyExc_AttributeError, "the attributes of a pool cannot be deleted");
@@ -249,14 +249,14 @@ static int
 set_left(Pool *self, PyObject *value, void *Py_UNUSED(closure))
 {
     int64_t left;
-    if (!kept(value) || !left_from(value, &left)) {
+    if (!require_value(value) || !left_from(value, &left)) {
         return -1;
     }
     self->account.left = left;
     return 0;
 }
 
-/* The counts differ only in where they are, which is what the closure says. */
+/* The getter and setter of all counts. The closure is the offset of the count. */
 #define COUNT(field) ((void *)offsetof(LawPool, field))
 
 static PyObject *
@@ -268,7 +268,7 @@ get_count(Pool *self, void *where)
 static int
 set_count(Pool *self, PyObject *value, void *where)
 {
-    if (!kept(value)) {
+    if (!require_value(value)) {
         return -1;
     }
     uint64_t count = PyLong_AsUnsignedLongLong(value);
@@ -288,7 +288,7 @@ get_parent(Pool *self, void *Py_UNUSED(closure))
 static int
 set_parent(Pool *self, PyObject *value, void *Py_UNUSED(closure))
 {
-    if (!kept(value)) {
+    if (!require_value(value)) {
         return -1;
     }
     if (value != Py_None && Py_TYPE(value) != Py_TYPE(self)) {
@@ -300,20 +300,20 @@ set_parent(Pool *self, PyObject *value, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef pool_methods[] = {
-    {"lend", (PyCFunction)pool_lend, METH_O, "A sub-pool with `amount` in it, which this pool must have."},
+    {"lend", (PyCFunction)pool_lend, METH_O, "Make a sub-pool with `amount` in it. This pool must have that amount."},
     {"fill", (PyCFunction)pool_fill, METH_VARARGS, "Move `amount` down into a sub-pool."},
-    {"mint", (PyCFunction)pool_mint, METH_O, "Put in money that comes from no parent."},
+    {"mint", (PyCFunction)pool_mint, METH_O, "Add an amount that comes from no parent."},
     {"close", (PyCFunction)pool_close, METH_NOARGS, "Give everything back to the parent."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef pool_getset[] = {
-    {"left", (getter)get_left, (setter)set_left, "what can be spent or lent; None: there is no limit", NULL},
-    {"granted", (getter)get_count, (setter)set_count, "all that was ever put in", COUNT(granted)},
-    {"minted", (getter)get_count, (setter)set_count, "the part of it that came from a CapBudget", COUNT(minted)},
-    {"spent", (getter)get_count, (setter)set_count, "what is gone, here and in closed sub-pools", COUNT(spent)},
-    {"lent", (getter)get_count, (setter)set_count, "what its open sub-pools were given", COUNT(lent)},
-    {"parent", (getter)get_parent, (setter)set_parent, "the pool that this one is filled from, or None", NULL},
+    {"left", (getter)get_left, (setter)set_left, "what can be spent or lent; None: no limit", NULL},
+    {"granted", (getter)get_count, (setter)set_count, "the sum of all amounts that were put in", COUNT(granted)},
+    {"minted", (getter)get_count, (setter)set_count, "the part of `granted` that came from a CapBudget", COUNT(minted)},
+    {"spent", (getter)get_count, (setter)set_count, "what was spent, here and in closed sub-pools", COUNT(spent)},
+    {"lent", (getter)get_count, (setter)set_count, "what was lent to open sub-pools", COUNT(lent)},
+    {"parent", (getter)get_parent, (setter)set_parent, "the pool from which this pool is filled, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -331,9 +331,9 @@ PyType_Spec pool_spec = {
     .slots = pool_slots,
 };
 
-/* ---- five pools at once */
+/* ---- all five pools of a purse */
 
-/* The five numbers of a Budget, LAW_OPEN where it states none. 0, or -1 with an exception set. */
+/* The five numbers of a Budget; LAW_OPEN for None. 0, or -1 with an exception set. */
 static int
 limits_of(PyObject *budget, int64_t limits[LAW_COMPONENTS])
 {
@@ -350,7 +350,6 @@ limits_of(PyObject *budget, int64_t limits[LAW_COMPONENTS])
     return failed;
 }
 
-/* The tuple of five pools of a root nursery: a new reference, or NULL with an exception set. `budget` is a Budget. */
 PyObject *
 pools_root(ModuleState *st, PyObject *budget)
 {
@@ -371,8 +370,7 @@ pools_root(ModuleState *st, PyObject *budget)
     return pools;
 }
 
-/* The tuple of five pools of a new task or nursery: its own where `budget`, which `parents` can afford, states a number,
- * shared elsewhere. All are made before anything is lent: NULL with an exception set, and then nothing has changed. */
+/* All pools are made before any amount is lent, so a failure changes nothing. */
 PyObject *
 pools_derive(ModuleState *st, PyObject *parents, PyObject *budget)
 {
@@ -396,7 +394,6 @@ pools_derive(ModuleState *st, PyObject *parents, PyObject *budget)
     return pools;
 }
 
-/* Take back what `pools_pay` charged, for something that came to nothing. */
 void
 pools_refund(PyObject *pools, const LawCost *cost)
 {
@@ -407,7 +404,8 @@ pools_refund(PyObject *pools, const LawCost *cost)
     }
 }
 
-/* Close those pools that are not shared with the maker. Cannot fail: the rules stop what would. */
+/* Close those of `pools` that are not shared with `parents`. Always 0: LAW_RULE ends the process if a rule is
+ * broken. */
 int
 pools_close(PyObject *pools, PyObject *parents)
 {

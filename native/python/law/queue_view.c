@@ -1,11 +1,11 @@
-/* Views: what Python sees of a queue of tasks. It has a length, can be walked oldest first, and knows who is in it.
+/* Read-only Python views of queues of tasks. A view has a length, iterates oldest first, and supports `in`.
  *
- * In src/bursar/law a queue is an ordered dictionary; here it is a ring of links inside an owner, or the heap of a
- * worker's timed lane, which is shown in the order in which it will be taken. Nobody changes a queue through a view.
- * A view is made when somebody asks for one, so that two of one queue are two objects: they are equal.
+ * In src/bursar/law a queue is an ordered dictionary. Here it is a ring of links inside an owner, or the heap of a
+ * worker's timed lane; a view of the heap iterates in the order in which tasks will be taken. Each read of the
+ * attribute makes a new view, and two views of one queue are equal.
  *
- * VIEW-1  a view owns the owner of its queue; the queue outlives it
- * VIEW-2  walking a view walks the tasks of the moment when the walk began: what happens meanwhile does not disturb it
+ * VIEW-1  a view owns a reference to the owner of its queue, so the queue outlives the view
+ * VIEW-2  a walk over a view sees the tasks of the moment when the walk began
  */
 
 #include "python/law/queue_view.h"
@@ -18,7 +18,7 @@ typedef struct {
     LawQueue *queue; /* NULL: the timed lane of `owner`, a Worker */
 } QueueView;
 
-/* Any view. NULL with MemoryError set. */
+/* `queue` is NULL for the timed lane. NULL with MemoryError set. */
 static PyObject *
 queue_view_new(ModuleState *st, PyObject *owner, LawQueue *queue)
 {
@@ -50,7 +50,6 @@ queue_view_traverse(QueueView *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Only the owner goes; nobody can reach a view that the collector takes apart. */
 static void
 queue_view_dealloc(QueueView *self)
 {
@@ -67,8 +66,8 @@ queue_view_length(QueueView *self)
     return self->queue == NULL ? (Py_ssize_t)((Worker *)self->owner)->timed.count : (Py_ssize_t)self->queue->length;
 }
 
-/* The tasks, oldest first, as a new list; NULL with MemoryError set. The list is made before the walk: making one may
- * run the collector, and with it anything. */
+/* The tasks, oldest first, as a new list; NULL with MemoryError set. The list is made before the walk, because making
+ * it may start a collection, which may run any code. */
 static PyObject *
 queue_view_list(QueueView *self)
 {
@@ -114,7 +113,7 @@ queue_view_contains(QueueView *self, PyObject *what)
     return 0;
 }
 
-/* Equal: of the same queue. */
+/* Two views are equal if they show the same queue. */
 static PyObject *
 queue_view_richcompare(QueueView *self, PyObject *other, int op)
 {
@@ -143,7 +142,7 @@ queue_view_repr(QueueView *self)
 }
 
 static PyType_Slot queue_view_slots[] = {
-    {Py_tp_doc, (void *)"A queue of tasks, oldest first; to look at."},
+    {Py_tp_doc, (void *)"A read-only view of a queue of tasks, oldest first."},
     {Py_tp_dealloc, (void *)queue_view_dealloc},
     {Py_tp_traverse, (void *)queue_view_traverse},
     {Py_tp_iter, (void *)queue_view_iter},

@@ -1,5 +1,5 @@
-/* Read-only views of queues of tasks, for Python (queue_view.c): a lane of a worker, or the injector. kernel.c and worker.c
- * make views when Python asks for a lane.
+/* Read-only Python views of queues of tasks (queue_view.c): a lane of a worker, or the injector. kernel_py.c and
+ * worker.c make a view when Python reads the attribute.
  */
 
 #pragma once
@@ -8,7 +8,7 @@
 
 extern PyType_Spec queue_view_spec;
 
-/* A view of a queue of `Task.link` that lies inside `owner`. A new reference, or NULL with MemoryError set. */
+/* A view of a queue inside `owner` that links tasks by `Task.link`. A new reference, or NULL with MemoryError set. */
 PyObject *queue_view_make(ModuleState *st, PyObject *owner, LawQueue *queue);
 
 /* A view of the timed lane of a worker. A new reference, or NULL with MemoryError set. */

@@ -1,45 +1,41 @@
-/* Scopes: what of a task can be cancelled as a whole. The records of src/bursar/law/cancel.py (`Scope`, `CancelScope`).
+/* Scopes: what can be cancelled as a whole. The records of src/bursar/law/cancel.py (`Scope`, `CancelScope`).
  *
- * A scope is a Block (a timeout, a shield, the body of a nursery) or the Task itself. The task is never shielded, never
- * exiting, has no timer and is no nursery's body, so it keeps only a phase and a reason. The blocks of one task form a
- * stack: the task owns the innermost one, each block owns its parent, the outermost block's parent is the task.
+ * A scope is a CancelScope (a timeout, a shield, the body of a nursery) or the Task itself. A task is never shielded
+ * and never exiting, has no timer and is not the body of a nursery, so it has only a phase and a reason. The cancel
+ * scopes of one task form a stack: the task owns the innermost one, each cancel scope owns its parent, and the parent
+ * of the outermost one is the task.
  *
- * Invariants:
- *   1. `task` and `parent` of a block never change, not even in tp_clear: whoever holds a block can walk outward
- *      from it, whatever happens meanwhile. Every cycle through them goes on through a field of the task, of a timer or
- *      of a nursery, and is broken there.
- *   2. A field that may be empty is NULL here and None in Python.
+ * `task` and `parent` of a cancel scope never change, not even in tp_clear. So code that holds a cancel scope can
+ * always walk outward from it. A reference cycle through these two fields goes on through a field of the task, of a
+ * timer or of a nursery, and the collector breaks it there.
  *
- * Rejected: one common struct for tasks and blocks. A hundred thousand tasks would carry five fields that are constant.
+ * Rejected: one common struct for tasks and cancel scopes. A hundred thousand tasks would have five constant fields
+ * each.
  */
 
 #include "python/law/scope.h"
 #include "python/law/task.h"
 
-/* ---- what tasks and blocks have in common */
+/* ---- what tasks and cancel scopes have in common */
 
-/* The task that a scope belongs to; borrowed. Never fails. */
 Task *
 scope_task(PyObject *scope)
 {
     return is_task(scope) ? (Task *)scope : ((CancelScope *)scope)->task;
 }
 
-/* The next outer scope of the same task; borrowed. NULL: `scope` is the task itself. */
 PyObject *
 scope_parent(PyObject *scope)
 {
     return is_task(scope) ? NULL : ((CancelScope *)scope)->parent;
 }
 
-/* How far its cancellation has come: a LawCancelPhase. */
 uint8_t
 scope_phase(PyObject *scope)
 {
     return is_task(scope) ? ((Task *)scope)->phase : ((CancelScope *)scope)->phase;
 }
 
-/* Why it is cancelled; borrowed. NULL: nobody asked. */
 PyObject *
 scope_reason(PyObject *scope)
 {
@@ -49,10 +45,8 @@ scope_reason(PyObject *scope)
     return ((CancelScope *)scope)->reason;
 }
 
-/* ---- blocks */
+/* ---- making and freeing */
 
-/* A new block, which becomes the innermost one of its task, and which whoever asked for it shows to the collector or keeps
- * aside. New reference; NULL with MemoryError set, and then nothing has changed. */
 CancelScope *
 cancel_scope_new(ModuleState *st, Task *task)
 {
@@ -60,32 +54,32 @@ cancel_scope_new(ModuleState *st, Task *task)
     if (extra == NULL) {
         return NULL;
     }
-    CancelScope *block = (CancelScope *)free_make(&st->free_scopes, st->CancelScope);
-    if (block == NULL) {
+    CancelScope *scope = (CancelScope *)free_make(&st->free_scopes, st->CancelScope);
+    if (scope == NULL) {
         return NULL;
     }
-    block->task = (Task *)Py_NewRef((PyObject *)task);
-    /* The task's reference to the block that was innermost goes over to the new one. */
-    block->parent = extra->inner != NULL ? (PyObject *)extra->inner : Py_NewRef((PyObject *)task);
-    extra->inner = (CancelScope *)Py_NewRef((PyObject *)block);
-    return block;
+    scope->task = (Task *)Py_NewRef((PyObject *)task);
+    /* The new scope takes over the task's reference to the scope that was innermost. */
+    scope->parent = extra->inner != NULL ? (PyObject *)extra->inner : Py_NewRef((PyObject *)task);
+    extra->inner = (CancelScope *)Py_NewRef((PyObject *)scope);
+    return scope;
 }
 
-/* Block(task). New reference; NULL with TypeError or MemoryError set. */
+/* CancelScope(task). New reference; NULL with TypeError or MemoryError set. */
 static PyObject *
 cancel_scope_make(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"task", NULL};
     ModuleState *st = state_of(type);
     PyObject *task;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!:Block", names, st->Task, &task)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!:CancelScope", names, st->Task, &task)) {
         return NULL;
     }
-    PyObject *block = (PyObject *)cancel_scope_new(st, (Task *)task);
-    if (block != NULL) {
-        PyObject_GC_Track(block);
+    PyObject *scope = (PyObject *)cancel_scope_new(st, (Task *)task);
+    if (scope != NULL) {
+        PyObject_GC_Track(scope);
     }
-    return block;
+    return scope;
 }
 
 static int
@@ -100,7 +94,7 @@ cancel_scope_traverse(CancelScope *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Lets go of what may change; see invariant 1 for the rest. */
+/* Not `task` and `parent`, which never change. */
 static int
 cancel_scope_clear(CancelScope *self)
 {
@@ -110,7 +104,7 @@ cancel_scope_clear(CancelScope *self)
     return 0;
 }
 
-/* A hundred thousand blocks may be open in one task: the trashcan keeps their end from being a recursion. */
+/* A hundred thousand cancel scopes may be open in one task. The trashcan frees them without recursion. */
 static void
 cancel_scope_dealloc(CancelScope *self)
 {
@@ -125,18 +119,18 @@ cancel_scope_dealloc(CancelScope *self)
 
 /* ---- attributes */
 
-/* Refuses `del block.<name>`. 0, or -1 with AttributeError set. */
+/* Refuse to delete an attribute. 0, or -1 with AttributeError set. */
 static int
 require_value(PyObject *value, const char *name)
 {
     if (value == NULL) {
-        PyErr_Format(PyExc_AttributeError, "the attribute '%s' of a block cannot be deleted", name);
+        PyErr_Format(PyExc_AttributeError, "the attribute '%s' of a cancel scope cannot be deleted", name);
         return -1;
     }
     return 0;
 }
 
-/* Stores a reference to `value`, or NULL for None, if it is of the given type (NULL: any). 0, or -1 with an exception
+/* Store a reference to `value`, or NULL for None. It must be of `type`, unless that is NULL. 0, or -1 with an exception
  * set. */
 static int
 store(PyObject **field, PyObject *value, PyTypeObject *type, const char *name)
@@ -145,8 +139,8 @@ store(PyObject **field, PyObject *value, PyTypeObject *type, const char *name)
         return -1;
     }
     if (value != Py_None && type != NULL && !PyObject_TypeCheck(value, type)) {
-        PyErr_Format(PyExc_TypeError, "the attribute '%s' of a block is a %s or None, not %R", name, type->tp_name,
-                     value);
+        PyErr_Format(PyExc_TypeError, "the attribute '%s' of a cancel scope is a %s or None, not %R", name,
+                     type->tp_name, value);
         return -1;
     }
     PyObject *old = *field;
@@ -179,7 +173,7 @@ get_phase(CancelScope *self, void *Py_UNUSED(closure))
     return Py_NewRef(state_of(Py_TYPE(self))->phases[self->phase]);
 }
 
-/* The field alone, as in Python: `move` is what keeps the counts of the task. */
+/* Sets only the field, as in Python: `move` also keeps the counts of the task. */
 static int
 set_phase(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 {
@@ -191,7 +185,7 @@ set_phase(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
         return -1;
     }
     if (phase < LAW_PHASE_IDLE || phase > LAW_PHASE_FINALIZED) {
-        PyErr_Format(PyExc_ValueError, "%ld is no phase of a cancellation", phase);
+        PyErr_Format(PyExc_ValueError, "%ld is not a valid CancelPhase", phase);
         return -1;
     }
     self->phase = (uint8_t)phase;
@@ -272,18 +266,19 @@ set_exiting(CancelScope *self, PyObject *value, void *Py_UNUSED(closure))
 
 static PyGetSetDef cancel_scope_getset[] = {
     {"parent", (getter)get_parent, NULL, "the next outer scope of the same task", NULL},
-    {"task", (getter)get_task, NULL, "whose block it is", NULL},
-    {"phase", (getter)get_phase, (setter)set_phase, "how far its cancellation has come", NULL},
-    {"reason", (getter)get_reason, (setter)set_reason, "why it is cancelled, or None", NULL},
-    {"shielded", (getter)get_shielded, (setter)set_shielded, "what is inside sees no requests from outside", NULL},
-    {"exiting", (getter)get_exiting, (setter)set_exiting, "it only waits for its children", NULL},
-    {"timer", (getter)get_timer, (setter)set_timer, "its deadline, or None", NULL},
-    {"body_of", (getter)get_body_of, (setter)set_body_of, "the nursery whose block it is, or None", NULL},
+    {"task", (getter)get_task, NULL, "the task that the scope belongs to", NULL},
+    {"phase", (getter)get_phase, (setter)set_phase, "how far the cancellation of the scope has come", NULL},
+    {"reason", (getter)get_reason, (setter)set_reason, "why the scope is cancelled, or None", NULL},
+    {"shielded", (getter)get_shielded, (setter)set_shielded, "whether the scope hides requests from outside", NULL},
+    {"exiting", (getter)get_exiting, (setter)set_exiting, "whether the block has ended and only waits for children",
+     NULL},
+    {"timer", (getter)get_timer, (setter)set_timer, "the timer of the deadline, or None", NULL},
+    {"body_of", (getter)get_body_of, (setter)set_body_of, "the nursery whose body this scope is, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot cancel_scope_slots[] = {
-    {Py_tp_doc, "Block(task)\n--\n\nA scope inside a task: a timeout, a shield, the body of a nursery."},
+    {Py_tp_doc, "CancelScope(task)\n--\n\nA scope inside a task: a timeout, a shield, the body of a nursery."},
     {Py_tp_new, (void *)cancel_scope_make},
     {Py_tp_traverse, (void *)cancel_scope_traverse},
     {Py_tp_clear, (void *)cancel_scope_clear},

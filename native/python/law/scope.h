@@ -1,6 +1,7 @@
-/* Scopes (scope.c): the blocks of a task that can be cancelled, and the task itself. After law/cancel.py.
+/* Scopes (scope.c): what can be cancelled as a whole. After law/cancel.py.
  *
- * A scope is a Block or a Task. cancel.c and cancel_request.c walk them; nursery_ops.c opens one for each nursery.
+ * A scope is a Task or a CancelScope. cancel.c and cancel_request.c walk the scopes of a task; nursery_ops.c opens a
+ * cancel scope for each nursery.
  */
 
 #pragma once
@@ -9,10 +10,10 @@
 
 extern PyType_Spec cancel_scope_spec;
 
-/* A block that becomes the innermost one of the task; the collector does not track it yet. New reference, or NULL with
- * MemoryError set. */
+/* A new cancel scope, which becomes the innermost one of the task. The caller tracks it or keeps it aside. New
+ * reference; NULL with MemoryError set: nothing has changed. */
 CancelScope *cancel_scope_new(ModuleState *st, Task *task);
-Task *scope_task(PyObject *scope);       /* borrowed */
-PyObject *scope_parent(PyObject *scope); /* borrowed; NULL for a task */
-uint8_t scope_phase(PyObject *scope);
-PyObject *scope_reason(PyObject *scope); /* borrowed or NULL */
+Task *scope_task(PyObject *scope);       /* the task that the scope belongs to; borrowed */
+PyObject *scope_parent(PyObject *scope); /* the next outer scope; borrowed; NULL for a task */
+uint8_t scope_phase(PyObject *scope);    /* how far its cancellation has come: a LawCancelPhase */
+PyObject *scope_reason(PyObject *scope); /* why it is cancelled; borrowed; NULL if it is not */

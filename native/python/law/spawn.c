@@ -1,7 +1,7 @@
-/* Spawning: from the authority of the spawner to a task in its lane. After law/kernel.py.
+/* Spawning: checks the authority of the spawner, pays, and makes and queues the task. After law/kernel.py.
  *
- * A spawn cannot fail half way: all that may fail comes before the first change of a record. Rare cases (explicit
- * capabilities, limits of a capability) are left to the Python methods.
+ * A refused spawn changes nothing: what may fail comes before what changes a record, or is undone. Python methods
+ * handle the rare cases (explicit capabilities, a capability with limits).
  */
 
 #include "python/law/spawn.h"
@@ -15,11 +15,11 @@
 #include "python/law/spawn_fast.h"
 #include "python/law/spawn_terms.h"
 #include "python/law/task.h"
+#include "python/module/names_from_python.h"
 #include "python/module/seam.h"
-#include "python/module/seam_names.h"
 #include "python/trace/events.h"
 
-/* Call a method of the Python side on the kernel, for its effect. */
+/* Call a function of the law in Python with the kernel and one or two arguments, for its effect. */
 static int
 in_python(Kernel *k, PyName method, PyObject *a, PyObject *b)
 {
@@ -31,8 +31,8 @@ in_python(Kernel *k, PyName method, PyObject *a, PyObject *b)
 
 /* ---- authority */
 
-/* `CapSpawn` is looked at for every task. The last one that was found good, without limits of its own or of
- * those it came from, is remembered; uses of it are counted here and told to the registry when that is asked. */
+/* Every spawn checks a `CapSpawn`. The kernel caches the last valid one without limits (kernel_caches.h), and counts
+ * its uses itself. The registry gets the count when Python asks the registry. */
 int
 k_flush_uses(Kernel *k)
 {
@@ -55,7 +55,7 @@ PyObject *
 k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
 {
     PyObject *held = task->terms->capabilities;
-    if (FAST_PATHS && PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0) {
+    if (may_hold_checked_cap(k, held)) {
         PyObject *found = PyDict_GetItemWithError(held, kind);
         if (found != NULL && (found == k->caches.checked_spawn_cap || found == k->caches.checked_timer_cap)) {
             return found;
@@ -71,21 +71,22 @@ k_capability(Kernel *k, Task *task, PyObject *kind, const char *operation)
     if (found != NULL && kind == k->st->CapTimer) {
         Py_XSETREF(k->caches.checked_timer_cap, Py_NewRef(found));
     }
-    Py_XDECREF(found); /* the task holds it */
+    Py_XDECREF(found); /* the task holds a reference */
     return found;
 }
 
-/* The `CapSpawn` of `spawner` to spawn into `nursery`; *counted: its uses are counted here. NULL: refused. Borrowed. */
+/* The `CapSpawn` with which `spawner` may spawn into `nursery`. *counted: the kernel counts its uses. Borrowed. NULL
+ * with an exception set: refused. */
 static PyObject *
 checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
 {
-    if (FAST_PATHS && spawner->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0) {
+    if (holds_checked_spawn_cap(k, spawner)) {
         *counted = true;
         return k->caches.checked_spawn_cap;
     }
     PyObject *held = spawner->terms->capabilities;
     PyObject *found = PyDict_CheckExact(held) ? PyDict_GetItemWithError(held, k->st->CapSpawn) : NULL;
-    *counted = FAST_PATHS && found != NULL && found == k->caches.checked_spawn_cap && PySet_GET_SIZE(k->revoked) == 0;
+    *counted = is_checked_spawn_cap(k, found);
     if (*counted) {
         Py_XSETREF(k->caches.spawn_terms, (SpawnTerms *)Py_NewRef((PyObject *)spawner->terms));
         return found;
@@ -99,7 +100,7 @@ checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
         return NULL;
     }
     found = PyTuple_GET_ITEM(cap, 0);
-    if (FAST_PATHS && PyTuple_GET_ITEM(cap, 1) == Py_True) {
+    if (FAST_PATHS && PyTuple_GET_ITEM(cap, 1) == Py_True) { /* cache it */
         if (k_flush_uses(k) < 0) {
             Py_DECREF(cap);
             return NULL;
@@ -108,11 +109,12 @@ checked_spawn_cap(Kernel *k, Nursery *nursery, Task *spawner, bool *counted)
         Py_CLEAR(k->caches.spawn_terms);
         *counted = true;
     }
-    Py_DECREF(cap); /* the spawner holds it */
+    Py_DECREF(cap); /* the spawner holds the capability */
     return found;
 }
 
-/* What a new task holds. New reference. */
+/* The capabilities of a new task: those passed to it, otherwise those that its nursery passes on and its spawner holds.
+ * New reference. */
 static PyObject *
 capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, bool acting)
 {
@@ -133,7 +135,7 @@ capabilities_for(Kernel *k, Nursery *nursery, Task *spawner, PyObject *passed, b
 
 /* ---- spawning */
 
-/* The budget that a task really gets: within its `CapSpawn` and the defaults of the profile. New reference. */
+/* The budget of a new task, within the limits of the `CapSpawn` and the defaults of the profile. New reference. */
 static PyObject *
 budget_for(Kernel *k, PyObject *budget, PyObject *cap, bool counted, Task *spawner, bool acting)
 {
@@ -146,7 +148,7 @@ budget_for(Kernel *k, PyObject *budget, PyObject *cap, bool counted, Task *spawn
     return py_call(k->st, PY_spawn_budget, args, 4);
 }
 
-/* Raise unless the purse pays for the spawn and leaves something of the operations asked for. */
+/* Raise unless the purse can pay for the spawn and has at least one op left for a task that asks for ops. */
 static int
 check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
 {
@@ -158,14 +160,7 @@ check_purse(Kernel *k, Nursery *nursery, PyObject *budget)
     return in_python(k, PY_check_purse, (PyObject *)nursery, budget);
 }
 
-static bool
-are_spawn_terms(const SpawnTerms *terms, PyObject *pools, PyObject *held, PyObject *cap)
-{
-    return FAST_PATHS && terms != NULL && terms->pools == pools && terms->capabilities == held &&
-           terms->spawn_cap == cap;
-}
-
-/* The terms of a child: those of the last one here, or of the last one anywhere, if nothing is different. New
+/* The terms of a child: those of the last child of this nursery or of any nursery, if they are the same. New
  * reference. */
 static SpawnTerms *
 spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, PyObject *cap)
@@ -183,30 +178,29 @@ spawn_terms_for(Kernel *k, Nursery *nursery, PyObject *pools, PyObject *held, Py
     return terms;
 }
 
-/* A new task in a nursery, when everything is known: link it, count it, and queue it unless it has a ticket. Takes
- * over nothing. */
+/* Add a new task to its nursery, and queue it unless it has a ticket. 0, or -1 with an exception set. */
 static int
-enter(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
+add_to_nursery(Kernel *k, Nursery *nursery, Task *task, PyObject *budget)
 {
-    nursery_adopt(k, nursery, task);
+    nursery_add(k, nursery, task);
     if (NOTED(k, note_spawned(k, task, budget)) < 0) {
         return -1;
     }
-    if (task->extra != NULL) { /* with a ticket, which is all that it can have yet */
+    if (task->extra != NULL) { /* a new task has a TaskExtra only if it has a ticket */
         task->since_ns = k->now_ns;
         return 0;
     }
     return k_ready_new(k, task);
 }
 
-/* Pay, number and make the task. Everything that was asked for is allowed by now. New reference; NULL: nothing has
- * changed. */
+/* Pay for the spawn, and make the task. Everything was checked before. New reference; NULL with an exception set:
+ * nothing has changed. */
 static Task *
 make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObject *held, PyObject *cap, Task *spawner,
           PyObject *ticket)
 {
     if (spawner != NULL && task_extra(spawner) == NULL) {
-        return NULL; /* what is paid must be booked */
+        return NULL; /* without a TaskExtra the payment could not be recorded */
     }
     uint64_t id = k->next_id;
     PyObject *title = name != NULL ? Py_NewRef(name) : PyUnicode_FromFormat("task-%llu", (unsigned long long)id);
@@ -239,7 +233,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
     return task;
 }
 
-/* A task that was counted under a capability came to nothing: it is free again. The exception that is set stays. */
+/* Undo the count of a spawn under a capability, because making the task failed. The exception that is set stays. */
 static void
 release_spawn(Kernel *k, PyObject *cap)
 {
@@ -291,7 +285,7 @@ k_spawn(Kernel *k, Nursery *nursery, PyObject *name, PyObject *budget, PyObject 
     k->postponed.uses += counted;
     task->pinned = pinned;
     task->worker = pinned ? 0 : -1;
-    if (enter(k, nursery, task, granted) < 0) {
+    if (add_to_nursery(k, nursery, task, granted) < 0) {
         Py_CLEAR(task);
     }
 done:

@@ -1,8 +1,8 @@
-/* Spawning, the fast path: a default spawn, inlined into the spawner. The slow twin is `k_spawn` in spawn.c.
+/* Spawning, the fast path: a spawn without options. The slow twin is `k_spawn` in spawn.c.
  *
- * Nearly every task is spawned like the one before it: the spawner holds what the nursery hands on, its `CapSpawn` has no limits
- * and was checked a moment ago, and the task asks for nothing of its own. Then it gets the terms of the last child.
- * The condition compares the very fields that `k_spawn` would read. So there is nothing to invalidate when a capability is
+ * Nearly every spawn is like the one before it: the spawner holds the capabilities of the nursery, its `CapSpawn` has
+ * no limits and is in the cache, and the spawn states nothing. Then the task gets the terms of the last child. The
+ * condition compares the same fields that `k_spawn` would read. So nothing must be invalidated when a capability is
  * revoked or replaced.
  */
 
@@ -12,7 +12,41 @@
 #include "python/law/ledger_fast.h"
 #include "python/law/spawn.h"
 
-/* A task in PENDING, in no list yet; `name` and `terms` are given away. New reference, or NULL with MemoryError set. */
+/* ---- the checks whose result is cached */
+
+/* Whether the task holds the CapSpawn that was checked last. */
+static inline bool
+holds_checked_spawn_cap(const Kernel *k, const Task *task)
+{
+    return FAST_PATHS && task->terms == k->caches.spawn_terms && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+/* Whether this is the CapSpawn that was checked last. `found` may be NULL. */
+static inline bool
+is_checked_spawn_cap(const Kernel *k, const PyObject *found)
+{
+    return FAST_PATHS && found != NULL && found == k->caches.checked_spawn_cap && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+/* Whether `held` may contain a cached capability. No cached capability is used while any capability is revoked. */
+static inline bool
+may_hold_checked_cap(const Kernel *k, const PyObject *held)
+{
+    return FAST_PATHS && PyDict_CheckExact(held) && PySet_GET_SIZE(k->revoked) == 0;
+}
+
+/* Whether `terms`, which may be NULL, has exactly these fields. */
+static inline bool
+are_spawn_terms(const SpawnTerms *terms, const PyObject *pools, const PyObject *held, const PyObject *cap)
+{
+    return FAST_PATHS && terms != NULL && terms->pools == pools && terms->capabilities == held &&
+           terms->spawn_cap == cap;
+}
+
+/* ---- the spawn */
+
+/* A PENDING task, in no list yet. Steals the references to `name` and `terms`. New reference, or NULL with MemoryError
+ * set. */
 static inline Task *
 task_new(ModuleState *st, Nursery *nursery, uint64_t id, PyObject *name, SpawnTerms *terms)
 {
@@ -27,12 +61,12 @@ task_new(ModuleState *st, Nursery *nursery, uint64_t id, PyObject *name, SpawnTe
     self->name = name;
     self->terms = terms;
     self->worker = -1;
-    return self; /* while it lives the collector sees it as a part of its nursery (RECORD-4) */
+    return self; /* untracked: its nursery visits what it refers to (RECORD-4) */
 }
 
-/* A new task is a child of its nursery from here on, and counted (NURSERY-1, KERNEL-1). */
+/* Add a new task to the children of its nursery, and count it (NURSERY-1, KERNEL-1). */
 static inline void
-nursery_adopt(Kernel *k, Nursery *nursery, Task *task)
+nursery_add(Kernel *k, Nursery *nursery, Task *task)
 {
     law_queue_append(&nursery->children, &task->sibling);
     Py_INCREF(task); /* RECORD-1 */
@@ -41,7 +75,7 @@ nursery_adopt(Kernel *k, Nursery *nursery, Task *task)
     k->spawned += 1;
 }
 
-/* True if a default spawn reuses the previous child's terms and no observer is attached. */
+/* Whether a spawn without options gets the terms of the last child, and there is no observer. */
 static inline bool
 is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
 {
@@ -54,10 +88,10 @@ is_plain_spawn(const Kernel *k, const Nursery *nursery, const Task *spawner)
            && terms->capabilities == own->capabilities && terms->spawn_cap == k->caches.checked_spawn_cap;
 }
 
-/* Charge a spawn to a nursery's purse, and book it on the running task. False: it cannot be paid as a matter of course, or a
- * count would saturate, and nothing was charged. */
+/* Charge a spawn to a nursery's purse, and record it in the running task. False, and nothing charged: the purse is
+ * nearly empty, or a count could saturate. */
 static inline bool
-spawn_paid(PyObject *purse, Task *spawner)
+pay_spawn_fast(PyObject *purse, Task *spawner)
 {
     enum { LEFT = LAW_SPAWN_COSTS_OPS + 1 }; /* with fewer ops in the purse `check_purse` decides */
     LawPool *ops = &pool_of(purse, LAW_OPS)->account, *spawns = &pool_of(purse, LAW_SPAWNS)->account;
@@ -72,9 +106,9 @@ spawn_paid(PyObject *purse, Task *spawner)
     return true;
 }
 
-/* Take all that back. */
+/* Undo `pay_spawn_fast`. */
 COLD static void
-spawn_unpaid(PyObject *purse, Task *spawner)
+refund_spawn(PyObject *purse, Task *spawner)
 {
     pools_refund(purse, &LAW_SPAWN);
     spawner->ops_spent -= LAW_SPAWN_COSTS_OPS;
@@ -82,23 +116,23 @@ spawn_unpaid(PyObject *purse, Task *spawner)
     spawner->turn_left += LAW_SPAWN_COSTS_OPS;
 }
 
-/* A task for the running one, with no wishes of its own. New reference. NULL with an exception set: nothing has changed. */
+/* The running task spawns without options. New reference. NULL with an exception set: nothing has changed. */
 static inline Task *
 k_spawn_fast(Kernel *k, Nursery *nursery, PyObject *name)
 {
     Task *spawner = k->current;
-    if (!LIKELY(is_plain_spawn(k, nursery, spawner) && spawn_paid(nursery->pools, spawner))) {
+    if (!LIKELY(is_plain_spawn(k, nursery, spawner) && pay_spawn_fast(nursery->pools, spawner))) {
         return k_spawn(k, nursery, name, k->st->UNSTATED, NULL, 0, NULL, NULL);
     }
     SpawnTerms *terms = (SpawnTerms *)Py_NewRef((PyObject *)nursery->terms);
     Task *task = task_new(k->st, nursery, k->next_id, Py_NewRef(name), terms);
     if (task == NULL) {
-        spawn_unpaid(nursery->pools, spawner);
+        refund_spawn(nursery->pools, spawner);
         return NULL;
     }
     k->next_id += 1;
     k->postponed.uses += 1;
-    nursery_adopt(k, nursery, task);
+    nursery_add(k, nursery, task);
     k_ready_fast(k, task, LAW_STATE_PENDING);
     return task;
 }

@@ -1,8 +1,7 @@
-/* Terms: what tasks that were spawned alike have in common, in one record instead of in each task.
+/* Terms: what tasks of equal spawns have in common, in one record instead of in each task.
  *
- * Nothing in src/bursar/law corresponds to it: there a task has the three fields itself. Terms are never changed once
- * they are made, because others may share them; a task whose pools or capabilities are set gets new ones. Python sees
- * them only through the task.
+ * In src/bursar/law each task has the three fields itself. Terms never change, because other tasks may share them: a
+ * task whose capabilities are set gets new terms. Python reads the fields as attributes of the task.
  */
 
 #include "python/law/spawn_terms.h"
@@ -37,7 +36,7 @@ spawn_terms_dealloc(SpawnTerms *self)
 }
 
 static PyType_Slot spawn_terms_slots[] = {
-    {Py_tp_doc, (void *)"What tasks that were spawned alike have in common."},
+    {Py_tp_doc, (void *)"What tasks of equal spawns have in common."},
     {Py_tp_dealloc, (void *)spawn_terms_dealloc},
     {Py_tp_traverse, (void *)spawn_terms_traverse},
     {Py_tp_clear, (void *)spawn_terms_clear},
@@ -51,7 +50,6 @@ PyType_Spec spawn_terms_spec = {
     .slots = spawn_terms_slots,
 };
 
-/* Terms of these; `spawn_cap` may be NULL. Borrows all three. A new reference, or NULL with MemoryError set. */
 SpawnTerms *
 spawn_terms_new(ModuleState *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap)
 {

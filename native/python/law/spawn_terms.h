@@ -1,4 +1,4 @@
-/* Terms: what tasks that were spawned alike share (spawn_terms.c). Only spawn.c makes terms. */
+/* Terms: what tasks of equal spawns share (spawn_terms.c). */
 
 #pragma once
 
@@ -6,5 +6,5 @@
 
 extern PyType_Spec spawn_terms_spec;
 
-/* New terms; `spawn_cap` may be NULL. New reference, or NULL with MemoryError set. */
+/* New terms. Borrows its arguments; `spawn_cap` may be NULL. New reference, or NULL with MemoryError set. */
 SpawnTerms *spawn_terms_new(ModuleState *st, PyObject *pools, PyObject *capabilities, PyObject *spawn_cap);

@@ -1,17 +1,17 @@
-/* The record of one task: its life, and questions about it. After law/task.py. Nothing here decides.
+/* The record of a task: how it is made and freed, its children, outcome and state. After law/task.py. Nothing here
+ * decides.
  *
- * The record is small, because a parked task is little else. What most tasks never need (blocks of their own, a cancellation,
- * obligations) is made at its first use. What tasks that were spawned alike have in common, they share (spawn_terms.c). The
- * attributes that Python sees are in task_py.c.
+ * The record is small, because a parked task is little more than its record. Fields that most tasks never need (cancel
+ * scopes, a cancellation, obligations) are made at their first use. Tasks of equal spawns share what they have in
+ * common (spawn_terms.c). The attributes for Python are in task_py.c.
  */
 
 #include "python/law/task.h"
 #include "python/law/admission/ticket.h"
-#include "python/law/task_arguments.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 
-/* ---- life */
+/* ---- making and freeing */
 
 TaskExtra *
 task_extra(Task *self)
@@ -24,7 +24,7 @@ task_extra(Task *self)
         }
         law_queue_init(&extra->owned);
         extra->short_of = -1;
-        extra->requested = task_requested(self); /* CANCEL-5 in cancel.c: from here on it says so itself */
+        extra->requested = task_requested(self); /* CANCEL-5 in cancel.c: from now on these fields hold the values */
         extra->draining = task_draining(self);
         extra->reason = Py_XNewRef(task_reason(self));
         extra->cleanup_left = task_cleanup_left(self);
@@ -59,13 +59,13 @@ task_visit(Task *self, visitproc visit, void *arg)
         Py_VISIT(extra->cleanup_timer);
         Py_VISIT(extra->credit_of);
         Py_VISIT(extra->ending);
-        int stop = ticket_show(extra->ticket, visit, arg);
+        int stop = ticket_visit(extra->ticket, visit, arg);
         if (stop != 0) {
             return stop;
         }
         Py_VISIT(extra->memory);
         for (LawLink *l = law_queue_oldest(&extra->owned); l != NULL; l = law_queue_newer(&extra->owned, l)) {
-            Py_VISIT(LAW_RECORD(l, Nursery, own));
+            Py_VISIT(LAW_RECORD(l, Nursery, owned_link));
         }
     }
     return 0;
@@ -81,7 +81,7 @@ drop_extra(Task *self)
     }
     LawLink *link;
     while ((link = law_queue_take_oldest(&extra->owned)) != NULL) {
-        Py_DECREF(LAW_RECORD(link, Nursery, own));
+        Py_DECREF(LAW_RECORD(link, Nursery, owned_link));
     }
     Py_CLEAR(extra->reason);
     Py_CLEAR(extra->inner);
@@ -90,12 +90,13 @@ drop_extra(Task *self)
     Py_CLEAR(extra->cleanup_timer);
     Py_CLEAR(extra->credit_of);
     Py_CLEAR(extra->ending);
-    ticket_leave(extra->ticket);
+    ticket_release(extra->ticket);
     Py_CLEAR(extra->memory);
     PyMem_Free(extra);
 }
 
-/* A run that is dropped in the middle leaves waiting tasks behind: none may stay in a list that outlives it. */
+/* Leave the wait list or the timer of a bare wait. If a program drops a run in the middle, a list may outlive the
+ * task. */
 static void
 leave_lists(Task *self)
 {
@@ -124,7 +125,7 @@ task_clear(Task *self)
     return 0;
 }
 
-/* A record that holds nothing any more but its name. */
+/* Free a record that holds nothing but its name. */
 static inline void
 drop_record(Task *self)
 {
@@ -133,7 +134,7 @@ drop_record(Task *self)
     free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
 }
 
-/* The result of a task may be the handle of another one, and so on: the trashcan keeps their end from being a recursion. */
+/* The result of a task may be the handle of another task, and so on. The trashcan frees them without recursion. */
 NOINLINE static void
 dealloc_slow(Task *self)
 {
@@ -142,19 +143,20 @@ dealloc_slow(Task *self)
     Py_TRASHCAN_END
 }
 
-/* Whether a result holds no other object, so that its end leads to no other task's. */
+/* Whether a result holds no other object, so that freeing it frees no other task. */
 static inline bool
-is_last(const PyObject *result)
+holds_nothing(const PyObject *result)
 {
     return result == NULL || result == Py_None || PyLong_CheckExact(result) || PyUnicode_CheckExact(result);
 }
 
-/* One that ended plainly has let its nursery go (RECORD-4): it has nothing left but its terms and what it came to. */
+/* A task with a plain end has dropped its nursery (RECORD-4), and has only its terms and its result left. */
 void
 task_dealloc(Task *self)
 {
     PyObject_GC_UnTrack(self);
-    if (!LIKELY(self->nursery == NULL && self->extra == NULL && self->state == LAW_STATE_DONE && is_last(self->work))) {
+    if (!LIKELY(self->nursery == NULL && self->extra == NULL && self->state == LAW_STATE_DONE &&
+                holds_nothing(self->work))) {
         dealloc_slow(self);
         return;
     }
@@ -176,7 +178,7 @@ task_raise_later(ModuleState *st)
     return work;
 }
 
-/* ---- questions */
+/* ---- children, outcome, state */
 
 bool
 task_has_children(const Task *self)
@@ -186,7 +188,7 @@ task_has_children(const Task *self)
     }
     const LawQueue *owned = &self->extra->owned;
     for (LawLink *l = law_queue_oldest(owned); l != NULL; l = law_queue_newer(owned, l)) {
-        if (!law_queue_empty(&LAW_RECORD(l, Nursery, own)->children)) {
+        if (!law_queue_empty(&LAW_RECORD(l, Nursery, owned_link)->children)) {
             return true;
         }
     }
@@ -229,3 +231,52 @@ task_move(Task *self, LawState to)
     law_state_move(&self->state, self->state, to);
     return 0;
 }
+
+/* ---- the arguments of a task that has not begun
+ *
+ * The function of the task is called with them at the first poll. Only the task refers to them, and it visits what they
+ * hold as if the task held it (RECORD-4). So the collector neither tracks nor counts them. Rejected: a tuple. The
+ * collector counts each new tuple, so spawning many tasks with arguments would start collections.
+ */
+
+/* One argument takes 32 bytes, a size that no tracked object has. Two or more get at least NUMEROUS_SIZE_MIN bytes, so that
+ * they do not lie between tracked objects of the same size (freelist.h). */
+PyObject *
+arguments_new(ModuleState *st, PyObject *const *items, Py_ssize_t n)
+{
+    size_t size = offsetof(Arguments, item) + (size_t)n * sizeof(PyObject *);
+    Arguments *self = PyObject_Malloc(n > 1 && size < NUMEROUS_SIZE_MIN ? NUMEROUS_SIZE_MIN : size);
+    if (self == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject_InitVar((PyVarObject *)self, st->Arguments, n);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        self->item[i] = Py_NewRef(items[i]);
+    }
+    return (PyObject *)self;
+}
+
+void
+arguments_dealloc(Arguments *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+        Py_DECREF(self->item[i]);
+    }
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot arguments_slots[] = {
+    {Py_tp_doc, "The arguments of a task that has not begun."},
+    {Py_tp_dealloc, arguments_dealloc},
+    {0, NULL},
+};
+
+PyType_Spec arguments_spec = {
+    .name = "bursar._native.Arguments",
+    .basicsize = offsetof(Arguments, item),
+    .itemsize = sizeof(PyObject *),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = arguments_slots,
+};

@@ -1,7 +1,8 @@
 /* The end of a task. After law/kernel.py.
  *
- * A task becomes DONE only when every nursery that it opened has ended. Then it gives back what it holds, in this order:
- * blocks, unspent money, its count under `CapSpawn`; it leaves its nursery; and those who wait for it are woken.
+ * A task becomes DONE only when none of its nurseries has live children. Then it releases its leftovers, leaves its
+ * cancel scopes, gives back its unspent budget and its count under `CapSpawn`, in this order. After that its gate
+ * learns of the end, the task leaves its nursery, and the tasks that wait for it are woken.
  */
 
 #include "python/law/task_end.h"
@@ -11,11 +12,11 @@
 #include "python/law/cancel.h"
 #include "python/law/cancel_request.h"
 #include "python/law/deferred_error.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/pool.h"
 #include "python/law/task.h"
 #include "python/law/task_end_fast.h"
 #include "python/law/waitlist.h"
-#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
 
@@ -25,7 +26,7 @@ is_set(const PyObject *field)
     return field != NULL && field != Py_None;
 }
 
-/* What a task leaves behind that should not have been left: asked of the Python side, which reports it. */
+/* Release the leftovers of an ended task: open obligations, and nurseries that it never left. Python reports them. */
 static int
 release_leftovers(Kernel *k, Task *task)
 {
@@ -40,7 +41,7 @@ release_leftovers(Kernel *k, Task *task)
     return done == NULL ? -1 : 0;
 }
 
-/* An Outcome, whole, for whoever needs one: that which was given, or a new one. New reference. */
+/* `outcome`, or if that is NULL, a new Outcome of `kind` with `content`. New reference. */
 static PyObject *
 outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
 {
@@ -54,7 +55,7 @@ outcome_of(Kernel *k, LawOutcome kind, PyObject *content, PyObject *outcome)
     return frozen_new(k->st->Outcome, k->st->outcome_slots, fields, 4);
 }
 
-/* The Outcome of the DONE task as the law in Python would make it of what it came to; kept. Borrowed. */
+/* The Outcome of a DONE task, made if needed. Borrowed: the task keeps it. */
 static PyObject *
 outcome_kept(Kernel *k, Task *task)
 {
@@ -63,7 +64,7 @@ outcome_kept(Kernel *k, Task *task)
     return outcome;
 }
 
-/* Whether another attempt follows the failure of a task, so that it counts for nothing. -1: error. */
+/* Whether the failure of a task is excused, because another attempt follows. -1: error. */
 static int
 is_excused(const Task *task)
 {
@@ -74,7 +75,7 @@ is_excused(const Task *task)
     return yes;
 }
 
-/* Take a DONE task off its nursery. 1 if this is a failure that should cancel its siblings; -1: error. */
+/* Note in the nursery that a child is DONE. 1: it failed, and its siblings must be cancelled; -1: error. */
 static int
 note_end(Kernel *k, Nursery *nursery, Task *task)
 {
@@ -89,7 +90,7 @@ note_end(Kernel *k, Nursery *nursery, Task *task)
             return -1;
         }
     }
-    if (is_set(nursery->ends)) { /* supervised: whoever does that hears of it and decides */
+    if (is_set(nursery->ends)) { /* supervised: the supervisor decides what follows */
         PyObject *none = PyObject_CallMethod(nursery->ends, "append", "O", (PyObject *)task);
         Py_XDECREF(none);
         return none == NULL ? -1 : 0;
@@ -125,7 +126,7 @@ cancel_siblings(Kernel *k, Nursery *nursery, Task *task)
     return failed;
 }
 
-/* Give a waiter that a nursery holds its answer, once. */
+/* Answer the waiter in a field of a nursery, and clear the field. */
 static int
 answer_once(Kernel *k, PyObject **slot)
 {
@@ -136,7 +137,7 @@ answer_once(Kernel *k, PyObject **slot)
     return failed;
 }
 
-/* The last child is gone: wake whoever waits for that. */
+/* The last child has ended: wake the task that waits for that. */
 NOINLINE static int
 answer_joining(Kernel *k, Nursery *nursery)
 {
@@ -154,12 +155,12 @@ answer_joining(Kernel *k, Nursery *nursery)
     return 0;
 }
 
-/* Take the task off its nursery; cancel its siblings if it failed; wake whoever waits for quiescence. */
+/* Remove the task from its nursery; cancel its siblings if it failed; wake the owner after the last child. */
 static int
 notify_parent(Kernel *k, Task *task)
 {
     Nursery *nursery = task->nursery;
-    law_queue_remove(&nursery->children, &task->sibling); /* its reference is that of `k_finish` now */
+    law_queue_remove(&nursery->children, &task->sibling); /* `k_finish` takes over its reference */
     int cancels = note_end(k, nursery, task);
     if (cancels < 0 || (cancels > 0 && cancel_siblings(k, nursery, task) < 0)) {
         k_defer_error(k);
@@ -170,7 +171,7 @@ notify_parent(Kernel *k, Task *task)
     return law_queue_empty(&nursery->children) ? answer_joining(k, nursery) : 0;
 }
 
-/* Whoever waits for the end of the task gets its outcome, oldest first. */
+/* Answer the tasks that wait for the end of the task with its outcome, oldest first. */
 static int
 answer_waiters(Kernel *k, Task *task)
 {
@@ -211,7 +212,7 @@ release_spawn_cap(Kernel *k, Task *task)
     return none == NULL ? -1 : 0;
 }
 
-/* It still owns live children, which must end first: it waits for them, and its outcome is kept. */
+/* Cancel the live children of a task whose code has ended, and wait for them. The task keeps its outcome until then. */
 static int
 drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *outcome)
 {
@@ -223,9 +224,9 @@ drain_owned(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject 
     return done == NULL ? -1 : 0;
 }
 
-/* Whether nothing that a DONE task had more than others leads back to it. */
+/* Whether the TaskExtra of a DONE task refers to nothing that could lead back to the task. */
 static bool
-is_light(const TaskExtra *extra)
+has_no_way_back(const TaskExtra *extra)
 {
     return extra->reason == NULL && extra->inner == NULL && law_queue_empty(&extra->owned) &&
            extra->obligations == NULL && extra->waiters == NULL && extra->cleanup_timer == NULL &&
@@ -233,22 +234,23 @@ is_light(const TaskExtra *extra)
            (extra->ticket == NULL || ticket_is_done(extra->ticket));
 }
 
-/* Whether the collector may follow an object: `PyObject_IS_GC`, which is not asked of a number, a text or None. */
+/* Whether the collector may track an object: `PyObject_IS_GC`, with a cheap check first for numbers, text and None. */
 static inline bool
-is_followed(PyObject *thing)
+may_be_tracked(PyObject *thing)
 {
     return PyType_IS_GC(Py_TYPE(thing)) && PyObject_IS_GC(thing);
 }
 
-/* Somebody holds the DONE task, and its nursery no longer speaks for it (RECORD-4). One whose result is a plain number
- * or text lets its nursery go, which nobody asks a finished task for, and so can be part of no cycle: the collector need not
- * know it. Any other is tracked, and so must be whoever holds it (ASIDE-2). */
+/* The program still holds the DONE task, and its nursery no longer visits what it refers to (RECORD-4). If its result
+ * is plain (a number, text), the task drops its nursery, which no code needs from a DONE task. Then it can be part of
+ * no cycle and stays untracked. Any other DONE task is tracked, and so are the records aside that may hold it
+ * (ASIDE-2). */
 static ALWAYS_INLINE void
-leave_to_the_collector(Kernel *k, Task *task)
+track_unless_plain(Kernel *k, Task *task)
 {
-    bool light =
-        task->extra == NULL ? task->phase == LAW_PHASE_IDLE : is_light(task->extra); /* CANCEL-5: it has a reason */
-    bool plain = light && !task->whole && (task->work == NULL || !is_followed(task->work));
+    bool light = task->extra == NULL ? task->phase == LAW_PHASE_IDLE
+                                     : has_no_way_back(task->extra); /* CANCEL-5: it has a reason */
+    bool plain = light && !task->whole && (task->work == NULL || !may_be_tracked(task->work));
     if (plain && k->observer == NULL && task->terms->pools == task->nursery->pools) {
         Py_CLEAR(task->nursery);
         return;
@@ -257,19 +259,19 @@ leave_to_the_collector(Kernel *k, Task *task)
     gc_aside_show(&k->gc_aside, (PyObject *)k);
 }
 
-/* The DONE task lets go of what it ran with, `work` among it, and of itself: the caller gives the nursery's reference
- * away. */
+/* Release what the DONE task ran with (`work` included), and the nursery's reference to the task, which the caller
+ * holds. */
 static inline void
-let_go(Kernel *k, Task *task, PyObject *work)
+release_task(Kernel *k, Task *task, PyObject *work)
 {
     Py_CLEAR(task->pending);
     Py_CLEAR(task->context);
     if (work != NULL && Py_REFCNT(work) > 1 && PyCoro_CheckExact(work)) {
-        gc_aside_show_one(work); /* its task no longer speaks for it, and it need not have ended */
+        gc_aside_show_one(work); /* the task no longer visits the coroutine, which may not have ended */
     }
     Py_XDECREF(work);
     if (Py_REFCNT(task) > 1) {
-        leave_to_the_collector(k, task);
+        track_unless_plain(k, task);
     }
     Py_DECREF(task);
 }
@@ -288,7 +290,7 @@ k_returned(Kernel *k, Task *task, PyObject *value)
         k_defer_error(k);
     }
     Py_CLEAR(task->answer);
-    let_go(k, task, work);
+    release_task(k, task, work);
     return 0;
 }
 
@@ -309,7 +311,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         return -1;
     }
     if (k->postponed.promised == task) {
-        Py_CLEAR(k->postponed.promised); /* armed and disarmed, and nobody has seen it (CLEANUP-1 in cleanup.c) */
+        Py_CLEAR(k->postponed.promised); /* the timer would be armed and disarmed unseen (CLEANUP-1 in cleanup.c) */
     }
     if (polled && k_poll_over(k, task) < 0) {
         return -1;
@@ -332,7 +334,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (task_move(task, LAW_STATE_DONE) < 0) {
         return -1;
     }
-    PyObject *work = task->work; /* let go at the very end: what it frees may run code (RECORD-3) */
+    PyObject *work = task->work; /* released last: freeing it may run code (RECORD-3) */
     law_wake_done(&task->wake);
     task->kind = (uint16_t)kind & 7u;
     task->whole = outcome != NULL;
@@ -344,7 +346,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         k_defer_error(k);
     }
     if (notify_parent(k, task) < 0) {
-        k_defer_error(k); /* it is DONE, and everybody else hears of it */
+        k_defer_error(k); /* the task is DONE: its waiters must be answered */
     }
     if (answer_waiters(k, task) < 0) {
         k_defer_error(k);
@@ -353,6 +355,6 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
     if (task->extra != NULL) {
         Py_CLEAR(task->extra->ending);
     }
-    let_go(k, task, work);
+    release_task(k, task, work);
     return 1;
 }

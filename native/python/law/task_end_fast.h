@@ -1,12 +1,13 @@
-/* The end of a task, the fast path: it returned, and had nothing special. The slow twin is `k_finish` in task_end.c. */
+/* The end of a task, the fast path: a task that returned. The slow twin is `k_finish` in task_end.c. */
 
 #pragma once
 
 #include "python/fast_paths.h"
 #include "python/law/task_end.h"
 
-/* Whether a task that has returned leaves nothing to settle and nobody to tell, except perhaps that it was the last child:
- * it never needed more than every task has, was asked for nothing, spent its nursery's money, and nobody listens. */
+/* Whether the end of a task that returned has no effects but to remove it from its nursery, and perhaps to wake the
+ * owner: the task has no TaskExtra and no pools of its own and was not cancelled, and there is no observer and no
+ * supervisor. */
 static inline bool
 is_plain_end(const Kernel *k, const Task *task)
 {
@@ -18,7 +19,8 @@ is_plain_end(const Kernel *k, const Task *task)
            nursery->ends_waiter == NULL;
 }
 
-/* Make it DONE with `value`, which is given away, and take it off its nursery. What it ran, for the caller to let go of. */
+/* Make the task DONE with `value`, whose reference it steals, and remove it from its nursery. Returns the coroutine,
+ * which the caller must release. */
 static inline PyObject *
 k_end_fast(Kernel *k, Task *task, PyObject *value)
 {

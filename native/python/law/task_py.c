@@ -1,14 +1,12 @@
-/* The record of one task as Python sees it: the attributes of its namesake in law/task.py.
+/* The Python type `Task`: the attributes of its namesake in law/task.py.
  *
- * The rare parts of the law are Python methods that work on this record. They read and write it by these attributes.
+ * The rare parts of the law are Python methods. They read and write the record through these attributes.
  */
 
-#include "python/law/task_py.h"
 #include "python/cpython/context.h"
 #include "python/law/cleanup.h"
 #include "python/law/spawn_terms.h"
 #include "python/law/task.h"
-#include "python/law/task_arguments.h"
 #include "python/law/wait.h"
 
 static int
@@ -28,12 +26,12 @@ task_traverse(Task *self, visitproc visit, void *arg)
 #define OR_NONE(x) Py_NewRef((x) ? (PyObject *)(x) : Py_None)
 #define EXTRA(field) (self->extra ? (PyObject *)self->extra->field : NULL)
 
-/* Whoever looks at its timer sees it armed (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
+/* Arm the promised timer before Python reads a timer field (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
 static int
-kept(const Task *self)
+arm_promised_timer(const Task *self)
 {
     Kernel *k = self->nursery ? self->nursery->kernel : NULL;
-    return k == NULL ? 0 : cleanup_kept(k);
+    return k == NULL ? 0 : cleanup_arm_promised(k);
 }
 
 GET(id, PyLong_FromUnsignedLongLong(self->id))
@@ -59,8 +57,9 @@ GET(requested, PyLong_FromLong(task_requested(self)))
 GET(draining, PyLong_FromLong(task_draining(self)))
 GET(cancel_pending, PyBool_FromLong(self->cancel_pending))
 GET(cleanup_left, PyLong_FromLongLong(task_cleanup_left(self)))
-GET(cleanup_left_ns, kept(self) < 0 ? NULL : PyLong_FromLongLong(self->extra ? self->extra->cleanup_left_ns : 0))
-GET(cleanup_timer, kept(self) < 0 ? NULL : OR_NONE(EXTRA(cleanup_timer)))
+GET(cleanup_left_ns,
+    arm_promised_timer(self) < 0 ? NULL : PyLong_FromLongLong(self->extra ? self->extra->cleanup_left_ns : 0))
+GET(cleanup_timer, arm_promised_timer(self) < 0 ? NULL : OR_NONE(EXTRA(cleanup_timer)))
 GET(cut, PyBool_FromLong(self->cut))
 GET(ending, OR_NONE(EXTRA(ending)))
 GET(ticket, OR_NONE(EXTRA(ticket)))
@@ -73,14 +72,14 @@ GET(short_of, PyLong_FromLong(self->extra ? self->extra->short_of : -1))
 GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
 GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
 GET(context, self->borrows && self->context && context_of_its_own(self) < 0 ? NULL : OR_NONE(self->context))
-GET(retry, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
+GET(unpaid_request, OR_NONE(self->state == LAW_STATE_BLOCKED ? NULL : self->pending))
 GET(phase, Py_NewRef(ST(self)->phases[self->phase]))
 GET(reason, OR_NONE(task_reason(self)))
 GET(itself, Py_NewRef((PyObject *)self))
 GET(none, Py_NewRef(Py_None))
 GET(no, Py_NewRef(Py_False))
 
-/* The coroutine, which is made now if the task has not begun; None once it is over. */
+/* The coroutine, made now if the task has not begun; None once the task is DONE. */
 static PyObject *
 get_work(Task *self, void *Py_UNUSED(closure))
 {
@@ -98,7 +97,7 @@ get_spent(Task *self, void *Py_UNUSED(closure))
                          (long long)spent[3], (long long)spent[4]);
 }
 
-/* The nurseries that it has open, outermost first: a dict by id that is made for whoever asks; None if there is none. */
+/* The nurseries that the task has open, outermost first: a new dict by id, or None if there is none. */
 static PyObject *
 get_owned(Task *self, void *Py_UNUSED(closure))
 {
@@ -108,7 +107,7 @@ get_owned(Task *self, void *Py_UNUSED(closure))
     PyObject *dict = PyDict_New();
     const LawQueue *owned = &self->extra->owned;
     for (LawLink *l = law_queue_oldest(owned); dict != NULL && l != NULL; l = law_queue_newer(owned, l)) {
-        Nursery *nursery = LAW_RECORD(l, Nursery, own);
+        Nursery *nursery = LAW_RECORD(l, Nursery, owned_link);
         PyObject *id = PyLong_FromUnsignedLongLong(nursery->id);
         if (id == NULL || PyDict_SetItem(dict, id, (PyObject *)nursery) < 0) {
             Py_CLEAR(dict);
@@ -118,7 +117,7 @@ get_owned(Task *self, void *Py_UNUSED(closure))
     return dict;
 }
 
-/* ---- setting: what the Python parts of the law write */
+/* ---- setters, for the Python parts of the law */
 
 static int
 no_delete(PyObject *value)
@@ -139,7 +138,8 @@ put(PyObject **field, PyObject *value)
     Py_XDECREF(old);
 }
 
-/* Put the number of a member of an enumeration into a field, which is looked up by it. Another one: ValueError. */
+/* Put the number of a member of an enumeration into a field. ValueError if no member has this number, because getters
+ * use the field as an index. */
 static void
 put_number(uint8_t *field, PyObject *value, int most)
 {
@@ -147,7 +147,7 @@ put_number(uint8_t *field, PyObject *value, int most)
     if (number >= 0 && number <= most) {
         *field = (uint8_t)number;
     } else if (!PyErr_Occurred()) {
-        PyErr_Format(PyExc_ValueError, "%ld is no such state", number);
+        PyErr_Format(PyExc_ValueError, "%ld is not a valid state", number);
     }
 }
 
@@ -170,7 +170,7 @@ SET(cut, self->cut = value == Py_True)
 SET(cancel_pending, self->cancel_pending = value == Py_True)
 SET(work, put(&self->work, value))
 SET(context, put(&self->context, value); self->borrows = 0)
-SET(retry, put(&self->pending, value))
+SET(unpaid_request, put(&self->pending, value))
 SET(generation, self->generation = PyLong_AsUnsignedLongLong(value))
 SET(since_ns, self->since_ns = PyLong_AsLongLong(value))
 SET(turn_left, self->turn_left = (int32_t)PyLong_AsLong(value))
@@ -196,7 +196,8 @@ SET_EXTRA(requested, extra->requested = (int32_t)PyLong_AsLong(value))
 SET_EXTRA(draining, extra->draining = (int32_t)PyLong_AsLong(value))
 SET_EXTRA(cleanup_left, extra->cleanup_left = PyLong_AsLongLong(value))
 SET_EXTRA(cleanup_left_ns, extra->cleanup_left_ns = PyLong_AsLongLong(value))
-SET_EXTRA(cleanup_timer, if (kept(self) < 0) { return -1; } put((PyObject **)&extra->cleanup_timer, value))
+SET_EXTRA(
+    cleanup_timer, if (arm_promised_timer(self) < 0) { return -1; } put((PyObject **)&extra->cleanup_timer, value))
 SET_EXTRA(credit_used, extra->credit_used = PyLong_AsLongLong(value))
 SET_EXTRA(credit_of, put((PyObject **)&extra->credit_of, value))
 SET_EXTRA(ending, put(&extra->ending, value))
@@ -273,7 +274,7 @@ static PyGetSetDef task_getset[] = {
     RO(spawn_cap),
     RW(work),
     RW(context),
-    RW(retry),
+    RW(unpaid_request),
     RW(phase),
     RW(reason),
     RW(ticket),
@@ -288,7 +289,7 @@ static PyGetSetDef task_getset[] = {
 
 static PyMethodDef task_methods[] = {
     {"has_children", (PyCFunction)task_py_has_children, METH_NOARGS,
-     "Whether a nursery that it owns has live children."},
+     "Whether a nursery that the task owns has live children."},
     {NULL, NULL, 0, NULL},
 };
 

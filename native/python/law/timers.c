@@ -1,19 +1,28 @@
-/* Timers: one heap, ordered by (deadline, timer id). After src/bursar/law/timers.py, on the heap of law/heap.h.
+/* Timers: arming, disarming and firing them. After law/timers.py, and `Kernel.advance` in law/kernel.py.
  *
- * The heap owns the timers in it, a timer owns its task, and records of timers are used again: most timers are armed and
- * disarmed without any code having looked at them.
+ * Armed timers are in one heap (law/heap.h), ordered by (deadline, timer id). A timer that fires wakes a task, requests
+ * a cancellation, ends a cleanup or calls a ticket; it never polls a task. A timer that fires after its wait is over
+ * becomes a `stale_timer` record, never an error.
  *
- * Rejected: a table of timers by id, for `find`. A host asks for the timer that it was told to wake us for, which is
- * nearly always the first one. After a late alarm a search through the others is cheaper than an entry for every timer.
+ * The heap owns the timers in it, and a timer owns its task. Freed timers are kept in a free list, because timers are
+ * made and freed all the time.
+ *
+ * Rejected: a table of timers by id, for `find`. A host looks for the timer that it was waiting for, which is nearly
+ * always the first one. Searching the heap after a late alarm is cheaper than a table entry for every timer.
  */
 
 #include "python/law/timers.h"
+#include "python/law/cancel_request.h"
+#include "python/law/cleanup.h"
+#include "python/law/deferred_error.h"
+#include "python/law/dispatch.h"
+#include "python/law/dispatch_wake.h"
+#include "python/law/observer.h"
+#include "python/module/seam.h"
 #include "python/trace/events.h"
 
-/* ---- what the kernel calls */
+/* ---- the heap */
 
-/* An empty heap; `k` is borrowed, and whoever ends it sets it to NULL here. A new reference, or NULL with MemoryError
- * set. */
 Timers *
 timers_new(ModuleState *st, Kernel *k)
 {
@@ -25,8 +34,8 @@ timers_new(ModuleState *st, Kernel *k)
     return timers;
 }
 
-/* Tell whoever observes the kernel; timers without a kernel have an observer of their own. 0, or -1 with an exception
- * set. */
+/* Give an event to the observer of the kernel. Timers without a kernel have their own observer. 0, or -1 with an
+ * exception set, only from that one. */
 static int
 note(Timers *timers, Note which, Task *task, Timer *timer)
 {
@@ -38,13 +47,13 @@ note(Timers *timers, Note which, Task *task, Timer *timer)
     }
     const char *what = which == NOTE_TIMER_ARMED ? "timer_armed" : "timer_disarmed";
     PyObject *observer = Py_NewRef(timers->observer);
-    PyObject *said = PyObject_CallFunction(observer, "sOO", what, task == NULL ? Py_None : (PyObject *)task, timer);
+    PyObject *none = PyObject_CallFunction(observer, "sOO", what, task == NULL ? Py_None : (PyObject *)task, timer);
     Py_DECREF(observer);
-    Py_XDECREF(said);
-    return said == NULL ? -1 : 0;
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
 }
 
-/* A timer for the current poll of `task`, and room for it in the heap. NULL with MemoryError set. */
+/* Make a timer for the current poll of `task`, and room for it in the heap. NULL with MemoryError set. */
 static Timer *
 timer_new(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {
@@ -66,7 +75,8 @@ timer_new(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *
     return timer;
 }
 
-/* Put a timer that there is room for into the heap. NULL, and it is let go, if the observer failed. */
+/* Put a timer into the heap, which has room. NULL with an exception set if the observer failed; the heap then owns the
+ * only reference. */
 static Timer *
 put_in(Timers *timers, Timer *timer, uint64_t id)
 {
@@ -79,8 +89,6 @@ put_in(Timers *timers, Timer *timer, uint64_t id)
     return timer;
 }
 
-/* Arm a timer for the current poll of `task`; `scope` may be NULL. A new reference. NULL with an exception set if there
- * is no memory, and nothing changed (HEAP-3), or if the observer failed, and the timer is armed. */
 Timer *
 timers_arm(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task *task, PyObject *scope)
 {
@@ -88,7 +96,6 @@ timers_arm(ModuleState *st, Timers *timers, int64_t deadline_ns, int kind, Task 
     return timer == NULL ? NULL : put_in(timers, timer, timers->next_id++);
 }
 
-/* The same under a number that was taken before. */
 Timer *
 timers_arm_as(ModuleState *st, Timers *timers, uint64_t id, int64_t deadline_ns, int kind, Task *task)
 {
@@ -96,8 +103,6 @@ timers_arm_as(ModuleState *st, Timers *timers, uint64_t id, int64_t deadline_ns,
     return timer == NULL ? NULL : put_in(timers, timer, id);
 }
 
-/* Disarm a timer. Idempotent: one that fired or was disarmed before stays as it is. 0, or -1 with an exception set if
- * the observer failed (it is disarmed all the same), or if the timer is armed elsewhere. */
 int
 timers_disarm(Timers *timers, Timer *timer)
 {
@@ -110,14 +115,13 @@ timers_disarm(Timers *timers, Timer *timer)
         return -1;
     }
     law_heap_remove(&timers->heap, &timer->entry);
-    Task *task = (Task *)Py_XNewRef(timer->task); /* NULL only in what the collector takes apart */
-    int told = note(timers, NOTE_TIMER_DISARMED, task, timer);
+    Task *task = (Task *)Py_XNewRef(timer->task); /* NULL only if the collector has cleared the timer */
+    int failed = note(timers, NOTE_TIMER_DISARMED, task, timer);
     Py_XDECREF(task);
-    Py_DECREF(timer); /* that of the heap */
-    return told;
+    Py_DECREF(timer); /* the reference of the heap */
+    return failed;
 }
 
-/* The timer that is due first, borrowed; NULL when none is armed. */
 Timer *
 timers_first(const Timers *timers)
 {
@@ -125,8 +129,6 @@ timers_first(const Timers *timers)
     return first == NULL ? NULL : LAW_RECORD(first->entry, Timer, entry);
 }
 
-/* The next timer whose deadline has come, disarmed and without a note: a new reference; NULL, with no exception set,
- * when there is none. */
 Timer *
 timers_pop_due(Timers *timers, int64_t now_ns)
 {
@@ -138,79 +140,144 @@ timers_pop_due(Timers *timers, int64_t now_ns)
     return LAW_RECORD(due, Timer, entry);
 }
 
-/* ---- Timer, for Python */
+/* ---- firing */
 
 static int
-timer_traverse(Timer *self, visitproc visit, void *arg)
+stale_timer(Kernel *k, Task *task, uint64_t id, uint64_t generation)
 {
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(self->task);
-    Py_VISIT(self->scope);
-    return 0;
-}
-
-static int
-timer_clear(Timer *self)
-{
-    Py_CLEAR(self->task);
-    Py_CLEAR(self->scope);
-    return 0;
-}
-
-/* The record goes back to the list of free ones. It is in no heap, which would own it. */
-static void
-timer_dealloc(Timer *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    ModuleState *st = state_left(type);
-    PyObject_GC_UnTrack(self);
-    timer_clear(self);
-    if (st == NULL || !free_give(&st->free_timers, (PyObject *)self)) {
-        PyObject_GC_Del(self);
+    if (k_count(k, "stale_timer") < 0) {
+        return -1;
     }
-    Py_DECREF(type);
+    return NOTE(k, "stale_timer", task, Py_BuildValue("KK", (unsigned long long)id, (unsigned long long)generation));
 }
 
-static PyObject *
-timer_kind(Timer *self, void *Py_UNUSED(closure))
+/* End the wait of a task because its timer fired, and queue the task. */
+static int
+wake_by_timer(Kernel *k, Task *task, Timer *timer)
 {
-    return Py_NewRef(state_of(Py_TYPE(self))->timer_kinds[self->kind]);
+    PyObject *wait = task->pending;
+    if (wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry) {
+        return k_end_wait(k, task, true, timer->deadline_ns);
+    }
+    task->pending = NULL;
+    PyObject *none = PyObject_CallMethod(wait, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    if (none == NULL) {
+        k_defer_error(k);
+    }
+    Py_XDECREF(none);
+    int failed = k_ready(k, task, true, timer->deadline_ns);
+    Py_DECREF(wait); /* last, as in `k_end_wait` */
+    return failed;
 }
 
-static PyObject *
-timer_armed(Timer *self, void *Py_UNUSED(closure))
+/* Call `expired` of a wait or a ticket. */
+static int
+expire(Kernel *k, PyObject *target, Timer *timer)
 {
-    return PyBool_FromLong(self->entry != 0);
+    Py_INCREF(target); /* RECORD-3 */
+    PyObject *none = PyObject_CallMethod(target, "expired", "OO", (PyObject *)k, (PyObject *)timer);
+    Py_XDECREF(none);
+    Py_DECREF(target);
+    return none == NULL ? -1 : 0;
 }
 
-static PyMemberDef timer_members[] = {
-    {"id", T_ULONGLONG, offsetof(Timer, id), READONLY, "its number; none is used twice"},
-    {"deadline_ns", T_LONGLONG, offsetof(Timer, deadline_ns), READONLY, "when it is due"},
-    {"generation", T_ULONGLONG, offsetof(Timer, generation), READONLY, "the poll of the task that armed it"},
-    {"task", T_OBJECT, offsetof(Timer, task), READONLY, "whom it concerns"},
-    {"scope", T_OBJECT, offsetof(Timer, scope), READONLY, "what a deadline cancels, or None"},
-    {NULL, 0, 0, 0, NULL},
-};
+/* The timer of a paused task fired: call `expired` of its wait, if the wait is written in Python. The wait goes on
+ * until the task is resumed. */
+static int
+expire_paused(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *wait = task->pending;
+    bool ours = wait == NULL || task->bare || Py_TYPE(wait) == k->st->Entry;
+    return ours ? 0 : expire(k, wait, timer);
+}
 
-static PyGetSetDef timer_getset[] = {
-    {"kind", (getter)timer_kind, NULL, "what firing does", NULL},
-    {"armed", (getter)timer_armed, NULL, "whether it will fire", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
+static int
+expire_ticket(Kernel *k, Task *task, Timer *timer)
+{
+    PyObject *ticket = task->extra ? task->extra->ticket : NULL;
+    return ticket == NULL ? 0 : expire(k, ticket, timer);
+}
 
-static PyType_Slot timer_slots[] = {
-    {Py_tp_doc, (void *)"One armed alarm."},
-    {Py_tp_dealloc, (void *)timer_dealloc},
-    {Py_tp_traverse, (void *)timer_traverse},
-    {Py_tp_clear, (void *)timer_clear},
-    {Py_tp_members, timer_members},
-    {Py_tp_getset, timer_getset},
-    {0, NULL},
-};
+/* Wake the task or request the cancellation that the timer was armed for. No task runs here. */
+static int
+fire(Kernel *k, Timer *timer)
+{
+    Task *task = timer->task;
+    if (timer->kind == LAW_TIMER_WAKE && k_reserve_timed(k, task) < 0) {
+        return -1;
+    }
+    if (NOTED(k, note_timer(k, NOTE_TIMER_FIRED, task, timer)) < 0) {
+        return -1;
+    }
+    switch (timer->kind) {
+    case LAW_TIMER_WAKE: {
+        bool waits = task->state == LAW_STATE_BLOCKED && task->pending != NULL;
+        LawNotice notice = law_notify(&task->wake, task->generation, timer->generation, waits);
+        if (notice == LAW_NOTICE_ENQUEUE) {
+            return wake_by_timer(k, task, timer);
+        }
+        if (notice == LAW_NOTICE_NOTED && task->state == LAW_STATE_BLOCKED) {
+            return expire_paused(k, task, timer);
+        }
+        return notice == LAW_NOTICE_STALE ? stale_timer(k, task, timer->id, timer->generation) : 0;
+    }
+    case LAW_TIMER_DEADLINE: {
+        PyObject *detail = PyUnicode_FromString("the time is up");
+        PyObject *why = detail ? cancel_reason_new(k->st, LAW_CANCEL_TIMEOUT, detail, Py_None) : NULL;
+        int failed = why == NULL ? -1 : cancel_request(k, timer->scope, why);
+        Py_XDECREF(detail);
+        Py_XDECREF(why);
+        return failed;
+    }
+    case LAW_TIMER_PERMIT:
+        return expire_ticket(k, task, timer);
+    default: {
+        PyObject *args[] = {(PyObject *)k, (PyObject *)task};
+        PyObject *done = py_call(k->st, PY_cleanup_too_long, args, 2);
+        Py_XDECREF(done);
+        return done == NULL ? -1 : 0;
+    }
+    }
+}
 
-PyType_Spec timer_spec = {
-    .name = "bursar._native.Timer",
-    .basicsize = (int)sizeof(Timer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = timer_slots,
-};
+PyObject *
+kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
+{
+    long long now_ns = n >= 1 ? PyLong_AsLongLong(args[0]) : -1, most = -1, fired = 0;
+    if (n >= 2 && args[1] != Py_None) {
+        most = PyLong_AsLongLong(args[1]);
+    }
+    if (n < 1 || n > 2 || PyErr_Occurred()) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "advance() takes the time and the largest number of timers to fire");
+        }
+        return NULL;
+    }
+    k->now_ns = now_ns > k->now_ns ? now_ns : k->now_ns;
+    if (cleanup_arm_promised(k) < 0) {
+        return NULL;
+    }
+    Timer *timer;
+    while (fired != most && (timer = timers_pop_due(k->timers, k->now_ns)) != NULL) {
+        int failed = fire(k, timer);
+        Py_DECREF(timer);
+        if (failed < 0) {
+            return NULL;
+        }
+        fired += 1;
+    }
+    return k_check_deferred(k) < 0 ? NULL : PyLong_FromLongLong(fired);
+}
+
+PyObject *
+kernel_fire(Kernel *k, PyObject *timer)
+{
+    if (Py_TYPE(timer) != k->st->Timer) {
+        PyErr_SetString(PyExc_TypeError, "_fire() takes a timer");
+        return NULL;
+    }
+    if (fire(k, (Timer *)timer) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}

@@ -1,13 +1,92 @@
-/* The Python face of the heap of timers: the type `Timers`, with the methods of its namesake in law/timers.py.
+/* The Python types `Timer` and `Timers`, with the attributes of their namesakes in law/timers.py.
  *
- * The heap itself, and what the kernel in C calls, is timers.c. One difference to Python's numbers is left: a time is a
- * signed 64-bit count of nanoseconds, which ends in 292 years; more is an OverflowError.
+ * timers.c has the heap. One difference from Python remains: a time is a signed 64-bit number of nanoseconds, which
+ * ends after 292 years. `arm` replaces a later deadline by the largest number; `pop_due` raises OverflowError for a
+ * later time.
  */
 
-#include "python/law/timers_py.h"
 #include "python/law/cleanup.h"
 #include "python/law/observer.h"
 #include "python/law/timers.h"
+
+/* ---- Timer */
+
+static int
+timer_traverse(Timer *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->task);
+    Py_VISIT(self->scope);
+    return 0;
+}
+
+static int
+timer_clear(Timer *self)
+{
+    Py_CLEAR(self->task);
+    Py_CLEAR(self->scope);
+    return 0;
+}
+
+/* Put the record into the free list. It is in no heap, because a heap would own a reference. */
+static void
+timer_dealloc(Timer *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ModuleState *st = state_left(type);
+    PyObject_GC_UnTrack(self);
+    timer_clear(self);
+    if (st == NULL || !free_give(&st->free_timers, (PyObject *)self)) {
+        PyObject_GC_Del(self);
+    }
+    Py_DECREF(type);
+}
+
+static PyObject *
+timer_kind(Timer *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(state_of(Py_TYPE(self))->timer_kinds[self->kind]);
+}
+
+static PyObject *
+timer_armed(Timer *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(self->entry != 0);
+}
+
+static PyMemberDef timer_members[] = {
+    {"id", T_ULONGLONG, offsetof(Timer, id), READONLY, "the number of the timer; no number is used twice"},
+    {"deadline_ns", T_LONGLONG, offsetof(Timer, deadline_ns), READONLY, "when the timer is due"},
+    {"generation", T_ULONGLONG, offsetof(Timer, generation), READONLY, "the poll in which the task armed the timer"},
+    {"task", T_OBJECT, offsetof(Timer, task), READONLY, "the task that the timer is for"},
+    {"scope", T_OBJECT, offsetof(Timer, scope), READONLY, "the scope that a deadline cancels, or None"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef timer_getset[] = {
+    {"kind", (getter)timer_kind, NULL, "what the timer does when it fires", NULL},
+    {"armed", (getter)timer_armed, NULL, "whether the timer is armed", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot timer_slots[] = {
+    {Py_tp_doc, (void *)"One timer."},
+    {Py_tp_dealloc, (void *)timer_dealloc},
+    {Py_tp_traverse, (void *)timer_traverse},
+    {Py_tp_clear, (void *)timer_clear},
+    {Py_tp_members, timer_members},
+    {Py_tp_getset, timer_getset},
+    {0, NULL},
+};
+
+PyType_Spec timer_spec = {
+    .name = "bursar._native.Timer",
+    .basicsize = (int)sizeof(Timer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = timer_slots,
+};
+
+/* ---- Timers */
 
 static PyObject *
 timers_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -38,7 +117,7 @@ timers_traverse(Timers *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Lets go of everything. Timers that somebody holds are unarmed from here on. */
+/* Empty the heap. Timers that other code still holds are not armed any more. */
 static int
 timers_clear(Timers *self)
 {
@@ -48,7 +127,7 @@ timers_clear(Timers *self)
         *heap.slots[i].entry = 0;
     }
     for (uint32_t i = 0; i < heap.count; i++) {
-        Py_DECREF(timer_at(&heap, i)); /* may call out: nothing refers to the old heap any more */
+        Py_DECREF(timer_at(&heap, i)); /* may run any code, which no longer finds the old heap */
     }
     PyMem_Free(heap.slots);
     Py_CLEAR(self->observer);
@@ -65,17 +144,17 @@ timers_dealloc(Timers *self)
     Py_DECREF(type);
 }
 
-/* Whoever looks sees every timer that the law has armed by now (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
+/* Arm the promised timer before Python reads the heap (CLEANUP-2 in cleanup.c). 0, or -1 with an exception set. */
 static int
-kept(Timers *self)
+arm_promised_timer(Timers *self)
 {
-    return self->kernel == NULL ? 0 : cleanup_kept(self->kernel);
+    return self->kernel == NULL ? 0 : cleanup_arm_promised(self->kernel);
 }
 
 static Py_ssize_t
 timers_length(Timers *self)
 {
-    return kept(self) < 0 ? -1 : (Py_ssize_t)self->heap.count;
+    return arm_promised_timer(self) < 0 ? -1 : (Py_ssize_t)self->heap.count;
 }
 
 /* A new reference to a borrowed timer, or to None. */
@@ -101,10 +180,10 @@ py_arm(Timers *self, PyObject *args, PyObject *kwargs)
     }
     long long deadline_ns = PyLong_AsLongLongAndOverflow(deadline, &beyond);
     if (beyond < 0) {
-        PyErr_SetString(PyExc_OverflowError, "a deadline before the clock began");
+        PyErr_SetString(PyExc_OverflowError, "deadline_ns is below the smallest time that the native kernel can hold");
         return NULL;
     }
-    deadline_ns = beyond > 0 ? INT64_MAX : deadline_ns; /* the end of time */
+    deadline_ns = beyond > 0 ? INT64_MAX : deadline_ns; /* the largest time */
     if (kind < LAW_TIMER_WAKE || kind > LAW_TIMER_PERMIT) {
         PyErr_Format(PyExc_ValueError, "%d is not a valid TimerKind", kind);
         return NULL;
@@ -128,9 +207,10 @@ py_disarm(Timers *self, PyObject *timer)
     Py_RETURN_NONE;
 }
 
-/* A number that a host reports. 1, 0 if no timer can have it, or -1 with an exception set: it is no number at all. */
+/* Read the id or the generation that a host reports. 1; 0 if no timer can have this number; -1 with an exception set if
+ * it is no number. */
 static int
-reported(PyObject *value, uint64_t *number)
+read_reported_number(PyObject *value, uint64_t *number)
 {
     *number = PyLong_AsUnsignedLongLong(value);
     if (*number != UINT64_MAX || !PyErr_Occurred()) {
@@ -144,7 +224,7 @@ reported(PyObject *value, uint64_t *number)
 }
 
 PyDoc_STRVAR(find_doc, "find(id, generation)\n--\n\n"
-                       "The armed timer that a host means, or None if that one is no more.");
+                       "The armed timer with this id and generation, or None if it is no longer armed.");
 
 static PyObject *
 py_find(Timers *self, PyObject *const *args, Py_ssize_t n)
@@ -154,8 +234,8 @@ py_find(Timers *self, PyObject *const *args, Py_ssize_t n)
         PyErr_SetString(PyExc_TypeError, "find() takes the id and the generation of a timer");
         return NULL;
     }
-    int known = reported(args[0], &id), polled = reported(args[1], &generation);
-    if (known < 0 || polled < 0 || kept(self) < 0) {
+    int known = read_reported_number(args[0], &id), polled = read_reported_number(args[1], &generation);
+    if (known < 0 || polled < 0 || arm_promised_timer(self) < 0) {
         return NULL;
     }
     for (uint32_t i = 0; known && polled && i < self->heap.count; i++) {
@@ -173,7 +253,7 @@ PyDoc_STRVAR(next_deadline_doc, "next_deadline_ns()\n--\n\n"
 static PyObject *
 py_next_deadline_ns(Timers *self, PyObject *Py_UNUSED(args))
 {
-    if (kept(self) < 0) {
+    if (arm_promised_timer(self) < 0) {
         return NULL;
     }
     const Timer *first = timers_first(self);
@@ -186,17 +266,17 @@ PyDoc_STRVAR(next_doc, "next()\n--\n\n"
 static PyObject *
 py_next(Timers *self, PyObject *Py_UNUSED(args))
 {
-    return kept(self) < 0 ? NULL : or_none(timers_first(self));
+    return arm_promised_timer(self) < 0 ? NULL : or_none(timers_first(self));
 }
 
 PyDoc_STRVAR(pop_due_doc, "pop_due(now_ns)\n--\n\n"
-                          "The next timer whose deadline has come, disarmed; None when there is none.");
+                          "Disarm and return the next due timer; None if no timer is due.");
 
 static PyObject *
 py_pop_due(Timers *self, PyObject *now_given)
 {
     long long now_ns = PyLong_AsLongLong(now_given);
-    if ((now_ns == -1 && PyErr_Occurred()) || kept(self) < 0) {
+    if ((now_ns == -1 && PyErr_Occurred()) || arm_promised_timer(self) < 0) {
         return NULL;
     }
     Timer *timer = timers_pop_due(self, now_ns);
@@ -229,7 +309,7 @@ static PyMethodDef timers_methods[] = {
 };
 
 static PyGetSetDef timers_getset[] = {
-    {"observer", (getter)get_observer, (setter)set_observer, "that of the kernel, which keeps the two equal", NULL},
+    {"observer", (getter)get_observer, (setter)set_observer, "the observer of the kernel, which sets both", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,12 +1,12 @@
-/* Waits and entries: after law/wake.py, and `Entry` of request.py. The lists that they stand in are in waitlist.c.
+/* Waits and entries: after `Wait` in law/wake.py and `Entry` in request.py. waitlist.c has the lists.
  *
- * A task that waits bare has no such object: it stands in its list by itself. Python sees waits only, so for such a task it
- * is shown an entry that stands for it (`task_wait`).
+ * A task that waits bare has no such object: the task itself is in the list. Python knows only waits, so when Python
+ * reads the wait of a bare task, it gets a new entry that behaves the same (`task_wait`).
  */
 
 #include "python/law/wait.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/task.h"
-#include "python/law/wake.h"
 #include "python/ops/request.h"
 
 /* ---- Wait */
@@ -52,7 +52,7 @@ wait_dealloc(Wait *self)
 static PyObject *
 wait_reason(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure))
 {
-    PyErr_SetString(PyExc_NotImplementedError, "a wait says its reason");
+    PyErr_SetString(PyExc_NotImplementedError, "a subclass of Wait must define `reason`");
     return NULL;
 }
 
@@ -89,24 +89,25 @@ as_kernel(PyObject *self, PyObject *thing)
 {
     ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || !PyObject_TypeCheck(thing, st->Kernel)) {
-        PyErr_SetString(PyExc_TypeError, "not a native kernel");
+        PyErr_Format(PyExc_TypeError, "%R is not a native kernel", thing);
         return NULL;
     }
     return (Kernel *)thing;
 }
 
-/* The kernel among the two arguments of an answer; NULL with TypeError set, also for a wait that was never made. */
+/* The kernel among the arguments (kernel, value). NULL with TypeError set, also for a wait whose __init__ never ran. */
 static Kernel *
 kernel_to_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
 {
     if (n != 2 || self->task == NULL) {
-        PyErr_SetString(PyExc_TypeError, "a wait of a task is answered with a kernel and a value");
+        PyErr_SetString(PyExc_TypeError,
+                        "answer() and refuse() take a kernel and a value, and need a wait that was made with a task");
         return NULL;
     }
     return as_kernel((PyObject *)self, args[0]);
 }
 
-/* The operation took effect: the task resumes with its result. */
+/* The operation took effect: resume the task with its result. */
 static PyObject *
 wait_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -118,7 +119,7 @@ wait_answer(Wait *self, PyObject *const *args, Py_ssize_t n)
     Py_RETURN_NONE;
 }
 
-/* The operation cannot be: the task resumes with an error. */
+/* The operation is impossible: resume the task with an error. */
 static PyObject *
 wait_refuse(Wait *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -137,12 +138,15 @@ wait_blockers(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(unused))
 }
 
 static PyMethodDef wait_methods[] = {
-    {"withdraw", wait_nothing, METH_O, "Leave every queue, if still in one."},
-    {"interrupted", wait_nothing, METH_O, "The task was asked to stop, and this wait is not interruptible."},
+    {"withdraw", wait_nothing, METH_O, "Leave every queue that this wait is still in."},
+    {"interrupted", wait_nothing, METH_O,
+     "The task was asked to stop, or was cut, and this wait is not interruptible."},
     {"expired", (PyCFunction)(void (*)(void))wait_expired, METH_FASTCALL, "A timer that this wait armed has fired."},
-    {"answer", (PyCFunction)(void (*)(void))wait_answer, METH_FASTCALL, "The task resumes with a result."},
-    {"refuse", (PyCFunction)(void (*)(void))wait_refuse, METH_FASTCALL, "The task resumes with an error."},
-    {"blockers", wait_blockers, METH_NOARGS, "The tasks that this wait is known to depend on."},
+    {"answer", (PyCFunction)(void (*)(void))wait_answer, METH_FASTCALL,
+     "The operation took effect: resume the task with its result."},
+    {"refuse", (PyCFunction)(void (*)(void))wait_refuse, METH_FASTCALL,
+     "The operation is impossible: resume the task with an error."},
+    {"blockers", wait_blockers, METH_NOARGS, "The tasks that can end this wait, as far as that is known."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -154,7 +158,7 @@ static PyGetSetDef wait_getset[] = {
 };
 
 static PyType_Slot wait_slots[] = {
-    {Py_tp_doc, "One task waiting for one thing."},
+    {Py_tp_doc, "The wait of one task for one thing."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, wait_init},
     {Py_tp_traverse, wait_traverse},
@@ -188,7 +192,6 @@ entry_init(Entry *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     return 0;
 }
 
-/* A new entry of `task` in the queue of `operation`. */
 Entry *
 entry_new(ModuleState *st, Task *task, PyObject *operation)
 {
@@ -241,8 +244,8 @@ entry_withdraw(Entry *self, PyObject *kernel)
         return NULL;
     }
     Task *task = self->wait.task;
-    bool stands = task->bare && task->pending == self->operation && !law_linked(&self->wait.link);
-    PyObject *waiter = stands ? (PyObject *)task : (PyObject *)self;
+    bool shows_bare = task->bare && task->pending == self->operation && !law_linked(&self->wait.link); /* `task_wait` */
+    PyObject *waiter = shows_bare ? (PyObject *)task : (PyObject *)self;
     if (operation_delist(k, self->operation, waiter) < 0) {
         return NULL;
     }
@@ -257,7 +260,8 @@ entry_blockers(Entry *self, PyObject *Py_UNUSED(unused))
 
 static PyMethodDef entry_methods[] = {
     {"withdraw", (PyCFunction)entry_withdraw, METH_O, "Leave the queue, if still in it."},
-    {"blockers", (PyCFunction)entry_blockers, METH_NOARGS, "The tasks that can end this wait, where that is known."},
+    {"blockers", (PyCFunction)entry_blockers, METH_NOARGS,
+     "The tasks that can end this wait, as far as that is known."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -273,7 +277,7 @@ static PyGetSetDef entry_getset[] = {
 };
 
 static PyType_Slot entry_slots[] = {
-    {Py_tp_doc, "One task in the queue of one operation."},
+    {Py_tp_doc, "The wait of one task for one operation, in the queue of that operation."},
     {Py_tp_init, entry_init},
     {Py_tp_traverse, entry_traverse},
     {Py_tp_clear, entry_clear},
@@ -291,7 +295,7 @@ PyType_Spec entry_spec = {
     .slots = entry_slots,
 };
 
-/* ---- who: a task that waits bare, or a wait */
+/* ---- waiters: a task that waits bare, or a wait */
 
 Task *
 waiter_task(PyObject *waiter)

@@ -1,7 +1,7 @@
-/* Waits (wait.c): what a BLOCKED task waits by. After law/wake.py.
+/* Waits (wait.c): the records of BLOCKED tasks in wait lists. After law/wake.py.
  *
- * A task waits *bare* if it stands in the queue of an operation by itself, otherwise by a Wait or an Entry. `waiter` is
- * one of the two everywhere: the task, or the wait.
+ * A task that waits *bare* is in the wait list of an operation itself. For any other task, a Wait or an Entry is in the
+ * list. `waiter` always means the object in the list: the bare task, or the wait.
  */
 
 #pragma once
@@ -10,10 +10,10 @@
 
 extern PyType_Spec wait_spec, entry_spec;
 
-/* New reference, or NULL with MemoryError set. */
+/* A new entry of `task` for the queue of `operation`. New reference, or NULL with MemoryError set. */
 Entry *entry_new(ModuleState *st, Task *task, PyObject *operation);
 
-/* The task or wait that a link of a wait list belongs to: both have their link first. */
+/* The task or the wait to which a link of a wait list belongs. Both types have the link as their first field. */
 static inline PyObject *
 waiter_of(LawLink *link)
 {
@@ -27,6 +27,7 @@ link_of(PyObject *waiter)
 }
 
 Task *waiter_task(PyObject *waiter);                           /* borrowed */
-PyObject *waiter_operation(ModuleState *st, PyObject *waiter); /* borrowed, or NULL: not the entry of an operation */
-/* A wait that stands for what the task does now, or None. New reference, or NULL with MemoryError set. */
+PyObject *waiter_operation(ModuleState *st, PyObject *waiter); /* borrowed, or NULL: a wait that is no entry */
+/* The wait of a BLOCKED task: for a bare task a new entry, which is in no list; None if the task does not wait. New
+ * reference, or NULL with MemoryError set. */
 PyObject *task_wait(ModuleState *st, Task *task);

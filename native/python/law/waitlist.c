@@ -1,9 +1,9 @@
 /* Wait lists: after `WaitList` in law/wake.py.
  *
- * A wait list is a ring of links. A link belongs to a wait (an object, which the list then owns) or to a task that
- * waits bare (borrowed: a waiting task lives). Both have their link at the same place, so that the type of the object
- * around a link says which of the two it is. Python sees waits only: for a bare task it is shown an entry that stands
- * for it (`task_wait`), which behaves the same and is in no list itself.
+ * A wait list is a ring of links. A link is in a wait, which the list owns, or in a task that waits bare, which the
+ * list borrows because a waiting task is alive (RECORD-2). Both types have the link at the same offset, so the object
+ * around a link can be found, and its type says which of the two it is. Python knows only waits: for a bare task it
+ * gets a new entry (`task_wait`), which behaves the same and is in no list.
  */
 
 #include "python/law/waitlist.h"
@@ -28,9 +28,9 @@ waitlist_join(WaitList *list, PyObject *waiter)
     }
 }
 
-/* What a list gives up of `waiter`: the reference to a wait, nothing of a task. */
+/* Release the list's reference to `waiter`: a list owns waits and borrows tasks. */
 static void
-let_go(PyObject *waiter)
+release_waiter(PyObject *waiter)
 {
     if (!is_task(waiter)) {
         Py_DECREF(waiter);
@@ -43,7 +43,7 @@ waitlist_leave(WaitList *list, PyObject *waiter)
     LawLink *link = link_of(waiter);
     if (law_linked(link)) {
         law_queue_remove(&list->queue, link);
-        let_go(waiter);
+        release_waiter(waiter);
     }
 }
 
@@ -62,12 +62,12 @@ waitlist_take(WaitList *list)
         return NULL;
     }
     PyObject *waiter = waiter_of(link);
-    return is_task(waiter) ? Py_NewRef(waiter) : waiter; /* the list's own reference becomes the caller's */
+    return is_task(waiter) ? Py_NewRef(waiter) : waiter; /* the caller takes over the list's reference */
 }
 
-/* As Python sees it: for a bare task an entry that stands for it. New reference. */
+/* The wait that Python gets for a waiter: for a bare task a new entry. New reference, or NULL with MemoryError set. */
 static PyObject *
-shown(ModuleState *st, PyObject *waiter)
+wait_for_python(ModuleState *st, PyObject *waiter)
 {
     return is_task(waiter) ? task_wait(st, (Task *)waiter) : Py_NewRef(waiter);
 }
@@ -99,7 +99,7 @@ waitlist_clear(WaitList *self)
 {
     LawLink *link;
     while ((link = law_queue_take_oldest(&self->queue)) != NULL) {
-        let_go(waiter_of(link));
+        release_waiter(waiter_of(link));
     }
     return 0;
 }
@@ -114,9 +114,10 @@ waitlist_dealloc(WaitList *self)
     Py_DECREF(type);
 }
 
-/* The wait that Python means, if it is one of ours: what is in the list for it, borrowed; or NULL. */
+/* The waiter in the list for a wait that Python has: the wait itself, or the bare task for which Python got an entry.
+ * Borrowed; NULL: the list has neither. */
 static PyObject *
-meant(ModuleState *st, WaitList *self, PyObject *wait)
+waiter_for(ModuleState *st, WaitList *self, PyObject *wait)
 {
     if (!PyObject_TypeCheck(wait, st->Wait)) {
         return NULL;
@@ -142,7 +143,7 @@ waitlist_py_join(WaitList *self, PyObject *wait)
 {
     ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || !PyObject_TypeCheck(wait, st->Wait)) {
-        PyErr_SetString(PyExc_TypeError, "only a wait can join a wait list");
+        PyErr_Format(PyExc_TypeError, "only a wait can join a wait list, not %R", wait);
         return NULL;
     }
     waitlist_join(self, wait);
@@ -153,7 +154,7 @@ static PyObject *
 waitlist_py_leave(WaitList *self, PyObject *wait)
 {
     ModuleState *st = state_of(Py_TYPE(self));
-    PyObject *waiter = st == NULL ? NULL : meant(st, self, wait);
+    PyObject *waiter = st == NULL ? NULL : waiter_for(st, self, wait);
     if (waiter != NULL) {
         waitlist_leave(self, waiter);
     }
@@ -165,10 +166,10 @@ waitlist_py_oldest(WaitList *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *waiter = waitlist_oldest(self);
     if (waiter == NULL) {
-        PyErr_SetString(PyExc_StopIteration, "nobody waits");
+        PyErr_SetString(PyExc_StopIteration, "the wait list is empty");
         return NULL;
     }
-    return shown(state_of(Py_TYPE(self)), waiter);
+    return wait_for_python(state_of(Py_TYPE(self)), waiter);
 }
 
 static PyObject *
@@ -177,10 +178,10 @@ waitlist_py_take(WaitList *self, PyObject *Py_UNUSED(unused))
     ModuleState *st = state_of(Py_TYPE(self));
     PyObject *waiter = waitlist_oldest(self);
     if (waiter == NULL) {
-        PyErr_SetString(PyExc_KeyError, "nobody waits");
+        PyErr_SetString(PyExc_KeyError, "the wait list is empty");
         return NULL;
     }
-    PyObject *wait = shown(st, waiter);
+    PyObject *wait = wait_for_python(st, waiter);
     if (wait != NULL) {
         waitlist_leave(self, waiter);
     }
@@ -193,7 +194,7 @@ waitlist_list(WaitList *self)
     ModuleState *st = state_of(Py_TYPE(self));
     PyObject *list = PyList_New(0);
     for (LawLink *l = law_queue_oldest(&self->queue); list && l; l = law_queue_newer(&self->queue, l)) {
-        PyObject *wait = shown(st, waiter_of(l));
+        PyObject *wait = wait_for_python(st, waiter_of(l));
         if (wait == NULL || PyList_Append(list, wait) < 0) {
             Py_CLEAR(list);
         }
@@ -221,14 +222,14 @@ static int
 waitlist_contains(WaitList *self, PyObject *wait)
 {
     ModuleState *st = state_of(Py_TYPE(self));
-    return st != NULL && meant(st, self, wait) != NULL;
+    return st != NULL && waiter_for(st, self, wait) != NULL;
 }
 
 static PyMethodDef waitlist_methods[] = {
     {"join", (PyCFunction)waitlist_py_join, METH_O, "Put a wait at the end."},
-    {"leave", (PyCFunction)waitlist_py_leave, METH_O, "Take a wait out, if it is in."},
-    {"oldest", (PyCFunction)waitlist_py_oldest, METH_NOARGS, "The one that waits longest."},
-    {"take_oldest", (PyCFunction)waitlist_py_take, METH_NOARGS, "The one that waits longest, taken out."},
+    {"leave", (PyCFunction)waitlist_py_leave, METH_O, "Take a wait out, if it is in the list."},
+    {"oldest", (PyCFunction)waitlist_py_oldest, METH_NOARGS, "The wait that is in the list longest."},
+    {"take_oldest", (PyCFunction)waitlist_py_take, METH_NOARGS, "Take out the wait that is in the list longest."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,10 +1,10 @@
 /* One logical worker: its lanes, its streaks, its random stream. After `Worker` and `TimedLane` of law/lanes.py.
  *
- * The queues are rings through their tasks (law/lanes.h), and dispatch.c puts tasks in and takes them out. The timed lane is
- * a heap (law/heap.h), ordered by (deadline, task id). A task is in one lane at a time, so its `stamp` serves both: in a
- * queue it says when the task came, in the timed lane it is the entry of the heap. The caller keeps `task->lane`.
+ * The queues are rings through their tasks (law/lanes.h), and dispatch.c changes them. The timed lane is a heap
+ * (law/heap.h), ordered by (deadline, task id). A task is in one lane at a time, so `stamp` has two uses: in a queue it
+ * is the order in which the task came, in the timed lane the entry in the heap. The caller sets `task->lane`.
  *
- * A lane borrows its tasks (RECORD-1 of records.h). Python sees the lanes through views, which cannot change them.
+ * A lane borrows its tasks (RECORD-1 of records.h). Python reads the lanes through views, which cannot change them.
  */
 
 #include "python/law/worker.h"
@@ -14,7 +14,6 @@
 
 /* ---- the timed lane */
 
-/* Make room for one more entry in the timed lane. 0, or -1 with MemoryError set. */
 int
 worker_reserve_timed(Worker *worker)
 {
@@ -25,28 +24,24 @@ worker_reserve_timed(Worker *worker)
     return 0;
 }
 
-/* Enter a task that is in no lane. worker_reserve_timed made room. Cannot fail. */
 void
 worker_push_timed(Worker *worker, Task *task, int64_t deadline_ns)
 {
     law_heap_push(&worker->timed, &task->stamp, deadline_ns, task->id);
 }
 
-/* Whether a task is in the timed lane of this worker. */
 bool
 worker_in_timed(const Worker *worker, const Task *task)
 {
     return law_heap_has(&worker->timed, &task->stamp);
 }
 
-/* Take a task out of the timed lane, where it must be. Cannot fail. */
 void
 worker_remove_timed(Worker *worker, Task *task)
 {
     law_heap_remove(&worker->timed, &task->stamp);
 }
 
-/* The earliest task of the timed lane, borrowed and left where it is, if it may run; else NULL. */
 Task *
 worker_earliest(const Worker *worker, int64_t now_ns)
 {
@@ -54,18 +49,17 @@ worker_earliest(const Worker *worker, int64_t now_ns)
     return due == NULL ? NULL : LAW_RECORD(due, Task, stamp);
 }
 
-/* For qsort. No two entries of a lane are equal. */
+/* The order of two entries, for qsort. No two entries are equal. */
 static int
 by_order(const void *a, const void *b)
 {
     return law_heap_earlier(a, b) ? -1 : 1;
 }
 
-/* The tasks of the timed lane in the order in which they will be taken, as a new list; NULL with MemoryError set. */
 PyObject *
 worker_timed_list(const Worker *worker)
 {
-    PyObject *list = PyList_New(0); /* first: making a list may run the collector, and with it anything */
+    PyObject *list = PyList_New(0); /* first: making a list may start a collection, which may run any code */
     size_t n = worker->timed.count;
     LawHeapSlot *slots = list == NULL ? NULL : PyMem_New(LawHeapSlot, n);
     if (slots == NULL) {
@@ -85,9 +79,8 @@ worker_timed_list(const Worker *worker)
     return list;
 }
 
-/* ---- life */
+/* ---- making and freeing */
 
-/* Worker number `id` of a run with this seed. A new reference, or NULL with MemoryError set. */
 Worker *
 worker_new(ModuleState *st, int id, uint64_t seed)
 {
@@ -105,7 +98,6 @@ worker_new(ModuleState *st, int id, uint64_t seed)
     return worker;
 }
 
-/* Take every task out of every lane; see worker.h. */
 void
 worker_empty(Worker *worker)
 {
@@ -122,7 +114,7 @@ worker_empty(Worker *worker)
     worker->timed.count = 0;
 }
 
-/* The lanes borrow: there is nothing else to visit. */
+/* The lanes only borrow their tasks, so the type is all there is to visit. */
 static int
 worker_traverse(Worker *self, visitproc visit, void *arg)
 {
@@ -140,9 +132,9 @@ worker_dealloc(Worker *self)
     Py_DECREF(type);
 }
 
-/* ---- the Python face */
+/* ---- the Python type */
 
-/* A view of one of the queues; which one is what the closure says. */
+/* A view of one of the queues. The closure is the offset of the queue. */
 static PyObject *
 get_queue(Worker *self, void *where)
 {
@@ -156,7 +148,8 @@ get_timed(Worker *self, void *Py_UNUSED(closure))
     return queue_view_make_timed(state_of(Py_TYPE(self)), self);
 }
 
-/* Set one attribute to a value that is given away, or NULL with an exception set. False with an exception set. */
+/* Set an attribute. Steals the reference to `value`, which may be NULL with an exception set. False with an exception
+ * set. */
 static bool
 put(PyObject *object, const char *name, PyObject *value)
 {
@@ -165,7 +158,7 @@ put(PyObject *object, const char *name, PyObject *value)
     return done;
 }
 
-/* A fresh WorkerStats with the counts of this moment. */
+/* A new WorkerStats with the current counts. */
 static PyObject *
 get_stats(Worker *self, void *Py_UNUSED(closure))
 {
@@ -189,20 +182,20 @@ static PyGetSetDef worker_getset[] = {
     {"cancel", (getter)get_queue, NULL, "tasks asked to stop", (void *)offsetof(Worker, cancel)},
     {"timed", (getter)get_timed, NULL, "tasks whose timer has fired", NULL},
     {"pinned", (getter)get_queue, NULL, "ready tasks that stay here", (void *)offsetof(Worker, pinned)},
-    {"stealable", (getter)get_queue, NULL, "ready tasks for anybody", (void *)offsetof(Worker, stealable)},
-    {"stats", (getter)get_stats, NULL, "what it did, in counts", NULL},
+    {"stealable", (getter)get_queue, NULL, "ready tasks that any worker may take", (void *)offsetof(Worker, stealable)},
+    {"stats", (getter)get_stats, NULL, "counts of what the worker did", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyMemberDef worker_members[] = {
-    {"id", T_INT, offsetof(Worker, id), READONLY, "its number, from 0"},
+    {"id", T_INT, offsetof(Worker, id), READONLY, "the number of the worker, from 0"},
     {"cancel_streak", T_UINT, offsetof(Worker, cancel_streak), 0, "dispatches from the cancel lane in a row"},
     {"timed_streak", T_UINT, offsetof(Worker, timed_streak), 0, "timed dispatches since the last ready one"},
     {"ready_turns", T_LONGLONG, offsetof(Worker, dispatched) + LAW_LANE_READY * sizeof(int64_t), READONLY,
-     "how often it took a ready task"},
-    {"next_victim", T_UINT, offsetof(Worker, next_victim), READONLY, "whom it tried to steal from last"},
-    {"steal_enabled", T_BOOL, offsetof(Worker, steal_enabled), 0, "whether it may steal"},
-    {"stamp", T_UINT, offsetof(Worker, stamp), READONLY, "how many tasks were queued here"},
+     "how often the worker took a ready task"},
+    {"next_victim", T_UINT, offsetof(Worker, next_victim), READONLY, "the worker that it tried to steal from last"},
+    {"steal_enabled", T_BOOL, offsetof(Worker, steal_enabled), 0, "whether the worker may steal"},
+    {"stamp", T_UINT, offsetof(Worker, stamp), READONLY, "how many tasks were queued on this worker"},
     {NULL, 0, 0, 0, NULL},
 };
 

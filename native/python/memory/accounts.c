@@ -1,178 +1,109 @@
-/* The accounts of the memory meter: what each task holds, and what happens when it would hold too much.
+/* The accounts of the memory meter: what each task holds, and what happens when a task reaches its limit.
  *
- * At the limit. An allocator can only say no, and CPython then raises a plain MemoryError; it cannot raise
- * MemoryBudgetExceeded. So there are two lines. A request that would go more than METER_OVERDRAFT_BYTES over the limit
- * is refused on the spot, and the kernel translates the MemoryError if it leaves the task. One that stays within the
- * overdraft is granted, once, and the task is *struck*: a pending call raises the right type at the next bytecode.
- * Where that cannot be (another thread than the main one, a frame of Bursar's own), it is told at its next await. Who
- * was told has the overdraft to tidy up with, and is told again when it has been below its limit in between.
+ * An allocator can only return NULL, and CPython then raises a plain MemoryError, not MemoryBudgetExceeded. So there are two
+ * limits. A request that would go more than METER_OVERDRAFT_BYTES over the task's limit is refused, and if the MemoryError
+ * leaves the task, the kernel makes MemoryBudgetExceeded of it. A request within the overdraft is granted, and the task is
+ * *notified*: a pending call raises MemoryBudgetExceeded at the next bytecode. If that is not possible (in another thread
+ * than the main one, or in a frame of Bursar), the error is raised at the task's next await. A task that was notified may
+ * use the overdraft for its cleanup. It is notified again only after it was below its limit.
  *
- * Small objects are never refused: refusing an arena only sends obmalloc to malloc, and a MemoryError for 32 bytes
- * strikes in places that nobody ever tested. Each arena beyond the limit strikes again. An arena holds objects of many
- * tasks, so the first one of a living task is not held against it; when it ends, it is.
+ * Small objects are never refused. If an arena is refused, obmalloc takes the memory from malloc, and a MemoryError for 32
+ * bytes would appear in code that was never tested for it. Each arena over the limit notifies again. An arena holds objects
+ * of many tasks, so the first arena of a live task does not count against its limit. After its end, it does.
  *
- * Rejected: only refusing (the wrong type inside the task, always); PyThreadState_SetAsyncExc (takes a lock that the
- * interpreter may hold while it allocates, and makes its own exception, without a message).
+ * Rejected: only refusing (always the wrong exception inside the task). PyThreadState_SetAsyncExc (it takes a lock that the
+ * interpreter may hold while it allocates, and makes an exception without a message).
  *
- * Invariants:
- *   1. Charges of the running task are counted in the thread (`here`) and added to the account when it turns to another;
- *      only releases by others touch the account's atomics meanwhile. That is what makes a charge cheap.
- *   2. An account lives while anything holds it: its maker, entries of the table, a pending strike, the list of
- *      changes. Its maker holds it MAKER times, and lets go only while it is not entered: so it also lives while
- *      entries of the table are counted in `here` only, of which others may release some meanwhile.
- *   3. A strike that comes after the poll it was meant for does nothing: it asks who is entered.
- *   4. Nothing here allocates through Python but `deliver`, which runs between two bytecodes.
+ * MEMORYLIMIT-1  Charges of the running task are counted in the thread (`running`), and added to the account when another
+ *     account is entered. Meanwhile only releases by other tasks and threads change the account's atomics. So a charge is
+ *     cheap.
+ * MEMORYLIMIT-2  A pending call that comes after its poll does nothing: it checks which account is entered.
+ * MEMORYLIMIT-3  Only `deliver` allocates through Python. It runs between two bytecodes.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include "python/memory/accounts.h"
-#include "python/memory/meter.h"
-#include "python/memory/owners.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define ARENA_FREE_BYTES METER_OVERDRAFT_BYTES /* of arenas, not held against a living task */
-#define MAKER (INT64_C(1) << 40)               /* holds it so often: more than there can be blocks in memory */
+#define ARENA_FREE_BYTES METER_OVERDRAFT_BYTES /* of arenas, do not count against the limit of a live task */
 
-struct AccountSet {
-    MeterTell tell;
-    void *context;
-    _Atomic(MeterAccount *) changed; /* a stack of accounts of which others freed something */
-    _Atomic int64_t holders;
-    atomic_bool closed;
-};
-
-struct MeterAccount {
-    AccountSet *accounts;
-    uint64_t tag;
-    _Atomic int64_t holders;
-    _Atomic int64_t blocks_bytes;
-    _Atomic int64_t arenas_bytes;
-    int64_t paid_bytes;    /* what its pool was charged for so far */
-    int64_t limit_bytes;   /* paid, and what the pool had left when it was entered */
-    int64_t refused_bytes; /* the last request that was refused; 0: none ever was */
-    bool told;             /* it is over its limit and knows */
-    bool ended;
-    atomic_bool interrupting; /* a pending call is on its way */
-    atomic_bool listed;       /* it stands in `changed` */
-    atomic_bool closed;       /* its maker has let go */
-    MeterAccount *next;       /* in `changed` */
-    MeterAccount *outer;      /* who was entered in this thread before */
-};
-
-_Thread_local Here here;
-
-/* ---- holding */
-
-/* Lets go of a book once; the last one frees it. */
-static void
-drop_account_set(AccountSet *accounts)
-{
-    if (atomic_fetch_sub(&accounts->holders, 1) == 1) {
-        free(accounts);
-    }
-}
-
-/* Lets go of an account `count` times. */
-static void
-drop(MeterAccount *account, int64_t count)
-{
-    if (atomic_fetch_sub(&account->holders, count) == count) {
-        drop_account_set(account->accounts);
-        free(account);
-    }
-}
-
-/* Puts an account on its book's list of changes, once. Any thread. */
-static void
-list_changed(MeterAccount *account)
-{
-    AccountSet *accounts = account->accounts;
-    if (atomic_load(&accounts->closed) || atomic_exchange(&account->listed, true)) {
-        return;
-    }
-    atomic_fetch_add(&account->holders, 1);
-    account->next = atomic_load(&accounts->changed);
-    while (!atomic_compare_exchange_weak(&accounts->changed, &account->next, account)) {
-    }
-}
+_Thread_local Running running;
 
 /* ---- counting */
 
-/* What is held against an account now. Exact in the thread that has it entered, and where it is not entered. */
+/* The bytes that count against the limit. Exact in the thread that has entered the account, or if no thread has. */
 static int64_t
 counted(const MeterAccount *account)
 {
-    bool mine = here.account == account;
-    int64_t blocks = atomic_load(&account->blocks_bytes) + (mine ? here.blocks_bytes : 0);
-    int64_t arenas = atomic_load(&account->arenas_bytes) + (mine ? here.arenas_bytes : 0);
+    bool mine = running.account == account;
+    int64_t blocks = atomic_load(&account->blocks_bytes) + (mine ? running.blocks_bytes : 0);
+    int64_t arenas = atomic_load(&account->arenas_bytes) + (mine ? running.arenas_bytes : 0);
     if (!account->ended) {
         arenas = arenas > ARENA_FREE_BYTES ? arenas - ARENA_FREE_BYTES : 0;
     }
     return blocks + arenas;
 }
 
-/* How far an account is over its limit; less than 0: below it. */
+/* How far an account is over its limit; negative: below it. */
 static int64_t
 excess(const MeterAccount *account)
 {
     return counted(account) - account->limit_bytes;
 }
 
-/* How much may be charged before somebody must look, to one who is so far over its limit: as much as it is below, or,
- * for one who was told, to the overdraft's end. */
+/* How many bytes may be charged before the next call of `account_admit`: up to the limit, or, after the task was notified,
+ * up to the end of the overdraft. `over`: how far the account is over its limit. */
 static int64_t
 room(const MeterAccount *account, int64_t over)
 {
     if (account->limit_bytes == METER_OPEN) {
         return METER_OPEN / 2;
     }
-    return (account->told ? METER_OVERDRAFT_BYTES : 0) - over;
+    return (account->notified ? METER_OVERDRAFT_BYTES : 0) - over;
 }
 
-/* So much may be charged from here on before somebody must look. */
+/* Set the line so that `bytes` more may be charged without a call of `account_admit`. */
 static void
 set_room(int64_t bytes)
 {
-    here.line_bytes = here.blocks_bytes + bytes;
+    running.line_bytes = running.blocks_bytes + bytes;
 }
 
-/* Writes down whether it knows that it is over its limit. */
+/* Set whether the task was notified that it is over its limit. */
 static void
-set_told(MeterAccount *account, bool told)
+set_notified(MeterAccount *account, bool notified)
 {
-    account->told = told;
-    if (here.account == account) {
-        here.told = told;
+    account->notified = notified;
+    if (running.account == account) {
+        running.notified = notified;
     }
 }
 
-/* The running task: if it has come below its limit again, it will be told again. */
+/* Compute the room of the running task again. A task that is below its limit again will be notified again. */
 static void
-look_again(MeterAccount *account)
+update_room(MeterAccount *account)
 {
     int64_t over = excess(account);
-    here.told = account->told = account->told && over > 0;
+    running.notified = account->notified = account->notified && over > 0;
     set_room(room(account, over));
 }
 
-/* From here on this thread charges `account`; NULL: nobody. */
+/* From now on this thread charges `account`; NULL: no account. */
 static void
 load(MeterAccount *account)
 {
-    here.account = account;
-    here.blocks_bytes = here.arenas_bytes = here.entries = 0;
+    running.account = account;
+    running.blocks_bytes = running.arenas_bytes = running.entries = 0;
     if (account == NULL) {
-        here.thread = NULL;
+        running.thread = NULL;
         return;
     }
-    here.thread = PyThreadState_Get();
-    look_again(account);
+    running.thread = PyThreadState_Get();
+    update_room(account);
 }
 
-/* Adds to a count that others may be adding to; nothing costs nothing, and most stretches have nothing to add. */
+/* Add to a count that other threads change too. Most amounts are 0, and an atomic operation is expensive. */
 static void
 add(_Atomic int64_t *count, int64_t amount)
 {
@@ -181,61 +112,59 @@ add(_Atomic int64_t *count, int64_t amount)
     }
 }
 
-/* Adds what this thread has counted to the account that it charges, if any, and charges another from here on. */
+/* Add what this thread has counted to the entered account, if any, and charge `next` from now on. */
 static void
-turn_to(MeterAccount *next)
+switch_to(MeterAccount *next)
 {
-    MeterAccount *account = here.account;
+    MeterAccount *account = running.account;
     if (account != NULL) {
-        add(&account->blocks_bytes, here.blocks_bytes);
-        add(&account->arenas_bytes, here.arenas_bytes);
-        add(&account->holders, here.entries);
+        add(&account->blocks_bytes, running.blocks_bytes);
+        add(&account->arenas_bytes, running.arenas_bytes);
+        add(&account->holders, running.entries);
     }
     load(next);
 }
 
-/* What `account_release` cannot do in passing: for an owner that does not run here, that was told, or of an arena. */
 void
 account_refund(const Owned *owned)
 {
     MeterAccount *account = owned->account;
-    if (account == here.account) {
-        *(owned->arena ? &here.arenas_bytes : &here.blocks_bytes) -= owned->bytes;
-        here.entries--;
-        look_again(account);
+    if (account == running.account) {
+        *(owned->arena ? &running.arenas_bytes : &running.blocks_bytes) -= owned->bytes;
+        running.entries--;
+        update_room(account);
         return;
     }
     atomic_fetch_sub(owned->arena ? &account->arenas_bytes : &account->blocks_bytes, owned->bytes);
-    list_changed(account);
-    drop(account, 1);
+    account_list_changed(account);
+    account_drop(account, 1);
 }
 
-/* A block became smaller by `bytes`, and stays its owner's. Any thread. */
 void
 account_shrink(MeterAccount *account, int64_t bytes)
 {
-    if (account == here.account) {
+    if (account == running.account) {
         account_uncharge(bytes);
         return;
     }
     atomic_fetch_sub(&account->blocks_bytes, bytes);
-    list_changed(account);
+    account_list_changed(account);
 }
 
 /* ---- at the limit */
 
-/* The pending call: in the main thread, between two bytecodes. -1 with the exception set if it strikes. */
+/* The pending call, which runs in the main thread between two bytecodes. -1 with an exception set: it interrupts the task. */
 static int
 deliver(void *argument)
 {
     MeterAccount *account = argument;
     int raised_here = 0;
     atomic_store(&account->interrupting, false);
-    if (here.account == account && excess(account) > 0) {
+    if (running.account == account && excess(account) > 0) {
         MeterAccount *paused = meter_pause();
-        PyObject *error = account->accounts->tell(account->accounts->context, account->tag);
+        PyObject *error = account->accounts->make_error(account->accounts->context, account->tag);
         if (error != Py_None) {
-            set_told(account, true);
+            set_notified(account, true);
             raised_here = -1;
             if (error != NULL) {
                 PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -244,28 +173,28 @@ deliver(void *argument)
         Py_XDECREF(error);
         meter_resume(paused);
     }
-    drop(account, 1);
+    account_drop(account, 1);
     return raised_here;
 }
 
-/* Sees to it that the running task is told, as soon as that can be. Needs no lock that an allocator could be under. */
+/* Ask for a pending call that interrupts the running task. Takes no lock that may be held during an allocation. */
 static void
 interrupt_task(MeterAccount *account)
 {
     if (atomic_exchange(&account->interrupting, true)) {
         return;
     }
-    atomic_fetch_add(&account->holders, 1);
-    if (Py_AddPendingCall(deliver, account) != 0) { /* too many: it will be told at its await */
+    account_hold(account);
+    if (Py_AddPendingCall(deliver, account) != 0) { /* too many: the task is notified at its next await */
         atomic_store(&account->interrupting, false);
-        drop(account, 1);
+        account_drop(account, 1);
     }
 }
 
-/* The key that modules are named by; made once, because it is looked up where nothing may be made. */
+/* The string "__name__", made once: it is used inside allocators, where no object can be made. */
 static PyObject *name_key;
 
-/* Whether Bursar's own code runs: its books are never refused memory half way through. */
+/* Whether Bursar's own code runs. It is never refused memory: its records must not be left half changed. */
 static bool
 in_own_code(void)
 {
@@ -275,14 +204,13 @@ in_own_code(void)
     return text != NULL && strncmp(text, "bursar", 6) == 0 && (text[6] == '.' || text[6] == '\0');
 }
 
-/* A request of the running task does not fit in its room: look closer. False if it is refused. */
 bool
 account_admit(int64_t bytes)
 {
-    MeterAccount *account = here.account;
+    MeterAccount *account = running.account;
     int64_t over = excess(account) + bytes;
-    if (over <= 0) { /* others have freed something of its own */
-        set_told(account, false);
+    if (over <= 0) { /* others have freed blocks of this account */
+        set_notified(account, false);
         set_room(bytes - over);
         return true;
     }
@@ -290,7 +218,7 @@ account_admit(int64_t bytes)
         account->refused_bytes = bytes;
         return false;
     }
-    if (!account->told) {
+    if (!account->notified) {
         interrupt_task(account);
     }
     int64_t rest = METER_OVERDRAFT_BYTES - over;
@@ -298,13 +226,12 @@ account_admit(int64_t bytes)
     return true;
 }
 
-/* The running task needed an arena, and has it. */
 void
 account_charge_arena(int64_t bytes)
 {
-    MeterAccount *account = here.account;
-    here.arenas_bytes += bytes;
-    here.entries++;
+    MeterAccount *account = running.account;
+    running.arenas_bytes += bytes;
+    running.entries++;
     int64_t over = excess(account);
     set_room(room(account, over));
     if (over > 0) {
@@ -314,126 +241,51 @@ account_charge_arena(int64_t bytes)
 
 /* ---- what a kernel calls, with the GIL held */
 
-/* The books of one runtime, or NULL with MemoryError set. `tell` makes the exception that strikes. */
-AccountSet *
-account_set_make(MeterTell tell, void *context)
+int
+accounts_prepare(void)
 {
-    if (name_key == NULL && (name_key = PyUnicode_InternFromString("__name__")) == NULL) {
-        return NULL;
+    if (name_key == NULL) {
+        name_key = PyUnicode_InternFromString("__name__");
     }
-    AccountSet *accounts = calloc(1, sizeof *accounts);
-    if (accounts == NULL) {
-        return (AccountSet *)PyErr_NoMemory();
-    }
-    accounts->tell = tell;
-    accounts->context = context;
-    atomic_store(&accounts->holders, 1);
-    return accounts;
+    return name_key == NULL ? -1 : 0;
 }
 
-/* The runtime is over: its tasks run no more in this thread, and from here on releases are refunded to nobody. */
 void
-account_set_close_all(AccountSet *accounts)
+accounts_leave_all(AccountSet *accounts)
 {
-    MeterAccount *account;
-    while (here.account != NULL && here.account->accounts == accounts) { /* an interrupt kept somebody from leaving */
-        meter_leave(here.account);
+    while (running.account != NULL && running.account->accounts == accounts) { /* an interrupt prevented the leave */
+        meter_leave(running.account);
     }
-    atomic_store(&accounts->closed, true);
-    while (meter_changed(accounts, &account)) {
-    }
+    account_set_end(accounts);
 }
 
-/* Its maker lets go of it. It is closed. */
-void
-account_set_free(AccountSet *accounts)
-{
-    drop_account_set(accounts);
-}
-
-/* An account without a charge, or NULL with MemoryError set. `tag` is whatever tells its maker whose it is. */
-MeterAccount *
-meter_account_new(AccountSet *accounts, uint64_t tag)
-{
-    MeterAccount *account = calloc(1, sizeof *account);
-    if (account == NULL) {
-        return (MeterAccount *)PyErr_NoMemory();
-    }
-    account->accounts = accounts;
-    account->tag = tag;
-    atomic_store(&account->holders, MAKER);
-    atomic_fetch_add(&accounts->holders, 1);
-    return account;
-}
-
-/* Its maker lets go of it, and it is not entered. Blocks that it still owns are nobody's concern any more. */
-void
-meter_account_free(MeterAccount *account)
-{
-    atomic_store(&account->closed, true);
-    drop(account, MAKER);
-}
-
-/* Takes the next account of which others have freed something off the list. False if there is none. */
-bool
-meter_changed(AccountSet *accounts, MeterAccount **account)
-{
-    for (;;) {
-        MeterAccount *first = atomic_load(&accounts->changed);
-        if (first == NULL) {
-            return false;
-        }
-        /* Only this thread takes off, so the first one's successor cannot change under us. */
-        while (!atomic_compare_exchange_weak(&accounts->changed, &first, first->next)) {
-        }
-        atomic_store(&first->listed, false);
-        bool closed = atomic_load(&first->closed);
-        drop(first, 1); /* its maker holds it, unless it is closed */
-        if (!closed) {
-            *account = first;
-            return true;
-        }
-    }
-}
-
-/* Whether that list is empty. */
-bool
-meter_quiet(const AccountSet *accounts)
-{
-    return atomic_load_explicit(&accounts->changed, memory_order_relaxed) == NULL;
-}
-
-/* The task runs in this thread: charge its account until `meter_leave`, up to what its pool has left. */
 void
 meter_enter(MeterAccount *account, int64_t left_bytes)
 {
-    account->outer = here.account;
+    account->outer = running.account;
     account->limit_bytes = left_bytes == METER_OPEN ? METER_OPEN : account->paid_bytes + left_bytes;
-    turn_to(account);
+    switch_to(account);
 }
 
-/* The task does not run any more; whoever was entered before it is entered again. */
 void
 meter_leave(MeterAccount *account)
 {
     MeterAccount *outer = account->outer;
     account->outer = NULL;
-    turn_to(outer);
+    switch_to(outer);
 }
 
-/* Whether this thread charges it. */
 bool
 meter_entered(const MeterAccount *account)
 {
-    return here.account == account;
+    return running.account == account;
 }
 
-/* Charges nobody until `meter_resume`; returns who is to be resumed. */
 MeterAccount *
 meter_pause(void)
 {
-    MeterAccount *account = here.account;
-    turn_to(NULL);
+    MeterAccount *account = running.account;
+    switch_to(NULL);
     return account;
 }
 
@@ -449,49 +301,43 @@ meter_tag(const MeterAccount *account)
     return account->tag;
 }
 
-/* The bytes that it holds, whoever they are held against. */
 int64_t
 meter_held_bytes(const MeterAccount *account)
 {
     int64_t held = atomic_load(&account->blocks_bytes) + atomic_load(&account->arenas_bytes);
-    return here.account == account ? held + here.blocks_bytes + here.arenas_bytes : held;
+    return running.account == account ? held + running.blocks_bytes + running.arenas_bytes : held;
 }
 
-/* What its pool is to be charged for (more than 0) or refunded (less). */
 int64_t
 meter_due_bytes(const MeterAccount *account)
 {
     return counted(account) - account->paid_bytes;
 }
 
-/* The last request that was refused; 0 if none ever was. */
 int64_t
 meter_refused_bytes(const MeterAccount *account)
 {
     return account->refused_bytes;
 }
 
-/* Its pool was charged for `bytes`, or refunded if they are negative. */
 void
 meter_paid(MeterAccount *account, int64_t bytes)
 {
     account->paid_bytes += bytes;
 }
 
-/* The task is over: from now on its first arena counts like any other. */
 void
 meter_end(MeterAccount *account)
 {
     account->ended = true;
 }
 
-/* Whether it is over its limit and does not know: true once, then its kernel tells it. */
 bool
-meter_untold(MeterAccount *account)
+meter_notify_once(MeterAccount *account)
 {
-    if (account->told || excess(account) <= 0) {
+    if (account->notified || excess(account) <= 0) {
         return false;
     }
-    set_told(account, true);
+    set_notified(account, true);
     return true;
 }

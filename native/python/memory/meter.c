@@ -1,21 +1,20 @@
 /* The memory meter: hooks in CPython's allocators that charge what a task allocates while it runs.
  *
- * What is seen. obmalloc hands every request of more than 512 bytes on to the raw domain: that is wrapped, and each
- * such block is written down with its owner (owners.c), so that its release, by whoever, whenever, is refunded to the
- * one who allocated it. Smaller requests come out of arenas of 1 MiB, which the arena hook charges whole to whoever
- * ran when they were needed. What becomes of a charge at the limit is decided in accounts.c.
+ * obmalloc passes every request of more than 512 bytes to the raw domain. The meter wraps the raw domain, and the owner table
+ * (owners.c) keeps the owner of each such block. So any thread can free the block at any time, and its owner is refunded.
+ * Smaller requests come from arenas of 1 MiB. The arena hook charges a new arena to the task that runs at that moment.
+ * accounts.c decides what happens at the limit.
  *
- * A block that is made larger is a new block: whoever runs then pays for it whole, and its old owner is refunded. One
- * that is made smaller stays its owner's. What nobody runs for is nobody's: the interpreter, the kernel, threads.
+ * A block that grows counts as a new block: the running task pays for all of it, and the old owner is refunded. A block that
+ * shrinks keeps its owner. What the interpreter, the kernel or other threads allocate while no task runs has no owner.
  *
- * Rejected: counting small objects one by one (a call on every allocation, and neither their size nor their owner is
- * known when they are freed); wrapping the other two domains (obmalloc comes to the raw one anyway).
+ * Rejected: to count small objects one by one. It would cost a call on every allocation, and neither the size nor the owner
+ * of an object is known when it is freed. Rejected: to wrap the other two domains. obmalloc uses the raw domain anyway.
  *
- * Invariants:
- *   1. A thread charges the account that was entered in it, or nobody. Releases refund the account in the table.
- *   2. A block leaves the table before the allocator under us gets it back.
- *   3. The hooks ignore their context and never change what is under them while they are in place: another thread may
- *      be inside one while it is taken out. The hooks and `users` are the process's own, so there is one of each.
+ * METERHOOK-1  A thread charges the account that is entered in it, or none. A release refunds the account in the owner
+ *     table.
+ * METERHOOK-2  The hooks ignore their context, and `under` does not change while they are installed: another thread may be
+ *     inside a hook while it is removed. Allocators belong to the process, so the hooks and `users` are static.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -32,13 +31,13 @@ static bool hooked;
 
 /* ---- the raw domain: every block of more than SMALL_BYTES */
 
-/* Writes down the block that the running task was charged for, if it got one; else takes the charge back. */
+/* Enter the block that the running task was charged for in the owner table. If that is not possible, take the charge back. */
 static inline void *
 keep(void *block, int64_t bytes)
 {
-    Owned owned = {.block = (uintptr_t)block, .bytes = bytes, .account = here.account};
-    if (block != NULL && owners_put(&owned, here_alone())) {
-        here.entries++;
+    Owned owned = {.block = (uintptr_t)block, .bytes = bytes, .account = running.account};
+    if (block != NULL && owners_put(&owned, is_alone())) {
+        running.entries++;
     } else {
         account_uncharge(bytes);
     }
@@ -48,8 +47,8 @@ keep(void *block, int64_t bytes)
 static void *
 raw_malloc(void *Py_UNUSED(context), size_t size)
 {
-    here.probed = true;
-    if (size <= SMALL_BYTES || here.account == NULL) {
+    running.probed = true;
+    if (size <= SMALL_BYTES || running.account == NULL) {
         return under.malloc(under.ctx, size);
     }
     return account_charge((int64_t)size) ? keep(under.malloc(under.ctx, size), (int64_t)size) : NULL;
@@ -59,27 +58,27 @@ static void *
 raw_calloc(void *Py_UNUSED(context), size_t count, size_t each)
 {
     size_t size = each != 0 && count > (size_t)PY_SSIZE_T_MAX / each ? 0 : count * each;
-    if (size <= SMALL_BYTES || here.account == NULL) {
+    if (size <= SMALL_BYTES || running.account == NULL) {
         return under.calloc(under.ctx, count, each);
     }
     return account_charge((int64_t)size) ? keep(under.calloc(under.ctx, count, each), (int64_t)size) : NULL;
 }
 
-/* Puts an entry back that was taken out; if there is no memory for it any more, it becomes nobody's. */
+/* Put an entry back into the table. If there is no memory for that, the block has no owner any more. */
 static void
 put_back(Owned owned)
 {
-    if (!owners_put(&owned, here_alone())) {
+    if (!owners_put(&owned, is_alone())) {
         account_release(&owned);
     }
 }
 
-/* A block of the running task grows, or one of another becomes its own because it makes it grow: then it is a new
- * block that it pays for whole, and the old one is refunded. `old.account` is NULL for a block of nobody. */
+/* The running task makes a block grow. For its own block it pays the difference. A block of another owner becomes its own:
+ * it pays for all of it, and the old owner is refunded. `old.account` is NULL for a block without owner. */
 static void *
 grow(void *block, Owned old, int64_t bytes)
 {
-    bool mine = old.account == here.account;
+    bool mine = old.account == running.account;
     int64_t extra = mine ? bytes - old.bytes : bytes;
     void *grown = NULL;
     if (account_charge(extra)) {
@@ -105,7 +104,7 @@ grow(void *block, Owned old, int64_t bytes)
     return grown;
 }
 
-/* A block becomes smaller, or grows while nobody runs: a smaller one stays its owner's, a grown one is nobody's. */
+/* A block shrinks and keeps its owner, or grows while no task runs and loses its owner. */
 static void *
 shrink(void *block, Owned old, size_t size)
 {
@@ -129,8 +128,8 @@ raw_realloc(void *context, void *block, size_t size)
         return raw_malloc(context, size);
     }
     Owned old = {0};
-    bool owned = owners_take(block, &old, here_alone());
-    if (here.account != NULL && size > SMALL_BYTES && (int64_t)size > old.bytes) {
+    bool owned = owners_take(block, &old, is_alone());
+    if (running.account != NULL && size > SMALL_BYTES && (int64_t)size > old.bytes) {
         return grow(block, old, (int64_t)size);
     }
     return owned ? shrink(block, old, size) : under.realloc(under.ctx, block, size);
@@ -140,20 +139,20 @@ static void
 raw_free(void *Py_UNUSED(context), void *block)
 {
     Owned owned;
-    if (block != NULL && owners_take(block, &owned, here_alone())) {
+    if (block != NULL && owners_take(block, &owned, is_alone())) {
         account_release(&owned);
     }
     under.free(under.ctx, block);
 }
 
-/* ---- arenas: where small objects live */
+/* ---- arenas, which hold small objects */
 
 static void *
 arena_alloc(void *Py_UNUSED(context), size_t size)
 {
     void *arena = under_arena.alloc(under_arena.ctx, size);
-    Owned owned = {.block = (uintptr_t)arena, .bytes = (int64_t)size, .account = here.account, .arena = true};
-    if (arena != NULL && here.account != NULL && owners_put(&owned, here_alone())) {
+    Owned owned = {.block = (uintptr_t)arena, .bytes = (int64_t)size, .account = running.account, .arena = true};
+    if (arena != NULL && running.account != NULL && owners_put(&owned, is_alone())) {
         account_charge_arena(owned.bytes);
     }
     return arena;
@@ -163,35 +162,35 @@ static void
 arena_free(void *Py_UNUSED(context), void *arena, size_t size)
 {
     Owned owned;
-    if (owners_take(arena, &owned, here_alone())) {
+    if (owners_take(arena, &owned, is_alone())) {
         account_release(&owned);
     }
     under_arena.free(under_arena.ctx, arena, size);
 }
 
-/* ---- putting the hooks in and taking them out */
+/* ---- installing and removing the hooks */
 
-/* Whether objects that Python makes now pass through our hooks. -1 with MemoryError set: there is no telling. */
+/* Whether the allocations of Python's objects call our hooks. -1 with MemoryError set: not known. */
 static int
-reached(void)
+hooks_work(void)
 {
-    here.probed = false;
+    running.probed = false;
     void *block = PyObject_Malloc(2 * SMALL_BYTES);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     PyObject_Free(block);
-    return here.probed;
+    return running.probed;
 }
 
-/* Puts in those hooks that are not in place. */
+/* Install the hooks that are not installed. */
 static void
 hook(void)
 {
     PyObjectArenaAllocator top_arena;
     PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &under);
-    /* The context stays the same: another thread may read the old function and the new context (invariant 3). */
+    /* The context stays the same, because another thread may read the old function with the new context (METERHOOK-2). */
     PyMemAllocatorEx ours = {under.ctx, raw_malloc, raw_calloc, raw_realloc, raw_free};
     PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &ours);
     PyObject_GetArenaAllocator(&top_arena);
@@ -203,7 +202,7 @@ hook(void)
     hooked = true;
 }
 
-/* Takes the hooks out and forgets every owner. If another tool was put on top of them they stay, and cost a look. */
+/* Remove the hooks and clear the owner table. If another tool has wrapped the hooks, they stay installed. */
 static void
 unhook(void)
 {
@@ -219,37 +218,37 @@ unhook(void)
     }
 }
 
-/* Puts the hooks in place, or counts one more user. 0; -1 with an exception set: RuntimeError where they cannot see
- * anything. */
+/* Install the hooks, or count one more user. 0, or -1 with an exception set: RuntimeError if the hooks cannot work. */
 int
 meter_install(void)
 {
     static bool survives_fork;
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_RuntimeError, "memory is metered in the main interpreter only");
+        PyErr_SetString(PyExc_RuntimeError, "memory is metered only in the main interpreter");
         return -1;
     }
 #ifdef Py_GIL_DISABLED
-    PyErr_SetString(PyExc_RuntimeError, "a free-threaded Python takes its memory past the hooks of the meter");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a free-threaded Python does not allocate through the hooks of the memory meter");
     return -1;
 #endif
     if (!survives_fork && !(survives_fork = owners_survive_fork())) {
         PyErr_NoMemory();
         return -1;
     }
-    int seen = hooked ? reached() : 0;
+    int seen = hooked ? hooks_work() : 0;
     if (seen == 0) {
-        if (hooked) { /* a tool that was there before us was taken out, and we with it */
+        if (hooked) { /* another tool was removed, and our hooks with it */
             owners_clear(account_release);
         }
         hook();
-        seen = reached();
+        seen = hooks_work();
         if (seen <= 0) {
             unhook();
         }
         if (seen == 0) {
             PyErr_SetString(PyExc_RuntimeError,
-                            "Python's objects do not come from its own allocator (is PYTHONMALLOC set?)");
+                            "Python does not use its own allocator for objects (is PYTHONMALLOC set?)");
         }
     }
     if (seen < 1) {
@@ -259,7 +258,7 @@ meter_install(void)
     return 0;
 }
 
-/* One user less; the last one takes the hooks out. */
+/* Count one user less; the last one removes the hooks. */
 void
 meter_uninstall(void)
 {
@@ -268,7 +267,7 @@ meter_uninstall(void)
     }
 }
 
-/* Whether the hooks are in place. */
+/* Whether the hooks are installed. */
 bool
 meter_installed(void)
 {

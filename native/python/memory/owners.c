@@ -1,42 +1,40 @@
 /* The owner table: from the address of a live block to the account that pays for it.
  *
- * Every block that a metered task allocates is put in here, and taken out when it is freed, by whatever thread, with
- * or without the GIL. Nearly always that is the thread of the task, with the GIL. It says that it is *alone*, and then
- * it needs no lock, and sees one line of the cache that is not at hand: a loop that fills large blocks has nothing else
- * of ours left in the cache by then, so lines are what a look into the table costs.
+ * Every block that a metered task allocates is put into the table, and taken out when it is freed, by any thread, with or
+ * without the GIL. Almost always this is the thread of the task, with the GIL. Such a thread is *alone*: it needs no lock, and
+ * touches one line of the cache. A loop that fills large blocks evicts the table from the cache, so the number of lines is the
+ * cost of an access.
  *
- * The table has two parts. In the *sets* only who is alone writes anything down: an address belongs to one set, and
- * goes to the first slot of it that is free. No entry is ever moved to make room or to close a gap, so others may look
- * for theirs meanwhile, under a lock. They write down in the *rest*, as does who is alone where a set is full: that is
- * cut into shards, each an array with open addressing and with a lock of its own that is held for a few dozen
- * instructions. A removal there moves the entries behind it back. So nowhere are there tombstones, and a program that
- * runs for weeks does not slow down.
+ * The table has two parts. Only a thread that is alone puts entries into the *sets*. An address belongs to one set, and goes
+ * to its first free slot. No entry is moved to make room or to close a gap, so other threads can search the sets, under a
+ * lock. Other threads put their entries into the *rest*; so does a thread that is alone if the set is full. The rest has
+ * shards. Each shard is an array with open addressing, and has its own lock, which is held for a few dozen instructions. A
+ * removal from a shard moves the entries behind it back. So there are no tombstones, and a program that runs for weeks does
+ * not slow down.
  *
- * Why others can take out of a set while somebody alone is at work in it: a block is freed by one thread, and nobody
- * else asks for it meanwhile. A slot in use is emptied by whoever frees what lies in it, a free one is filled by
- * whoever is alone; so no slot ever has two writers. What moves or drops the entries of others, growing and clearing, is
- * done by somebody alone who also holds every lock, and that shuts out both.
+ * Other threads may take entries out of a set while another thread is alone, because a slot never has two writers. A block is
+ * freed by one thread, and only that thread empties the block's slot. Only the thread that is alone fills a free slot. To grow
+ * or to clear the sets, a thread must be alone and hold every lock, which excludes all others.
  *
- * Rejected: a header in front of each block (blocks from before the meter was installed have none, and nobody can
- * tell them apart); a mutex (a table that is asked at every free must not enter the kernel to find nothing); a lock for
- * everybody (two exchanges and three lines for each block); sets for each thread (who frees would have to look through
- * all of them, and a thread that ends leaves its own behind).
+ * Rejected: a header in front of each block. Blocks from before the meter was installed have none, and cannot be recognized.
+ * Rejected: a mutex. The table is used at every free, mostly to find nothing, and must not enter the system's kernel for that.
+ * Rejected: a lock for every access. It costs two exchanges and three lines per block. Rejected: sets for each thread. A free
+ * would have to search all of them, and a thread that ends would leave its set behind.
  *
- * Invariants:
- *   1. Whoever frees a block takes it out *before* the allocator gets it back: from then on another thread may be given
- *      the same address. What was put comes out once: it is taken, or visited when the table is cleared. An address is
- *      twice in the table only if a release was not seen; then the next two that are seen take both.
- *   2. At most one thread at a time is alone, and sees what those before it wrote. Who calls vouches for that; the GIL
- *      sees to it.
- *   3. A free slot of a set is filled by whoever is alone, its address last. A slot in use is emptied by whoever frees
- *      the block, its address last: alone, or under the lock of the block's shard.
- *   4. Where the sets are and how many changes only by somebody alone who holds all locks. Who looks is alone, or holds
- *      one of them.
- *   5. `placed` is never less than `gone` and the entries in the sets together: it is raised before an entry comes, and
- *      either is changed after one has gone. Who adds to `gone` has seen its entry placed, and releases that; so who
- *      acquires `gone` first, and then finds `placed` to be the same, has nothing in the sets.
- *   6. The rest of a shard is at most three quarters full, so that every search ends.
- *   7. Nothing here allocates through Python: the table is used inside Python's own allocators.
+ * OWNERS-1  A block is taken out *before* the allocator gets it back: after that, another thread may get the same address.
+ *     An entry comes out once: it is taken, or visited when the table is cleared. An address is in the table twice only if
+ *     a release was not seen; then the next two releases that are seen take both.
+ * OWNERS-2  At most one thread at a time is alone, and it sees what earlier such threads wrote. The caller guarantees it,
+ *     by the GIL.
+ * OWNERS-3  A free slot of a set is filled by the thread that is alone, its address last. A slot in use is emptied by the
+ *     thread that frees the block, its address last: alone, or under the lock of the block's shard.
+ * OWNERS-4  Place and number of the sets change only by a thread that is alone and holds all locks. A reader is alone, or
+ *     holds one.
+ * OWNERS-5  `placed` is at least `gone` plus the entries in the sets: it is raised before an entry is put, and both are
+ *     changed after an entry was taken. A thread that adds to `gone` has seen its entry placed, and releases that. So if a
+ *     thread acquires `gone`, and then reads the same number from `placed`, no entry of its blocks is in the sets.
+ * OWNERS-6  The rest of a shard is at most three quarters full, so that every search ends.
+ * OWNERS-7  Nothing here allocates through Python: the table is used inside Python's own allocators.
  */
 
 #include "python/memory/owners.h"
@@ -49,15 +47,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARD_BITS 4 /* more threads than this seldom free at the same instant */
+#define SHARD_BITS 4 /* 16 shards: more threads rarely free at the same moment */
 #define SHARDS (1u << SHARD_BITS)
-#define SPINS_MAX 64  /* before a thread lets the holder of the lock run: it may have been preempted */
-#define LINE_BYTES 64 /* of a cache: what is together in one costs one look */
-#define WAYS 8u       /* of a set, two to a line; nearly always it is one of the first two */
-#define SETS_MIN 64u  /* when they are first used: four pages */
-#define SLOTS_MIN 64u /* of a rest when it is first used: half a page */
+#define SPINS_MAX 64  /* then a waiting thread yields: the holder of the lock may have been preempted */
+#define LINE_BYTES 64 /* of the cache */
+#define WAYS 8u       /* slots of a set, two per line; almost always one of the first two is used */
+#define SETS_MIN 64u  /* at first use: four pages */
+#define SLOTS_MIN 64u /* of a shard's rest at first use: half a page */
 
-/* A slot of a set: an `Owned` whose address others may read meanwhile. */
+/* A slot of a set: an `Owned` whose address other threads may read at the same time. */
 typedef struct {
     _Atomic uintptr_t block; /* 0: the slot is free */
     int64_t bytes;
@@ -69,14 +67,14 @@ typedef struct {
     _Alignas(LINE_BYTES) Slot slots[WAYS];
 } Set;
 
-/* What everybody alone needs, in a line that nobody else writes. */
+/* What a thread that is alone needs, in a line that other threads do not write. */
 static struct {
     _Alignas(LINE_BYTES) Set *sets;
     size_t count;          /* a power of two, or 0 */
-    _Atomic size_t placed; /* entries that were ever put there, less those taken out by somebody alone */
+    _Atomic size_t placed; /* entries that were ever put there, minus those taken out by a thread that was alone */
 } front;
 
-static _Alignas(LINE_BYTES) _Atomic size_t gone; /* entries of the sets that were taken out under a lock, ever */
+static _Alignas(LINE_BYTES) _Atomic size_t gone; /* entries of the sets that were ever taken out under a lock */
 
 typedef struct {
     _Alignas(LINE_BYTES) atomic_flag held;
@@ -87,7 +85,7 @@ typedef struct {
 
 static Shard shards[SHARDS];
 
-/* A count that others may read meanwhile. There is one writer at a time, so writing it is a plain store. */
+/* A count that other threads may read at the same time. There is one writer at a time, so a plain store is enough. */
 static inline size_t
 read_count(_Atomic size_t *count)
 {
@@ -100,7 +98,7 @@ write_count(_Atomic size_t *count, size_t value)
     atomic_store_explicit(count, value, memory_order_relaxed);
 }
 
-/* Takes the lock of a shard. Never fails. */
+/* Take the lock of a shard. Never fails. */
 static void
 lock(Shard *shard)
 {
@@ -111,7 +109,7 @@ lock(Shard *shard)
     }
 }
 
-/* Gives it back. */
+/* Release the lock. */
 static void
 unlock(Shard *shard)
 {
@@ -134,7 +132,7 @@ unlock_all(void)
     }
 }
 
-/* The hash of an address. Allocators align to 16 bytes, so the low bits say nothing. */
+/* The hash of an address. Allocators align to 16 bytes, so the low bits are always zero. */
 static inline uint64_t
 hash_of(uintptr_t block)
 {
@@ -147,7 +145,7 @@ shard_of(uint64_t hash)
     return &shards[hash >> (64 - SHARD_BITS)];
 }
 
-/* Where a block belongs among `count` sets or slots, a power of two: bits that did not choose the shard. */
+/* The place of a block among `count` sets or slots, a power of two. Uses other bits than `shard_of`. */
 static inline size_t
 home_of(uint64_t hash, size_t count)
 {
@@ -156,7 +154,7 @@ home_of(uint64_t hash, size_t count)
 
 /* ---- the sets */
 
-/* What a slot holds. */
+/* The content of a slot. */
 static inline Owned
 entry(Slot *slot)
 {
@@ -164,7 +162,8 @@ entry(Slot *slot)
     return (Owned){.block = block, .bytes = slot->bytes, .account = slot->account, .arena = slot->arena};
 }
 
-/* The first free slot of the set where a block belongs, or NULL. Acquires it: who emptied it has read it before. */
+/* The first free slot of the set where a block belongs, or NULL. The load acquires: the thread that emptied the slot has read
+ * it before. */
 static inline Slot *
 vacancy(Set *sets, size_t count, uint64_t hash)
 {
@@ -177,7 +176,7 @@ vacancy(Set *sets, size_t count, uint64_t hash)
     return NULL;
 }
 
-/* Fills a slot, its address last. */
+/* Fill a slot, its address last. */
 static inline void
 fill(Slot *slot, const Owned *owned)
 {
@@ -187,7 +186,7 @@ fill(Slot *slot, const Owned *owned)
     atomic_store_explicit(&slot->block, owned->block, memory_order_release);
 }
 
-/* Puts into a set, for somebody alone. False if there is no room. */
+/* Put an entry into its set. Only if alone. False: there is no room. */
 static inline bool
 place(const Owned *owned, uint64_t hash)
 {
@@ -200,7 +199,7 @@ place(const Owned *owned, uint64_t hash)
     return true;
 }
 
-/* Takes out of a set. For somebody alone, or under the lock of the block's shard. */
+/* Take an entry out of its set. Only if alone, or under the lock of the block's shard. */
 static inline bool
 displace(uintptr_t block, uint64_t hash, Owned *owned)
 {
@@ -218,9 +217,9 @@ displace(uintptr_t block, uint64_t hash, Owned *owned)
     return false;
 }
 
-/* Doubles the sets if half of their slots are in use, or makes the first ones. What was in one set is spread over two,
- * so each has room for it. False if they are as they were: a set may be full by chance, and there may be no memory.
- * For somebody alone. */
+/* Double the number of sets if half of their slots are in use, or make the first sets. The entries of one set are spread over
+ * two, so there is room for each. False: nothing has changed, because a set is full only by chance, or there is no memory.
+ * Only if alone. */
 static bool
 double_sets(void)
 {
@@ -249,7 +248,8 @@ double_sets(void)
 
 /* ---- the rest: all of it under the lock */
 
-/* The slot that holds `block`, or the free one where it belongs; 0 finds that one. There are slots, and one is free. */
+/* The slot that holds `block`, or the free slot where it belongs. `block` 0: always the free slot. At least one slot is
+ * free. */
 static size_t
 find(const Shard *shard, uintptr_t block, uint64_t hash)
 {
@@ -260,7 +260,7 @@ find(const Shard *shard, uintptr_t block, uint64_t hash)
     return at;
 }
 
-/* Makes room for one more. False if there is no memory for it; then nothing has changed. */
+/* Make room for one more entry. False: no memory, and nothing has changed. */
 static bool
 make_room(Shard *shard)
 {
@@ -285,7 +285,7 @@ make_room(Shard *shard)
     return true;
 }
 
-/* Frees the slot `hole` and closes the gap: whoever was pushed past it by a collision moves back. */
+/* Free the slot `hole` and close the gap: entries that a collision pushed behind it move back. */
 static void
 remove_at(Shard *shard, size_t hole)
 {
@@ -326,7 +326,7 @@ take_rest(Shard *shard, uintptr_t block, uint64_t hash, Owned *owned)
 
 /* ---- both */
 
-/* Puts an entry for which there was no room in its set, or of a thread that is not alone. */
+/* Put an entry whose set is full, or for a thread that is not alone. */
 static COLD bool
 put_slow(const Owned *owned, uint64_t hash, bool alone)
 {
@@ -340,7 +340,6 @@ put_slow(const Owned *owned, uint64_t hash, bool alone)
     return done;
 }
 
-/* Writes down an owner. False if there is no memory for it: the block is then nobody's. `alone`: see invariant 2. */
 bool
 owners_put(const Owned *owned, bool alone)
 {
@@ -348,16 +347,16 @@ owners_put(const Owned *owned, bool alone)
     return (alone && place(owned, hash)) || put_slow(owned, hash, alone);
 }
 
-/* Whether there is nothing in the sets. For somebody not alone who frees a block: whoever was handed it has seen that
- * it was put. */
+/* Whether no block of this thread is in the sets. For a thread that is not alone and frees a block: a thread that got the
+ * block has seen that it was put (OWNERS-5). */
 static inline bool
 no_sets(void)
 {
-    size_t before = atomic_load_explicit(&gone, memory_order_acquire); /* first, see invariant 5 */
+    size_t before = atomic_load_explicit(&gone, memory_order_acquire); /* first, see OWNERS-5 */
     return before == read_count(&front.placed);
 }
 
-/* Takes an entry that is not in its set, or for a thread that is not alone. */
+/* Take an entry that is not in its set, or for a thread that is not alone. */
 static COLD bool
 take_slow(uintptr_t block, uint64_t hash, Owned *owned, bool alone)
 {
@@ -375,7 +374,6 @@ take_slow(uintptr_t block, uint64_t hash, Owned *owned, bool alone)
     return found;
 }
 
-/* Takes an owner out. False if the block is nobody's; then `owned` is left as it was. `alone`: see invariant 2. */
 bool
 owners_take(const void *block, Owned *owned, bool alone)
 {
@@ -387,8 +385,6 @@ owners_take(const void *block, Owned *owned, bool alone)
     return take_slow((uintptr_t)block, hash, owned, alone);
 }
 
-/* Empties the table, because releases will not be seen from here on. `visit` hears of every entry, under the locks: it
- * must not come back here. Who calls is alone (invariant 2). */
 void
 owners_clear(void (*visit)(const Owned *owned))
 {
@@ -417,7 +413,6 @@ owners_clear(void (*visit)(const Owned *owned))
     unlock_all();
 }
 
-/* How many blocks have an owner. Exact while nobody puts or takes. */
 size_t
 owners_count(void)
 {
@@ -428,8 +423,8 @@ owners_count(void)
     return count;
 }
 
-/* From now on a child process does not inherit a lock that a thread of its parent held. To be called once. If another
- * thread of the parent was alone, it leaves a slot that is not in use yet, or a count that is one too high. */
+/* If another thread of the parent was alone during the fork, the child has a slot that is not in use yet, or a count that is
+ * one too high. Both are harmless. */
 bool
 owners_survive_fork(void)
 {

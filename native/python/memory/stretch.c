@@ -1,9 +1,9 @@
-/* A stretch of a metered task's code: its account is entered before and left after. After drive/memory.py.
+/* A stretch: the code of a metered task between two waits. Its account is entered before and left after. The twin is
+ * `MemoryMeter` in drive/memory.py.
  *
- * Most stretches leave nothing behind that others have to hear of: the account is that of the task's last stretch, its
- * limit is what the pool has left, and its growth is paid out of that pool. This is here. The first stretch of a task,
- * releases by others that must be settled first, a refund that the pool below has to bear and the end of a task are
- * `MemoryMeter`'s, in Python.
+ * C handles the usual stretch: the task has an account, no other account has changed, and the task's own pool pays for the
+ * growth or gets the refund. Python handles the rest: the first stretch of a task, changed accounts, a refund for which the
+ * pool has spent too little, and the end of a task.
  */
 
 #include "python/memory/stretch.h"
@@ -18,7 +18,7 @@
 #include "python/memory/meter.h"
 #include "python/memory/types.h"
 
-/* The limit of a task that is about to run. */
+/* How many bytes a task may allocate in the stretch that begins. */
 static int64_t
 left_bytes(const Task *task)
 {
@@ -50,9 +50,9 @@ metered_enter(Driver *self, Task *task)
     return 0;
 }
 
-/* Bring the pool to what the account says: charge the growth, as far as the pool goes, or refund it. */
+/* Charge the pool for the growth of the account, as far as the pool has the bytes, or refund it. */
 static int
-settle(Kernel *k, Task *task, MeterAccount *account, int64_t due)
+charge_growth(Kernel *k, Task *task, MeterAccount *account, int64_t due)
 {
     LawPool *pool = &pool_of(task->terms->pools, LAW_MEMORY)->account;
     bool open = pool->left == LAW_OPEN;
@@ -89,13 +89,13 @@ metered_leave(Driver *self, Task *task)
     }
     MeterAccount *account = meter_face_account(memory);
     int64_t due = meter_due_bytes(account);
-    if (due == 0) { /* all of it is paid for, and so within the limit */
+    if (due == 0) { /* everything is paid, so the task is within its limit */
         return Py_NewRef(Py_None);
     }
-    if (settle(self->kernel, task, account, due) < 0) {
+    if (charge_growth(self->kernel, task, account, due) < 0) {
         return NULL;
     }
-    if (!meter_untold(account)) {
+    if (!meter_notify_once(account)) {
         return Py_NewRef(Py_None);
     }
     if (context_leave(self->kernel) < 0) { /* CONTEXT-3 */
@@ -107,9 +107,10 @@ metered_leave(Driver *self, Task *task)
 PyObject *
 metered_end(Driver *self, Task *task, PyObject *error)
 {
-    PyObject *memory = task->extra->memory; /* entered: else its code would not have run */
+    PyObject *memory = task->extra->memory; /* it is entered, because the task's code ran */
     task->extra->memory = NULL;
-    int left = meter_face_leave(memory); /* here: the rest may fail, and then nobody else is charged to it */
+    int left =
+        meter_face_leave(memory); /* before the call, which may fail: no other task's memory may be charged to it */
     Py_DECREF(memory);
     return left < 0 ? NULL : PyObject_CallMethod(self->meter, "ended", "OO", task, error ? error : Py_None);
 }

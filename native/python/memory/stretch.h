@@ -1,4 +1,5 @@
-/* A stretch of a metered task's code (stretch.c): its account is entered before and left after. resume.h calls it. */
+/* A stretch (stretch.c): the code of a metered task between two waits. Its account is entered before and left after.
+ * resume.h calls these functions. */
 
 #pragma once
 
@@ -7,8 +8,8 @@
 /* A metered task's code begins to run: 0, or -1 with an exception set. */
 int metered_enter(Driver *self, Task *task);
 
-/* It has stopped, but will run again: the error to raise where it stands, or None; NULL with an exception set. */
+/* The code waits: the error to raise in it, or None; NULL with an exception set. */
 PyObject *metered_leave(Driver *self, Task *task);
 
-/* It will not run again, and ended with `error`, or well (NULL): what to raise instead, or None; NULL likewise. */
+/* The code has ended, with `error` or without (NULL): the error to raise instead, or None; NULL with an exception set. */
 PyObject *metered_end(Driver *self, Task *task, PyObject *error);

@@ -1,11 +1,10 @@
-/* The Python face of the meter: `MemoryAccountSet` and `MemoryAccount`, for a kernel that is written in Python.
+/* The Python types of the meter: `MemoryAccountSet` and `MemoryAccount`. drive/memory.py uses them.
  *
- * A book keeps the hooks in place from its making to `close()`; it says of which accounts others have freed something.
- * An account belongs to one task and keeps its book alive.
+ * A set keeps the hooks installed until `close()`, and says which accounts have changed. An account belongs to one task, and
+ * keeps its set alive.
  *
- * Invariants:
- *   1. An account that is entered is held by whoever entered it, until it has left.
- *   2. A book that is closed tells nobody anything; its accounts can still be left and looked at.
+ * MEMORYTYPE-1  An account that is entered holds a reference to itself until it is left.
+ * MEMORYTYPE-2  A closed set notifies no task. Its accounts can still be left and read.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -17,7 +16,7 @@
 typedef struct {
     PyObject_HEAD
     AccountSet *accounts;
-    PyObject *tell;
+    PyObject *make_error;
     bool open;
 } MemoryAccountSetObject;
 
@@ -28,19 +27,19 @@ typedef struct {
     bool entered;
 } Account;
 
-/* MeterTell: asks the callable of the book. */
+/* MeterMakeError: calls the function that Python gave. */
 static PyObject *
-tell(void *context, uint64_t tag)
+make_error(void *context, uint64_t tag)
 {
     MemoryAccountSetObject *accounts = context;
     if (!accounts->open) {
         return Py_NewRef(Py_None);
     }
     PyObject *number = PyLong_FromUnsignedLongLong(tag);
-    PyObject *error = number == NULL ? NULL : PyObject_CallOneArg(accounts->tell, number);
+    PyObject *error = number == NULL ? NULL : PyObject_CallOneArg(accounts->make_error, number);
     Py_XDECREF(number);
     if (error != NULL && error != Py_None && !PyExceptionInstance_Check(error)) {
-        PyErr_Format(PyExc_TypeError, "tell() gave %R, which is no exception", error);
+        PyErr_Format(PyExc_TypeError, "make_error() returned %R, which is not an exception", error);
         Py_CLEAR(error);
     }
     return error;
@@ -51,22 +50,22 @@ tell(void *context, uint64_t tag)
 static PyObject *
 account_set_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"tell", NULL};
+    static char *names[] = {"make_error", NULL};
     PyObject *callable;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:MemoryBook", names, &callable)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O:MemoryAccountSet", names, &callable)) {
         return NULL;
     }
-    if (meter_install() < 0) { /* first: where it is refused, nothing may be made that belongs to an interpreter */
+    if (meter_install() < 0) { /* first: if it refuses another interpreter, no object may have been made */
         return NULL;
     }
     MemoryAccountSetObject *self = (MemoryAccountSetObject *)type->tp_alloc(type, 0);
-    if (self == NULL || (self->accounts = account_set_make(tell, self)) == NULL) {
+    if (self == NULL || accounts_prepare() < 0 || (self->accounts = account_set_make(make_error, self)) == NULL) {
         meter_uninstall();
         Py_XDECREF(self);
         return NULL;
     }
     self->open = true;
-    self->tell = Py_NewRef(callable);
+    self->make_error = Py_NewRef(callable);
     return (PyObject *)self;
 }
 
@@ -74,20 +73,20 @@ static int
 account_set_traverse(MemoryAccountSetObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(self->tell);
+    Py_VISIT(self->make_error);
     return 0;
 }
 
-/* Closes the book. */
+/* Closes the set. */
 static int
 account_set_clear(MemoryAccountSetObject *self)
 {
     if (self->open) {
         self->open = false;
-        account_set_close_all(self->accounts);
+        accounts_leave_all(self->accounts);
         meter_uninstall();
     }
-    Py_CLEAR(self->tell);
+    Py_CLEAR(self->make_error);
     return 0;
 }
 
@@ -128,15 +127,16 @@ account_set_changed(MemoryAccountSetObject *self, PyObject *Py_UNUSED(args))
 
 static PyMethodDef account_set_methods[] = {
     {"close", (PyCFunction)(void (*)(void))account_set_close, METH_NOARGS,
-     "close()\n--\n\nThe run is over: the last book takes the hooks out."},
+     "close()\n--\n\nThe run has ended. The last set to be closed removes the hooks."},
     {"changed", (PyCFunction)(void (*)(void))account_set_changed, METH_NOARGS,
-     "changed()\n--\n\nThe tags of the accounts of which others have freed something since the last call."},
+     "changed()\n--\n\nThe tags of the accounts whose blocks were freed by others since the last call."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot account_set_slots[] = {
-    {Py_tp_doc, "MemoryBook(tell)\n--\n\nThe accounts of one run. tell(tag) makes the exception for a task that is "
-                "over its limit, or gives None where it cannot be raised now."},
+    {Py_tp_doc,
+     "MemoryAccountSet(make_error)\n--\n\nThe memory accounts of one run. make_error(tag) returns the exception for a "
+     "task that is over its limit, or None if it cannot be raised now."},
     {Py_tp_new, (void *)account_set_new},
     {Py_tp_dealloc, (void *)account_set_dealloc},
     {Py_tp_traverse, (void *)account_set_traverse},
@@ -157,14 +157,14 @@ static PyType_Spec account_set_spec = {
 static PyObject *
 account_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static char *names[] = {"book", "tag", NULL};
+    static char *names[] = {"accounts", "tag", NULL};
     PyObject *accounts;
     unsigned long long tag;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OK:MemoryAccount", names, &accounts, &tag)) {
         return NULL;
     }
-    if (PyType_GetSlot(Py_TYPE(accounts), Py_tp_new) != (void *)account_set_new) { /* no other type has that */
-        return PyErr_Format(PyExc_TypeError, "%R is not a MemoryBook", accounts);
+    if (PyType_GetSlot(Py_TYPE(accounts), Py_tp_new) != (void *)account_set_new) { /* no other type has this slot */
+        return PyErr_Format(PyExc_TypeError, "%R is not a MemoryAccountSet", accounts);
     }
     Account *self = (Account *)type->tp_alloc(type, 0);
     if (self == NULL ||
@@ -214,7 +214,7 @@ meter_face_enter(PyObject *account, int64_t left_bytes)
 {
     Account *self = (Account *)account;
     if (self->entered) {
-        PyErr_Format(PyExc_RuntimeError, "account %llu is entered already",
+        PyErr_Format(PyExc_RuntimeError, "account %llu is already entered",
                      (unsigned long long)meter_tag(self->account));
         return -1;
     }
@@ -234,10 +234,10 @@ meter_face_leave(PyObject *account)
     }
     self->entered = false;
     if (((MemoryAccountSetObject *)self->accounts)->open ||
-        meter_entered(self->account)) { /* else closing the book has seen to it */
+        meter_entered(self->account)) { /* otherwise `close` has left it */
         meter_leave(self->account);
     }
-    Py_DECREF(self); /* whoever calls holds it as well */
+    Py_DECREF(self); /* not the last one: the caller holds a reference too */
     return 0;
 }
 
@@ -279,9 +279,9 @@ account_end(Account *self, PyObject *Py_UNUSED(args))
 }
 
 static PyObject *
-account_untold(Account *self, PyObject *Py_UNUSED(args))
+account_notify_once(Account *self, PyObject *Py_UNUSED(args))
 {
-    return PyBool_FromLong(meter_untold(self->account));
+    return PyBool_FromLong(meter_notify_once(self->account));
 }
 
 static PyObject *
@@ -306,13 +306,13 @@ static PyMethodDef account_methods[] = {
     {"enter", (PyCFunction)(void (*)(void))account_enter, METH_O,
      "enter(left)\n--\n\nCharge what this thread allocates from here on, up to `left` bytes; None: without limit."},
     {"leave", (PyCFunction)(void (*)(void))account_leave, METH_NOARGS,
-     "leave()\n--\n\nNo longer. Returns what is due."},
+     "leave()\n--\n\nEnd what enter() began. Returns what is due."},
     {"paid", (PyCFunction)(void (*)(void))account_paid, METH_O,
-     "paid(bytes)\n--\n\nSo much of what was due has been charged, or refunded if it is negative."},
+     "paid(bytes)\n--\n\nThe pool was charged for these bytes, or refunded if negative."},
     {"end", (PyCFunction)(void (*)(void))account_end, METH_NOARGS,
-     "end()\n--\n\nThe task is over: its first arena counts too. Returns what is due."},
-    {"untold", (PyCFunction)(void (*)(void))account_untold, METH_NOARGS,
-     "untold()\n--\n\nWhether the task is over its limit and has not been told. Asking counts as telling."},
+     "end()\n--\n\nThe task has ended: its first arena counts too. Returns what is due."},
+    {"notify_once", (PyCFunction)(void (*)(void))account_notify_once, METH_NOARGS,
+     "notify_once()\n--\n\nWhether the task is over its limit and was not notified. True once per excess."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -324,7 +324,7 @@ static PyGetSetDef account_values[] = {
 };
 
 static PyType_Slot account_slots[] = {
-    {Py_tp_doc, "MemoryAccount(book, tag)\n--\n\nWhat one task holds of memory."},
+    {Py_tp_doc, "MemoryAccount(accounts, tag)\n--\n\nThe memory that one task holds."},
     {Py_tp_new, (void *)account_new},
     {Py_tp_dealloc, (void *)account_dealloc},
     {Py_tp_traverse, (void *)account_traverse},
@@ -350,7 +350,7 @@ memory_hooks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 
 PyMethodDef meter_methods[] = {
     {"memory_hooks", memory_hooks, METH_NOARGS,
-     "memory_hooks()\n--\n\nWhether the hooks of the meter are in place, and how many blocks have an owner."},
+     "memory_hooks()\n--\n\nWhether the hooks of the meter are installed, and how many blocks have an owner."},
     {NULL, NULL, 0, NULL},
 };
 

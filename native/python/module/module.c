@@ -1,7 +1,7 @@
 /* The extension module bursar._native: its types, its state, and what it was built with.
  *
- * Types and state belong to the module object, so each interpreter may load its own copy. What C knows of the Python
- * side comes through seam.c.
+ * Types and state belong to the module object, so each interpreter may load its own copy. seam.c gets the objects of Python
+ * that C uses.
  */
 
 #include "python/cpython/context.h"
@@ -10,32 +10,31 @@
 #include "python/law/admission/gate_record.h"
 #include "python/law/admission/queues.h"
 #include "python/law/admission/ticket.h"
-#include "python/law/cancel_py.h"
-#include "python/law/kernel_py.h"
+#include "python/law/cancel.h"
+#include "python/law/kernel.h"
 #include "python/law/nursery.h"
 #include "python/law/pool.h"
 #include "python/law/queue_view.h"
 #include "python/law/scope.h"
 #include "python/law/spawn_terms.h"
-#include "python/law/task_arguments.h"
-#include "python/law/task_py.h"
+#include "python/law/task.h"
 #include "python/law/timers.h"
-#include "python/law/timers_py.h"
 #include "python/law/wait.h"
 #include "python/law/waitlist.h"
 #include "python/law/worker.h"
 #include "python/memory/types.h"
+#include "python/module/names_from_python.h"
 #include "python/module/seam.h"
-#include "python/module/seam_names.h"
-#include "python/ops/builtin_requests.h"
 #include "python/ops/channel.h"
 #include "python/ops/channel_end.h"
 #include "python/ops/channel_receive.h"
 #include "python/ops/channel_send.h"
+#include "python/ops/clock.h"
 #include "python/ops/handle.h"
 #include "python/ops/nursery_block.h"
 #include "python/ops/request.h"
 #include "python/ops/sync.h"
+#include "python/ops/task_requests.h"
 #include "python/threads/job.h"
 #include "python/threads/portal_calls.h"
 #include "python/trace/ring.h"
@@ -47,7 +46,7 @@
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
-/* Clang also defines __GNUC__, so it is asked for first. */
+/* Clang also defines __GNUC__, so it is tested first. */
 #if defined(__clang__)
 #  define COMPILER_NAME "clang"
 #  define COMPILER_VERSION TEXT(__clang_major__) "." TEXT(__clang_minor__) "." TEXT(__clang_patchlevel__)
@@ -114,23 +113,12 @@ PyDoc_STRVAR(
     "nursery($module, /, *, budget=None, name='', capabilities=None, on_exhausted='end', cancel_on_failure=True, "
     "admission=None)\n--\n\n" DOC_nursery);
 
-/* By METH_FASTCALL, for which the interpreter has a way that is shorter than the one for METH_NOARGS. */
-static PyObject *
-checkpoint(PyObject *module, PyObject *const *Py_UNUSED(args), Py_ssize_t n)
-{
-    if (n != 0) {
-        PyErr_Format(PyExc_TypeError, "checkpoint() takes no arguments (%zd given)", n);
-        return NULL;
-    }
-    return Py_NewRef(((ModuleState *)PyModule_GetState(module))->checkpoint);
-}
-
 /* ---- the module */
 
 #define TYPE(field) offsetof(ModuleState, field)
 #define NO_BASE SIZE_MAX
 
-/* Every type: where the state keeps it, what it is made of, and the one it is derived from, which comes before it. */
+/* Every type: its place in the state, its spec, and its base, which comes before it in this list. */
 static const struct {
     size_t slot;
     PyType_Spec *spec;
@@ -196,7 +184,7 @@ set_attribute(PyTypeObject *type, const char *name, PyObject *value)
     return failed;
 }
 
-/* Methods of a type that are written in another file than the type. */
+/* Add methods that another file than the type's has. */
 static int
 add_methods(PyTypeObject *type, PyMethodDef *methods)
 {
@@ -208,7 +196,7 @@ add_methods(PyTypeObject *type, PyMethodDef *methods)
     return 0;
 }
 
-/* The lists of free records, and whose records the collector need not count: see freelist.c. */
+/* The free lists, and which of them have records that the collector does not count: see freelist.c. */
 static const struct {
     size_t at;
     bool uncounted;
@@ -227,7 +215,7 @@ list_at(ModuleState *st, size_t i)
     return (FreeList *)(void *)((char *)st + LISTS[i].at);
 }
 
-/* Fills a fresh module. Returns 0, or -1 with an exception set. */
+/* Fill a new module. Returns 0, or -1 with an exception set. */
 static int
 module_exec(PyObject *module)
 {
@@ -241,7 +229,7 @@ module_exec(PyObject *module)
         PyObject *base = TYPES[i].base == NO_BASE ? NULL : (PyObject *)*type_at(st, TYPES[i].base);
         PyObject *type = PyType_FromModuleAndSpec(module, TYPES[i].spec, base);
         *type_at(st, TYPES[i].slot) = (PyTypeObject *)type;
-        /* Handles bear the names that users see, which here are those of the records. */
+        /* To users a handle has the name of its record (`Task`), so in this module it needs another name. */
         const char *name = TYPES[i].spec == &task_handle_spec      ? "TaskHandle"
                            : TYPES[i].spec == &nursery_handle_spec ? "NurseryHandle"
                                                                    : strrchr(TYPES[i].spec->name, '.') + 1;
@@ -270,7 +258,7 @@ module_exec(PyObject *module)
     return PyModule_AddObjectRef(module, "KERNEL", Py_True);
 }
 
-/* What the state holds besides types: single objects and arrays of them, as one list of places. */
+/* The objects of the state that are not types: single objects and arrays, as one list of places. */
 static const struct {
     size_t at;
     size_t n;
@@ -314,7 +302,7 @@ module_clear(PyObject *module)
 {
     ModuleState *st = PyModule_GetState(module);
     for (size_t i = 0; i < Py_ARRAY_LENGTH(LISTS); i++) {
-        free_shut(list_at(st, i)); /* first: the types of the records are still there */
+        free_shut(list_at(st, i)); /* first, while the types of the records exist */
     }
     for (size_t i = 0; i < Py_ARRAY_LENGTH(HELD); i++) {
         for (size_t j = 0; j < HELD[i].n; j++) {
@@ -339,8 +327,8 @@ static PyMethodDef module_methods[] = {
     {"adopt", adopt, METH_O, adopt_doc},
     {"expose", expose, METH_O, expose_doc},
     {"unexposed", unexposed, METH_NOARGS, unexposed_doc},
-    {"checkpoint", (PyCFunction)(void (*)(void))checkpoint, METH_FASTCALL, checkpoint_doc},
-    {"nursery", (PyCFunction)(void (*)(void))nursery_opened, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
+    {"checkpoint", (PyCFunction)(void (*)(void))checkpoint_ask, METH_FASTCALL, checkpoint_doc},
+    {"nursery", (PyCFunction)(void (*)(void))nursery_open, METH_FASTCALL | METH_KEYWORDS, nursery_doc},
     {"sleep", (PyCFunction)(void (*)(void))sleep_for, METH_FASTCALL | METH_KEYWORDS, sleep_doc},
     {NULL, NULL, 0, NULL},
 };
@@ -351,7 +339,7 @@ static PyModuleDef_Slot module_slots[] = {
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
 #endif
 #ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_USED}, /* records, free lists and posts rely on it */
+    {Py_mod_gil, Py_MOD_GIL_USED}, /* records, free lists and posts rely on the GIL */
 #endif
     {0, NULL},
 };

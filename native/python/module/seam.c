@@ -1,12 +1,12 @@
 /* The seam between C and Python: what C knows of the law in Python, and how C calls it.
  *
- * C imports nothing. Python hands its classes and functions over by name: the law at once (`adopt`), what is built on
- * the kernel when it is imported (`expose`). seam_names.h is the list of names; the module's state has a place for each.
+ * C imports nothing. Python hands its classes and functions over by name: the law at once (`adopt`), and other packages when
+ * they are imported (`expose`). names_from_python.h has the lists of names; the module's state has a place for each name.
  *
- * Rejected: a dict that C looks names up in when it calls. A misspelt name was found only when that call happened, and
- * each call paid for a look-up.
+ * Rejected: a dict in which C looks up a name at each call. A misspelt name would be found only when the call happens, and
+ * each call would pay for a look-up.
  *
- *   SEAM-1  every name that Python hands over is in a list, and after `adopt` no name of the law is without an object
+ *   SEAM-1  every name that Python hands over is in a list, and after `adopt` every name of the law has an object
  */
 
 #include "python/module/seam.h"
@@ -21,7 +21,7 @@ static const char *const NAMES[PY_OBJECTS] = {
 #undef X
 };
 
-/* The enumerations: what each is called, where its members go, and how many there are. */
+/* The enumerations: the name of each, where its members go, and how many there are. */
 static const struct {
     const char *name;
     size_t members;
@@ -71,7 +71,7 @@ frozen_new(PyObject *kind, const Py_ssize_t *slots, PyObject *const *values, int
 {
     PyObject *made = PyType_GenericNew((PyTypeObject *)kind, NULL, NULL);
     for (int i = 0; made != NULL && i < n; i++) {
-        *slot_at(made, slots[i]) = Py_NewRef(values[i]); /* past the __setattr__ that says no */
+        *slot_at(made, slots[i]) = Py_NewRef(values[i]); /* not through __setattr__, which raises */
     }
     return made;
 }
@@ -86,7 +86,7 @@ frozen_field(PyObject *thing, Py_ssize_t slot)
     return Py_XNewRef(value);
 }
 
-/* Where a class with slots keeps one of them; -1 with an exception set if it does not. */
+/* The offset of a slot in the objects of a class; -1 with an exception set: the class has no such slot. */
 static Py_ssize_t
 slot_of(PyObject *kind, PyObject *name)
 {
@@ -103,7 +103,7 @@ slot_of(PyObject *kind, PyObject *name)
     return slot;
 }
 
-/* The slots of the fields of a dataclass, which must be as many as C fills. */
+/* Find the slots of all fields of a dataclass, which must be `n`. 0, or -1 with an exception set. */
 static int
 adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
 {
@@ -123,9 +123,9 @@ adopt_fields(PyObject *kind, Py_ssize_t *into, Py_ssize_t n)
     return 0;
 }
 
-/* ---- taking names */
+/* ---- objects by name */
 
-/* The members of an enumeration, in the order of their definition. 0, or -1 with an exception set. */
+/* Keep the members of an enumeration, in the order of their definition. 0, or -1 with an exception set. */
 static int
 take_members(ModuleState *st, size_t which, PyObject *kind)
 {
@@ -145,9 +145,9 @@ take_members(ModuleState *st, size_t which, PyObject *kind)
     return 0;
 }
 
-/* What C makes of an object besides keeping it. 0, or -1 with an exception set. */
+/* What some objects need besides being kept. 0, or -1 with an exception set. */
 static int
-taken(ModuleState *st, size_t which, PyObject *thing)
+prepare_object(ModuleState *st, size_t which, PyObject *thing)
 {
     switch (which) {
     case PY_CancelReason:
@@ -161,7 +161,7 @@ taken(ModuleState *st, size_t which, PyObject *thing)
     }
 }
 
-/* One object under its name (SEAM-1). 0, or -1 with an exception set. */
+/* Keep one object under its name (SEAM-1). 0, or -1 with an exception set. */
 static int
 take(ModuleState *st, const char *name, PyObject *thing)
 {
@@ -173,14 +173,15 @@ take(ModuleState *st, const char *name, PyObject *thing)
     for (size_t i = 0; i < PY_OBJECTS; i++) {
         if (strcmp(NAMES[i], name) == 0) {
             Py_XSETREF(st->py[i], Py_NewRef(thing));
-            return taken(st, i, thing);
+            return prepare_object(st, i, thing);
         }
     }
-    PyErr_Format(PyExc_SystemError, "bursar._native has no use for %s: see native/python/module/seam_names.h", name);
+    PyErr_Format(PyExc_SystemError, "bursar._native has no use for %s: see native/python/module/names_from_python.h",
+                 name);
     return -1;
 }
 
-/* Every object of a dict. 0, or -1 with an exception set. */
+/* Keep every object of a dict. 0, or -1 with an exception set. */
 static int
 take_all(ModuleState *st, PyObject *things)
 {
@@ -199,7 +200,7 @@ take_all(ModuleState *st, PyObject *things)
     return 0;
 }
 
-const char expose_doc[] = PyDoc_STR("expose(things, /)\n--\n\nTake over objects that C uses, by their names.");
+const char expose_doc[] = PyDoc_STR("expose(things, /)\n--\n\nHand over objects that C uses, by their names.");
 
 PyObject *
 expose(PyObject *module, PyObject *things)
@@ -208,7 +209,7 @@ expose(PyObject *module, PyObject *things)
 }
 
 const char adopt_doc[] =
-    PyDoc_STR("adopt(law, /)\n--\n\nTake over every class and function of the law that C uses, by their names.");
+    PyDoc_STR("adopt(law, /)\n--\n\nHand over every class and function of the law that C uses, by their names.");
 
 PyObject *
 adopt(PyObject *module, PyObject *law)

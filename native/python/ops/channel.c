@@ -1,24 +1,24 @@
-/* The state that both ends of a channel share, and what happens to it at every message: after `ChannelCore` in
- * src/bursar/ops/channel.py, which has the invariants CHANNEL-1 to CHANNEL-3. The rest of a channel (its birth, its
- * closing, the words of its errors) is the Python class below it.
+/* The state that both ends of a channel share, and what every message does to it. After `ChannelCore` in
+ * src/bursar/ops/channel.py, which states CHANNEL-1 to CHANNEL-3. The rest of a channel (its first use, its closing,
+ * the texts of its errors) is in the Python class that derives from this type.
  *
- * A task that sends or receives waits bare; a reservation, and a case of a select, by an entry. Both stand in the same
- * queues. A reservation is written in Python: it is served by calling its `grant`.
+ * A task that sends or receives waits bare; a reservation and a case of a select wait by an entry. Both are in the same
+ * queues. A reservation is written in Python: `grant` is called to serve it.
  *
- * The references of a channel to its queues, and of ends and operations to their channel, are never cleared: every ring
- * of references through them also passes through a buffer, a wait list or a kernel, and the collector opens it there.
+ * The references from a channel to its queues, and from ends and operations to their channel, are never cleared. Every
+ * cycle through them also passes through a buffer, a wait list or a kernel, and the collector breaks it there.
  */
 
 #include "python/ops/channel.h"
 #include "python/law/deferred_error.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/task.h"
 #include "python/law/wait.h"
 #include "python/law/waitlist.h"
-#include "python/law/wake.h"
 #include "python/ops/channel_buffer.h"
 #include "python/ops/channel_send.h"
 
-#define PLACES_MAX (INT64_MAX / 4) /* a sum of a few of these still fits a word; no memory holds so many values */
+#define PLACES_MAX (INT64_MAX / 4) /* a sum of a few of these does not overflow; no memory holds so many values */
 
 Kernel *
 channel_live(Channel *channel)
@@ -40,7 +40,7 @@ channel_refuse(Channel *channel, const char *method, const char *argument)
     return NULL;
 }
 
-/* Call a method of the Python side that gives None. */
+/* The result of a method in Python that returns None. 0, or -1 with an exception set. */
 static int
 call(PyObject *result)
 {
@@ -57,7 +57,7 @@ channel_bind(Channel *channel, Kernel *k, Task *task)
     return call(PyObject_CallMethod((PyObject *)channel, "bind", "OO", k, task));
 }
 
-/* Let nobody wait in vain (CHANNEL-3). While both sides have an end open there is nothing that `settle` would do. */
+/* No task may wait in vain (CHANNEL-3). While both sides have an open end, `close_if_unused` would do nothing. */
 int
 channel_close_if_unused(Channel *channel)
 {
@@ -69,7 +69,7 @@ channel_close_if_unused(Channel *channel)
 
 /* ---- values */
 
-/* The one that has waited longest to receive and is not `sender`; borrowed, or NULL. */
+/* The waiter that has waited longest to receive and is not `sender`; borrowed, or NULL. */
 static PyObject *
 next_receiver(const Channel *channel, const Task *sender)
 {
@@ -82,8 +82,8 @@ next_receiver(const Channel *channel, const Task *sender)
     return NULL;
 }
 
-/* Take a value that there is room for: to the receiver that waits longest, else to the buffer. A task that selects
- * both ends does not meet itself. */
+/* Accept a value that there is room for: give it to the receiver that has waited longest, otherwise put it into the
+ * buffer. A task that selects both ends does not receive from itself. */
 int
 channel_accept(Channel *channel, PyObject *value, Task *sender)
 {
@@ -106,7 +106,7 @@ channel_accept(Channel *channel, PyObject *value, Task *sender)
     return answered;
 }
 
-/* The one that has waited longest among those who can be served now; borrowed, or NULL. */
+/* The waiter that has waited longest to send and can be served now; borrowed, or NULL. */
 static PyObject *
 next_sender(const Channel *channel)
 {
@@ -120,7 +120,7 @@ next_sender(const Channel *channel)
     return NULL;
 }
 
-/* Serve one that was taken off the queue: accept what it sends, or grant what it wants to reserve. */
+/* Serve a waiter that was taken off the queue: accept its value, or grant its reservation. */
 static int
 serve(Channel *channel, Kernel *k, PyObject *waiter, PyObject *operation)
 {
@@ -128,16 +128,16 @@ serve(Channel *channel, Kernel *k, PyObject *waiter, PyObject *operation)
     if (Py_IS_TYPE(operation, channel->st->Send)) {
         return channel_accept(channel, ((Send *)operation)->value, task) < 0 ? -1 : k_answer(k, waiter, Py_None);
     }
-    PyObject *ticket = PyObject_CallMethod(operation, "grant", "OO", k, task);
-    if (ticket == NULL) {
-        return k_defer_error(k); /* it left its queue: nobody would serve it a second time */
+    PyObject *reservation = PyObject_CallMethod(operation, "grant", "OO", k, task);
+    if (reservation == NULL) {
+        return k_defer_error(k); /* it has left the queue, so it cannot be served again */
     }
-    int answered = k_answer(k, waiter, ticket);
-    Py_DECREF(ticket);
+    int answered = k_answer(k, waiter, reservation);
+    Py_DECREF(reservation);
     return answered;
 }
 
-/* Room may have appeared: serve those who wait to send, oldest first. */
+/* There may be room: serve the waiters that send, oldest first. */
 int
 channel_refill(Channel *channel)
 {
@@ -151,7 +151,7 @@ channel_refill(Channel *channel)
         PyObject *operation = waiter_operation(channel->st, waiter);
         assert(operation != NULL);
         if (k == NULL || channel_buffer_reserve(&channel->buffer) < 0) {
-            return -1; /* before anybody has left */
+            return -1; /* before a waiter has left the queue */
         }
         Py_INCREF(waiter);
         Py_INCREF(operation); /* a bare task forgets it when it is answered */
@@ -163,9 +163,9 @@ channel_refill(Channel *channel)
     return served;
 }
 
-/* ---- the face */
+/* ---- the type */
 
-/* ChannelCore(capacity). NULL with an exception set: it is no whole number, or there is no memory. */
+/* ChannelCore(capacity). NULL with TypeError or MemoryError set. */
 static PyObject *
 channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -192,7 +192,7 @@ channel_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* All was done by `channel_new`; subclasses call this with the same arguments. */
+/* `channel_new` has done everything; subclasses call this with the same arguments. */
 static int
 channel_init(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
@@ -259,11 +259,11 @@ channel_py_refill(Channel *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-/* Take out all that is buffered, as a list. If there is no memory for the list, nothing is taken. */
+/* Take all buffered values out, as a list. If there is no memory for the list, nothing is taken. */
 static PyObject *
 channel_py_drain(Channel *self, PyObject *Py_UNUSED(unused))
 {
-    PyObject *values = PyList_New(0); /* may run the collector, and with it anything: so count only afterwards */
+    PyObject *values = PyList_New(0); /* may run the collector, and so any code: read the length afterwards */
     for (size_t i = 0; values != NULL && i < self->buffer.length; i++) {
         if (PyList_Append(values, channel_buffer_get(&self->buffer, i)) < 0) {
             Py_CLEAR(values);
@@ -321,7 +321,7 @@ static PyMemberDef channel_members[] = {
 
 static PyGetSetDef channel_getset[] = {
     {"buffered", (getter)channel_buffered, NULL, "How many values wait in the buffer.", NULL},
-    {"kernel", (getter)channel_kernel, (setter)channel_set_kernel, "Where it lives; None: nowhere yet.", NULL},
+    {"kernel", (getter)channel_kernel, (setter)channel_set_kernel, "The kernel that uses it; None: none yet.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

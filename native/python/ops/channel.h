@@ -9,7 +9,7 @@
 #include "python/ops/channel_buffer.h"
 #include "python/ops/request.h"
 
-/* `ChannelCore`. What it refers to is there from its birth to its end, but for the kernel. */
+/* `ChannelCore`. Its references are set when it is made and never change, except `kernel`. */
 typedef struct Channel {
     PyObject_HEAD
     ModuleState *st;
@@ -35,13 +35,14 @@ channel_room(const Channel *channel)
 }
 
 /* All return 0, or -1 with an exception set. */
-int channel_bind(Channel *channel, Kernel *k, Task *task); /* the first use brings it to life in `k`, or is refused */
-int channel_accept(Channel *channel, PyObject *value, Task *sender); /* sender: NULL if it is no task that waits */
+int channel_bind(Channel *channel, Kernel *k,
+                 Task *task); /* the first use binds it to `k`; another kernel is refused */
+int channel_accept(Channel *channel, PyObject *value, Task *sender); /* sender: NULL if no waiting task sends it */
 int channel_refill(Channel *channel);
 int channel_close_if_unused(Channel *channel);
 
-/* The kernel of a channel that somebody waits on; borrowed. NULL with an exception set: it has none. */
+/* The kernel of a channel that a task waits on; borrowed. NULL with an exception set: it has none. */
 Kernel *channel_live(Channel *channel);
 
-/* Raise the error that a method of the Python side makes. Always NULL. */
+/* Raise the error that a method in Python returns. Always NULL. */
 PyObject *channel_refuse(Channel *channel, const char *method, const char *argument);

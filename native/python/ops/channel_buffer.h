@@ -1,12 +1,12 @@
-/* A ring of owned references, oldest first: what is buffered in a channel.
+/* The values in a channel, oldest first: a ring of owned references.
  *
- * It doubles when it is full and gives its memory back when it runs empty, unless it is small: a burst costs memory
- * only while it lasts, and a channel that is filled and emptied at every message never allocates.
+ * The ring doubles when it is full, and frees its memory when it becomes empty, unless it is small. So a burst costs
+ * memory only while it lasts, and a channel that is filled and emptied at every message never allocates.
  *
- * Rejected: collections.deque, which C can only call by name; and a list, which moves everything at each take.
+ * Rejected: collections.deque, whose methods C can call only by name; and a list, which moves all values at each take.
  *
- * For one thread at a time, holding the GIL. No function calls out to Python but `channel_buffer_clear`, which leaves
- * the ring empty before it does.
+ * Only a thread that holds the GIL may use it. Only `channel_buffer_clear` may run code in Python, after the ring is
+ * empty.
  */
 
 #pragma once
@@ -15,7 +15,7 @@
 
 enum {
     BUFFER_ROOM_MIN = 8,   /* slots of the first allocation: a cache line */
-    BUFFER_ROOM_KEPT = 64, /* slots that an empty ring may keep: half a kilobyte, as small as the channel itself */
+    BUFFER_ROOM_KEPT = 64, /* slots that an empty ring may keep: 512 bytes, as small as the channel itself */
 };
 
 /* All zero is an empty ring. */

@@ -1,4 +1,4 @@
-/* What both ends of a channel have in common: after `EndCore` in src/bursar/ops/channel.py. */
+/* What both ends of a channel have in common. After `EndCore` in src/bursar/ops/channel.py. */
 
 #include "python/ops/channel_end.h"
 #include "python/ops/channel.h"
@@ -21,7 +21,7 @@ channel_end_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-/* All was done by `channel_end_new`; subclasses call this with the same arguments. */
+/* `channel_end_new` has done everything; subclasses call this with the same arguments. */
 static int
 channel_end_init(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {

@@ -9,7 +9,7 @@ typedef struct ChannelEnd {
     PyObject_HEAD
     Channel *channel;
     char open;    /* bool, for T_BOOL */
-    char waiting; /* whether a task has ever waited on this very end */
+    char waiting; /* whether a task has ever waited on this end */
 } ChannelEnd;
 
 extern PyType_Spec channel_end_spec; /* st->End */

@@ -1,12 +1,12 @@
-/* Receiving: after `ReceiveCore` and `Receive` in ops/channel.py. Closing, iterating and the rest of what the
- * receiving end does is the Python class below it. As a send does, a receive comes from a list of free ones.
+/* Receiving. After `ReceiveCore` and `Receive` in ops/channel.py. Closing and the rest of the receiving end are in the
+ * Python class that derives from this type. Like a Send, a Receive comes from a free list.
  */
 
 #include "python/ops/channel_receive.h"
 #include "python/law/deferred_error.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/wait.h"
 #include "python/law/waitlist.h"
-#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/channel.h"
 #include "python/ops/channel_buffer.h"
@@ -17,7 +17,7 @@
 
 static const RequestVT receive_vt;
 
-/* A receive of one of the two types, which differ only in what they raise at the end. NULL with MemoryError set. */
+/* A request of type Receive or Next, which differ only in what they raise at the end. NULL with MemoryError set. */
 static PyObject *
 receive_of(ChannelEnd *end, PyTypeObject *type, FreeList *free)
 {
@@ -39,7 +39,7 @@ receive_make(ChannelEnd *end, PyObject *Py_UNUSED(unused))
     return receive_of(end, st->Receive, &st->free_receives);
 }
 
-/* What a step of `async for` awaits. */
+/* The request of one step of `async for`. */
 static PyObject *
 next_make(ChannelEnd *end)
 {
@@ -81,7 +81,7 @@ receive_dealloc(Receive *self)
     Py_DECREF(type);
 }
 
-/* Whether the one that has waited longest on the other side has a value to give; a reservation has none yet. */
+/* Whether the oldest waiter on the other side has a value to give; a reservation has none yet. */
 static bool
 sender_waits(Channel *channel)
 {
@@ -90,7 +90,7 @@ sender_waits(Channel *channel)
     return operation != NULL && Py_IS_TYPE(operation, channel->st->Send);
 }
 
-/* Whether `receive_get` would not have to wait. Errors count: they come at once. */
+/* Whether `receive_get` need not wait: it has a value, or raises at once. */
 static bool
 receive_possible(const Receive *self)
 {
@@ -99,7 +99,7 @@ receive_possible(const Receive *self)
            sender_waits(channel);
 }
 
-/* Take the value of the sender that has waited longest, which goes on. */
+/* Take the value of the sender that has waited longest, and wake that sender. */
 static PyObject *
 take_from_sender(Channel *channel)
 {
@@ -116,7 +116,7 @@ take_from_sender(Channel *channel)
     return value;
 }
 
-/* The next value; NULL: the channel is closed and drained, or this end was closed. */
+/* The next value. NULL with an exception set: the channel is closed and empty, or this end is closed. */
 static PyObject *
 receive_get(Receive *self, PyObject *Py_UNUSED(unused))
 {
@@ -128,14 +128,15 @@ receive_get(Receive *self, PyObject *Py_UNUSED(unused))
         PyObject *value = channel_buffer_take(&channel->buffer);
         if ((channel_refill(channel) < 0 || channel_close_if_unused(channel) < 0) &&
             (channel->kernel == NULL || k_defer_error(channel->kernel) < 0)) {
-            Py_CLEAR(value); /* only a channel that nobody ever waited on; else the value is not lost */
+            /* Only if no task ever waited on the channel. Otherwise the error is deferred, and the value is kept. */
+            Py_CLEAR(value);
         }
         return value;
     }
     if (sender_waits(channel)) {
         return take_from_sender(channel);
     }
-    return channel_refuse(channel, "closed_to", "nobody sends any more, and everything was received");
+    return channel_refuse(channel, "closed_to", "every sending end is closed, and every value was received");
 }
 
 static int
@@ -234,9 +235,9 @@ PyType_Spec receive_spec = {
     .slots = receive_slots,
 };
 
-/* ---- Next: the same, as a step of `async for` */
+/* ---- Next: a Receive as one step of `async for` */
 
-/* An error at the await point: that of a channel which is closed and drained ends the loop. */
+/* An error at the await point. ChannelClosed of a channel that is closed and empty ends the loop. */
 static PyObject *
 next_throw(Receive *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -275,7 +276,7 @@ PyType_Spec next_spec = {
     .slots = next_slots,
 };
 
-/* ---- the end that makes them */
+/* ---- the receiving end */
 
 static PyMethodDef receive_end_methods[] = {
     {"receive", (PyCFunction)receive_make, METH_NOARGS, "receive($self, /)\n--\n\n" DOC_ReceiveCore_receive},

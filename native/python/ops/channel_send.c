@@ -1,8 +1,8 @@
-/* Sending: after `SendCore` and `Send` in ops/channel.py. Reserving, closing and the rest of what the sending
- * end does is the Python class below it.
+/* Sending. After `SendCore` and `Send` in ops/channel.py. Reservations, closing and the rest of the sending end are in
+ * the Python class that derives from this type.
  *
- * A send is a description: it holds its end, which holds the channel, and the value. It may be awaited again, by
- * anybody. Sends are made and dropped at every message, so they come from a list of free ones.
+ * A `Send` only describes what to send: the value and the end. Any task may await it, more than once. Every message
+ * makes and drops a Send, so they come from a free list.
  */
 
 #include "python/ops/channel_send.h"
@@ -65,7 +65,7 @@ send_dealloc(Send *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, send_dealloc) /* a program may send a send of a send of … */
+    Py_TRASHCAN_BEGIN(self, send_dealloc) /* a program may send a Send of a Send of … */
         ModuleState *st = state_left(type);
     Py_CLEAR(self->value);
     Py_CLEAR(self->end);
@@ -76,7 +76,7 @@ send_dealloc(Send *self)
     Py_TRASHCAN_END
 }
 
-/* Whether it could be done now, or would be refused at once. */
+/* Whether the send need not wait: there is room, or it is refused at once. */
 static int
 send_ready(Kernel *k, Task *task, Request *request)
 {
@@ -87,14 +87,14 @@ send_ready(Kernel *k, Task *task, Request *request)
     return !end->open || end->channel->receive_ends == 0 || channel_room(end->channel) > 0;
 }
 
-/* None, or NULL: one of the sides is closed. */
+/* None. NULL with ChannelClosed set: one side is closed. */
 static PyObject *
 send_take(Kernel *Py_UNUSED(k), Task *task, Request *request)
 {
     Send *self = (Send *)request;
     ChannelEnd *end = self->end;
     if (!end->open || end->channel->receive_ends == 0) {
-        PyObject *checked = PyObject_CallMethod((PyObject *)end, "_check", NULL); /* says which of the two it is */
+        PyObject *checked = PyObject_CallMethod((PyObject *)end, "_check", NULL); /* raises the right error */
         if (checked == NULL) {
             return NULL;
         }
@@ -176,7 +176,7 @@ PyType_Spec send_spec = {
     .slots = send_slots,
 };
 
-/* ---- the end that makes them */
+/* ---- the sending end */
 
 /* send(value), or send(value=value). */
 static PyObject *

@@ -1,44 +1,45 @@
-/* Asking: how a spawn that needs permission reaches its gate. After ops/gate_spawn.py.
+/* A spawn that needs permission: from its keywords to a task with a ticket at its gate. After ops/gate_spawn.py.
  *
- * Here: a function that needs what is usual, is tried once, and follows tasks that had to ask themselves.
- * Anything else, and whatever is to be refused, goes by the Python way, which finds out again and says so; until the task
- * is spawned nothing is changed here.
+ * This is the usual spawn: it states no needs and no retries, and follows only tasks that have tickets themselves.
+ * Every other spawn, and every spawn that is refused, goes to the function in Python, which checks again and raises the
+ * error. Until the task is spawned, nothing is changed here.
  */
 
 #include "python/ops/gate_spawn.h"
 #include "python/law/admission/gate.h"
 #include "python/law/admission/gate_record.h"
 #include "python/law/admission/ticket.h"
+#include "python/law/admission/ticket_fast.h"
 #include "python/law/deferred_error.h"
 #include "python/law/spawn.h"
 #include "python/law/task.h"
+#include "python/module/names_from_python.h"
 #include "python/module/seam.h"
-#include "python/module/seam_names.h"
 #include "python/ops/handle.h"
 
-enum { AFTER_FEW = 16 }; /* so many to follow are usual: there is room for them at hand */
+enum { AFTER_FEW = 16 }; /* up to so many dependencies need no allocation */
 
 /* What a spawn asks for. */
 typedef struct SpawnOptions {
-    PyObject *name;  /* NULL: that of the function */
+    PyObject *name;  /* NULL: the name of the function */
     PyObject *after; /* a list or tuple; NULL: none */
     int64_t priority;
-    bool by_priority; /* it was stated */
-    bool values;      /* some arguments are tasks, in whose place it gets their values */
-    Ticket **tickets; /* whom it is to follow, each of them `named` while the spawn is looked at */
+    bool by_priority; /* a priority was stated */
+    bool values;      /* some arguments are tasks: the function gets their values */
+    Ticket **tickets; /* its dependencies; `named` is set in each while the spawn is checked */
     Py_ssize_t n;
     Ticket *few[AFTER_FEW];
     PyObject *demand, *needs; /* needs: NULL for none */
 } SpawnOptions;
 
-/* Whether a name can be taken as it is. */
+/* Whether a name needs no change. */
 static bool
 is_name(PyObject *name)
 {
     return PyUnicode_CheckExact(name) && PyUnicode_GET_LENGTH(name) > 0 && PyUnicode_GET_LENGTH(name) <= LAW_TEXT_MAX;
 }
 
-/* Read a priority. False: it is none. */
+/* Read a priority. False: the value is no priority. */
 static bool
 read_priority(PyObject *value, int64_t *priority)
 {
@@ -50,7 +51,7 @@ read_priority(PyObject *value, int64_t *priority)
     return overflow == 0 && *priority <= LAW_PRIORITY_MAX && *priority >= -LAW_PRIORITY_MAX;
 }
 
-/* Read the keywords. False: there is one that is not for here. */
+/* Read the keywords. False: one of them must be handled in Python. */
 static bool
 read_keywords(SpawnOptions *asked, PyObject *const *values, PyObject *keywords)
 {
@@ -66,7 +67,7 @@ read_keywords(SpawnOptions *asked, PyObject *const *values, PyObject *keywords)
         } else if (PyUnicode_CompareWithASCIIString(key, "name") == 0) {
             asked->name = value == Py_None ? NULL : value;
             good = value == Py_None || is_name(value);
-        } else { /* for all others it is nothing that is usual */
+        } else { /* the others are usually None */
             const char *const others[] = {"needs", "retry", "budget", "capabilities"};
             for (size_t j = 0; value == Py_None && j < Py_ARRAY_LENGTH(others); j++) {
                 good = good || PyUnicode_CompareWithASCIIString(key, others[j]) == 0;
@@ -79,8 +80,8 @@ read_keywords(SpawnOptions *asked, PyObject *const *values, PyObject *keywords)
     return true;
 }
 
-/* One more whom it is to follow. `again`: it may be among them already. False: it is no task, of another runtime, has no
- * ticket, or there is more to it. */
+/* Add a dependency. `again`: it may have been added before. False: it is no task of this runtime with a plain
+ * ticket. */
 static bool
 add_task(SpawnOptions *asked, Kernel *k, PyObject *thing, bool again)
 {
@@ -96,14 +97,14 @@ add_task(SpawnOptions *asked, Kernel *k, PyObject *thing, bool again)
     return true;
 }
 
-/* Find the tickets of those whom it is to follow: those that are named, and the tasks among its arguments. */
+/* Find the tickets of the dependencies: the tasks in `after`, and the tasks among the arguments. */
 static bool
 read_tasks(SpawnOptions *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
     Py_ssize_t named = asked->after == NULL ? 0 : PySequence_Fast_GET_SIZE(asked->after);
     asked->tickets = named + n <= AFTER_FEW ? asked->few : PyMem_New(Ticket *, (size_t)(named + n));
     if (asked->tickets == NULL) {
-        return false; /* the Python way finds no memory either, and says so */
+        return false; /* the function in Python finds no memory either, and raises */
     }
     for (Py_ssize_t i = 0; i < named; i++) {
         if (!add_task(asked, k, PySequence_Fast_ITEMS(asked->after)[i], false)) {
@@ -121,7 +122,7 @@ read_tasks(SpawnOptions *asked, Kernel *k, PyObject *const *args, Py_ssize_t n)
     return true;
 }
 
-/* All those have been found: they are not `named` any more. */
+/* Clear `named` in all dependencies. */
 static void
 forget_names(const SpawnOptions *asked)
 {
@@ -130,8 +131,8 @@ forget_names(const SpawnOptions *asked)
     }
 }
 
-/* Whether it is certain that none of those waits for this nursery (GRAPH-1): neither an owner nor one that follows an
- * owner. */
+/* Whether surely no dependency waits for this nursery (GRAPH-1): no dependency is an owner of it, directly or
+ * through other nurseries, and no task follows such an owner. */
 static bool
 no_cycle(const SpawnOptions *asked, const Nursery *nursery)
 {
@@ -145,8 +146,8 @@ no_cycle(const SpawnOptions *asked, const Nursery *nursery)
     return true;
 }
 
-/* A task with a ticket, if there is a gate, which it then enters. `work`: its coroutine function and the arguments of that.
- * NULL with an exception set: it was refused. New reference. */
+/* Spawn the task. If there is a gate, the task gets a ticket and enters the gate. `work`: the coroutine function and
+ * its arguments. New reference to a handle. NULL with an exception set: the spawn was refused. */
 static PyObject *
 spawn(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject *const *work, Py_ssize_t n)
 {
@@ -165,17 +166,18 @@ spawn(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject
     if (ticket != NULL) {
         ticket->task = Py_NewRef((PyObject *)task);
         if (gate_enter(k, ticket, asked->tickets, asked->n) < 0) {
-            k_defer_error(k); /* it is there, and half of it is known to the gate */
+            k_defer_error(k); /* the task exists, and the gate knows a part of it */
         }
         Py_DECREF(permission);
     }
     return handle;
 }
 
-/* The same by a coroutine function of ours that calls the given one: on a thread, or with values in place of tasks. */
+/* The same with a coroutine function of Bursar that calls the given function: on a thread, or with values instead of
+ * tasks. */
 static PyObject *
-spawn_by(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject *const *args, Py_ssize_t n,
-         PyName by)
+spawn_through(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObject *const *args, Py_ssize_t n,
+              PyName by)
 {
     PyObject *work[] = {py_require(k->st, by), args[0], PyTuple_New(n - 1)};
     if (work[0] == NULL || work[2] == NULL) {
@@ -190,15 +192,15 @@ spawn_by(Kernel *k, Nursery *nursery, GateCore *gate, SpawnOptions *asked, PyObj
     return handle;
 }
 
-/* The spawn, if it is of the usual kind. */
+/* Choose the gate and spawn. NULL without an exception: it must be handled in Python, and nothing was done. */
 static PyObject *
-ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, SpawnOptions *asked, bool coroutine)
+spawn_at_gate(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, SpawnOptions *asked, bool coroutine)
 {
-    bool asks = asked->n > 0 || !coroutine; /* else it does only where it must */
+    bool asks = asked->n > 0 || !coroutine; /* otherwise only a gate of its nursery asks it to */
     PyObject *by = nursery->gate != NULL ? nursery->gate : asks ? k->gate : NULL;
     GateCore *gate = as_gate_core(k->st, by);
     if ((gate == NULL && (by != NULL || asks)) || (nursery->gate == NULL && asked->by_priority)) {
-        return NULL; /* who states a priority asks, unless it is the usual one: Python sees that */
+        return NULL; /* a spawn that states a priority asks too, unless it is NORMAL: Python decides that */
     }
     for (Py_ssize_t i = 0; i < asked->n; i++) {
         Py_INCREF((PyObject *)asked->tickets[i]); /* RECORD-3 */
@@ -209,7 +211,7 @@ ask_for(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, SpawnO
     PyName by_values = coroutine ? PY_with_values : PY_on_thread_with_values;
     PyObject *handle = coroutine && !asked->values
                            ? spawn(k, nursery, gate, asked, args, n)
-                           : spawn_by(k, nursery, gate, asked, args, n, asked->values ? by_values : PY_on_thread);
+                           : spawn_through(k, nursery, gate, asked, args, n, asked->values ? by_values : PY_on_thread);
     for (Py_ssize_t i = 0; i < asked->n; i++) {
         Py_DECREF((PyObject *)asked->tickets[i]);
     }
@@ -225,7 +227,7 @@ ask_fast(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n, PyObj
     }
     bool usual = read_tasks(&asked, k, args, n) && no_cycle(&asked, nursery);
     forget_names(&asked);
-    PyObject *handle = usual ? ask_for(k, nursery, args, n, &asked, coroutine) : NULL;
+    PyObject *handle = usual ? spawn_at_gate(k, nursery, args, n, &asked, coroutine) : NULL;
     if (asked.tickets != asked.few) {
         PyMem_Free(asked.tickets);
     }

@@ -1,9 +1,9 @@
-/* What a user holds in the hand: the hot parts of the handles of tasks and nurseries. After task.py and nursery.py.
+/* Handles: what every spawn does with the `Task` and the `Nursery` that a user holds. After ops/task.py and
+ * ops/nursery.py.
  *
- * A handle holds a kernel and a record. `bursar.Task` is the type here, onto which the Python side grafts its methods: a
- * class derived in Python would be made and dropped by CPython's general ways, which cost more than a whole spawn.
- * `spawn` of a function that asks for nothing but its turn is done here and in gate_spawn.c; anything else by the
- * Python method `_spawn`.
+ * `bursar.Task` is this type; Python adds its other methods to it (seam.c). Rejected: a class in Python that derives
+ * from it. CPython makes and frees such an object by general functions, which cost more than a whole spawn. A plain
+ * `spawn` is done here and in gate_spawn.c, any other spawn by the Python method `_spawn`.
  */
 
 #include "python/ops/handle.h"
@@ -30,7 +30,7 @@ handle_clear(Handle *self)
     return 0;
 }
 
-/* `list` is NULL if somebody derived from its type, or the module is gone. */
+/* Free the handle, or keep it in `list`. NULL: its type is a derived one, or the module is gone. */
 static void
 handle_drop(Handle *self, FreeList *list)
 {
@@ -59,7 +59,7 @@ nursery_handle_dealloc(Handle *self)
     handle_drop(self, st ? &st->free_nursery_handles : NULL);
 }
 
-/* (kernel, record). -1 with an exception set unless they are what they should be. */
+/* Read (kernel, record). 0, or -1 with TypeError set. */
 static int
 handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(ModuleState *))
 {
@@ -68,7 +68,7 @@ handle_set(Handle *self, PyObject *args, PyTypeObject *(*of)(ModuleState *))
     if (st == NULL || !PyArg_ParseTuple(args, "O!O!", st->Kernel, &kernel, of(st), &record)) {
         return -1;
     }
-    gc_aside_show_one((PyObject *)self); /* nobody knows what this record will come to */
+    gc_aside_show_one((PyObject *)self); /* tracked: the record may refer to anything */
     Py_XSETREF(self->kernel, (Kernel *)Py_NewRef(kernel));
     Py_XSETREF(self->record, Py_NewRef(record));
     return 0;
@@ -128,7 +128,7 @@ static PyGetSetDef task_handle_getset[] = {
 
 /* ---- spawn */
 
-/* A spawn was refused: for want of a capability, that is on record. */
+/* A spawn was refused. If a capability was missing, the observer gets an event. Always NULL. */
 static PyObject *
 spawn_refused(Kernel *k)
 {
@@ -154,7 +154,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
         bool asks =
             !coroutine || tasks || nursery->gate != NULL || (keywords != NULL && PyTuple_GET_SIZE(keywords) > 0);
         handle = asks ? ask_fast(self->kernel, nursery, args, n, keywords, coroutine)
-                      : spawn_at_once(self->kernel, nursery, args, n);
+                      : handle_spawn_fast(self->kernel, nursery, args, n);
         if (handle == NULL && PyErr_Occurred()) {
             return spawn_refused(self->kernel);
         }
@@ -167,7 +167,7 @@ nursery_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, PyObject
     return handle;
 }
 
-/* The signature is that of `_spawn` in nursery.py: `inspect` reads it, and looks names up among the loaded modules. */
+/* The signature of `_spawn` in ops/nursery.py, for `inspect`, which looks up names in the loaded modules. */
 PyDoc_STRVAR(spawn_doc,
              "spawn($self, /, fn, *args, name=None, budget=None, capabilities=None, priority=bursar.Priority.NORMAL, "
              "after=(), needs=None, retry=None)\n--\n\n" DOC_Nursery_spawn);
@@ -179,7 +179,7 @@ static PyMethodDef nursery_handle_methods[] = {
 
 /* ---- types */
 
-enum { HANDLE_SIZE = CROWD_SIZE - sizeof(GcHead) }; /* more than it needs */
+enum { HANDLE_SIZE = NUMEROUS_SIZE_MIN - sizeof(GcHead) }; /* more than a handle needs */
 _Static_assert((size_t)HANDLE_SIZE >= sizeof(Handle), "a handle fits");
 
 static PyMethodDef task_handle_methods[] = {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "python/cpython/context_fast.h"
-#include "python/law/task_arguments.h"
+#include "python/law/task.h"
 
 typedef struct Handle {
     PyObject_HEAD
@@ -16,8 +16,8 @@ typedef struct Handle {
 
 extern PyType_Spec task_handle_spec, nursery_handle_spec;
 
-/* A handle without its record, which the caller fills in when there is one. So the handle is made first, and a spawn that
- * is refused leaves nothing behind. New reference, or NULL with MemoryError set. */
+/* A handle without its record, which the caller sets later. So the handle can be made first, and a spawn that is
+ * refused leaves nothing behind. New reference, or NULL with MemoryError set. */
 static inline PyObject *
 handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
 {
@@ -31,7 +31,7 @@ handle_new(Kernel *k, FreeList *list, PyTypeObject *type)
     return (PyObject *)self;
 }
 
-/* A `bursar.Task`. Nearly every spawn makes one, and nearly every one is dropped at once. */
+/* A `bursar.Task`. Nearly every spawn makes one, and most are dropped at once. */
 static inline PyObject *
 task_handle_new(Kernel *k)
 {
@@ -45,9 +45,9 @@ nursery_handle_new(Kernel *k)
     return handle_new(k, &k->st->free_nursery_handles, k->st->NurseryHandle);
 }
 
-/* Give a new task its function, args[0], and its arguments. Without memory it has none, and fails by that when it begins.
- * The coroutine is made when the task begins (`task_begin`): calling an `async def` function only binds its arguments, and
- * one that does not begin for long need not be a coroutine so long. */
+/* Give a new task its function, args[0], and its arguments. Without memory the task gets none, and fails when it
+ * begins. The coroutine is made when the task begins (`task_begin`): a task that waits long for its first poll needs
+ * no coroutine until then. */
 static inline void
 handle_give_work(Kernel *k, Task *task, PyObject *const *args, Py_ssize_t n)
 {

@@ -1,5 +1,5 @@
-/* `nursery.spawn`, the fast path: a function with a name, and arguments that need no look. The slow twin is `Nursery._spawn`
- * in src/bursar/ops/nursery.py, which handles every spawn.
+/* `nursery.spawn`, the fast path: a function, with arguments in which no tasks are hidden. The slow twin is
+ * `Nursery._spawn` in src/bursar/ops/nursery.py, which handles every spawn.
  */
 
 #pragma once
@@ -8,14 +8,14 @@
 #include "python/law/spawn_fast.h"
 #include "python/ops/handle.h"
 
-/* Whether a plain function may find tasks in here, besides a task itself. */
+/* Whether the argument is a container, in which a plain function may find tasks. */
 static inline bool
 may_contain(PyObject *arg)
 {
     return PyList_CheckExact(arg) || PyTuple_CheckExact(arg) || PyDict_CheckExact(arg) || PyAnySet_CheckExact(arg);
 }
 
-/* Whether it is one of Bursar's own, which belongs into the loop: `is_own` in ops/classify.py. */
+/* Whether it is a function of Bursar, which must not run on a thread: `is_own` in ops/classify.py. */
 static inline bool
 is_own(ModuleState *st, PyFunctionObject *fn)
 {
@@ -23,8 +23,8 @@ is_own(ModuleState *st, PyFunctionObject *fn)
     return named && PySet_Contains(st->own_modules, fn->func_module) == 1;
 }
 
-/* Whether this call is one of those that are done here or in gate_spawn.c. *coroutine: the function is an `async def`;
- * *tasks: some arguments are tasks, which it is to follow. */
+/* Whether C can do this spawn, here or in gate_spawn.c. *coroutine: the function is an `async def`; *tasks: some
+ * arguments are tasks, which are dependencies. */
 static inline bool
 is_plain_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, bool *coroutine, bool *tasks)
 {
@@ -36,7 +36,7 @@ is_plain_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, bool *c
     PyFunctionObject *fn = (PyFunctionObject *)args[0];
     *coroutine = (((PyCodeObject *)fn->func_code)->co_flags & CO_COROUTINE) != 0;
     if (!*coroutine && ((fn->func_dict != NULL && PyDict_GET_SIZE(fn->func_dict) > 0) || is_own(k->st, fn))) {
-        return false; /* it may wrap an `async def`, and say so there; or it asks for something */
+        return false; /* its attributes may say that it wraps an `async def`; ours may return a request */
     }
     if (PyUnicode_GET_LENGTH(fn->func_qualname) == 0 || PyUnicode_GET_LENGTH(fn->func_qualname) > LAW_TEXT_MAX) {
         return false;
@@ -51,9 +51,9 @@ is_plain_handle_spawn(Handle *self, PyObject *const *args, Py_ssize_t n, bool *c
     return true;
 }
 
-/* The shortest way: nobody has to ask for anything. */
+/* Spawn a coroutine function that needs no gate. */
 static inline PyObject *
-spawn_at_once(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
+handle_spawn_fast(Kernel *k, Nursery *nursery, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *name = ((PyFunctionObject *)args[0])->func_qualname;
     PyObject *handle = task_handle_new(k); /* first: a spawn that is refused leaves nothing behind */

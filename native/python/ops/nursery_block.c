@@ -1,8 +1,8 @@
-/* `async with nursery() as n`: opening, and the first step of leaving. After nursery.py.
+/* `async with nursery() as n`: how a block opens its nursery, and the first step of its exit. After ops/nursery.py.
  *
- * The block is the request that opens its nursery, and then the one that waits for its children: what is awaited at either
- * end is the block itself. Leaving it well or because of a cancellation, by the owner itself, is in nursery_exit.c; if
- * it ends in an error, or is left a second time, the Python method leaves it.
+ * `async with` awaits the block itself at both ends: first the block is the request that opens the nursery, then the
+ * request that waits for the children. The exit after a body that ended well or was cancelled is in nursery_exit.c.
+ * Every other exit (an error, a second exit) is the Python method `_leave`.
  */
 
 #include "python/ops/nursery_block.h"
@@ -20,7 +20,7 @@ static PyObject *
 nursery_block_perform(Kernel *k, Task *task, Request *request)
 {
     NurseryBlock *self = (NurseryBlock *)request;
-    PyObject *handle = nursery_handle_new(k); /* first: nobody could leave an open nursery without one */
+    PyObject *handle = nursery_handle_new(k); /* first: without a handle no code could leave the open nursery */
     Nursery *record = handle == NULL ? NULL : k_open_nursery(k, task, self->name, self->budget, self->capabilities);
     if (record == NULL) {
         Py_XDECREF(handle);
@@ -29,8 +29,7 @@ nursery_block_perform(Kernel *k, Task *task, Request *request)
     record->hold = self->hold;
     record->cancel_on_failure = self->cancel_on_failure;
     ((Handle *)handle)->record = Py_NewRef((PyObject *)record);
-    if (!PyObject_GC_IsTracked(
-            (PyObject *)self)) { /* with capabilities of its own it is, and aside it counts as such */
+    if (!PyObject_GC_IsTracked((PyObject *)self)) { /* it is tracked if it states capabilities */
         gc_aside_keep(&k->gc_aside, (PyObject *)self);
     }
     Py_XSETREF(self->kernel, (Kernel *)Py_NewRef((PyObject *)k));
@@ -42,8 +41,8 @@ nursery_block_perform(Kernel *k, Task *task, Request *request)
 static const RequestVT nursery_block_vt = {.cost = LAW_ROW_OP, .perform = nursery_block_perform};
 static const RequestVT plain_vt = {.cost = LAW_ROW_OP, .quiet = true, .perform = nursery_block_perform};
 
-/* The block of `nursery()`, which before it is entered refers to nothing: the collector need not know it yet. NULL with
- * MemoryError set. */
+/* The block of `nursery()`. The collector does not track it before it is entered, because it refers to nothing. NULL
+ * with MemoryError set. */
 static NurseryBlock *
 nursery_block_new_plain(ModuleState *st)
 {
@@ -72,7 +71,7 @@ nursery_block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
     Py_XDECREF(checked);
     NurseryBlock *self = nursery_block_new_plain(st);
     if (self != NULL) {
-        self->request.vt = &nursery_block_vt; /* a mapping of capabilities may be the program's */
+        self->request.vt = &nursery_block_vt; /* not quiet: a mapping of capabilities may run code of the program */
         self->name = PyUnicode_GET_LENGTH(name) > 0 ? Py_NewRef(name) : NULL;
         Py_SETREF(self->budget, Py_NewRef(budget));
         if (capabilities != Py_None) {
@@ -86,7 +85,7 @@ nursery_block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
 }
 
 PyObject *
-nursery_opened(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
+nursery_open(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     ModuleState *st = PyModule_GetState(module);
     if (n == 0 && names == NULL && st->adopted) {
@@ -108,18 +107,29 @@ nursery_block_enter(NurseryBlock *self, PyObject *Py_UNUSED(unused))
 
 /* ---- leaving */
 
-/* The coroutine of the Python side that leaves the block, whatever happened. */
+/* The coroutine in Python that leaves the block, in every case. */
 static PyObject *
 leave_in_python(NurseryBlock *self, PyObject *error)
 {
     return PyObject_CallMethod((PyObject *)self, "_leave", "O", error);
 }
 
-/* Whether it had to ask to start: then it may lend its place to its children. */
+/* Whether the owner holds a ticket of a gate, which it lends while it waits for its children. */
 static bool
 has_ticket(const Task *owner)
 {
     return owner->extra != NULL && owner->extra->ticket != NULL;
+}
+
+/* Whether the block can be left in C: the body ended well or in a `Cancelled`, its owner runs, was not cut off, and
+ * holds no ticket. The slow twin is `leave_in_python`. */
+static bool
+is_plain_exit(const NurseryBlock *self, PyObject *error)
+{
+    const Kernel *k = self->kernel;
+    const Task *owner = self->record->owner;
+    return FAST_PATHS && (error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled) && k->current == owner &&
+           !owner->cut && !has_ticket(owner) && !nursery_block_is_left(self);
 }
 
 static PyObject *
@@ -130,16 +140,13 @@ nursery_block_exit(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
         return NULL;
     }
     if (self->record == NULL) {
-        return leave_in_python(self, args[1]); /* it was not entered: whoever awaits this is told so */
+        return leave_in_python(self, args[1]); /* it was not entered: awaiting this raises ScopeMisuse */
     }
-    Kernel *k = self->kernel;
-    Task *owner = self->record->owner;
     PyObject *error = args[1] == Py_None ? NULL : args[1];
-    bool usual = FAST_PATHS && (error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled);
-    if (!usual || k->current != owner || owner->cut || has_ticket(owner) || nursery_block_is_left(self)) {
+    if (!is_plain_exit(self, error)) {
         return leave_in_python(self, args[1]);
     }
-    if (k_close_nursery(k, self->record) < 0) {
+    if (k_close_nursery(self->kernel, self->record) < 0) {
         return NULL;
     }
     leaving_begin(self, error);
@@ -192,7 +199,7 @@ nursery_block_next(PyObject *self)
                                                        : request_next(self);
 }
 
-/* Opening a nursery is over when something is thrown at it: that is raised where it is awaited. */
+/* An error that is thrown while the nursery opens is raised at the `await`. */
 static PyObject *
 nursery_block_throw(NurseryBlock *self, PyObject *const *args, Py_ssize_t n)
 {

@@ -1,9 +1,9 @@
-/* The end of `async with nursery()`, as it is awaited. After nursery.py.
+/* The exit of `async with nursery()`: the wait for the children, and the end of the nursery. After ops/nursery.py.
  *
- * Leaving a block well or because of a cancellation, by the owner itself, is here: the block itself is what the `async
- * with` awaits, and waits for the children without a frame of its own. So a tower of a thousand blocks is cancelled
- * without a coroutine per storey. As soon as anything else is thrown at it, the Python method takes over: there is one
- * account of the rare ways, and it is that.
+ * This is the exit after a body that ended well or was cancelled. `async with` awaits the block itself, which waits for
+ * the children without a frame. So a thousand nested blocks are cancelled without a thousand coroutines. If any error
+ * but `Cancelled` is thrown at the wait, the Python method `_interrupted` takes over: the rare cases are written only
+ * there.
  */
 
 #include "python/ops/nursery_exit.h"
@@ -14,18 +14,12 @@
 #include "python/ops/nursery_block.h"
 #include "python/ops/request.h"
 
-/* ---- waiting: what `_Join` is, about the nursery of the block */
+/* ---- the wait, as a Join for the nursery of the block */
 
 static int
 leaving_ready(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *self)
 {
     return nursery_quiet(((NurseryBlock *)self)->record);
-}
-
-static PyObject *
-leaving_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(self))
-{
-    Py_RETURN_NONE;
 }
 
 static int
@@ -46,12 +40,12 @@ const RequestVT leaving_vt = {
     .cost = {.n = 0},
     .quiet = true,
     .ready = leaving_ready,
-    .take = leaving_take,
+    .take = request_take_nothing,
     .enlist = leaving_enlist,
     .delist = leaving_delist,
 };
 
-/* ---- the way out */
+/* ---- the exit */
 
 void
 leaving_begin(NurseryBlock *self, PyObject *error)
@@ -59,15 +53,15 @@ leaving_begin(NurseryBlock *self, PyObject *error)
     self->request.vt = &leaving_vt;
     if (error != NULL) {
         bool further = cancelled_reason(error) != self->record->scope->reason;
-        gc_aside_show_one((PyObject *)self); /* an error may lead back here */
+        gc_aside_show_one((PyObject *)self); /* an error may refer to the block */
         self->error = Py_NewRef(error);
         self->passing = further ? Py_NewRef(error) : NULL;
     }
 }
 
-/* Every child has ended: the end of the nursery. 0, or -1 with what its children failed with. */
+/* Every child has ended: end the nursery. 0, or -1 with an exception set: the group of failures of the children. */
 static int
-end_now(NurseryBlock *self)
+end_nursery(NurseryBlock *self)
 {
     Nursery *record = self->record;
     if (record->failures == NULL || PyList_GET_SIZE(record->failures) == 0) {
@@ -79,8 +73,8 @@ end_now(NurseryBlock *self)
     return none == NULL ? -1 : 0;
 }
 
-/* The way out is over, or goes on in Python. An error must not outlive that here: it leads back to the frame that it passed
- * through, which may hold the block. */
+/* The exit is over, or goes on in Python: drop the errors. An error refers to the frames that it passed through, and
+ * such a frame may hold the block. */
 static void
 forget_errors(NurseryBlock *self)
 {
@@ -88,15 +82,16 @@ forget_errors(NurseryBlock *self)
     Py_CLEAR(self->passing);
 }
 
-/* Wait for the children, or end the block: whether its cancellation ends here, or the one that passes. */
+/* Wait for the children, or end the block. *result: whether the block swallows the Cancelled of its body. A
+ * Cancelled for an outer scope is raised again. */
 static PySendResult
-goes_on(NurseryBlock *self, PyObject **result)
+wait_or_end(NurseryBlock *self, PyObject **result)
 {
     if (!nursery_quiet(self->record)) {
         return request_send((PyObject *)self, Py_None, result);
     }
     self->over = true;
-    int failed = end_now(self);
+    int failed = end_nursery(self);
     if (failed == 0 && self->passing != NULL && self->passing != self->error) {
         PyErr_SetObject((PyObject *)Py_TYPE(self->passing), self->passing);
         failed = -1;
@@ -119,10 +114,10 @@ leaving_send(NurseryBlock *self, PyObject *sent, PyObject **result)
     if (sent != Py_None) {
         Py_DECREF(resumed_with(sent));
     }
-    return goes_on(self, result);
+    return wait_or_end(self, result);
 }
 
-/* Something is thrown at the wait: a cancellation passes when the children have ended; from anything else on, Python
+/* An error is thrown at the wait. A Cancelled is raised again when the children have ended; for any other error, Python
  * leaves the block. */
 PyObject *
 leaving_throw(NurseryBlock *self, PyObject *thrown)
@@ -133,10 +128,10 @@ leaving_throw(NurseryBlock *self, PyObject *thrown)
         return next;
     }
     PyObject *result = NULL;
-    gc_aside_show_one((PyObject *)self); /* what was thrown may lead back here */
+    gc_aside_show_one((PyObject *)self); /* the error may refer to the block */
     if (!self->over && (PyObject *)Py_TYPE(thrown) == self->kernel->st->Cancelled) {
         Py_XSETREF(self->passing, thrown);
-        PySendResult went = goes_on(self, &result);
+        PySendResult went = wait_or_end(self, &result);
         return as_iteration(went, result);
     }
     forget_errors(self);
@@ -149,7 +144,7 @@ leaving_throw(NurseryBlock *self, PyObject *thrown)
     return as_iteration(status, result);
 }
 
-/* The coroutine around it is closed: without children the nursery can still end in order. */
+/* The coroutine around the block is closed. A nursery without children can still end. */
 PyObject *
 leaving_close(NurseryBlock *self)
 {

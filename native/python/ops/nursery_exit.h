@@ -1,4 +1,4 @@
-/* The end of `async with nursery()`, as it is awaited (nursery_exit.c). After ops/nursery.py. For nursery_block.c. */
+/* The exit of `async with nursery()` (nursery_exit.c). After ops/nursery.py. nursery_block.c calls it. */
 
 #pragma once
 
@@ -10,8 +10,9 @@ nursery_block_is_left(const NurseryBlock *self)
 {
     return self->request.vt == &leaving_vt;
 }
-/* From now on an `await` of the block is that. It ended well or, if it is not NULL, in the cancellation `error`. */
+/* The exit begins: from now on an `await` of the block waits for the children. `error`: the Cancelled that the body
+ * ended in; NULL: it ended well. */
 void leaving_begin(NurseryBlock *self, PyObject *error);
 PySendResult leaving_send(NurseryBlock *self, PyObject *sent, PyObject **result);
-PyObject *leaving_throw(NurseryBlock *self, PyObject *thrown); /* which is given away; as an iteration */
+PyObject *leaving_throw(NurseryBlock *self, PyObject *thrown); /* steals `thrown`; gives what `throw` gives */
 PyObject *leaving_close(NurseryBlock *self);

@@ -1,22 +1,21 @@
-/* Requests and operations: after request.py. What a coroutine awaits, and what the kernel makes of it.
+/* Requests and operations: how a coroutine awaits them, and how the kernel performs them. After src/bursar/request.py.
  *
- * A request is its own iterator, so that an `await` makes no object: the first send gives the request itself to whoever
- * drives the coroutine. The driver resumes by sending a `Resume`, which carries the result and cannot be taken for a
- * first send, even if the result is None. A generator may also yield a request by hand: `awaited` is not set then, and
- * the generator is sent the plain result.
+ * A request is its own iterator, so an `await` makes no object: the first send yields the request itself to the driver.
+ * The driver resumes the coroutine by sending a `Resume`, which holds the result. A Resume cannot be confused with a
+ * first send, even if the result is None. A generator may also yield a request without awaiting it: `awaited` is not
+ * set then, and the driver sends the plain result.
  *
- * What needs no wait is answered on the spot, where that makes no difference to the law: the await then does not suspend
- * the coroutine at all. `on_the_spot` says when. What is billed, taken and decided is the same as on the long way.
+ * A request that need not wait may be answered where it is awaited, without suspending the coroutine. `running_task` in
+ * request_fast.h says when. The bill, the effect and the decisions are the same as by the driver.
  *
- * Requests that are written in C have a table of functions (RequestVT); Python classes derive from these types and have
- * methods. `request_perform` and `operation_delist` do not care which.
+ * A request that is written in C has a table of functions (RequestVT). A class in Python has methods instead.
+ * `request_perform` and `operation_delist` handle both.
  */
 
 #include "python/ops/request.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/ledger_fast.h"
 #include "python/law/task.h"
-#include "python/law/wait.h"
-#include "python/law/wake.h"
 #include "python/ops/request_fast.h"
 
 /* ---- Resume */
@@ -76,14 +75,14 @@ resume_new(ModuleState *st)
 
 /* ---- being awaited */
 
-/* The first send into a request that might be answered here and now. */
+/* The first send into a request that may be answered without waiting. */
 NOINLINE static PySendResult
 first_send(Request *self, PyObject **result)
 {
     const RequestVT *vt = self->vt;
     Kernel *k = vt->ready_now_in(self);
-    Task *task = on_the_spot(k);
-    if (task != NULL && k_paid_at_once(k, task, &vt->cost)) {
+    Task *task = running_task(k);
+    if (task != NULL && k_bill_fast(k, task, &vt->cost)) {
         *result = vt->take(k, task, self);
         return *result != NULL ? PYGEN_RETURN : PYGEN_ERROR;
     }
@@ -108,7 +107,6 @@ request_send(PyObject *thing, PyObject *sent, PyObject **result)
     return PYGEN_NEXT;
 }
 
-/* Raise StopIteration with a value, which is given away. */
 void
 raise_stop(PyObject *value)
 {
@@ -129,10 +127,10 @@ as_iteration(PySendResult status, PyObject *result)
     return status == PYGEN_NEXT ? result : NULL;
 }
 
-/* Whether nobody could tell this StopIteration from a new one that says None: whoever steps a request by hand may have
- * caught it, and then it knows where. */
+/* Whether this StopIteration equals a new one whose value is None. A program that steps a request itself may have
+ * caught and changed it. */
 static inline bool
-is_as_new(PyObject *stop)
+equals_new_stop(PyObject *stop)
 {
     const PyStopIterationObject *fields = (PyStopIterationObject *)stop;
     return Py_REFCNT(stop) == 1 && fields->value == Py_None && fields->traceback == NULL && fields->context == NULL &&
@@ -140,8 +138,8 @@ is_as_new(PyObject *stop)
            PyTuple_GET_SIZE(fields->args) == 1 && PyTuple_GET_ITEM(fields->args, 0) == Py_None;
 }
 
-/* From 3.12 on an `await` that is resumed asks its request by `send`, and hears the result by a StopIteration. That of a
- * None, which is the result of most, is kept in the box for the next one. */
+/* From 3.12 on, a resumed `await` calls `send` of its request and gets the result in a StopIteration. Most results
+ * are None: the Resume keeps the StopIteration of a None for the next answer. */
 PyObject *
 as_answer(PyObject *sent, PySendResult status, PyObject *result)
 {
@@ -149,7 +147,7 @@ as_answer(PyObject *sent, PySendResult status, PyObject *result)
         return as_iteration(status, result);
     }
     Resume *box = (Resume *)sent;
-    if (box->stop == NULL || !is_as_new(box->stop)) {
+    if (box->stop == NULL || !equals_new_stop(box->stop)) {
         PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, Py_None);
         if (stop == NULL) {
             Py_DECREF(result);
@@ -162,8 +160,8 @@ as_answer(PyObject *sent, PySendResult status, PyObject *result)
     return NULL;
 }
 
-/* The arguments of `throw`: an exception, or as a traceback has them (type, value, traceback). New reference, or NULL
- * with an exception set. */
+/* The arguments of `throw` are an exception, or (type, value, traceback). New reference, or NULL with an exception
+ * set. */
 PyObject *
 thrown_of(PyObject *const *args, Py_ssize_t n)
 {
@@ -190,15 +188,8 @@ thrown_of(PyObject *const *args, Py_ssize_t n)
     return error;
 }
 
-static PyObject *
-request_py_send(PyObject *self, PyObject *sent)
-{
-    PyObject *result = NULL;
-    PySendResult status = request_send(self, sent, &result);
-    return as_answer(sent, status, result);
-}
-
-/* From 3.12 on an `await` steps what is no coroutine by this. NULL without an exception is an end with None. */
+/* From 3.12 on, an `await` steps everything but a coroutine by `__next__`. NULL without an exception: it ended with
+ * None. */
 PyObject *
 request_next(PyObject *self)
 {
@@ -210,71 +201,6 @@ request_next(PyObject *self)
     }
     return as_iteration(status, result);
 }
-
-/* ---- the table, as Python sees it */
-
-/* Both arguments of a method that Python calls with a kernel and a task or an entry. */
-static int
-kernel_and(PyObject *self, PyObject *const *args, Py_ssize_t n, Kernel **k, PyObject **other)
-{
-    ModuleState *st = state_of(Py_TYPE(self));
-    if (st == NULL || n != 2 || !PyObject_TypeCheck(args[0], st->Kernel)) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "a native request is performed by a native kernel");
-        }
-        return -1;
-    }
-    *k = (Kernel *)args[0];
-    *other = args[1];
-    return 0;
-}
-
-static PyObject *
-not_here(const char *what)
-{
-    PyErr_SetString(PyExc_NotImplementedError, what);
-    return NULL;
-}
-
-PyObject *
-cost_row(const LawCost *cost)
-{
-    PyObject *row = PyTuple_New(cost->n);
-    for (unsigned i = 0; row != NULL && i < cost->n; i++) {
-        PyObject *pair = Py_BuildValue("iL", cost->component[i], (long long)cost->amount[i]);
-        if (pair == NULL) {
-            Py_CLEAR(row);
-            break;
-        }
-        PyTuple_SET_ITEM(row, i, pair);
-    }
-    return row;
-}
-
-static PyObject *
-request_py_bill(Request *self, PyObject *Py_UNUSED(unused))
-{
-    return self->vt != NULL ? cost_row(&self->vt->cost) : PyObject_GetAttrString((PyObject *)self, "cost");
-}
-
-static PyObject *
-request_py_perform(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *task;
-    if (self->vt == NULL) {
-        return not_here("perform");
-    }
-    return kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? NULL : request_perform(k, (Task *)task, self);
-}
-
-static PyMethodDef request_methods[] = {
-    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
-    {"send", request_py_send, METH_O, NULL},
-    {"bill", (PyCFunction)request_py_bill, METH_NOARGS, "What it costs."},
-    {"perform", (PyCFunction)(void (*)(void))request_py_perform, METH_FASTCALL, "Do it."},
-    {NULL, NULL, 0, NULL},
-};
 
 int
 request_traverse(PyObject *self, visitproc visit, void *arg)
@@ -292,172 +218,9 @@ request_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyType_Slot request_slots[] = {
-    {Py_tp_doc, "Something that a task asks of the kernel that drives it."},
-    {Py_tp_new, PyType_GenericNew},
-    {Py_tp_traverse, request_traverse},
-    {Py_tp_dealloc, request_dealloc},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, request_next},
-    {Py_am_await, PyObject_SelfIter},
-    {Py_am_send, request_send},
-    {Py_tp_methods, request_methods},
-    {0, NULL},
-};
+/* ---- being performed */
 
-PyType_Spec request_spec = {
-    .name = "bursar._native.Request",
-    .basicsize = sizeof(Request),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = request_slots,
-};
-
-/* ---- operations */
-
-static PyObject *
-operation_py_why(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    return PyObject_GetAttrString(self, "reason");
-}
-
-static PyObject *
-operation_py_ready(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *task;
-    if (self->vt == NULL) {
-        return not_here("ready");
-    }
-    int ready = kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? -1 : self->vt->ready(k, (Task *)task, self);
-    return ready < 0 ? NULL : PyBool_FromLong(ready);
-}
-
-static PyObject *
-operation_py_take(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *task;
-    if (self->vt == NULL) {
-        return not_here("take");
-    }
-    return kernel_and((PyObject *)self, args, n, &k, &task) < 0 ? NULL : self->vt->take(k, (Task *)task, self);
-}
-
-static PyObject *
-operation_py_enlist(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *entry;
-    if (self->vt == NULL) {
-        return not_here("enlist");
-    }
-    if (kernel_and((PyObject *)self, args, n, &k, &entry) < 0 || self->vt->enlist(k, self, entry) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-operation_py_enlisted(Request *self, PyObject *kernel)
-{
-    Kernel *k;
-    PyObject *args[] = {kernel, Py_None}, *none;
-    if (self->vt != NULL && self->vt->enlisted != NULL &&
-        (kernel_and((PyObject *)self, args, 2, &k, &none) < 0 || self->vt->enlisted(k, self) < 0)) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-operation_py_delist(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *entry;
-    if (self->vt == NULL) {
-        return not_here("delist");
-    }
-    if (kernel_and((PyObject *)self, args, n, &k, &entry) < 0 || self->vt->delist(k, self, entry) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-operation_py_blockers(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(unused))
-{
-    return PyTuple_New(0);
-}
-
-/* An operation that is written in Python: by its methods, with an entry. */
-static PyObject *
-perform_by_methods(Kernel *k, Task *task, PyObject *self)
-{
-    PyObject *ready = PyObject_CallMethod(self, "ready", "OO", (PyObject *)k, (PyObject *)task);
-    int yes = ready == NULL ? -1 : PyObject_IsTrue(ready);
-    Py_XDECREF(ready);
-    if (yes != 0) {
-        return yes < 0 ? NULL : PyObject_CallMethod(self, "take", "OO", (PyObject *)k, (PyObject *)task);
-    }
-    Entry *entry = entry_new(k->st, task, self);
-    PyObject *done = NULL, *told = NULL;
-    if (entry != NULL) {
-        done = PyObject_CallMethod(self, "enlist", "OO", (PyObject *)k, (PyObject *)entry);
-    }
-    if (done != NULL && k_blocked(k, task, (PyObject *)entry) == 0) {
-        told = PyObject_CallMethod(self, "enlisted", "O", (PyObject *)k);
-    }
-    Py_XDECREF(entry);
-    Py_XDECREF(done);
-    Py_XDECREF(told);
-    return told == NULL ? NULL : Py_NewRef(k->st->SUSPENDED);
-}
-
-static PyObject *
-operation_py_perform(Request *self, PyObject *const *args, Py_ssize_t n)
-{
-    Kernel *k;
-    PyObject *task;
-    if (kernel_and((PyObject *)self, args, n, &k, &task) < 0) {
-        return NULL;
-    }
-    return self->vt != NULL ? request_perform(k, (Task *)task, self)
-                            : perform_by_methods(k, (Task *)task, (PyObject *)self);
-}
-
-#define FAST(name) (PyCFunction)(void (*)(void)) operation_py_##name, METH_FASTCALL
-
-static PyMethodDef operation_methods[] = {
-    {"why", operation_py_why, METH_NOARGS, "What a task does that waits for this."},
-    {"ready", FAST(ready), "Could it be done now?"},
-    {"take", FAST(take), "Do it now."},
-    {"enlist", FAST(enlist), "Wait for it."},
-    {"enlisted", (PyCFunction)operation_py_enlisted, METH_O, "The task waits now."},
-    {"delist", FAST(delist), "Leave the queue, if still in it."},
-    {"blockers", operation_py_blockers, METH_NOARGS, "The tasks that can end this wait, where that is known."},
-    {"perform", FAST(perform), "Do it, or wait for it."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot operation_slots[] = {
-    {Py_am_send, request_send}, /* 3.11 does not inherit it */
-    {Py_tp_doc, "A request that may have to wait."},
-    {Py_tp_traverse, request_traverse},
-    {Py_tp_dealloc, request_dealloc},
-    {Py_tp_methods, operation_methods},
-    {0, NULL},
-};
-
-PyType_Spec operation_spec = {
-    .name = "bursar._native.Operation",
-    .basicsize = sizeof(Request),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = operation_slots,
-};
-
-/* ---- for the kernel */
-
-/* An operation that is written in C: without an entry, the task waits by itself. */
+/* Perform an operation that is written in C. The task waits bare, without an entry. */
 PyObject *
 operation_perform(Kernel *k, Task *task, Request *request)
 {
@@ -487,11 +250,17 @@ int
 operation_delist(Kernel *k, PyObject *operation, PyObject *waiter)
 {
     Request *request = (Request *)operation;
-    /* Only what is written in C is waited for bare, so that `vt` is there whenever k is NULL. */
+    /* A task waits bare only for a request that is written in C. So `vt` is not NULL if `k` is NULL. */
     if (is_task(waiter) || (is_request(operation) && request->vt != NULL && request->vt->delist != NULL)) {
         return request->vt->delist(k, request, waiter);
     }
     PyObject *none = PyObject_CallMethod(operation, "delist", "OO", (PyObject *)k, waiter);
     Py_XDECREF(none);
     return none == NULL ? -1 : 0;
+}
+
+PyObject *
+request_take_nothing(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(request))
+{
+    Py_RETURN_NONE;
 }

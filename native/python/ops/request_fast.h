@@ -1,5 +1,6 @@
-/* Requests, the fast path: one that needs no wait is answered where it is awaited. The slow twin is `driver_answer` in
- * drive/request_answer.c: the coroutine yields the request, the driver performs it and resumes the coroutine.
+/* Requests, the fast path: a request that need not wait is answered where it is awaited. The slow twin is
+ * `driver_answer` in drive/request_answer.c: the coroutine yields the request, the driver performs it and resumes the
+ * coroutine.
  */
 
 #pragma once
@@ -7,10 +8,10 @@
 #include "python/fast_paths.h"
 #include "python/ops/request.h"
 
-/* The task for which a request can be answered without suspending anybody: the one that its own kernel polls, in this
- * thread, in no poll of another kernel, unobserved and unmetered, with nothing else to tell it first. Else NULL. */
+/* The running task, if a request of `k` can be answered without suspending it: `k` polls the task in this thread, no
+ * other kernel is inside a poll, there is no meter, and no cancellation must be delivered first. Otherwise NULL. */
 static inline Task *
-on_the_spot(const Kernel *k)
+running_task(const Kernel *k)
 {
     Task *task = FAST_PATHS && k != NULL && k->answers ? k->current : NULL;
     bool may = task != NULL && k->st->polls == 1 && !task->cancel_pending && !task->cut &&

@@ -1,15 +1,15 @@
-/* Events: after `Event` and `_EventWait` in src/bursar/ops/sync.py. Locks and semaphores are the Python classes.
+/* Events. After `Event` and `_EventWait` in src/bursar/ops/sync.py. Locks and semaphores are Python classes.
  *
- * Any number of tasks wait for one event, each bare, by one and the same request: a request is a description, and this
- * one describes nothing but its event. So a waiting task costs no object at all.
+ * All tasks that wait for one event wait bare and share one request: the request holds nothing but its event. So a
+ * waiting task needs no object.
  *
  * EVENT-1  an event has at most one living request, and knows it until it dies; the request owns the event
  */
 
 #include "python/ops/sync.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/task.h"
 #include "python/law/waitlist.h"
-#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 #include "law/generated/docstrings.h"
@@ -75,14 +75,14 @@ event_dealloc(Event *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    assert(self->request == NULL); /* it would own the event (EVENT-1) */
+    assert(self->request == NULL); /* a request would own the event (EVENT-1) */
     event_clear(self);
     Py_XDECREF(self->waiters);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-/* The first task that waits binds the event to its kernel. -1 with ScopeMisuse set: it belongs to another one. */
+/* The first task that waits binds the event to its kernel. -1 with ScopeMisuse set: another kernel uses the event. */
 static int
 event_bind(Event *self, Kernel *k, Task *task)
 {
@@ -107,7 +107,7 @@ event_bind(Event *self, Kernel *k, Task *task)
     return -1;
 }
 
-/* Let the one that has waited longest go on with `value`. -1 with an exception set: nobody waits, among others. */
+/* Answer the waiter that has waited longest. 0, or -1 with an exception set: KeyError if there is no waiter. */
 static int
 event_answer(Event *self, PyObject *value)
 {
@@ -117,7 +117,7 @@ event_answer(Event *self, PyObject *value)
     }
     PyObject *waiter = waitlist_take(self->waiters);
     if (waiter == NULL) {
-        PyErr_SetString(PyExc_KeyError, "nobody waits");
+        PyErr_SetString(PyExc_KeyError, "no task waits");
         return -1;
     }
     int answered = k_answer(self->kernel, waiter, value);
@@ -190,7 +190,7 @@ static PyMethodDef event_methods[] = {
     {"set", (PyCFunction)event_set, METH_NOARGS, "set($self, /)\n--\n\n" DOC_Event_set},
     {"wait", (PyCFunction)event_wait, METH_NOARGS, "wait($self, /)\n--\n\n" DOC_Event_wait},
     {"_bind", (PyCFunction)(void (*)(void))event_py_bind, METH_FASTCALL, "The first task that waits binds it."},
-    {"_answer_oldest", (PyCFunction)event_py_answer, METH_O, "Let the one that has waited longest go on."},
+    {"_answer_oldest", (PyCFunction)event_py_answer, METH_O, "Answer the waiter that has waited longest."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -214,7 +214,7 @@ PyType_Spec event_spec = {
     .slots = event_slots,
 };
 
-/* ---- its request. The reference to the event is never cleared: see channel.c */
+/* ---- the request. Its reference to the event is never cleared: see channel.c */
 
 static int
 event_wait_traverse(EventWait *self, visitproc visit, void *arg)
@@ -242,12 +242,6 @@ event_wait_ready(Kernel *k, Task *task, Request *request)
     return event_bind(event, k, task) < 0 ? -1 : event->set;
 }
 
-static PyObject *
-event_wait_take(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(request))
-{
-    Py_RETURN_NONE; /* it has happened */
-}
-
 static int
 event_wait_enlist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 {
@@ -265,7 +259,7 @@ event_wait_delist(Kernel *Py_UNUSED(k), Request *request, PyObject *waiter)
 static const RequestVT event_wait_vt = {
     .cost = LAW_ROW_OP,
     .ready = event_wait_ready,
-    .take = event_wait_take,
+    .take = request_take_nothing,
     .enlist = event_wait_enlist,
     .delist = event_wait_delist,
 };

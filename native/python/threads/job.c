@@ -1,6 +1,7 @@
-/* Plain functions on threads: after `ThreadJob` and `OnThread` in src/bursar/threads/job.py. What every function goes
- * through is here: the request, the call in its thread, and an end that makes nothing happen but that its task goes on.
- * All else (checkpoints, cancellation, failure, replays) are the Python methods, which are put on these types.
+/* Plain functions on threads. After `ThreadJob` and `OnThread` in src/bursar/threads/job.py.
+ *
+ * Here is what every function needs: the request, the call in the thread, and a plain end, after which only its task
+ * continues. Everything else (checkpoints, cancellation, failures, replays) is in Python methods of these types.
  *
  * JOB-1  `work` runs in a thread of the pool, and touches nothing of the kernel but the context of its own task
  */
@@ -9,8 +10,8 @@
 #include "python/cpython/context.h"
 #include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
+#include "python/law/dispatch_wake.h"
 #include "python/law/task.h"
-#include "python/law/wake.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
 
@@ -76,7 +77,7 @@ static PyMemberDef on_thread_members[] = {
 
 static PyType_Slot on_thread_slots[] = {
     {Py_am_send, request_send}, /* 3.11 does not inherit it */
-    {Py_tp_doc, "Have a function run by the pool."},
+    {Py_tp_doc, "Run a function on a thread of the pool."},
     {Py_tp_new, on_thread_make},
     {Py_tp_traverse, on_thread_traverse},
     {Py_tp_clear, on_thread_clear},
@@ -96,22 +97,22 @@ PyType_Spec on_thread_spec = {
 
 typedef struct ThreadJob {
     Wait wait;
-    PyObject *pool; /* whose it is, and whose `post` is told of its end */
-    PyObject *fn;   /* until it is called */
+    PyObject *pool; /* the pool; its `post` reports the end of the job */
+    PyObject *fn;   /* NULL from the call on */
     PyObject *args;
     PyObject *value; /* what it returned, or NULL */
     PyObject *error; /* what it raised, or NULL */
-    PyObject *stop;  /* why it is to stop, or NULL */
-    int stopped_at;  /* the checkpoint where it stopped; 0: it was not called; -1: it came to its end */
+    PyObject *stop;  /* the reason to stop, or NULL */
+    int stopped_at;  /* the checkpoint where it stopped; 0: it was not called; -1: it ran to its end */
     bool counted, begun, posted;
 } ThreadJob;
 
-/* What a job is about. 0, or -1 with an exception set. */
+/* Fill a new job. 0, or -1 with an exception set. */
 static int
 set_up(ThreadJob *self, PyObject *pool, Task *task, PyObject *fn, PyObject *given)
 {
     if (task->borrows && context_of_its_own(task) < 0) {
-        return -1; /* JOB-1: a thread runs in it while others run in theirs */
+        return -1; /* JOB-1: the thread runs in this context while other tasks run */
     }
     Py_XSETREF(self->wait.task, (Task *)Py_NewRef((PyObject *)task));
     self->wait.generation = task->generation;
@@ -128,7 +129,7 @@ thread_job_init(ThreadJob *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     ModuleState *st = state_of(Py_TYPE(self));
     PyObject *pool, *task, *fn, *given;
-    if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:Job", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
+    if (st == NULL || !PyArg_ParseTuple(args, "OO!OO!:ThreadJob", &pool, st->Task, &task, &fn, &PyTuple_Type, &given)) {
         return -1;
     }
     return set_up(self, pool, (Task *)task, fn, given);
@@ -173,9 +174,10 @@ thread_job_dealloc(ThreadJob *self)
 
 /* ---- handing over */
 
-/* By the method, which finds out everything. If it came to a plain job, others of the same terms may have theirs from the
- * same pool: the run is no replay, and they may use threads. And what was written and annotated like this function wants no
- * checkpoint; the function itself is not kept, for it may hold what its tasks were given. */
+/* Hand the function over by the method in Python, which checks everything. If that made a plain job, the pool and
+ * the terms are remembered: the run is no replay, and tasks with these terms may use threads. The code and the
+ * annotations are remembered too: such a function takes no checkpoint. The function itself is not kept, because it
+ * may hold values of its tasks. */
 static PyObject *
 hand_over(Kernel *k, Task *task, OnThread *request)
 {
@@ -192,26 +194,34 @@ hand_over(Kernel *k, Task *task, OnThread *request)
     return answer;
 }
 
-/* Whether it is known that a function wants no checkpoint: it has no annotations, or the last one was such. */
+/* Whether it is known that a function takes no checkpoint: it has no annotations, or those of the last such
+ * function. */
 static bool
-has_no_place(const Kernel *k, PyObject *thing)
+takes_no_checkpoint(const Kernel *k, PyObject *thing)
 {
     if (!PyFunction_Check(thing)) {
         return false;
     }
     PyFunctionObject *fn = (PyFunctionObject *)thing;
-    PyObject *notes = fn->func_annotations; /* NULL: none, or not worked out yet */
+    PyObject *notes = fn->func_annotations; /* NULL: none, or not evaluated yet */
     return notes != NULL && ((PyDict_CheckExact(notes) && PyDict_GET_SIZE(notes) == 0) ||
                              (notes == k->caches.thread_notes && fn->func_code == k->caches.thread_code));
+}
+
+/* Whether the function can be handed over in C: the same pool took a function of a task with these capabilities
+ * before, and it is known that the function takes no checkpoint. The slow twin is `hand_over`. */
+static bool
+is_plain_hand_over(const Kernel *k, const Task *task, PyObject *fn)
+{
+    return FAST_PATHS && k->caches.thread_terms != NULL && task->terms == k->caches.thread_terms &&
+           PySet_GET_SIZE(k->revoked) == 0 && takes_no_checkpoint(k, fn);
 }
 
 static PyObject *
 on_thread_perform(Kernel *k, Task *task, Request *request)
 {
     OnThread *self = (OnThread *)request;
-    bool known = FAST_PATHS && k->caches.thread_terms != NULL && task->terms == k->caches.thread_terms &&
-                 PySet_GET_SIZE(k->revoked) == 0;
-    if (!known || !has_no_place(k, self->fn)) {
+    if (!is_plain_hand_over(k, task, self->fn)) {
         return hand_over(k, task, self);
     }
     PyObject *pool = Py_NewRef(k->caches.threads); /* RECORD-3 */
@@ -227,8 +237,8 @@ on_thread_perform(Kernel *k, Task *task, Request *request)
 
 /* ---- in the thread */
 
-/* What the function returned, or NULL with an exception: a coroutine or a request is of no use to whoever does not await
- * it (ops/classify.py). Takes over the value. */
+/* What the function returned. NULL with TypeError set: it is a coroutine or a request, which nothing would await
+ * (ops/classify.py). Steals `value`. */
 static PyObject *
 returned(ThreadJob *self, PyObject *value)
 {
@@ -238,14 +248,15 @@ returned(ThreadJob *self, PyObject *value)
     }
     ModuleState *st = state_of(Py_TYPE(self));
     if (PyCoro_CheckExact(value) || PyObject_TypeCheck(value, st->Request)) {
-        PyObject *told[] = {(PyObject *)self->wait.task, value};
-        Py_XDECREF(py_call(st, PY_refuse_awaitable, told, 2)); /* raises TypeError */
+        PyObject *args[] = {(PyObject *)self->wait.task, value};
+        Py_XDECREF(py_call(st, PY_refuse_awaitable, args, 2)); /* raises TypeError */
         Py_CLEAR(value);
     }
     return value;
 }
 
-/* Call the function in the context of its task; what came of it is kept. 0, or -1: it cannot be called. */
+/* Call the function in the context of its task, and store its value or error. 0, or -1 with an exception set: it was
+ * called before. */
 static int
 call(ThreadJob *self)
 {
@@ -253,7 +264,7 @@ call(ThreadJob *self)
     if (rule(fn != NULL && args != NULL && context != NULL, "it is called once") < 0) {
         return -1;
     }
-    self->fn = self->args = NULL; /* what they hold is not kept for the task */
+    self->fn = self->args = NULL; /* so that the job does not keep what they hold */
     Py_INCREF(context);
     PyObject *value = NULL;
     if (PyContext_Enter(context) == 0) {
@@ -304,13 +315,14 @@ thread_job_work(ThreadJob *self, PyObject *Py_UNUSED(unused))
     return PyObject_CallMethodOneArg(self->pool, st->str_post, (PyObject *)self);
 }
 
-/* In the loop, or in its place: take in an end that makes nothing happen but that the task goes on. True: done. */
+/* In the thread of the loop: deliver a plain end, after which only the task continues. False: it is not plain, and
+ * nothing was done. */
 static PyObject *
 thread_job_deliver_if_plain(ThreadJob *self, PyObject *kernel)
 {
     Task *task = self->wait.task;
     if (task == NULL || !PyObject_TypeCheck(kernel, task_kernel(task)->st->Kernel)) {
-        PyErr_SetString(PyExc_TypeError, "smoothly() takes a native kernel");
+        PyErr_SetString(PyExc_TypeError, "deliver_if_plain() takes a native kernel");
         return NULL;
     }
     if (self->error != NULL || task->cancel_pending) {
@@ -326,9 +338,9 @@ thread_job_deliver_if_plain(ThreadJob *self, PyObject *kernel)
 
 static PyMethodDef thread_job_methods[] = {
     {"call", (PyCFunction)thread_job_py_call, METH_NOARGS, "Call the function."},
-    {"work", (PyCFunction)thread_job_work, METH_NOARGS, "In the thread: call the function, and tell what came of it."},
+    {"work", (PyCFunction)thread_job_work, METH_NOARGS, "In the thread: call the function, and report its end."},
     {"deliver_if_plain", (PyCFunction)thread_job_deliver_if_plain, METH_O,
-     "Take in its end, if that makes nothing else happen."},
+     "Deliver its end, if nothing else follows from it."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -344,7 +356,7 @@ static PyMemberDef thread_job_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-/* None, to Python, is nothing: these two are looked at here. */
+/* NULL is None in Python. */
 #define GET_SET(name)                                                                        \
     static PyObject *get_##name(ThreadJob *self, void *Py_UNUSED(closure))                   \
     {                                                                                        \

@@ -1,15 +1,14 @@
-/* Calls that other threads hand in: after `PortalCalls` in src/bursar/threads/portal.py.
+/* Calls from other threads. After `PortalCalls` in src/bursar/threads/portal.py.
  *
- * A ring of functions with their arguments. Any thread puts one in; the runtime's thread takes them out and calls them.
- * The first that is put in after a drain tells the pump, the others find it told: a thousand calls are one message.
- * What a call needs is kept in the ring itself, so handing one in allocates nothing, unless it has many arguments or the
- * ring must grow.
+ * A ring of functions with their arguments. Any thread adds a call; the thread of the runtime takes the calls out and
+ * runs them. Only the first call after a delivery notifies the pump, so a thousand calls need one message. A call is
+ * stored in the ring itself: adding it allocates nothing, unless it has many arguments or the ring must grow.
  *
- * Rejected: an atomic queue of nodes. Whoever calls holds the GIL anyway, and a node is an allocation; where there is no
- * GIL, the critical section of the object takes its place.
+ * Rejected: a lock-free queue of nodes. The caller holds the GIL anyway, and each node is an allocation. Without a GIL,
+ * the critical section of the object does the same.
  *
- * CALLS-1  while the ring holds something, the pump was told and the delivery has not ended yet, or is being told
- * CALLS-2  a call is out of the ring before its function runs: it runs at most once, whatever it does
+ * CALLS-1  while the ring holds a call, the pump was notified, or is being notified, and the delivery has not ended yet
+ * CALLS-2  a call leaves the ring before its function runs, so it runs at most once
  */
 
 #include "python/threads/portal_calls.h"
@@ -23,16 +22,15 @@
 #endif
 
 enum {
-    ARGS_KEPT = 3,   /* arguments that have their place in the ring; more of them are kept as a tuple */
-    ROOM_FIRST = 64, /* calls of the first allocation: two and a half kilobytes */
-    ROOM_KEPT =
-        1024, /* calls that an empty ring may keep room for: forty kilobytes; a burst costs memory while it lasts */
+    ARGS_KEPT = 3,    /* arguments that are stored in the ring; more arguments become a tuple */
+    ROOM_FIRST = 64,  /* calls of the first allocation: 2.5 KiB */
+    ROOM_KEPT = 1024, /* calls that an empty ring may keep room for: 40 KiB */
 };
 
 /* One call: its function, and its arguments; all owned. */
 typedef struct {
     PyObject *function;
-    Py_ssize_t n; /* of the arguments; above ARGS_KEPT they are the tuple args[0] */
+    Py_ssize_t n; /* number of arguments; if above ARGS_KEPT, args[0] is the tuple of them */
     PyObject *args[ARGS_KEPT];
 } PortalCall;
 
@@ -44,9 +42,9 @@ typedef struct {
     size_t first;
     size_t length;
     Py_ssize_t limit;
-    PyObject *tell, *refuse, *failed; /* what the owner is called back by */
+    PyObject *tell, *refuse, *failed; /* callbacks of the owner */
     char open;
-    bool told; /* CALLS-1 */
+    bool posted; /* CALLS-1 */
 } PortalCalls;
 
 /* ---- one call */
@@ -66,7 +64,7 @@ portal_call_drop(PortalCall *call)
     Py_DECREF(call->function);
 }
 
-/* Make one from the arguments of `call(function, *args)`. 0, or -1 with MemoryError set. */
+/* Make a call from the arguments of `call(function, *args)`. 0, or -1 with MemoryError set. */
 static int
 portal_call_make(PortalCall *call, PyObject *const *args, Py_ssize_t n)
 {
@@ -89,25 +87,25 @@ portal_call_make(PortalCall *call, PyObject *const *args, Py_ssize_t n)
     return 0;
 }
 
-/* Call it. What the function returned, or NULL with an exception set. */
+/* Call the function. Its result, or NULL with an exception set. */
 static PyObject *
 portal_call_run(PortalCall *call)
 {
     if (call->n > ARGS_KEPT) {
         return PyObject_Call(call->function, call->args[0], NULL);
     }
-    PyObject *stack[1 + ARGS_KEPT]; /* the first place is for the callee: a method puts its object there */
+    PyObject *stack[1 + ARGS_KEPT]; /* the callee may write to the first place: a method puts its object there */
     for (Py_ssize_t i = 0; i < call->n; i++) {
         stack[1 + i] = call->args[i];
     }
     return PyObject_Vectorcall(call->function, stack + 1, (size_t)call->n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
-/* ---- the ring; nothing here calls out to Python */
+/* ---- the ring; nothing here runs code in Python */
 
 /* Put a call at the end. 0: the ring owns it. -1 with MemoryError set: nothing has changed. */
 static int
-channel_buffer_put(PortalCalls *self, const PortalCall *call)
+portal_calls_put(PortalCalls *self, const PortalCall *call)
 {
     if (self->length == self->room) {
         size_t room = self->room == 0 ? ROOM_FIRST : 2 * self->room;
@@ -129,9 +127,9 @@ channel_buffer_put(PortalCalls *self, const PortalCall *call)
     return 0;
 }
 
-/* Take the oldest call out, which then is the caller's. False: there is none. */
+/* Take the oldest call out; the caller owns it then. False: there is none. */
 static bool
-channel_buffer_pop(PortalCalls *self, PortalCall *call)
+portal_calls_take(PortalCalls *self, PortalCall *call)
 {
     if (self->length == 0) {
         return false;
@@ -148,11 +146,11 @@ channel_buffer_pop(PortalCalls *self, PortalCall *call)
 }
 
 static bool
-pop(PortalCalls *self, PortalCall *call)
+take_locked(PortalCalls *self, PortalCall *call)
 {
     bool found;
     Py_BEGIN_CRITICAL_SECTION(self);
-    found = channel_buffer_pop(self, call);
+    found = portal_calls_take(self, call);
     Py_END_CRITICAL_SECTION();
     return found;
 }
@@ -175,29 +173,29 @@ portal_calls_call(PortalCalls *self, PyObject *const *args, Py_ssize_t n)
         if (refused == NULL) {
             return NULL;
         }
-        Py_DECREF(refused); /* it may relent */
+        Py_DECREF(refused); /* it did not raise: the call is accepted */
     }
     PortalCall call;
     int failed;
-    bool told = true;
+    bool posted = true;
     if (portal_call_make(&call, args, n) < 0) {
         return NULL;
     }
     Py_BEGIN_CRITICAL_SECTION(self);
-    failed = channel_buffer_put(self, &call);
+    failed = portal_calls_put(self, &call);
     if (!failed) {
-        told = self->told;
-        self->told = true;
+        posted = self->posted;
+        self->posted = true;
     }
     Py_END_CRITICAL_SECTION();
     if (failed) {
         portal_call_drop(&call);
         return NULL;
     }
-    if (!told) {
+    if (!posted) {
         PyObject *done = PyObject_CallNoArgs(self->tell);
         if (done == NULL) {
-            self->told = false; /* the next one tries again */
+            self->posted = false; /* the next call tries again */
             return NULL;
         }
         Py_DECREF(done);
@@ -207,7 +205,8 @@ portal_calls_call(PortalCalls *self, PyObject *const *args, Py_ssize_t n)
 
 /* ---- for the thread of the runtime */
 
-/* An error of a call goes to `failed(fn, error)`. 0, or -1: it is none of ours to swallow, or could not be told. */
+/* An error of a call goes to `failed(fn, error)`. 0, or -1 with an exception set: it is no Exception, or `failed`
+ * raised. */
 static int
 notify_failed(PortalCalls *self, PyObject *function)
 {
@@ -217,16 +216,16 @@ notify_failed(PortalCalls *self, PyObject *function)
         return -1;
     }
     PyObject *args[] = {function, error};
-    PyObject *told = PyObject_Vectorcall(self->failed, args, 2, NULL);
+    PyObject *done = PyObject_Vectorcall(self->failed, args, 2, NULL);
     Py_DECREF(error);
-    Py_XDECREF(told);
-    return told == NULL ? -1 : 0;
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
 }
 
 PyDoc_STRVAR(
     run_doc,
     "run(n, /)\n--\n\n"
-    "Call the oldest `n`, or as many as there are. True: others are left, and the pump is to be told of them.");
+    "Run the oldest `n` calls, or as many as there are. True: calls are left, and the caller must notify the pump.");
 
 static PyObject *
 portal_calls_run(PortalCalls *self, PyObject *number)
@@ -238,25 +237,25 @@ portal_calls_run(PortalCalls *self, PyObject *number)
     int failed = 0;
     bool left;
     PortalCall call;
-    while (!failed && n-- > 0 && pop(self, &call)) { /* CALLS-2 */
+    while (!failed && n-- > 0 && take_locked(self, &call)) { /* CALLS-2 */
         PyObject *result = portal_call_run(&call);
         failed = result == NULL ? notify_failed(self, call.function) : 0;
         Py_XDECREF(result);
         portal_call_drop(&call);
     }
     Py_BEGIN_CRITICAL_SECTION(self);
-    left = self->told = self->length > 0; /* CALLS-1: the caller tells the pump */
+    left = self->posted = self->length > 0; /* CALLS-1: the caller notifies the pump */
     Py_END_CRITICAL_SECTION();
     return failed ? NULL : PyBool_FromLong(left);
 }
 
-PyDoc_STRVAR(drop_doc, "drop()\n--\n\nForget every call that has not been made.");
+PyDoc_STRVAR(drop_doc, "drop()\n--\n\nDrop every call that has not run.");
 
 static PyObject *
 portal_calls_drop(PortalCalls *self, PyObject *Py_UNUSED(args))
 {
     PortalCall call;
-    while (pop(self, &call)) {
+    while (take_locked(self, &call)) {
         portal_call_drop(&call);
     }
     Py_RETURN_NONE;
@@ -276,7 +275,7 @@ portal_calls_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"limit", "tell", "refuse", "failed", NULL};
     Py_ssize_t limit;
     PyObject *tell, *refuse, *failed;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOO:Calls", names, &limit, &tell, &refuse, &failed)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nOOO:PortalCalls", names, &limit, &tell, &refuse, &failed)) {
         return NULL;
     }
     PortalCalls *self = (PortalCalls *)type->tp_alloc(type, 0);
@@ -306,13 +305,13 @@ portal_calls_traverse(PortalCalls *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* The callbacks stay: a call may still come in and must be refused. Their cycles go through an owner with a dict. */
+/* The callbacks stay, because a later call must still be refused. The collector breaks their cycles at the owner. */
 static int
 portal_calls_clear(PortalCalls *self)
 {
     self->open = false;
     PortalCall call;
-    while (channel_buffer_pop(self, &call)) {
+    while (portal_calls_take(self, &call)) {
         portal_call_drop(&call);
     }
     return 0;
@@ -345,7 +344,7 @@ static PyMemberDef portal_calls_members[] = {
 };
 
 static PyType_Slot portal_calls_slots[] = {
-    {Py_tp_doc, (void *)"Calls that other threads hand in, and that the runtime's thread makes."},
+    {Py_tp_doc, (void *)"Calls from other threads, which the thread of the runtime runs."},
     {Py_tp_new, (void *)portal_calls_new},
     {Py_tp_traverse, (void *)portal_calls_traverse},
     {Py_tp_clear, (void *)portal_calls_clear},

@@ -1,7 +1,7 @@
-/* What the notes of every step say: see events.h. `describe` of each kind in trace/catalogue.py is the specification.
+/* The frequent events: their numbers and texts. See events.h. `describe` of each kind in trace/catalogue.py is the
+ * specification.
  *
- * A text that is not plain, a budget that states something, an outcome that was decided before: these are rare, the
- * trace writer is not asked, and Python describes them.
+ * Rare cases are left to Python: a text that is not plain, a budget with limits, an outcome that Python has made.
  */
 
 #include "python/trace/events.h"
@@ -28,7 +28,7 @@ note_clock(Kernel *k, PyObject *now)
 {
     long long now_ns = PyLong_CheckExact(now) ? PyLong_AsLongLong(now) : -1;
     uint64_t numbers[] = {(uint64_t)now_ns};
-    if (now_ns < 0) { /* none that makes sense, or an error */
+    if (now_ns < 0) { /* not a time, or an error */
         PyErr_Clear();
         return false;
     }
@@ -78,12 +78,13 @@ note_spawned(Kernel *k, Task *task, PyObject *budget)
 {
     uint64_t numbers[] = {task->id,   task->nursery->id, id_of(k->current), task->pinned, TRACE_NONE,
                           TRACE_NONE, TRACE_NONE,        TRACE_NONE,        TRACE_NONE};
-    bool plain = budget == k->st->UNSTATED && task->extra == NULL; /* with a ticket there is more to tell */
-    bool told = plain && trace_writer_write(k, NOTE_SPAWNED, numbers, task->name);
-    return told ? 0 : trace_writer_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
+    bool plain =
+        budget == k->st->UNSTATED && task->extra == NULL; /* a ticket, which is in `extra`, changes the record */
+    bool written = plain && trace_writer_write(k, NOTE_SPAWNED, numbers, task->name);
+    return written ? 0 : trace_writer_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
 }
 
-/* Which queue a task is in that has just been queued, by its number in `QUEUES`. */
+/* The number in `QUEUES` of the queue of a task that was just queued. */
 static uint64_t
 queue_number(const Task *task, const Worker *home)
 {
@@ -112,7 +113,7 @@ int
 note_woken(Kernel *k, Task *task, uint64_t generation, LawNotice notice)
 {
     bool stale = notice == LAW_NOTICE_STALE;
-    /* NULL: it ended unobserved, and let go of it (RECORD-4). */
+    /* NULL: the task ended while there was no observer, and released its nursery (RECORD-4). */
     uint64_t region = task->nursery != NULL ? task->nursery->id : 0;
     uint64_t woken[] = {task->id, generation, notice}, late[] = {task->id, region, generation, notice};
     Note note = stale ? NOTE_STALE_WAKE : NOTE_WOKEN;
@@ -123,7 +124,8 @@ note_woken(Kernel *k, Task *task, uint64_t generation, LawNotice notice)
                                 Py_BuildValue("KO", (unsigned long long)generation, k->st->notices[notice]));
 }
 
-/* A wait for an operation of ours says itself why; one of the program's goes through `brief`. */
+/* For a bare wait, ask the operation for its reason. For other waits Python does that, because `reason` may be code of the
+ * program. */
 int
 note_blocked(Kernel *k, Task *task)
 {
@@ -132,12 +134,12 @@ note_blocked(Kernel *k, Task *task)
                  *why = PyObject_CallMethod(operation, "why", NULL); /* RECORD-3 */
         Py_DECREF(operation);
         if (why == NULL) {
-            PyErr_Clear(); /* `brief` says so */
+            PyErr_Clear(); /* Python asks again, and `brief` writes down the error */
         }
         uint64_t numbers[] = {task->id, 1};
-        bool told = why != NULL && trace_writer_write(k, NOTE_BLOCKED, numbers, why);
+        bool written = why != NULL && trace_writer_write(k, NOTE_BLOCKED, numbers, why);
         Py_XDECREF(why);
-        if (told) {
+        if (written) {
             return 0;
         }
     }
@@ -158,9 +160,9 @@ note_done(Kernel *k, Task *task)
         if (failed && error == NULL) {
             PyErr_Clear();
         }
-        bool told = (error != NULL || !failed) && trace_writer_write(k, NOTE_DONE, numbers, error);
+        bool written = (error != NULL || !failed) && trace_writer_write(k, NOTE_DONE, numbers, error);
         Py_XDECREF(error);
-        if (told) {
+        if (written) {
             return 0;
         }
     }
@@ -184,7 +186,7 @@ int
 note_timer(Kernel *k, Note note, Task *task, Timer *timer)
 {
     uint64_t numbers[] = {id_of(task), timer->id, timer->generation, (uint64_t)timer->deadline_ns, timer->kind};
-    if (trace_writer_write(k, note, numbers, NULL)) { /* armed takes all five of them, the others three */
+    if (trace_writer_write(k, note, numbers, NULL)) { /* `timer_armed` has five numbers, the others have three */
         return 0;
     }
     return trace_writer_decline(k, note, task, Py_NewRef((PyObject *)timer));
@@ -202,17 +204,17 @@ note_nursery_opened(Kernel *k, Nursery *nursery, PyObject *budget)
         if (name == NULL) {
             return k_defer_error(k);
         }
-        bool told = trace_writer_write(k, NOTE_NURSERY_OPENED, numbers, name);
+        bool written = trace_writer_write(k, NOTE_NURSERY_OPENED, numbers, name);
         Py_DECREF(name);
-        if (told) {
+        if (written) {
             return 0;
         }
     }
     return trace_writer_decline(k, NOTE_NURSERY_OPENED, nursery->owner, PyTuple_Pack(2, (PyObject *)nursery, budget));
 }
 
-/* What a reason says: its kind and by whom, as numbers, and its detail, a new reference. False, and nothing set, if it
- * is not as the law makes them. */
+/* Read the fields of a reason: its kind and the id of the task as numbers, and its detail, a new reference. False, with
+ * nothing set: this is not a `CancelReason` as the law makes it. */
 static bool
 read_reason(ModuleState *st, PyObject *reason, uint64_t *cause, uint64_t *by, PyObject **detail)
 {
@@ -245,18 +247,19 @@ note_nursery(Kernel *k, Note note, Nursery *nursery)
 {
     uint64_t numbers[4] = {id_of(nursery->owner), nursery->id, nursery->state};
     PyObject *detail = NULL;
-    bool told = false;
+    bool written = false;
     if (note != NOTE_NURSERY_CANCELLING) {
-        told = trace_writer_write(k, note, numbers, NULL); /* closing does not take the state */
+        written =
+            trace_writer_write(k, note, numbers, NULL); /* `nursery_closing` has no state: the third is not used */
     } else if (k->trace_writer != NULL && read_reason(k->st, nursery->reason, &numbers[2], &numbers[3], &detail)) {
-        told = trace_writer_write(k, note, numbers, NULL);
+        written = trace_writer_write(k, note, numbers, NULL);
     }
     Py_XDECREF(detail);
-    return told ? 0 : trace_writer_decline(k, note, nursery->owner, Py_NewRef((PyObject *)nursery));
+    return written ? 0 : trace_writer_decline(k, note, nursery->owner, Py_NewRef((PyObject *)nursery));
 }
 
-/* Which scope of a task was asked for this reason: 0 is the task itself, 1 its outermost block; the newest request is
- * innermost. UINT64_MAX: none. */
+/* The number of the scope that was cancelled with this reason: 0 is the task itself, 1 its outermost cancel scope. If there
+ * are several, the innermost is the newest. UINT64_MAX: none. */
 static uint64_t
 scope_number(Task *task, PyObject *reason)
 {
@@ -276,11 +279,11 @@ note_cancel(Kernel *k, Note note, Task *task, PyObject *reason)
 {
     uint64_t numbers[4] = {task->id};
     PyObject *detail = NULL;
-    bool told = false;
+    bool written = false;
     if (k->trace_writer != NULL && reason != NULL && read_reason(k->st, reason, &numbers[1], &numbers[2], &detail)) {
         numbers[3] = note == NOTE_CANCEL_REQUESTED ? scope_number(task, reason) : 0;
-        told = trace_writer_write(k, note, numbers, detail);
+        written = trace_writer_write(k, note, numbers, detail);
     }
     Py_XDECREF(detail);
-    return told ? 0 : trace_writer_decline(k, note, task, Py_XNewRef(reason));
+    return written ? 0 : trace_writer_decline(k, note, task, Py_XNewRef(reason));
 }

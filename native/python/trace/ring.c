@@ -1,13 +1,13 @@
 /* The trace ring: the newest records of a run, in memory, for `Memory` of trace/ring.py.
  *
- * Records stand one behind the other in one block of bytes, each with its size before it. The oldest ones go when there
- * are too many; what they say about those that stay (`Context` of trace/events.py) is kept in the trace ring itself,
- * because a run drops as many records as it tells.
+ * The records are in one block of bytes, one after the other, each with a head that has its size. When there are too many,
+ * the oldest records are dropped. The events of the others depend on them (`TraceContext` of trace/events.py), so `Before`
+ * keeps what the dropped records say. This is in C because a long run drops almost every record.
  *
- * Rejected: a list of Python objects. Each note would make three, and let three go.
+ * Rejected: a list of Python objects. Each event would make three objects, and free three.
  *
  *   RING-1  start <= end <= room, and between start and end there are `kept` whole records
- *   RING-2  kept <= kept_max and blob_bytes <= blob_bytes_max, but while a record is put there
+ *   RING-2  kept <= kept_max and blob_bytes <= blob_bytes_max, except while `put` adds a record
  */
 
 #include "python/trace/ring.h"
@@ -19,10 +19,10 @@
 
 typedef struct Head {
     uint32_t size;       /* of the record that follows */
-    uint32_t blob_bytes; /* of its text, if that is the answer of a host; else 0 */
+    uint32_t blob_bytes; /* of its text, if the text is an answer of the host; otherwise 0 */
 } Head;
 
-/* What the dropped records say about the next one: the fields of `Context`, in their order. */
+/* What the dropped records say about the first kept record: the fields of `TraceContext`, in their order. */
 typedef struct Before {
     uint64_t hash, number, seq, turn, batch, streak, limit, lane, running;
     int64_t now_ns;
@@ -51,7 +51,7 @@ join_region(TraceRing *self, uint64_t task, uint64_t region)
     return failed;
 }
 
-/* Forget a task that is over; one that joined nothing is none to forget. */
+/* Forget a DONE task. The ring may not know it: then it was spawned before there was an observer. */
 static int
 leave_region(TraceRing *self, uint64_t task)
 {
@@ -68,7 +68,7 @@ read_clock(Before *before, uint64_t now_ns)
     before->now_ns = (int64_t)now_ns > before->now_ns ? (int64_t)now_ns : before->now_ns;
 }
 
-/* Go past a record: `Context.skip`. 0, or -1 with an exception set, and then nothing has changed. */
+/* Take in a record that is dropped: `TraceContext.skip`. 0, or -1 with an exception set; then nothing has changed. */
 static int
 skip(TraceRing *self, const uint8_t *record)
 {
@@ -106,7 +106,7 @@ skip(TraceRing *self, const uint8_t *record)
     return 0;
 }
 
-/* Let the oldest go until the others fit (RING-2). 0, or -1 with an exception set. */
+/* Drop the oldest records until RING-2 holds. 0, or -1 with an exception set. */
 static int
 drop_old(TraceRing *self)
 {
@@ -125,7 +125,7 @@ drop_old(TraceRing *self)
 
 /* ---- putting */
 
-/* Room for `size` more bytes at the end (RING-1). What was dropped makes room before anything grows. */
+/* Make room for `size` more bytes at the end (RING-1). If half of the block was dropped, reuse that instead of growing. */
 static int
 reserve(TraceRing *self, size_t size)
 {
@@ -174,7 +174,7 @@ trace_ring_take(Kernel *Py_UNUSED(k), TraceWriter *trace_writer, const uint8_t *
     return put((TraceRing *)trace_writer, record, size, 0);
 }
 
-/* ---- the face */
+/* ---- the Python type */
 
 static int
 trace_ring_init(TraceRing *self, PyObject *args, PyObject *kwargs)
@@ -182,7 +182,7 @@ trace_ring_init(TraceRing *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"layouts", "events_max", "blob_bytes_max", "chain", NULL};
     PyObject *layouts;
     unsigned long long events_max, blob_bytes_max, chain;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!KKK:Shelf", names, &PyDict_Type, &layouts, &events_max,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!KKK:TraceRing", names, &PyDict_Type, &layouts, &events_max,
                                      &blob_bytes_max, &chain) ||
         trace_writer_learn(&self->trace_writer, layouts) < 0) {
         return -1;
@@ -209,7 +209,7 @@ trace_ring_dealloc(TraceRing *self)
     Py_DECREF(type);
 }
 
-/* put(record, blob_bytes): a record that Python has described */
+/* put(record, blob_bytes): add a record that Python has encoded */
 static PyObject *
 trace_ring_put(TraceRing *self, PyObject *args)
 {
@@ -220,7 +220,8 @@ trace_ring_put(TraceRing *self, PyObject *args)
     }
     int failed = -1;
     if (record.len < 1 || blob_bytes < 0 || blob_bytes > record.len || record.len > UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "put() takes a whole record, and how much of it is the answer of a host");
+        PyErr_SetString(PyExc_ValueError,
+                        "put() takes a whole record, and how many of its bytes are an answer of the host");
     } else {
         failed = put(self, record.buf, (size_t)record.len, (size_t)blob_bytes);
     }
@@ -228,7 +229,7 @@ trace_ring_put(TraceRing *self, PyObject *args)
     return failed < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* records() -> list of (record, whether its text is the answer of a host), oldest first */
+/* records() -> list of (record, whether its text is an answer of the host), oldest first */
 static PyObject *
 trace_ring_records(TraceRing *self, PyObject *Py_UNUSED(unused))
 {
@@ -247,7 +248,7 @@ trace_ring_records(TraceRing *self, PyObject *Py_UNUSED(unused))
     return all;
 }
 
-/* before() -> the fields of the Context of the oldest record that is kept */
+/* before() -> the fields of the TraceContext of the oldest kept record */
 static PyObject *
 trace_ring_before(TraceRing *self, PyObject *Py_UNUSED(unused))
 {
@@ -262,10 +263,10 @@ trace_ring_before(TraceRing *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyMethodDef trace_ring_methods[] = {
-    {"put", (PyCFunction)trace_ring_put, METH_VARARGS, "Put a record there that Python has described."},
+    {"put", (PyCFunction)trace_ring_put, METH_VARARGS, "Add a record that Python has encoded."},
     {"records", (PyCFunction)trace_ring_records, METH_NOARGS, "The records, oldest first."},
     {"before", (PyCFunction)trace_ring_before, METH_NOARGS,
-     "What the dropped records say about the first that is kept."},
+     "What the dropped records say about the first kept record."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -276,12 +277,12 @@ get_dropped(TraceRing *self, void *Py_UNUSED(closure))
 }
 
 static PyGetSetDef trace_ring_getset[] = {
-    {"dropped", (getter)get_dropped, NULL, "how many older records are gone", NULL},
+    {"dropped", (getter)get_dropped, NULL, "how many older records were dropped", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot trace_ring_slots[] = {
-    {Py_tp_doc, "Keeps the newest notes of a native kernel."},
+    {Py_tp_doc, "Keeps the newest records of a native kernel."},
     {Py_tp_init, trace_ring_init},
     {Py_tp_dealloc, trace_ring_dealloc},
     {Py_tp_methods, trace_ring_methods},

@@ -1,7 +1,7 @@
-/* The newest records of a run, in memory (ring.c). After trace/ring.py. Only module.c needs the type. */
+/* The type `TraceRing` (ring.c): the newest records of a run, in memory. Only module.c needs the type. */
 
 #pragma once
 
 #include "python/trace/writer.h"
 
-extern PyType_Spec trace_ring_spec; /* st->Shelf, derived from st->Pen */
+extern PyType_Spec trace_ring_spec; /* derived from st->TraceWriter */

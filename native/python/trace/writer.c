@@ -1,20 +1,20 @@
-/* The trace writer: a record laid out as the catalogue says, and the page of a trace file. See writer.h.
+/* The trace writer: encodes records, and appends them to the page of a trace file. See writer.h.
  *
- * Rejected: calling the observer with ready numbers. It saves the tuples and still costs two calls of Python per note,
- * five notes per step.
+ * Rejected: a call of the observer with ready numbers. It would save the tuples, but would still cost two Python calls per
+ * event, at five events per step.
  *
- *   WRITER-1  a record is written whole or not at all: nothing else runs between its first byte and its last
+ *   WRITER-1  a record is written whole or not at all: no other code runs between its first and its last byte
  *   WRITER-2  the trace writer declines what it cannot write exactly as `Recorder` would, before anything has changed
  */
 
 #include "python/trace/writer.h"
-#include "python/fast_paths.h"
 #include "python/law/deferred_error.h"
 #include "python/law/observer.h"
+#include "python/trace/writer_fast.h"
 
 #include <string.h>
 
-/* What C has to say of each kind: the table is checked against the catalogue when a trace writer is made. */
+/* What C knows of each kind. `trace_writer_learn` checks this table against the catalogue. */
 static const struct {
     const char *name;
     uint8_t n;
@@ -22,7 +22,7 @@ static const struct {
 
 /* ---- layouts */
 
-/* The bytes of a number with this code of `struct`; 0: no number that a trace writer writes. */
+/* The width in bytes of a number with this code of `struct`; 0: a trace writer has no such numbers. */
 static uint8_t
 width_of(char code)
 {
@@ -41,7 +41,7 @@ width_of(char code)
     }
 }
 
-/* Read "<B...", with an "I" at the end if a text follows. False if the kind is not what C takes it for. */
+/* Read a format "<B...", with an "I" at the end if a text follows. False: the kind does not have `n` numbers. */
 static bool
 read_layout(const char *format, int n, Layout *layout)
 {
@@ -65,14 +65,14 @@ trace_writer_learn(TraceWriter *trace_writer, PyObject *layouts)
 {
     for (int note = 0; note < NOTES; note++) {
         PyObject *name = PyUnicode_FromString(KNOWN[note].name);
-        PyObject *told = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
+        PyObject *found = name == NULL ? NULL : PyDict_GetItemWithError(layouts, name);
         Py_XDECREF(name);
         const char *format;
         Layout *layout = &trace_writer->layouts[note];
-        if (told == NULL && PyErr_Occurred()) {
+        if (found == NULL && PyErr_Occurred()) {
             return -1;
         }
-        if (told == NULL || !PyTuple_Check(told) || !PyArg_ParseTuple(told, "bs", &layout->code, &format) ||
+        if (found == NULL || !PyTuple_Check(found) || !PyArg_ParseTuple(found, "bs", &layout->code, &format) ||
             !read_layout(format, KNOWN[note].n, layout)) {
             PyErr_Format(PyExc_SystemError, "bursar._native and the catalogue do not agree on %s", KNOWN[note].name);
             return -1;
@@ -93,7 +93,7 @@ trace_writer_of(ModuleState *st, PyObject *observer, TraceWriter **trace_writer)
         PyErr_Clear();
         return 0;
     }
-    if (FAST_PATHS && PyObject_TypeCheck(found, st->TraceWriter) && ((TraceWriter *)found)->take != NULL) {
+    if (is_plain_trace_writer(st, found)) {
         *trace_writer = (TraceWriter *)found;
         return 0;
     }
@@ -103,7 +103,7 @@ trace_writer_of(ModuleState *st, PyObject *observer, TraceWriter **trace_writer)
 
 /* ---- writing */
 
-/* A number as eight bytes, lowest first. The compiler makes one store of it. */
+/* Store a number as eight bytes, lowest first. The compiler makes one store of it. */
 static inline void
 put_number(uint8_t *at, uint64_t number)
 {
@@ -131,19 +131,11 @@ trace_writer_number(const Layout *layout, const uint8_t *record, int field)
     return number;
 }
 
-/* Whether a text stays as it is: `brief` would not shorten it, and every byte of it is a character. */
-static bool
-is_plain(PyObject *text)
-{
-    return text == NULL ||
-           (PyUnicode_CheckExact(text) && PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= LAW_TEXT_MAX);
-}
-
 bool
 trace_writer_write(Kernel *k, Note note, const uint64_t *numbers, PyObject *text)
 {
     TraceWriter *trace_writer = k->trace_writer;
-    if (trace_writer == NULL || !is_plain(text)) {
+    if (trace_writer == NULL || !is_plain_text(text)) {
         return false;
     }
     const Layout *layout = &trace_writer->layouts[note];
@@ -180,7 +172,7 @@ trace_writer_decline(Kernel *k, Note note, Task *task, PyObject *detail)
 
 /* ---- the page of a trace file */
 
-/* Append to the page (WRITER-1); a full one goes to the file. */
+/* Append a record to the page (WRITER-1). If the page is full, call `flush` of the observer. */
 static int
 page_take(Kernel *k, TraceWriter *trace_writer, const uint8_t *record, size_t size)
 {
@@ -193,8 +185,8 @@ page_take(Kernel *k, TraceWriter *trace_writer, const uint8_t *record, size_t si
     if (length + (Py_ssize_t)size <= trace_writer->page_max) {
         return 0;
     }
-    PyObject *observer =
-        Py_NewRef(k->observer); /* RECORD-3: trouble with the file takes it off, and the trace writer with it */
+    /* RECORD-3: if the file fails, `flush` removes the observer and its trace writer from the kernel. */
+    PyObject *observer = Py_NewRef(k->observer);
     PyObject *none = PyObject_CallMethod(observer, "flush", NULL);
     Py_DECREF(observer);
     Py_XDECREF(none);
@@ -207,14 +199,14 @@ trace_writer_init(TraceWriter *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"layouts", "page", "page_max", NULL};
     PyObject *layouts, *page;
     Py_ssize_t page_max;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!n:Pen", names, &PyDict_Type, &layouts, &PyByteArray_Type, &page,
-                                     &page_max) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!n:TraceWriter", names, &PyDict_Type, &layouts,
+                                     &PyByteArray_Type, &page, &page_max) ||
         trace_writer_learn(self, layouts) < 0) {
         return -1;
     }
-    if (!PyByteArray_CheckExact(
-            page)) { /* one with attributes could refer to the trace writer, which no collector sees */
-        PyErr_SetString(PyExc_TypeError, "Pen() takes a plain bytearray");
+    /* A subclass with attributes could refer to the trace writer, which the garbage collector does not traverse. */
+    if (!PyByteArray_CheckExact(page)) {
+        PyErr_SetString(PyExc_TypeError, "TraceWriter() takes a bytearray, not a subclass");
         return -1;
     }
     Py_XSETREF(self->page, Py_NewRef(page));
@@ -238,7 +230,7 @@ static PyMemberDef trace_writer_members[] = {
 };
 
 static PyType_Slot trace_writer_slots[] = {
-    {Py_tp_doc, "Writes the notes of a native kernel into the buffer of a trace file."},
+    {Py_tp_doc, "Writes the events of a native kernel into the buffer of a trace file."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, trace_writer_init},
     {Py_tp_dealloc, trace_writer_dealloc},

@@ -1,8 +1,7 @@
-"""`bursar bench`: Bursar beside its peers on this machine, in under two minutes.
+"""`bursar bench`: compare Bursar with its peers on this machine, in under two minutes.
 
-What is run and how it is measured lives in `benchmarks/`; here is only what is asked for and what is shown. Ctrl-C
-shows what was measured so far. The exit code says that the run is complete, not that the figures are good. The cases
-are imported late: they bring asyncio, for which no other command should wait.
+The workloads and the measurement are in `benchmarks/`; this file has the options and the output. After Ctrl-C the
+command shows what it has measured. The exit code says whether the run is complete, not whether the figures are good.
 """
 
 from __future__ import annotations
@@ -12,40 +11,40 @@ import os
 import sys
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
 from bursar.cli import EXIT_INTERRUPTED, complain, refuse
 from bursar.errors import BursarError
-from bursar_benchmarks import NAMES
+from bursar_benchmarks import NAMES, cases, harness
+from bursar_benchmarks.interrupt import interruptible
+from bursar_benchmarks.plot import write_svg
+from bursar_benchmarks.report import machine, write_json
+from bursar_benchmarks.table import heading, show
 
-if TYPE_CHECKING:
-    from bursar_benchmarks import harness
-
-WIDTH_PIPED: Final = 130  # columns where there is no terminal to ask
+WIDTH_PIPED: Final = 130  # columns, if the output is no terminal
 
 
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORKLOAD]...", help=f"Of {', '.join(NAMES)}; all if none is named."),
+        typer.Argument(metavar="WORKLOAD", help=f"{', '.join(NAMES)}; without a name, all."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Large sizes and more samples: most of an hour.")] = False,
-    repeats: Annotated[int | None, typer.Option(min=1, max=100, help="Samples of each.", show_default=False)] = None,
+    full: Annotated[bool, typer.Option("--full", help="Large sizes and more samples; takes most of an hour.")] = False,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Samples per workload and peer.", show_default=False)
+    ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every sample there.", show_default=False)
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every sample to this file.", show_default=False)
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw bars there, as SVG.", show_default=False)
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw a bar chart into this SVG file.", show_default=False),
     ] = None,
 ) -> None:
-    """Measure Bursar beside asyncio, uvloop, rloop, trio, anyio and gevent, as far as they are installed."""
-    from bursar_benchmarks.plot import write_svg
-    from bursar_benchmarks.report import machine, write_json
-    from bursar_benchmarks.table import heading, show
-
+    """Measure Bursar beside asyncio, uvloop, rloop, trio, anyio and gevent, if they are installed."""
     asked = known(names or list(NAMES))
     for file in filter(None, (json, plot)):
         require_writable(file)
@@ -63,15 +62,12 @@ def bench(
     if plot is not None:
         write_svg(plot, rows, facts)
     if not complete:
-        complain("interrupted: these are not all of the workloads")
+        complain("interrupted: some workloads were not measured")
         raise SystemExit(EXIT_INTERRUPTED)
 
 
 def measured(names: list[str], repeats: int | None, *, quick: bool) -> tuple[list[harness.Row], bool]:
-    """The rows, and whether they are all that was asked for."""
-    from bursar_benchmarks import cases, harness
-    from bursar_benchmarks.interrupt import interruptible
-
+    """The rows, and whether the run is complete."""
     rows: list[harness.Row] = []
     chosen = cases.chosen(names, quick=quick)
     patience_s = harness.PATIENCE_QUICK_S if quick and repeats is None else inf
@@ -86,16 +82,16 @@ def measured(names: list[str], repeats: int | None, *, quick: bool) -> tuple[lis
 
 
 def known(names: list[str]) -> list[str]:
-    """The names, each once, or a refusal that names the nearest ones."""
+    """The names, each once. An unknown name ends the command with a message that has the most similar names."""
     for name in names:
         if name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=3) or NAMES
-            refuse(f"there is no workload {name!r}; there is {', '.join(near)}")
+            refuse(f"there is no workload {name!r}; choose from {', '.join(near)}")
     return list(dict.fromkeys(names))
 
 
 def require_writable(file: Path) -> None:
-    """Find out now, and not after two minutes."""
+    """Refuse a file that cannot be written before the measurement, which takes minutes."""
     try:
         file.open("a").close()
     except OSError as error:
@@ -103,7 +99,7 @@ def require_writable(file: Path) -> None:
 
 
 def tell(words: str) -> None:
-    """Progress goes where it is not in the way. No live display: its thread would be measured too."""
+    """Print progress to stderr. Rejected: a live display; its thread would be measured too."""
     print(words, file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""`bursar info`: what is installed here, which kernel runs a program, and what a C program needs to use the C library.
+"""`bursar info`: what is installed, which kernel runs a program, and which flags a C program needs for the C library.
 
-The native extension holds the native kernel; where it is absent, what that means is said in words. Asked for flags, the
-command prints these and nothing else, as pkg-config does: `cc program.c $(bursar info --cflags --libs)`.
+The native extension contains the native kernel. If the extension is missing, the command says what that means. If an
+option asks for flags, the command prints only these, as pkg-config does: `cc program.c $(bursar info --cflags --libs)`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from bursar.errors import BursarError
 from bursar.law.profile import PROFILES
 
 ABSENT = (
-    "the native extension was not built, because the install found no working C compiler; Bursar runs "
-    "completely on its Python kernel, but the faster native kernel can never be chosen in this install; "
-    "install a C compiler and reinstall Bursar to have it"
+    "the native extension was not built, because the install found no working C compiler; Bursar is complete on its "
+    "Python kernel, but slower; for the native kernel, install a C compiler and reinstall Bursar"
 )
 
 MEMORIES = (("ram", "ram_mb"), ("vram", "vram_mb"))
@@ -38,17 +37,21 @@ MEMORIES = (("ram", "ram_mb"), ("vram", "vram_mb"))
 
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    cflags: Annotated[bool, typer.Option("--cflags", help="Only what compiles a program with the C library.")] = False,
-    libs: Annotated[bool, typer.Option("--libs", help="Only what links a program with the C library.")] = False,
-    static: Annotated[bool, typer.Option("--static", help="With --libs: the library becomes a part of it.")] = False,
-    cmake_dir: Annotated[bool, typer.Option("--cmake-dir", help="Only the folder for bursar_rt_DIR.")] = False,
+    cflags: Annotated[
+        bool, typer.Option("--cflags", help="Print only the flags to compile a C program with the C library.")
+    ] = False,
+    libs: Annotated[
+        bool, typer.Option("--libs", help="Print only the flags to link a C program with the C library.")
+    ] = False,
+    static: Annotated[bool, typer.Option("--static", help="With --libs: link the library statically.")] = False,
+    cmake_dir: Annotated[bool, typer.Option("--cmake-dir", help="Print only the folder for bursar_rt_DIR.")] = False,
     pkg_config_path: Annotated[
-        bool, typer.Option("--pkg-config-path", help="Only the folder for PKG_CONFIG_PATH.")
+        bool, typer.Option("--pkg-config-path", help="Print only the folder for PKG_CONFIG_PATH.")
     ] = False,
 ) -> None:
     """Show the version, the kernel, the native extension, the C library, Python, the platform, settings and profiles.
 
-    Or, with one or more of --cflags, --libs, --cmake-dir and --pkg-config-path, only these, on one line."""
+    With one or more of --cflags, --libs, --cmake-dir and --pkg-config-path, print only these, on one line."""
     asked = {
         "cflags": cflags,
         "static_libs" if static else "libs": libs,
@@ -56,10 +59,10 @@ def info(
         "pkg_config_path": pkg_config_path,
     }
     if static and not libs:
-        refuse("--static says how --libs is meant; add --libs")
+        refuse("--static changes what --libs prints; add --libs")
     if any(asked.values()):
         if as_json:
-            refuse("--json prints everything that is known, the flags too; leave out the other options")
+            refuse("--json prints everything, with the flags; remove the other options")
         print(flags([name for name, wanted in asked.items() if wanted]))
         return
     try:
@@ -73,7 +76,7 @@ def info(
 
 
 def flags(names: list[str]) -> str:
-    """These fields of the C library's description, as a shell reads them."""
+    """These fields of the C library, quoted for a shell."""
     found = library()
     if found is None:
         refuse(NO_LIBRARY)
@@ -101,7 +104,7 @@ def gather() -> dict[str, Any]:
 
 
 def native_extension() -> dict[str, Any]:
-    """Whether the extension is here, whether it holds a kernel, and what built it."""
+    """Whether the extension is installed, whether it contains a kernel, and which compiler built it."""
     try:
         from bursar import _native
     except ImportError:
@@ -110,13 +113,13 @@ def native_extension() -> dict[str, Any]:
 
 
 def c_library() -> dict[str, Any]:
-    """Whether the C library is here, and what a program needs to use it."""
+    """Whether the C library is installed, and what a program needs to use it."""
     found = library()
     return {"present": False, "why": NO_LIBRARY} if found is None else {"present": True, **found._asdict()}
 
 
 def as_table(facts: dict[str, Any]) -> Table:
-    """The facts for a human reader: one line each."""
+    """The facts as a table for people."""
     table = Table.grid(padding=(0, 2))
     table.add_row("bursar", facts["version"])
     table.add_row("kernel", facts["kernel"])
@@ -135,13 +138,13 @@ def as_table(facts: dict[str, Any]) -> Table:
 
 
 def settings_lines(found: dict[str, Any]) -> list[str]:
-    """What runs a graph of work, and within which limits, unless the program says otherwise."""
-    limits = [f"{name} {found[key]:,} MiB" if found[key] else f"{name} without limit" for name, key in MEMORIES]
+    """The default gate for graphs of tasks, and its limits."""
+    limits = [f"{name} {found[key]:,} MiB" if found[key] else f"{name} unlimited" for name, key in MEMORIES]
     return [
         f"{found['scheduler']}, {found['workers']} workers",
         f"cpu {found['cpu_slots']}, {', '.join(limits)}",
-        f"priority +{found['aging_boost']} every {found['aging_ms']:,} ms of waiting; "
-        f"{found['pause_ms']:,} ms to a checkpoint",
+        f"a waiting task gains {found['aging_boost']} of priority every {found['aging_ms']:,} ms; "
+        f"a pause waits {found['pause_ms']:,} ms for a checkpoint",
     ]
 
 

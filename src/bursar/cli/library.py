@@ -1,9 +1,10 @@
-"""Where the C library lies, and what a C program must be told to use it.
+"""Where the C library is, and which flags a C program needs to use it.
 
-The library is built with the extension and lies beside it, in `sdk`: a prefix that may be moved. Its pkg-config file is
-the one place that knows the flags. It is read here as pkg-config reads it, for machines that have none and for programs
-that would first have to be told where to look. Numpy's way, a function for each folder, was not taken: what has to be
-known is more than folders.
+The library is built with the extension and is installed beside it, in the folder `sdk`, which can be moved. Only the
+pkg-config file in that folder has the flags. This module reads the file as pkg-config does, so that a machine needs no
+pkg-config, and a user need not set PKG_CONFIG_PATH first.
+
+Rejected: one function per folder, as numpy has. A program needs flags, not only folders.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 ABSENT = (
-    "this install has no C library: it is built along with the native extension, where there is a C compiler and the "
-    "machine is Linux on x86-64 or AArch64; reinstall Bursar on such a machine to have it"
+    "this install has no C library; it is built with the native extension, on Linux on x86-64 or AArch64 with a C "
+    "compiler; reinstall Bursar on such a machine"
 )
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _PLACE = "\0"
 
 
 class Library(NamedTuple):
-    """The C library of this install. Flags are single words: nothing is quoted."""
+    """The C library of this install. Each flag is one string, without quotes for a shell."""
 
     version: str
     cflags: list[str]
@@ -33,7 +34,7 @@ class Library(NamedTuple):
 
 
 def library() -> Library | None:
-    """What is beside the extension, or None."""
+    """The library beside the extension, or None."""
     try:
         from bursar import _native
     except ImportError:
@@ -43,7 +44,7 @@ def library() -> Library | None:
 
 
 def library_in(place: Path) -> Library:
-    """The one in this folder, which may have been moved there."""
+    """The library in this folder."""
     described = place / "lib" / "pkgconfig"
     read = _Description(described / "bursar_rt.pc")
     return Library(
@@ -73,6 +74,7 @@ class _Description:
         return [self._placed(word) for word in text.split()]
 
     def _placed(self, word: str) -> str:
-        """The file's own folder is filled in last: its name may have blanks. `.../lib/pkgconfig/..` is `.../lib`."""
+        """The word with the file's folder filled in. This comes last, because the name of the folder may have blanks.
+        `.../lib/pkgconfig/..` becomes `.../lib`."""
         before, found, path = word.partition(_PLACE)
         return before + os.path.normpath(f"{self._place}{path}") if found else word

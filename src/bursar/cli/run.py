@@ -1,12 +1,12 @@
-"""`bursar run FILE`: run a program, that is, the `async def main` of a Python file; or a workflow, if it ends in .toml.
+"""`bursar run FILE`: run the `async def main` of a Python file, or the workflow in a .toml file.
 
-The file is imported, not run as `__main__`, so a program may also end in
-`if __name__ == "__main__": bursar.run(main)` and be started either way. It is imported under the name
-`__bursar_main__`, which no real module has: the file's own name could hide a module that others need.
+The command imports the Python file and does not run it as `__main__`. So a program may end in
+`if __name__ == "__main__": bursar.run(main)`, and Python can start it too. The module is called `__bursar_main__`,
+because the file's own name could hide another module.
 
-What is wrong with the command or the file is said before anything runs, with exit code 2. What happens
-after that is the program's own: its traceback and exit code 1, or 3 when its budget ran out. A trace that could not be
-written to its end does not stop the program; the command then says so and does not exit with 0.
+If the command or the file has a fault, the command says so before the program runs, with exit code 2. If the program
+fails, the command prints the traceback, with exit code 1, or 3 if the budget is spent. If a trace cannot be written
+completely, the program still runs to its end; if it succeeds, the command then says so, with exit code 2.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
-from os.path import isfile  # unlike `Path.is_file`, it takes a name that cannot be one for no file
+from os.path import isfile  # unlike `Path.is_file`, it returns False for a name that no file can have
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from bursar import Budget, Runtime
 from bursar.backend import kernel_in_use
 from bursar.cli import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_REFUSED, complain, refuse, same_file
-from bursar.cli.workflow import PANEL, Again, AsJson, AsPlain, carry_out
+from bursar.cli.workflow_options import PANEL, Again, AsJson, AsPlain
 from bursar.errors import BudgetExceeded, BursarError
-from bursar.trace.writer import claim, digest_of
+from bursar.trace.writer import digest_of, open_locked
 
 MODULE_NAME = "__bursar_main__"
 
@@ -37,52 +37,66 @@ Main = Callable[..., Coroutine[Any, Any, Any]]
 
 def limit(what: str) -> Any:
     """The option for one component of the budget."""
-    return typer.Option(min=0, help=what, rich_help_panel="Budget of the program (unlimited if not stated)")
+    return typer.Option(min=0, help=what, rich_help_panel="Budget of the program (default: unlimited)")
 
 
 def run(
     file: Annotated[
         Path,
-        typer.Argument(help="A Python file with an `async def main`, or a workflow: a .toml file.", show_default=False),
+        typer.Argument(
+            help="A Python file with an `async def main`, or a .toml file with a workflow.", show_default=False
+        ),
     ],
     args: Annotated[
         list[str] | None,
-        typer.Argument(help="Strings handed to main. Write -- before ones that begin with a dash."),
+        typer.Argument(help="Strings passed to main. Write -- before a string that begins with a dash."),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same schedule.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Logical workers.")] = 1,
     clock: Annotated[Literal["real", "virtual"], typer.Option(help="A virtual clock jumps over every wait.")] = "real",
     profile: Annotated[
-        Literal["service", "cluster", "sovereign"], typer.Option(help="What is granted; see bursar info.")
+        Literal["service", "cluster", "sovereign"],
+        typer.Option(help="What the run grants by default; see bursar info."),
     ] = "service",
     steal: Annotated[
-        Literal["random", "round_robin", "least_loaded"], typer.Option(help="How a victim is chosen.")
+        Literal["random", "round_robin", "least_loaded"],
+        typer.Option(help="How an idle worker chooses the worker to steal from."),
     ] = "random",
     ops: Annotated[int | None, limit("Operations.")] = None,
     memory: Annotated[int | None, limit("Bytes of memory.")] = None,
     spawns: Annotated[int | None, limit("Tasks spawned.")] = None,
     channel_ops: Annotated[int | None, limit("Channel operations.")] = None,
     syscalls: Annotated[int | None, limit("System calls.")] = None,
-    fingerprint: Annotated[bool, typer.Option("--fingerprint", help="Print it to stderr.")] = False,
-    statistics: Annotated[bool, typer.Option("--statistics", help="Print them to stderr.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Write a trace of the run here.", show_default=False)] = None,
+    fingerprint: Annotated[
+        bool, typer.Option("--fingerprint", help="Print the fingerprint of the run to stderr.")
+    ] = False,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Print the statistics of the run to stderr.")
+    ] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Write a trace of the run to this file.", show_default=False)
+    ] = None,
     meter_memory: Annotated[
-        bool, typer.Option("--meter-memory", help="Charge what tasks really allocate to their memory budgets.")
+        bool, typer.Option("--meter-memory", help="Charge each task's memory budget for what its code allocates.")
     ] = False,
     plain: AsPlain = False,
     as_json: AsJson = False,
     journal: Annotated[
         Path | None,
         typer.Option(
-            help="Write the journal here, and not in the state folder.", show_default=False, rich_help_panel=PANEL
+            help="Write the journal to this file, not to the state folder.", show_default=False, rich_help_panel=PANEL
         ),
     ] = None,
     no_journal: Annotated[
-        bool, typer.Option("--no-journal", help="Write none: the run cannot be resumed.", rich_help_panel=PANEL)
+        bool, typer.Option("--no-journal", help="Write no journal; the run cannot be resumed.", rich_help_panel=PANEL)
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the last run, if it is not finished.", rich_help_panel=PANEL),
+        typer.Option(
+            "--resume",
+            help="Continue the newest unfinished run of this workflow, if there is one.",
+            rich_help_panel=PANEL,
+        ),
     ] = False,
     again: Again = None,
 ) -> None:
@@ -107,6 +121,8 @@ def run(
             "--steal": steal != "random",
         }
         refuse_options(file, "a workflow", program_only)
+        from bursar.cli.workflow import run_workflow_file  # a program starts without the modules of workflows
+
         run_workflow_file(
             file,
             journal,
@@ -146,7 +162,7 @@ def run(
         refuse(str(error))
     runtime.program = origin(file, arguments)
     try:
-        code = execute(runtime, main, arguments) or check_recorded(runtime)
+        code = execute(runtime, main, file, arguments) or check_recorded(runtime)
     finally:
         if statistics:
             print(runtime.statistics(), file=sys.stderr)
@@ -156,64 +172,34 @@ def run(
 
 
 def refuse_options(file: Path, kind: str, given: dict[str, bool]) -> None:
-    """An option that would be ignored is a mistake of whoever gave it."""
+    """Refuse options that would have no effect on this kind of file."""
     for option, was_given in given.items():
         if was_given:
-            refuse(f"{file} is {kind}, which takes no {option.removeprefix('a ')}; leave it away")
-
-
-def run_workflow_file(
-    file: Path,
-    journal: Path | None,
-    *,
-    no_journal: bool,
-    resume: bool,
-    again: list[str],
-    plain: bool,
-    as_json: bool,
-    seed: int,
-) -> NoReturn:
-    """Run the workflow in a file, under the journal that is wanted."""
-    from bursar.workflow import store
-    from bursar.workflow.file import read
-
-    if no_journal and (journal is not None or resume or again):
-        refuse("--no-journal: without a journal there is nothing to write to, to resume or to run again")
-    try:
-        workflow = read(file)
-        path: Path | None = None
-        if not no_journal:
-            unfinished = [one.path for one in store.of_workflow(file) if not one.finished] if resume else []
-            path = journal or next(iter(unfinished), None) or store.new_path(workflow)
-            store.prune()
-    except BursarError as error:
-        refuse(str(error))
-    path = None if path is None else path.resolve()
-    carry_out(workflow, path, resume=resume, again=again, plain=plain, as_json=as_json, seed=seed)
+            refuse(f"{file} is {kind}, which takes no {option.removeprefix('a ')}; remove it")
 
 
 def require_writable(record: Path, program: Path) -> None:
-    """Refuse a trace that can never be written, before the program's file is even imported."""
+    """Refuse a trace that cannot be written, before the program's file is imported."""
     if same_file(record, program):
-        refuse(f"--record {record}: the trace would take the place of the program itself; give it a name of its own")
+        refuse(f"--record {record}: the trace would overwrite the program; choose another file")
     try:
         if record.is_fifo():
-            return  # whoever reads it would take the attempt for the whole trace
+            return  # its reader would take this attempt for the whole trace
         new = not record.exists()
-        claim(record).close()
+        open_locked(record).close()
         if new:
             record.unlink()
     except OSError as error:
-        refuse(f"--record {record}: the trace cannot be written: {error.strerror or error}")
+        refuse(f"--record {record}: the trace cannot be written: {error.strerror or error}; choose another file")
 
 
 def origin(file: Path, arguments: list[str]) -> dict[str, Any]:
-    """What a trace says about where its program came from; `bursar replay` reads it."""
+    """What a trace says about its program, for `bursar replay`."""
     return {"file": str(file.resolve()), "sha256": digest_of(file), "function": "main", "args": arguments}
 
 
 def check_recorded(runtime: Runtime) -> int:
-    """Say if the trace is not complete."""
+    """The exit code of a run that succeeded: 2, with a message, if its trace is not complete."""
     failed = [report.detail for report in runtime.reports if report.kind == "trace_failed"]
     for detail in failed:
         complain(detail)
@@ -221,11 +207,11 @@ def check_recorded(runtime: Runtime) -> int:
 
 
 def load_main(file: Path, arguments: list[str]) -> Main:
-    """Import the file and find the `async def main` that fits the arguments; refuse if there is none."""
+    """Import the file and return its `async def main`. Refuse a file without one, and arguments that do not fit it."""
     module = load_module(file, arguments)
     main = getattr(module, "main", None)
     if main is None:
-        refuse(f"{file}:1: the file has no 'async def main'{other_coroutine_functions(module)}")
+        refuse(f"{file}:1: the file has no 'async def main'; add one{other_coroutine_functions(module)}")
     if not inspect.iscoroutinefunction(main):
         refuse(f"{file}:{line_of(main)}: 'main' is not an 'async def' function; write 'async def main(...)'")
     try:
@@ -239,7 +225,7 @@ def load_main(file: Path, arguments: list[str]) -> Main:
 
 
 def load_module(file: Path, arguments: list[str]) -> ModuleType:
-    """Import the file as Python would start it: its folder on `sys.path`, its arguments in `sys.argv`."""
+    """Import the file with `sys.path` and `sys.argv` as if Python had started it."""
     if not isfile(file):
         refuse(f"{file}: there is no such file")
     path = str(file.resolve())
@@ -260,16 +246,16 @@ def load_module(file: Path, arguments: list[str]) -> ModuleType:
     return module
 
 
-def execute(runtime: Runtime, main: Main, arguments: list[str]) -> int:
+def execute(runtime: Runtime, main: Main, file: Path, arguments: list[str]) -> int:
     """Run the program, print its result or its traceback, and return the exit code."""
     try:
         result = runtime.run(main, *arguments)
     except KeyboardInterrupt:
-        print("bursar: interrupted", file=sys.stderr)
+        complain("interrupted")
         return EXIT_INTERRUPTED
     except (Exception, BaseExceptionGroup) as error:
-        own = error.__traceback__.tb_next if error.__traceback__ else None
-        traceback.print_exception(error.with_traceback(own))
+        own = frames_of_file(error.__traceback__, str(file.resolve()))
+        traceback.print_exception(error.with_traceback(own or error.__traceback__))
         return EXIT_BUDGET if is_budget_only(error) else EXIT_FAILED
     if result is not None:
         print(result)
@@ -277,7 +263,7 @@ def execute(runtime: Runtime, main: Main, arguments: list[str]) -> int:
 
 
 def is_budget_only(error: BaseException) -> bool:
-    """Whether nothing but spent budgets ended the program, in however many groups they are wrapped."""
+    """Whether only spent budgets ended the program. Groups of exceptions may be nested."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return all(is_budget_only(inner) for inner in group.exceptions)
@@ -285,14 +271,14 @@ def is_budget_only(error: BaseException) -> bool:
 
 
 def frames_of_file(trace: TracebackType | None, path: str) -> TracebackType | None:
-    """The traceback from the file's first frame on: how it was imported is of no interest to its author."""
+    """The traceback from the file's first frame on, without the frames of Bursar before it."""
     while trace is not None and trace.tb_frame.f_code.co_filename != path:
         trace = trace.tb_next
     return trace
 
 
 def line_of_error(error: Exception, own: TracebackType | None, path: str) -> int:
-    """The line of the file that the import stopped at; for a syntax error there is no frame to ask."""
+    """The line of the file at which the import stopped. A syntax error has no frame in the file."""
     if own is not None:
         return own.tb_lineno
     if isinstance(error, SyntaxError) and error.filename == path and error.lineno:
@@ -301,16 +287,16 @@ def line_of_error(error: Exception, own: TracebackType | None, path: str) -> int
 
 
 def line_of(thing: object) -> int:
-    """Where a function begins, or 1 for what is no function."""
+    """The first line of a function, or 1 for any other object."""
     code = getattr(inspect.unwrap(thing) if callable(thing) else thing, "__code__", None)
     return code.co_firstlineno if code else 1
 
 
 def other_coroutine_functions(module: ModuleType) -> str:
-    """What the author may have meant instead of `main`."""
+    """The coroutine functions of the file: one of them may be meant to be `main`."""
     found = [
         f"{name} (line {line_of(value)})"
         for name, value in vars(module).items()
         if inspect.iscoroutinefunction(value) and value.__module__ == MODULE_NAME
     ]
-    return f"; it has: {', '.join(found)}" if found else ""
+    return f"; its coroutine functions are: {', '.join(found)}" if found else ""

@@ -1,7 +1,8 @@
-"""`bursar trace …`: look at trace files, check them, compare two, and turn them into what other tools read.
+"""`bursar trace …`: show trace files, check them, compare two of them, and export them for other tools.
 
-Exit codes: 0 it is as asked; 1 a trace does not hold, or two differ; 2 a file cannot be read as a trace, or the command
-was not understood. A file that is cut off is shown and exported as far as it goes, and the code is 2 all the same.
+Exit codes: 0 the command succeeded; 1 a trace is not valid, or two traces differ; 2 a file cannot be read as a trace,
+or the command is not possible as written. If a file ends too early, the command shows or exports the whole records,
+and the exit code is 2.
 """
 
 from __future__ import annotations
@@ -21,24 +22,23 @@ from rich.console import Console
 from rich.text import Text
 
 from bursar.cli import EXIT_FAILED, EXIT_REFUSED, complain, refuse, same_file
-from bursar.cli.demo import make_console
+from bursar.cli.console import make_console
 from bursar.errors import BursarError, TraceError
 from bursar.evidence import diff as differing
 from bursar.evidence.export import FORMATS
+from bursar.evidence.verify import verify as verify_law
 from bursar.text import counted
 from bursar.trace.events import KINDS, Event, fingerprint
 from bursar.trace.reader import Trace
 
-trace = typer.Typer(
-    help="Look at, check, compare and export the traces of `bursar run --record`.", no_args_is_help=True
-)
+trace = typer.Typer(help="Show, check, compare and export the traces of `bursar run --record`.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="A trace file.", show_default=False)]
 
 
 @contextmanager
 def readable() -> Generator[None]:
-    """What is no trace, or only half of one, ends the command."""
+    """End the command if a file cannot be read as a trace to its end."""
     try:
         yield
     except TraceError as error:
@@ -51,11 +51,11 @@ def readable() -> Generator[None]:
 @trace.command()
 def show(
     file: File,
-    event: Annotated[list[str] | None, typer.Option(help="Only events of this name. May be repeated.")] = None,
-    task: Annotated[int | None, typer.Option(help="Only events of the task with this number.")] = None,
+    event: Annotated[list[str] | None, typer.Option(help="Show only events with this name. May be repeated.")] = None,
+    task: Annotated[int | None, typer.Option(help="Show only events of the task with this number.")] = None,
     first: Annotated[int, typer.Option("--from", min=0, help="Begin with the event of this number.")] = 0,
-    limit: Annotated[int | None, typer.Option(min=1, help="Show at most this many.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with every field.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Show at most this number of events.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, with every field.")] = False,
 ) -> None:
     """Print the events of a trace, one per line."""
     names = known_names(event or [])
@@ -77,7 +77,7 @@ def known_names(names: list[str]) -> set[str]:
     for name in names:
         if name not in KINDS:
             near = difflib.get_close_matches(name, KINDS, n=3) or sorted(KINDS)
-            refuse(f"there is no event {name!r}; there is {', '.join(near)}")
+            refuse(f"there is no event {name!r}; choose from {', '.join(near)}")
     return set(names)
 
 
@@ -100,7 +100,7 @@ def title(found: Trace) -> Text:
 
 
 def line(event: Event) -> Text:
-    """One event: where in the run it stands, and what it is."""
+    """One event: when it happened, and what happened."""
     place = f"{event.number:>8} {event.now_ns / 1e9:>12.6f} {f'{event.host_turn_id}.{event.microtask_batch_id}':>10}"
     style = "red" if event.error_class else "cyan" if event.name == "scheduler_step_decision" else ""
     return Text.assemble((f"{place} {event.decision_seq:>8}  {event.lane:<7} ", "dim"), (str(event), style))
@@ -113,28 +113,28 @@ def line(event: Event) -> Text:
 def verify(
     files: Annotated[list[Path], typer.Argument(help="Trace files.", show_default=False)],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Derive every decision anew and compare it with the recorded one.")
+        bool, typer.Option("--strict", help="Also derive every decision again and compare it with the recorded one.")
     ] = False,
 ) -> None:
-    """Check that traces are whole, that their records make sense and that their decision chains hold."""
+    """Check that traces are complete, that their records are consistent and that their decision chains are right."""
     raise SystemExit(max(verified(file, strict) for file in files))
 
 
 def verified(file: Path, strict: bool) -> int:
-    """Check one file, say what came of it, and return the exit code that it deserves."""
+    """Check one file, print the result, and return the exit code."""
     try:
         found = Trace(file)
         told = summary(found)
-        wrong = wrong_by_law(found) if strict else wrong_in_chain(found)  # the chain is a part of the law
+        fault = fault_by_law(found) if strict else fault_in_chain(found)  # the strict check includes the chain
     except TraceError as error:
         complain(str(error))
         return EXIT_REFUSED
-    good = "holds, every decision by the law" if strict else "holds"
-    print(f"{file}: does not hold: {wrong}" if wrong else f"{file}: {good}: {told}")
-    return EXIT_FAILED if wrong else 0
+    good = "valid, and every decision follows the law" if strict else "valid"
+    print(f"{file}: not valid: {fault}" if fault else f"{file}: {good}: {told}")
+    return EXIT_FAILED if fault else 0
 
 
-def wrong_in_chain(found: Trace) -> str:
+def fault_in_chain(found: Trace) -> str:
     event = found.broken_link()
     if event is None:
         return ""
@@ -144,10 +144,9 @@ def wrong_in_chain(found: Trace) -> str:
     )
 
 
-def wrong_by_law(found: Trace) -> str:
-    """The file can be read to its end, as was seen: what is wrong with it now is what it says."""
-    from bursar.evidence.verify.verify import verify as verify_law  # no other command needs it
-
+def fault_by_law(found: Trace) -> str:
+    """The first fault of the strict check, or "". The file was read to its end before, so an error is a fault of its
+    content."""
     try:
         verify_law(found)
     except TraceError as error:
@@ -158,7 +157,7 @@ def wrong_by_law(found: Trace) -> str:
 
 
 def summary(found: Trace) -> str:
-    """How much there is, and the two values that stand for it."""
+    """The number of events and decisions, and the two fingerprints."""
     newest: deque[Event] = deque(maxlen=1)
 
     def seen(event: Event) -> Event:
@@ -181,15 +180,17 @@ def summary(found: Trace) -> str:
 @trace.command()
 def diff(
     left: Annotated[Path, typer.Argument(metavar="A", help="A trace file.", show_default=False)],
-    right: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
-    host: Annotated[bool, typer.Option("--host", help="Also compare times, turns and what else the host did.")] = False,
+    right: Annotated[Path, typer.Argument(metavar="B", help="Another trace file.", show_default=False)],
+    host: Annotated[
+        bool, typer.Option("--host", help="Also compare times, turns and everything else that comes from the host.")
+    ] = False,
 ) -> None:
-    """Show where two traces part; what belongs to the host is not compared unless asked for."""
+    """Show the first difference of two traces. Without --host, what comes from the host is not compared."""
     with readable():
         view = differing.EVERYTHING if host else differing.LAW
         found = differing.diff(Trace(left), Trace(right), view)
     if found is None:
-        print(f"{left} and {right} are the same{'' if host else ', but for what belongs to the host'}")
+        print(f"{left} and {right} are the same{'' if host else '; what comes from the host was not compared'}")
         return
     print_difference(make_console(plain=False), str(left), str(right), found)
     raise SystemExit(EXIT_FAILED)
@@ -201,7 +202,9 @@ def print_difference(console: Console, left: str, right: str, found: differing.D
     if not (found.left or found.right):
         print_line(console, Text(f"the events are the same, {found.same:,} compared"))
         return
-    print_line(console, Text(f"the first {counted(found.same, 'event')} compared are the same; then they part:"))
+    print_line(
+        console, Text(f"the first {counted(found.same, 'event')} compared are the same; then the traces differ:")
+    )
     for event in found.before:
         print_line(console, Text.assemble("  ", line(event)))
     for sign, style, name, events in (("-", "red", left, found.left), ("+", "green", right, found.right)):
@@ -209,7 +212,7 @@ def print_difference(console: Console, left: str, right: str, found: differing.D
         for event in events:
             print_line(console, Text.assemble((f"{sign} ", style), line(event)))
         if not events:
-            print_line(console, Text(f"{sign} is over", style=style))
+            print_line(console, Text(f"{sign} has no more events", style=style))
 
 
 # ---- export
@@ -218,14 +221,15 @@ def print_difference(console: Console, left: str, right: str, found: differing.D
 @trace.command()
 def export(
     file: File,
-    format: Annotated[Literal["perfetto", "jsonl"], typer.Option("--format", help="What to make of it.")],
+    format: Annotated[Literal["perfetto", "jsonl"], typer.Option("--format", help="The format of the output.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to; standard output if not stated.", show_default=False)
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write; by default standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a trace as a picture for ui.perfetto.dev, or as JSON lines."""
+    """Write a trace in the format of ui.perfetto.dev, or as JSON lines."""
     if output is not None and same_file(output, file):
-        refuse(f"{output}: is the trace itself, which would be lost; give the output a name of its own")
+        refuse(f"{output}: the output would overwrite the trace; choose another file")
     with readable():
         found = Trace(file)
         with opened(output) as out:

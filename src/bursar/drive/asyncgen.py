@@ -126,8 +126,8 @@ class AsyncGenerators:
                     await generator.aclose()
                 except Exception as error:
                     name = brief(getattr(generator, "__qualname__", generator))
-                    told = f"{name} raised {brief(error, repr)} while it was closed"
-                    self._kernel.report("asyncgen_failed", task, told)
+                    detail = f"{name} raised {brief(error, repr)} while it was closed"
+                    self._kernel.report("asyncgen_failed", task, detail)
         finally:
             del self._closing[owner]
             self._kernel.counters["asyncgen_unclosed"] += len(queue)

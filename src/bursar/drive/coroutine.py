@@ -24,11 +24,12 @@ from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
 from bursar.law.kernel import Drain
 from bursar.law.ledger import Bill
-from bursar.law.state import Outcome, OutcomeKind
+from bursar.law.state import Outcome, OutcomeKind, raised
 from bursar.ops.start import OURS
 from bursar.request import SUSPENDED, Request
 from bursar.seam import NATIVE, accelerated, expose_to_c
 from bursar.text import brief
+from bursar.tracebacks import hide_own_frames, traceback_of
 
 if TYPE_CHECKING:
     from bursar.drive.memory import MemoryMeter
@@ -48,7 +49,7 @@ class _Foreign(Request[None]):
         kind = type(self._thing)
         bridge = ""
         if _of_asyncio(kind):
-            bridge = ", or await bursar.hosts.asyncio_bridge.from_asyncio(...) in an asyncio loop"
+            bridge = ", or await bursar.asyncio.from_asyncio(...) in an asyncio loop"
         raise ForeignAwait(
             f"task {task.name!r} awaited something that yielded {brief(self._thing, repr)} "
             f"({kind.__module__}.{kind.__qualname__}), which Bursar does not drive; "
@@ -76,13 +77,13 @@ class Driver:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.clock: Callable[[], int] | None = None  # read before a request that sets a deadline
-        self.start_ns = -1  # the value of the machine's monotonic clock at time 0, if C may read that clock
+        self.start_ns = -1  # the machine's monotonic clock at time 0 of the run; -1: C must not read that clock
         self.meter: MemoryMeter | None = None  # charges tasks for the memory that they allocate
         self.collected: Sized | None = None  # async generators that the collector found, to be closed after the poll
-        self.held = False  # the caller holds the kernel, so the collector need not visit it (gc_aside.c)
+        self.held = False  # the caller holds the kernel, so in C the collector may skip its records (gc_aside.c)
         self.aborting = False  # after a second Ctrl-C: a KeyboardInterrupt ends the run, not only a task
         self.stopped = False  # make no more steps
-        self.checked = False  # a subclass replaced `poll`, so C must call it by name
+        self.checked = False  # set by a subclass that replaces `poll`: C then calls `poll` by name
         self.ours: list[CodeType] = []  # the code of coroutines that run no user code: any thread may poll them
         self.anywhere = False  # a pool thread drives: only coroutines in `ours` may be polled
         self.dispatched: Task | None = None  # the task that a pool thread could not poll; the loop polls it first
@@ -124,8 +125,8 @@ class Driver:
         if task.cut:
             self._close(task)
             return
-        value, error, request = task.inbox, task.error, task.retry
-        task.inbox = task.error = task.retry = None
+        value, error, request = task.inbox, task.error, task.unpaid_request
+        task.inbox = task.error = task.unpaid_request = None
         if error is None and task.cancel_pending and not task.effect:
             error = self.kernel.deliver_cancel(task)
         task.effect = False
@@ -147,8 +148,8 @@ class Driver:
                 except StopIteration as stop:
                     self._returned(task, stop.value)
                     return
-                except BaseException as raised:
-                    self._raised(task, raised)
+                except BaseException as failure:
+                    self._raised(task, failure)
                     return
             request = _as_request(request)
             value, error = None, kernel.deliver_cancel(task) if task.cancel_pending else None
@@ -160,17 +161,17 @@ class Driver:
 
     def _ask(self, task: Task, request: Request[Any]) -> tuple[Any, BaseException | None]:
         """Bill and perform one request. Returns its value, and the error to raise at the await point, if any."""
-        task.retry = request
+        task.unpaid_request = request
         match self.kernel.bill(task, request.bill()):
             case Bill.PAID:
-                task.retry = None
+                task.unpaid_request = None
             case Bill.SUSPENDED:
                 return SUSPENDED, None
             case Bill.CUT:
                 self._close(task)
                 return SUSPENDED, None
             case shortage:
-                task.retry = None
+                task.unpaid_request = None
                 return None, shortage
         if request.timed and self.clock is not None:
             self.clock()  # the poll may have taken long, so read the time again
@@ -232,6 +233,7 @@ class Coroutines(Driver):
             reason = getattr(error, "reason", None) or cancel.why_ended(task)
             self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
             return
+        hide_own_frames(error)
         with contextlib.suppress(Exception):  # an error may refuse to carry notes
             BaseException.add_note(error, f"in task {task.name!r} ({task.id}) of {task.nursery.name}")
         kind = OutcomeKind.PANICKED
@@ -239,7 +241,7 @@ class Coroutines(Driver):
             kind = OutcomeKind.FAILED
             if task.ticket is not None:
                 task.ticket.failed(error)
-        self.kernel.finish(task, Outcome(kind, error=error))
+        self.kernel.finish(task, raised(kind, error, traceback_of(error)))
 
     def _close(self, task: Task) -> None:
         """End a task without resuming it: it never started, or it overran its cleanup."""

@@ -45,16 +45,20 @@ class Host(Protocol):
         """Unpredictable bytes."""
         ...
 
-    def microtask(self) -> None: ...
+    def microtask(self) -> None:
+        """Drain the pump before the loop does anything else."""
+        ...
 
-    def handoff(self) -> None: ...
+    def handoff(self) -> None:
+        """Drain the pump after the loop has run everything else that was waiting."""
+        ...
 
     def alarm(self, deadline_ns: int | None) -> None:
         """Replace the alarm; None removes it."""
         ...
 
     def wake(self) -> None:
-        """Safe from any thread and from signal handlers."""
+        """Drain the pump soon. Safe from any thread and from signal handlers."""
         ...
 
 

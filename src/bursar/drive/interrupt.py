@@ -22,11 +22,11 @@ from bursar.drive.coroutine import Coroutines
 from bursar.drive.host import Host
 from bursar.drive.program_calls import CALLS_PROGRAM
 from bursar.errors import HostMisuse
+from bursar.tracebacks import is_own
 
 if TYPE_CHECKING:
     from bursar.ops.introspection import Snapshot
 
-_OURS: Final = "bursar."
 LOOP_MARK: Final = "__bursar_loop__"  # a module with this name contains a host's loop, which may be interrupted
 
 
@@ -103,14 +103,13 @@ class Interrupts:
 def is_interruptible(frame: FrameType | None) -> bool:
     """Whether an asynchronous exception may be raised in this frame: the frame belongs to the program, or to a host's
     loop between two batches."""
-    struck = frame
+    innermost = frame
     while frame is not None:
-        name: str = frame.f_globals.get("__name__", "")
         if frame.f_globals.get(LOOP_MARK):
             return True
         if frame.f_code in CALLS_PROGRAM:
-            return frame is not struck
-        if name.startswith(_OURS):
+            return frame is not innermost
+        if is_own(frame):
             return False
         frame = frame.f_back
     return True

@@ -12,9 +12,9 @@ No asynchronous exception may be raised in the loop while it waits for the owner
 name of this module). The exception would tear down the run while another thread drives it.
 
 A third Ctrl-C may still raise after any call. So only the lock, which knows its owner, says which thread has the
-ownership. If the loop was interrupted while it gave the ownership away, it takes it back, and then has it in either
-case. If a thread was interrupted while it took the ownership, it releases the lock. That fails harmlessly if the thread
-does not hold the lock.
+ownership. If the loop was interrupted while it gave the ownership away, it takes the ownership back. Then the loop has
+it, whether or not it had given it away. If a thread was interrupted while it took the ownership, it releases the lock.
+That fails harmlessly if the thread does not hold the lock.
 
 Rejected: a plain lock, and a variable that names its owner. An exception can always come between the two.
 
@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 
 
-class Turn:
+class LoopOwnership:
     """The ownership of one loop. Made in the loop's thread, which has it at first."""
 
     __slots__ = ("_lock", "free", "leave", "take")
@@ -35,7 +35,7 @@ class Turn:
         self._lock = threading.RLock()
         self._lock.acquire()
         self.free = False  # the loop sleeps, and has not asked for the ownership again
-        # Other threads take it only if it is free, and without waiting: `turn.free and turn.take(False)`.
+        # Other threads take it only if it is free, and without waiting: `ownership.free and ownership.take(False)`.
         self.take = self._lock.acquire
         self.leave = self._lock.release  # raises `RuntimeError` if this thread does not have it
 

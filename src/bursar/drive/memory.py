@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bursar.drive.program_calls import calls_program
 from bursar.errors import BudgetExceeded, BursarError
-from bursar.law.budget import MEMORY, Pool, refund
+from bursar.law.budget import MEMORY
+from bursar.law.pool import Pool, refund
 
 if TYPE_CHECKING:
     from bursar._native import MemoryAccount, MemoryAccountSet
@@ -101,7 +102,7 @@ class MemoryMeter:
         if not due or self._accounts is None:  # everything is paid, and so within the limit; or METER-3
             return None
         self._charge_growth(task, account, due)
-        return self.shortage(task, account.due) if account.untold() else None
+        return self.shortage(task, account.due) if account.notify_once() else None
 
     def ended(self, task: Task, error: BaseException | None) -> BudgetExceeded | None:
         """The task's code has ended (METER-1, METER-2). The caller raises the returned error instead of `error`."""

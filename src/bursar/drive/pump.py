@@ -18,8 +18,7 @@ batch is cut, and the loop is woken to continue it.
 
 PUMP-1  `drain` never runs inside `drain`: a call that comes while RUNNING is noted, recorded, and made afterwards
 PUMP-2  posts enter only at the beginning of a batch, in the order of their arrival; a post that arrives while others
-    enter waits for the next batch, so that a function that alternates with the loop cannot keep the batch from
-    beginning
+    enter waits for the next batch: otherwise posts that cause further posts could keep tasks from running
 PUMP-3  between two handoffs at most `burst_limit` decisions are made, and at most `burst_limit` posts enter
 PUMP-4  coroutines of the program, and all other code that may wait, fail or depend on its thread, run only in the
     loop's thread; code that the interpreter calls by itself may run elsewhere: destructors, a `__hash__`, the
@@ -151,7 +150,7 @@ class Pump:
         self._cut: Cut | None = None  # the rest of a batch that was cut
         self._overdue: Callable[[], bool] | None = getattr(host, "overdue", None)
         self._lend: Callable[[Callable[[], bool]], bool] | None = getattr(host, "drive_from_thread", None)
-        self.take_in_ends: Callable[[], None] = lambda: None  # set by the thread pool: takes in the ends of functions
+        self.take_in_ends: Callable[[], None] = lambda: None  # set by the thread pool, for `drive_from_thread`
         self._looked_ns = 0  # when the loop last began a batch itself
         self._thread_error: BaseException | None = None  # the error that ended a batch in another thread
         self._alarm: tuple[int, int] | None = None  # the timer for which the alarm is set: (id, generation)

@@ -1,5 +1,5 @@
-"""Evidence: what a run leaves behind. The catalogue of events, trace files, their verification, replay.
+"""Evidence: what can be done with the trace of a run. Verification, replay, comparison, export.
 
-The law itself keeps the decision chain (`law.chain`) and tells its observer what happens (`law.dispatch`); everything
-else is here, and none of it runs unless somebody asked for it.
+`law.chain` computes the decision chain, `law.dispatch` calls the observer, and `bursar.trace` records. This package
+only reads traces, and no run needs it.
 """

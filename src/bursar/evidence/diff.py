@@ -1,8 +1,8 @@
 """The first difference between two traces.
 
-Two runs are compared as what they must have in common (`LAW`: everything but what belongs to the host) or record by
-record (`EVERYTHING`). One difference is enough: after it the runs are two different stories, and a list of all that
-follows would only hide where they parted. Neither file is held in memory.
+`LAW` compares what must be equal: everything that does not depend on the host. `EVERYTHING` compares all values of the
+records. Only the first difference is given. After it, almost every event differs, and a list of them would hide the
+first. Neither file is held in memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from bursar.trace.events import Event
 from bursar.trace.file_format import LAW_HEADER
 from bursar.trace.reader import Trace
 
-BEFORE: Final = 3  # events that are still the same
-AFTER: Final = 3  # events of each side from the difference on
+BEFORE: Final = 3  # how many equal events are shown before the difference
+AFTER: Final = 3  # how many events of each side are shown from the difference on
 
 
 class View(NamedTuple):
-    """What of a trace is compared."""
+    """Which parts of a trace are compared."""
 
-    header: Callable[[str], bool]
-    event: Callable[[Event], tuple[Any, ...] | None]  # None: not at all
+    header: Callable[[str], bool]  # whether the entry of this name is compared
+    event: Callable[[Event], tuple[Any, ...] | None]  # what is compared of the event; None: nothing
 
 
 def _every(name: str) -> bool:
@@ -38,11 +38,12 @@ EVERYTHING: Final = View(_every, Event.whole)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two traces part. `left` and `right` are empty if only the headers differ, or one is at its end."""
+    """The first difference of two traces. `left` and `right` begin with the first events that differ. A side is empty
+    if its trace ended before, and both are empty if only the headers differ."""
 
     header: dict[str, tuple[Any, Any]]  # the entries that differ
     same: int  # events that were compared and equal
-    before: list[Event]  # the last of these, as the left side has them
+    before: list[Event]  # the last of the equal events, from the left trace
     left: list[Event]
     right: list[Event]
 
@@ -51,7 +52,7 @@ Seen = tuple[Event, tuple[Any, ...]]
 
 
 def diff(left: Trace, right: Trace, view: View = LAW) -> Difference | None:
-    """The first difference of two traces, or None. With `view=EVERYTHING` the host's part counts too."""
+    """The first difference of two traces, or None. With `view=EVERYTHING`, also in what depends on the host."""
     header = {
         name: (left.header.get(name), right.header.get(name))
         for name in sorted(filter(view.header, left.header.keys() | right.header.keys()))

@@ -1,14 +1,14 @@
 """Traces for other tools: JSON lines, and the trace-event format that ui.perfetto.dev opens.
 
-The picture has one track per logical worker with a slice for every poll, and for each nursery a group with a span for
-it and one for each of its tasks, from the spawn to the end. An arrow leads from where a task was spawned to its first
-poll. Everything else that happened is a mark on the worker, or on the host's track if no task was running. Two counters
-show how many tasks are live and how many of them runnable.
+The picture has one track per logical worker, with a slice for every poll. It has a group per nursery, with a span for
+the nursery and a span for each of its tasks, from the spawn to the end. An arrow leads from the spawn of a task to its
+first poll. Other events are marks on the worker's track, or on the host's track if no task was running. Two counters
+show how many tasks are live and how many are runnable.
 
-Time in the picture is not time in the run. Between two looks at the clock all events have the same time, and on a
-virtual clock whole programs do; a picture in which everything happens at once shows nothing. So each event is drawn at
-least TICK_NS after the one before it, and at its own time as soon as that is later. Its true time is among its
-arguments, as `now_ns`.
+Time in the picture is not the time of the run. All events between two readings of the clock have the same time; on a
+virtual clock a whole program may have one time. A picture with everything at one point shows nothing. So each event is
+drawn at least TICK_NS after the event before it, or at its own time if that is later. Its true time is its argument
+`now_ns`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import Any, Final, TextIO
 from bursar.trace.events import Event
 from bursar.trace.reader import Trace
 
-TICK_NS: Final = 1000  # the shortest time between two things in the picture
+TICK_NS: Final = 1000  # the shortest time between two events in the picture: one unit of the format
 SCHEDULER: Final = 1  # the process in which the host and the workers are drawn
-HOST: Final = 1  # the thread of the host; that of worker n is HOST + 1 + n
-NURSERIES: Final = 10_000  # nursery n is drawn as process NURSERIES + n: out of the way of the workers' numbers
-UNDRAWN: Final = frozenset({"scheduler_step_begin", "charged", "task_enqueued", "task_dequeued"})  # slices, counters
+HOST: Final = 1  # the thread of the host; worker n is thread HOST + 1 + n
+NURSERIES: Final = 10_000  # nursery n is drawn as process NURSERIES + n, above all numbers of workers
+UNDRAWN: Final = frozenset(  # no marks: slices and counters show them, and charges are too many
+    {"scheduler_step_begin", "charged", "task_enqueued", "task_dequeued"}
+)
 
 Drawn = dict[str, Any]
 
@@ -61,10 +63,10 @@ class Picture:
         self._root: int = header["root_region"]
         self._title: str = str(header["program"].get("file", "bursar"))
         self._drawn_ns = -TICK_NS
-        self._polled: int | None = None  # the thread of the poll that is under way
+        self._polled: int | None = None  # the thread of the current poll
         self._names: dict[int, str] = {}  # of live tasks
         self._arrows: set[int] = set()  # tasks that were spawned in a poll and have not run yet
-        self._spans: dict[tuple[str, int], Drawn] = {}  # begun and not ended: (category, id) → its beginning
+        self._spans: dict[tuple[str, int], Drawn] = {}  # open spans: (category, id) → the event that began it
         self._counts = {"runnable": 0, "live": 0}
 
     def begin(self) -> Iterator[Drawn]:
@@ -98,7 +100,7 @@ class Picture:
         yield from self._count(event.name)
 
     def end(self) -> Iterator[Drawn]:
-        """A run that was killed, or torn down, leaves things open."""
+        """Close what a killed or torn down run left open."""
         yield from self._poll_over()
         for category, id in reversed(list(self._spans)):
             yield from self._span_over(category, id, {})
@@ -106,7 +108,7 @@ class Picture:
     # ---- parts of the picture
 
     def _at(self, thread: int, phase: str, name: str, process: int = SCHEDULER, **more: Any) -> Drawn:
-        """Something that is drawn after everything that was drawn before."""
+        """An event of the picture, later than every event so far."""
         self._drawn_ns += TICK_NS
         return {"ph": phase, "ts": self._drawn_ns / 1000, "pid": process, "tid": thread, "name": name, **more}
 

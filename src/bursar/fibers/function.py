@@ -1,11 +1,11 @@
-"""`native()`: a C function as something to spawn. It runs as a fiber on the native workers, without the interpreter.
+"""`native()` makes a spawnable function of a C function, which runs as a fiber on the native workers, without the GIL.
 
-What it makes is an async function, and its task is an ordinary coroutine task: owned, named, cancelled, awaited,
-recorded and explained like every other, and no rule of the law knows of it. One run of such a function is
-`fibers.run`, and what crosses between the two sides `fibers.mailbox`.
+`native()` returns an async function. Its task is an ordinary coroutine task: owned, named, cancelled, awaited, recorded
+and explained like every other task. The law has no rule for native functions. `fibers.run` performs one run of such a
+function; `fibers.mailbox` carries requests to the engine and messages back.
 
-Rejected: a class with `__call__`. Whoever spawns would have to find out that calling it makes a coroutine, which takes
-longer than the spawn.
+Rejected: a class with `__call__`. A spawn would have to find out that the call makes a coroutine, which takes longer
+than the spawn itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final, Protocol, cast
 
 from bursar.text import brief
 
-# What needs ctypes is imported where it is used: most programs have no native functions, and it takes its time.
+# Modules that need ctypes are imported on first use: ctypes is slow to import, and most programs do not need it.
 
-STACK_BYTES: Final = 64 << 10  # enough for the C library's own functions; memory is taken as it is used
+STACK_BYTES: Final = 64 << 10  # enough for functions of the C library; only the part in use takes memory
 
 
 class NativeFunction(Protocol):
-    """What `native()` makes: an async function with one argument or none, to be spawned or awaited.
+    """What `native()` returns: an async function with one argument or none, to spawn or await.
 
     It returns the value of the C function, or raises `NativeFailed`, `NativePanic`, `BudgetExceeded` or
     `NativeUnavailable`. Each wait for it costs a syscall. A cancelled task ends when the function has returned.

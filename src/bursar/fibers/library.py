@@ -1,13 +1,13 @@
-"""The C library `libbursar_rt` as Python sees it: where it is, what of it `native()` needs, where it cannot be used.
+"""The C library `libbursar_rt`: loads it, declares the functions that `native()` needs, and refuses forked processes.
 
-It is loaded when the first native function is made, never by the import of the package. The functions are those of
-`native/abi/guest.h`. They are short and wait for nobody, so they are called with the interpreter locked: letting it go
-and taking it again would cost more than the call. What runs on the native workers never asks for that lock.
+The library is loaded when the first native function is made, not when the package is imported. The functions are those
+of `native/abi/mailbox.h`. They are short and never wait, so they are called with the GIL held: releasing and taking the
+GIL would cost more than the call. Code on the native workers never takes the GIL.
 
-Rejected: an extension module around the library. It would be linked to one interpreter's interface, while the library
-knows nothing of Python; and a program's own C code must find the very library that runs its tasks, which is a file.
+Rejected: an extension module around the library. It would depend on one version of the interpreter, while the library
+does not use Python. And a program's own C code must link to the same library file that runs its tasks.
 
-FORK-1  a process that was forked while the runtime was up has none of its threads: it is refused, whatever it asks for
+FORK-1  a process that was forked while the native runtime was up has none of its threads, so every call is refused
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "bursar_mailbox_open": (c_void_p, [c_int]),
     "bursar_mailbox_take": (c_size_t, [c_void_p, c_void_p, c_size_t]),
     "bursar_mailbox_close": (c_int, [c_void_p]),
-    "bursar_guest_spawn": (
+    "bursar_fiber_call_spawn": (
         c_int64,
         [c_void_p, c_uint64, c_void_p, c_void_p, c_char_p, c_size_t, POINTER(Budget)],
     ),
-    "bursar_guest_cancel": (None, [c_void_p]),
-    "bursar_guest_pause": (None, [c_void_p, c_int64]),
-    "bursar_guest_resume": (None, [c_void_p]),
-    "bursar_guest_fill": (c_int, [c_void_p, POINTER(Budget)]),
-    "bursar_guest_refuse": (None, [c_void_p]),
+    "bursar_fiber_call_cancel": (None, [c_void_p]),
+    "bursar_fiber_call_pause": (None, [c_void_p, c_int64]),
+    "bursar_fiber_call_resume": (None, [c_void_p]),
+    "bursar_fiber_call_fill": (c_int, [c_void_p, POINTER(Budget)]),
+    "bursar_fiber_call_refuse": (None, [c_void_p]),
     "janus_rt_is_running": (ctypes.c_bool, []),
 }
 
 
 class _Loaded:
-    """What there is once per process."""
+    """The state of the process."""
 
     library: Any = None
-    was_up: bool = False  # when this process was forked, or is about to be
+    was_up: bool = False  # whether the runtime was up just before the last fork
     forked: bool = False
     when_forked: ClassVar[list[Callable[[], None]]] = []
 
 
 def path() -> Path:
-    """Where the library is. Raises if it was not built."""
+    """The path of the library. Raises `NativeUnavailable` if it was not built."""
     found = Path(_native.__file__).parent / "sdk" / "lib" / FILE if _native is not None else None
     if found is None or not found.exists():
         raise NativeUnavailable(
@@ -74,11 +74,11 @@ def path() -> Path:
 
 
 def library() -> Any:
-    """The library, loaded and declared. Raises where it cannot be used."""
+    """The library, with its functions declared. Raises `NativeUnavailable` where it cannot be used."""
     if is_forked():
         raise NativeUnavailable(
-            "this process was forked while native workers ran, and has none of them; "
-            "run native functions in the parent, or start the process by 'spawn'"
+            "this process was forked while native workers ran, and threads do not survive a fork; "
+            "run native functions in the parent, or start the process with the 'spawn' method"
         )
     if _Loaded.library is None:
         file = path()
@@ -106,7 +106,7 @@ def _after_fork() -> None:
 
 
 def when_forked(call: Callable[[], None]) -> None:
-    """Have this called in a child that has lost the native workers."""
+    """Call this function in each forked child that has lost the native workers."""
     _Loaded.when_forked.append(call)
 
 

@@ -1,18 +1,17 @@
-"""Guests: the functions that one run has on the native workers, and how it hears of them.
+"""Fiber calls: the C functions that one run has on the native workers, and the mailbox that reports on them.
 
-The engine writes letters into a mailbox: a guest has ended, lacks money, or stands still. When there are some it rings,
-by eight bytes into a file that the host watches; a host that watches no files is told by a thread that sleeps on it.
-All that has come then enters by one `Pump.post`, at the beginning of a batch, each letter under the label of the task
-that waits for it. Nobody polls.
+The engine puts messages into a mailbox: a fiber call has ended, is short of budget, or is paused. If the mailbox was
+empty, the engine writes to an eventfd (the bell), which the host watches. For a host that watches no files, a thread
+waits for the bell. One `Pump.post` delivers all messages that have arrived, at the beginning of a batch. Each message
+is recorded under the label of the task that waits for it. Nothing polls.
 
-STRAY-1  what a guest was given to work on is kept alive until the letter of its end is here, also when its run is long
-    over
-STRAY-2  a run that is torn down asks its guests to stop and does not wait for them: they are strays, which the process
-    keeps an eye on until they have left
-STRAY-3  a process ends only when its strays have, or have had their time for that; what they hold is then never freed
+STRAY-1  the argument of a fiber call is kept alive until the message of its end arrives, even after the run
+STRAY-2  a run that is torn down asks its fiber calls to stop and does not wait for them; the process keeps these strays
+    until they have ended
+STRAY-3  a process ends when its strays have ended, or after EXIT_S_MAX; what these strays still hold is never freed
 
-Rejected: a call from the worker into Python. It would wait for the interpreter on a fiber's stack, with all the tasks
-of that worker behind it.
+Rejected: a call from a worker into Python. The call would wait for the GIL on a fiber's stack, and would block all
+tasks of that worker.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from bursar.drive.pump import Pump
 from bursar.fibers import library
 from bursar.fibers.budget import Portion
 
-MESSAGES_N: Final = 256  # taken at once: as many as enter in one batch
-EXIT_S_MAX: Final = 2.0  # STRAY-3: what a stray may take to reach a point where it can stop
-SHORT, PAUSED = 16, 20  # beside the kinds of endings: it lacks money; it stands still
-LOST: Final = 17  # an ending of our own: it was in the process that this one was forked from
+MESSAGES_N: Final = 256  # read at once: as many as one batch delivers
+EXIT_S_MAX: Final = 2.0  # STRAY-3: the time for a stray to reach a point where it can stop
+SHORT, PAUSED = 16, 20  # kinds of messages that are no ends: the function is short of budget; the fiber call is paused
+LOST: Final = 17  # our own kind: the fiber call is in the parent of this forked process
 
 
-class GuestMessage(NamedTuple):
-    """What came from the engine: `BursarLetter` of `native/abi/guest.h`."""
+class FiberMessage(NamedTuple):
+    """A message from the engine: `FiberMessage` of `native/abi/mailbox.h`."""
 
     key: int
     kind: int
@@ -56,11 +55,11 @@ class GuestMessage(NamedTuple):
 
     @property
     def amounts(self) -> Portion:
-        """What it has spent; SHORT: what it lacks."""
+        """What the function has spent. SHORT: what it is short of."""
         return self[4:]
 
     @classmethod
-    def read(cls, text: str) -> GuestMessage:
+    def read(cls, text: str) -> FiberMessage:
         return cls(0, *map(int, text.split()))
 
     def __str__(self) -> str:
@@ -70,126 +69,134 @@ class GuestMessage(NamedTuple):
 _MESSAGE: Final = struct.Struct("=Qiiq5q")
 
 
-class Guest:
-    """One function on the native workers, as this file sees it."""
+class FiberCall:
+    """One function on the native workers. `fibers.run.Run` derives from this class."""
 
     __slots__ = ()
     keep: object  # STRAY-1
-    address: int | None  # Invariant: set exactly while letters may come
+    address: int | None  # Invariant: set exactly while messages may arrive
 
-    def on_message(self, message: GuestMessage) -> None:
-        """In the loop, at the beginning of a batch: this came."""
+    def on_message(self, message: FiberMessage) -> None:
+        """Called in the loop, at the beginning of a batch."""
         raise NotImplementedError
 
 
 class _Process:
-    ends = False  # nobody is told anything any more
+    ends = False  # the process exits: no message is delivered any more
 
 
-_all: weakref.WeakSet[GuestMailbox] = weakref.WeakSet()
-_abandoned_mailboxes: set[GuestMailbox] = set()  # STRAY-2
+_all: weakref.WeakSet[FiberMailbox] = weakref.WeakSet()
+_abandoned_mailboxes: set[FiberMailbox] = set()  # STRAY-2
 
 
-class GuestMailbox:
-    """The guests of one run: an outpost of its pump."""
+class FiberMailbox:
+    """The fiber calls of one run: an outpost of its pump."""
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
         self._library = library.library()
         self._messages = bytearray(MESSAGES_N * _MESSAGE.size)
         self._page: Any = (ctypes.c_char * len(self._messages)).from_buffer(self._messages)
-        self._arrived: deque[tuple[Guest, GuestMessage]] = deque()  # letters that the loop has not taken in
-        self._posted = False  # that there are such
-        self.cap: object = None  # the last capability that was found to allow native functions,
-        self.open_pools: object = None  # and the last pools that were found to have no limit
-        self._living: dict[int, Guest] = {}  # by key
+        self._arrived: deque[tuple[FiberCall, FiberMessage]] = deque()  # messages that are not delivered yet
+        self._posted = False  # a post that will deliver them is on its way
+        self.cap: object = None  # cache of `fibers.run`: the last capability that allowed native functions
+        self.open_pools: object = None  # cache of `fibers.run`: the last pools that had no limit
+        self._living: dict[int, FiberCall] = {}  # by key
         self._keys = 0
         self._watched = False
         self._listener: threading.Thread | None = None
-        self._lock = threading.Lock()  # between the listener, which lets go of guests, and whoever uses their addresses
+        self._lock = threading.Lock()  # between the listener, which frees fiber calls, and users of their addresses
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._handle: int | None = self._library.bursar_mailbox_open(self._bell)
         if self._handle is None:
             os.close(self._bell)
-            raise MemoryError("there is none for a mailbox of the native workers")
-        _once()
+            raise MemoryError("no memory for a mailbox of the native workers")
+        _register_process_hooks()
         _all.add(self)
 
     @classmethod
-    def of(cls, pump: Pump) -> GuestMailbox:
+    def of(cls, pump: Pump) -> FiberMailbox:
         found = pump.outposts.get(cls)
         if not isinstance(found, cls):
             sweep()
             found = pump.outposts[cls] = cls(pump)
         return found
 
-    # ---- telling the engine
+    # ---- requests to the engine
 
     def spawn(
-        self, guest: Guest, function: int, argument: int | None, name: bytes, stack: int, portion: Portion | None
+        self,
+        fiber_call: FiberCall,
+        function: int,
+        argument: int | None,
+        name: bytes,
+        stack: int,
+        portion: Portion | None,
     ) -> int:
-        """Run a function. 0, or the code of the library that says why not."""
+        """Run a function. Returns 0, or the error code of the library."""
         if library.is_forked():
-            library.library()  # FORK-1: refuses
+            library.library()  # FORK-1: raises
         budget = _budget(portion) if portion is not None else None
-        with self._lock:  # it may end at once, but nobody hears of it before this is over
+        with self._lock:  # the function may end at once, but no message is read before it is in `_living`
             self._keys = key = self._keys + 1
-            address: int = self._library.bursar_guest_spawn(self._handle, key, function, argument, name, stack, budget)
+            address: int = self._library.bursar_fiber_call_spawn(
+                self._handle, key, function, argument, name, stack, budget
+            )
             if address < 0:
                 return address
-            guest.address = address
-            self._living[key] = guest
+            fiber_call.address = address
+            self._living[key] = fiber_call
         if not self._watched:
             self._listen()
         return 0
 
-    def cancel(self, guest: Guest) -> None:
-        self._ask(guest, self._library.bursar_guest_cancel)
+    def cancel(self, fiber_call: FiberCall) -> None:
+        self._ask(fiber_call, self._library.bursar_fiber_call_cancel)
 
-    def pause(self, guest: Guest, number: int) -> None:
-        """Have it stand still; a letter with that number says when it does."""
-        self._ask(guest, self._library.bursar_guest_pause, number)
+    def pause(self, fiber_call: FiberCall, number: int) -> None:
+        """Ask the fiber call to pause. A message with this number arrives when the fiber call is paused."""
+        self._ask(fiber_call, self._library.bursar_fiber_call_pause, number)
 
-    def resume(self, guest: Guest) -> None:
-        self._ask(guest, self._library.bursar_guest_resume)
+    def resume(self, fiber_call: FiberCall) -> None:
+        self._ask(fiber_call, self._library.bursar_fiber_call_resume)
 
-    def fill(self, guest: Guest, portion: Portion) -> None:
-        """Another portion. Where the runtime itself was started with too little for that, it gets none."""
-        if self._ask(guest, self._library.bursar_guest_fill, _budget(portion)):
-            self.refuse(guest)
+    def fill(self, fiber_call: FiberCall, portion: Portion) -> None:
+        """Give the fiber call another portion. If the engine's own budget is too small for that, refuse."""
+        if self._ask(fiber_call, self._library.bursar_fiber_call_fill, _budget(portion)):
+            self.refuse(fiber_call)
 
-    def refuse(self, guest: Guest) -> None:
-        """Nothing more of what it lacks."""
-        self._ask(guest, self._library.bursar_guest_refuse)
+    def refuse(self, fiber_call: FiberCall) -> None:
+        """Give the fiber call nothing more of what it is short of."""
+        self._ask(fiber_call, self._library.bursar_fiber_call_refuse)
 
-    def _ask(self, guest: Guest, call: Callable[..., int | None], *args: object) -> int | None:
-        """One that has ended needs no telling: its letter is here, or will be."""
-        if guest.address is None:
+    def _ask(self, fiber_call: FiberCall, function: Callable[..., int | None], *args: object) -> int | None:
+        """Call a function of the library for the fiber call, unless it has ended."""
+        if fiber_call.address is None:
             return None
         with self._lock:
-            return self._call(guest, call, *args)
+            return self._call(fiber_call, function, *args)
 
-    def _call(self, guest: Guest, call: Callable[..., int | None], *args: object) -> int | None:
-        """Under the lock: the listener may have come first."""
-        return call(guest.address, *args) if guest.address is not None else None
+    def _call(self, fiber_call: FiberCall, function: Callable[..., int | None], *args: object) -> int | None:
+        """Under the lock, check again: the listener may have removed the fiber call."""
+        return function(fiber_call.address, *args) if fiber_call.address is not None else None
 
-    # ---- hearing
+    # ---- messages from the engine
 
     def _listen(self) -> None:
-        """Have somebody wait for the bell, while anything lives."""
+        """While any fiber call lives, let the host watch the bell, or start a thread that waits for it."""
         if self._watched or self._listener is not None or not self._living:
             return
         watch = getattr(self._pump.host, "watch", None)
         if watch is not None:
-            with contextlib.suppress(ValueError):  # a loop of asyncio's that watches nothing
+            with contextlib.suppress(ValueError):  # an asyncio loop that cannot watch files
                 watch(self._bell, False, self._rang)
                 self._watched = True
                 return
-        self._listener = threading.Thread(target=self._sleep_and_listen, name="bursar native letters", daemon=True)
+        self._listener = threading.Thread(target=self._listen_in_thread, name="bursar native messages", daemon=True)
         self._listener.start()
 
     def _rang(self) -> None:
-        """The host: the bell can be read."""
+        """The host calls this when the bell can be read."""
         if library.is_forked():
             return
         self._watched = False
@@ -198,15 +205,15 @@ class GuestMailbox:
         if not self._watched:
             self._pump.host.unwatch(self._bell, False)  # pyright: ignore
 
-    def _sleep_and_listen(self) -> None:
+    def _listen_in_thread(self) -> None:
         while self._handle is not None and not self._pump.over:
             select.select([self._bell], [], [])
             self.take()
 
     def take(self) -> None:
-        """Read all letters there are, and hand them on."""
+        """Read all messages that are there, and post their delivery."""
         if library.is_forked():
-            return  # they are the parent's
+            return  # the messages belong to the parent
         with self._lock:
             if self._handle is None:
                 return
@@ -217,48 +224,48 @@ class GuestMailbox:
         self._post_messages()
 
     def _read(self) -> int:
-        """As many as there is room for. How many that were. Under the lock."""
+        """Under the lock: read at most MESSAGES_N messages. Returns how many."""
         n: int = self._library.bursar_mailbox_take(self._handle, self._page, MESSAGES_N)
-        for message in map(GuestMessage._make, _MESSAGE.iter_unpack(memoryview(self._messages)[: n * _MESSAGE.size])):
+        for message in map(FiberMessage._make, _MESSAGE.iter_unpack(memoryview(self._messages)[: n * _MESSAGE.size])):
             self._arrived.append((self._living[message.key], message))
             if message.kind not in (SHORT, PAUSED):
-                self._gone(message.key)
+                self._remove(message.key)
         return n
 
-    def deliver(self, guest: Guest, message: GuestMessage) -> None:
-        """Have a guest hear this, at the beginning of a batch."""
-        self._arrived.append((guest, message))
+    def deliver(self, fiber_call: FiberCall, message: FiberMessage) -> None:
+        """Deliver a message to a fiber call, at the beginning of a batch."""
+        self._arrived.append((fiber_call, message))
         self._post_messages()
 
     def _post_messages(self) -> None:
-        """One message is about all that has come before the loop looks."""
+        """One post delivers all messages that arrive before its batch."""
         if self._arrived and not self._posted and not _Process.ends:
             self._posted = True
             self._pump.post("", self._take_in)
 
     def _take_in(self) -> int:
-        """The letters, as many as a batch lets in. Returns how many."""
+        """Deliver as many messages as the batch has room for. Returns how many."""
         pump, arrived = self._pump, self._arrived
-        self._posted = False  # first: who comes after this tells by himself
+        self._posted = False  # before reading: a message that arrives from now on makes its own post
         n = len(arrived) if pump.over else min(len(arrived), pump.room)
         for _ in range(n):
-            guest, message = arrived.popleft()
-            guest.on_message(message)
+            fiber_call, message = arrived.popleft()
+            fiber_call.on_message(message)
         self._post_messages()
         return n
 
-    def _gone(self, key: int) -> None:
-        guest = self._living.pop(key)
-        guest.address = None
-        guest.keep = None
+    def _remove(self, key: int) -> None:
+        fiber_call = self._living.pop(key)
+        fiber_call.address = None
+        fiber_call.keep = None
 
     # ---- as an outpost of the pump
 
     def resting(self) -> None:
-        """The bell says everything."""
+        """Nothing to do: the bell announces every message."""
 
     def stopped(self) -> None:
-        """STRAY-2."""
+        """The run has ended or was torn down: its fiber calls become strays (STRAY-2)."""
         if library.is_forked():
             return
         self.cancel_all()
@@ -282,41 +289,41 @@ class GuestMailbox:
             _abandoned_mailboxes.discard(self)
 
     def abandon(self) -> None:
-        """STRAY-3: they may go on writing to what they were given, until the process is gone."""
-        for guest in self._living.values():
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(guest.keep))
+        """STRAY-3: the functions may write to their arguments until the process ends, so nothing frees these."""
+        for fiber_call in self._living.values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(fiber_call.keep))
 
     def drop_all(self) -> None:
-        """This is the child of a fork, and they are in the parent."""
-        for key, guest in list(self._living.items()):
-            self._gone(key)
-            self._arrived.append((guest, GuestMessage(key, LOST, 0, 0, 0, 0, 0, 0, 0)))
+        """In a forked child: the functions run in the parent, so their tasks get a message that they are lost."""
+        for key, fiber_call in list(self._living.items()):
+            self._remove(key)
+            self._arrived.append((fiber_call, FiberMessage(key, LOST, 0, 0, 0, 0, 0, 0, 0)))
         if self._arrived and not self._pump.over:
             self._pump.post("", self._take_in)
 
     @property
     def bell(self) -> int | None:
-        """What to wait for while any live."""
+        """The file to wait for, while any fiber call lives."""
         return self._bell if self._living else None
 
     def cancel_all(self) -> None:
-        for guest in list(self._living.values()):
-            self.cancel(guest)
+        for fiber_call in list(self._living.values()):
+            self.cancel(fiber_call)
 
 
-@functools.lru_cache(maxsize=64)  # most are the same
+@functools.lru_cache(maxsize=64)  # most portions are equal
 def _budget(amounts: Portion) -> Any:
     return library.Budget((ctypes.c_int64 * library.COMPONENTS_N)(*amounts))
 
 
 def sweep() -> None:
-    """Let go of strays that have left."""
+    """Close the mailboxes of torn down runs whose strays have all ended."""
     for mailbox in list(_abandoned_mailboxes):
         mailbox.close_if_empty()
 
 
-def _leave() -> None:
-    """The process ends. Runs that go on in threads nobody waits for are strays as well."""
+def _at_exit() -> None:
+    """The process ends. The fiber calls of runs in daemon threads are strays too."""
     if library.is_forked():
         return
     _Process.ends = True
@@ -342,7 +349,6 @@ def _forked() -> None:
 
 
 @functools.cache
-def _once() -> None:
-    """What the process is to see to from the first guest on."""
-    atexit.register(_leave)
+def _register_process_hooks() -> None:
+    atexit.register(_at_exit)
     library.when_forked(_forked)

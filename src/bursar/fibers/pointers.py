@@ -1,8 +1,8 @@
-"""Pointers: what a native function is and what it may be handed, as addresses, with what must live as long.
+"""Pointers: the addresses of native functions and of their arguments, and the objects that must stay alive for them.
 
-A function is an address, or a function of a library that `ctypes` has loaded. What only looks like one is refused where
-that can be seen: a Python function behind a `ctypes` callback, and the interpreter's own functions, would need the
-interpreter, and its frames do not fit on a fiber's stack.
+A function is an address, or a function of a library that `ctypes` has loaded. Two kinds of `ctypes` functions are
+refused: Python code behind a callback, and functions of a `PyDLL`. Both need the interpreter, whose frames do not fit
+on a fiber's stack. Behind a plain address, they cannot be recognized.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from bursar.text import brief
 
-_PYTHON_API: Final = 4  # FUNCFLAG_PYTHONAPI of ctypes: to be called with the interpreter locked
+_PYTHON_API: Final = 4  # FUNCFLAG_PYTHONAPI of ctypes: the function must be called with the GIL held
 _ADDRESS_MAX: Final = 2 ** (8 * ctypes.sizeof(ctypes.c_void_p))
 _Function: Final[Any] = ctypes.CFUNCTYPE(None).__mro__[1]
 _Data: Final[Any] = ctypes.c_int.__mro__[2]
@@ -20,10 +20,10 @@ _Pointer: Final[Any] = ctypes.POINTER(ctypes.c_int).__mro__[1]
 
 
 def function_at(function: Any) -> tuple[int, str]:
-    """The address of a function, and what it is called if that is known."""
+    """The address of a function, and its name, or "" if the name is not known."""
     if isinstance(function, int) and not isinstance(function, bool):
         if not 0 < function < _ADDRESS_MAX:
-            raise ValueError(f"native({function}): no address of a function")
+            raise ValueError(f"native({function}): this is not the address of a function")
         return function, ""
     if not isinstance(function, _Function):
         raise TypeError(
@@ -40,7 +40,7 @@ def function_at(function: Any) -> tuple[int, str]:
     if loaded._flags_ & _PYTHON_API:
         raise TypeError(
             f"native({brief(function, repr)}): functions of a PyDLL need the interpreter's lock, and native workers "
-            "run without it; load the library by ctypes.CDLL"
+            "run without it; load the library with ctypes.CDLL"
         )
     address = ctypes.cast(loaded, ctypes.c_void_p).value
     if not address:
@@ -49,7 +49,7 @@ def function_at(function: Any) -> tuple[int, str]:
 
 
 def argument_at(argument: Any) -> tuple[int | None, object]:
-    """The `void *` that a function is handed, and what must be kept alive for it."""
+    """The `void *` that the function gets, and the object that must be kept alive for it."""
     if argument is None:
         return None, None
     if isinstance(argument, int):

@@ -1,1 +1,1 @@
-"""Hosts: adapters around one event loop each. `drive.host` says what a host owes the pump."""
+"""Hosts: each is an adapter around one event loop. `drive.host` says what the pump needs from a host."""

@@ -1,20 +1,20 @@
-"""The asyncio host: Bursar as a guest in a loop of asyncio's, or uvloop's, and asyncio's things in Bursar's tasks.
+"""The asyncio host: runs Bursar as a guest in an asyncio loop, such as uvloop's.
 
-`run` is awaited by an asyncio task and runs a Bursar program in its loop; `from_asyncio` is awaited by a Bursar task
-and waits for something of asyncio's. Cancellation crosses both ways, and whoever cancels waits until the other side
-has wound down, so neither leaves anything running behind the other's back.
+An asyncio task awaits `bursar.asyncio.run`, which runs a Bursar program in the loop of that task. A Bursar task awaits
+`from_asyncio`, which waits for an asyncio object. Cancellation crosses in both directions. The side that cancels waits
+until the other side has ended, so neither side leaves anything running.
 
-ASYNCIO-1  a Bursar task that waits for asyncio goes on only when that has ended, unless the task is cut off
-    (`hosts.asyncio_bridge`)
-ASYNCIO-2  no code of asyncio's runs inside a batch, and no task of Bursar's inside one of asyncio's
-ASYNCIO-3  at most one drain is queued with the loop
+ASYNCIO-1  a Bursar task that waits for an asyncio object continues only when that object is done, unless the task is
+    cut (`hosts.asyncio_bridge`)
+ASYNCIO-2  no asyncio code runs inside a batch, and no Bursar task runs inside an asyncio task
+ASYNCIO-3  at most one drain and one wake are queued with the loop
 
-A call that is queued from inside a callback runs in the loop's next round, after it has looked at its files: that is
-why microtask and handoff can be one and the same here, and why the loop always gets its turn.
+If a callback queues a call, the loop makes the call in its next round, after it has looked at its files. So microtask
+and handoff can be the same here, and the loop does its own work between two batches.
 
-Rejected: making each Bursar task an asyncio task. The order in which asyncio resumes them is its own affair, so there
-would be no lanes, no decisions and no fingerprint. Also rejected: a loop of ours that speaks asyncio's interface. It
-would be a second asyncio, and still none that uvicorn could be started in.
+Rejected: making each Bursar task an asyncio task. asyncio would decide which of them resumes first, so there would be
+no lanes, no decisions and no fingerprint. Rejected: an event loop of ours with asyncio's interface. It would be a
+second asyncio, and uvicorn still could not run in it.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ from bursar.errors import HostLost, HostMisuse
 from bursar.hosts.asyncio_bridge import AsyncioBridge
 from bursar.text import brief, counted
 
-WAIT_S_MAX: Final = 3600.0  # loops differ in the longest delay that they take; the pump looks at the clock again anyway
+WAIT_S_MAX: Final = 3600.0  # every loop accepts this delay; if it ends too early, the pump sets the alarm again
 
 
 class AsyncioHost:
-    """A host for a runtime that is a guest in the running asyncio loop. Each runtime needs its own."""
+    """A host for a runtime that is a guest in the running asyncio loop. Each runtime needs its own.
+
+    Traces record its `name`. Its time is real: it is not `virtual`.
+    """
 
     name = "asyncio"
     virtual = False
 
     def __init__(self) -> None:
         self.asyncio_loop = running_loop("an AsyncioHost was made")
-        self.bridges: dict[AsyncioBridge, None] = {}  # what its tasks wait for in asyncio
-        self.coroutines: set[Coroutine[Any, Any, Any]] = set()  # those among them that it started itself
-        self.context = contextvars.copy_context()  # of every callback: what a task has set must not leak into another
+        self.bridges: dict[AsyncioBridge, None] = {}  # the waits of Bursar tasks for asyncio objects
+        self.coroutines: set[Coroutine[Any, Any, Any]] = set()  # coroutines that run for such waits
+        self.context = contextvars.copy_context()  # of every callback, so that no task sees the variables of another
         self._pump: Pump | None = None  # Invariant: set exactly while open
         self._start_ns = 0
         self._soon: asyncio.Handle | None = None
@@ -55,6 +58,7 @@ class AsyncioHost:
         self._watched: set[tuple[int, bool]] = set()
 
     def open(self, pump: Pump) -> None:
+        """The run begins."""
         if running_loop("a guest of asyncio was started") is not self.asyncio_loop:
             raise HostMisuse(
                 "an AsyncioHost was made in one asyncio loop and started in another; make it where it runs"
@@ -65,26 +69,30 @@ class AsyncioHost:
         self._start_ns = time.monotonic_ns()
 
     def close(self) -> None:
+        """The run is over: make no more calls, and release all resources."""
         self._pump = None
         self.alarm(None)
         if self._soon is not None:
             self._soon.cancel()
         if self.asyncio_loop.is_closed():
-            return  # there is nothing left to take back, and nobody who could end
+            return  # a closed loop watches no files and runs no tasks
         for fd, write in list(self._watched):
             self.unwatch(fd, write)
-        for crossing in list(self.bridges):
-            crossing.abandon()
+        for bridge in list(self.bridges):
+            bridge.abandon()
 
     def now_ns(self) -> int:
+        """Nanoseconds since the run began."""
         return time.monotonic_ns() - self._start_ns
 
     def entropy(self, size: int) -> bytes:
+        """Unpredictable bytes."""
         return os.urandom(size)
 
     # ---- calls back
 
     def microtask(self) -> None:
+        """Drain the pump in the next round of the loop. A handoff is the same here."""
         if self.asyncio_loop.is_closed():
             self._lost()
         elif self._soon is None:  # ASYNCIO-3
@@ -93,6 +101,7 @@ class AsyncioHost:
     handoff = microtask
 
     def alarm(self, deadline_ns: int | None) -> None:
+        """Replace the alarm; None removes it."""
         if deadline_ns == self._alarm_ns:
             return
         if self._alarm is not None:
@@ -103,12 +112,13 @@ class AsyncioHost:
             self._alarm = self.asyncio_loop.call_later(delay, self._rang, context=self.context)
 
     def wake(self) -> None:
-        if self._pump is None or self._waking:
+        """Drain the pump soon. Safe from any thread and from signal handlers."""
+        if self._pump is None or self._waking:  # ASYNCIO-3
             return
         self._waking = True
         try:
             self.asyncio_loop.call_soon_threadsafe(self._wake, context=self.context)
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # the loop is closed
             self._lost()
 
     def _drain(self) -> None:
@@ -117,7 +127,7 @@ class AsyncioHost:
             self._pump.drain()
 
     def _wake(self) -> None:
-        self._waking = False  # first: whatever is posted from here on wakes again
+        self._waking = False  # before the drain: a later post must wake the loop again
         if self._soon is None:
             self._drain()
 
@@ -127,28 +137,31 @@ class AsyncioHost:
             self._pump.rang()
 
     def _lost(self) -> None:
-        """The loop is closed: no batch runs now, and none ever will."""
+        """The loop is closed: no batch runs now, and none can run later. Stop the run."""
         if self._pump is not None:
             tasks = counted(len(self._pump.kernel.tasks), "task")
-            self._pump.stop(HostLost(f"the asyncio loop was closed while {tasks} lived; end the program before it"))
+            self._pump.stop(HostLost(f"the asyncio loop was closed while {tasks} lived; end the Bursar program first"))
 
     # ---- files
 
     def watch(self, fd: int, write: bool, ready: Callable[[], None]) -> None:
+        """Call `ready` once when `fd` can be read, or written with `write`."""
+
         def once() -> None:
             self.unwatch(fd, write)
             ready()
 
         try:
             (self.asyncio_loop.add_writer if write else self.asyncio_loop.add_reader)(fd, once)
-        except RuntimeError as refusal:  # it belongs to a transport, or (NotImplementedError) this loop watches none
-            raise ValueError(f"asyncio does not watch {fd}: {brief(refusal) or type(refusal).__name__}") from None
+        except RuntimeError as refusal:  # a transport uses the file, or the loop watches none (NotImplementedError)
+            raise ValueError(f"asyncio cannot watch file {fd}: {brief(refusal) or type(refusal).__name__}") from None
         self._watched.add((fd, write))
 
     def unwatch(self, fd: int, write: bool) -> None:
+        """Forget a watch. Idempotent."""
         if (fd, write) in self._watched:
             self._watched.remove((fd, write))
-            with contextlib.suppress(OSError):  # closed meanwhile: then it is forgotten already
+            with contextlib.suppress(OSError):  # the file was closed: the loop watches it no longer
                 (self.asyncio_loop.remove_writer if write else self.asyncio_loop.remove_reader)(fd)
 
 
@@ -157,6 +170,6 @@ def running_loop(what: str) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise HostMisuse(
-            f"{what} where no asyncio loop runs; write `async def start(): await bursar.asyncio.guest.run(main)` "
+            f"{what} where no asyncio loop runs; write `async def start(): await bursar.asyncio.run(main)` "
             "and call asyncio.run(start())"
         ) from None

@@ -1,7 +1,7 @@
-"""Crossing over: what a Bursar task awaits of asyncio's, on a host that is a guest there (`hosts.asyncio`).
+"""The asyncio bridge: the wait of a Bursar task for an asyncio object, on the asyncio host (`hosts.asyncio`).
 
-ASYNCIO-1 is kept here: the task goes on only when the other side has really ended. Cancelling the task cancels the
-other side and waits for it; the time for that is the task's time for cleaning up.
+This file keeps ASYNCIO-1: the task continues only when the asyncio object is done. If the task is cancelled, it cancels
+the asyncio object and waits for its end, for as long as its cleanup may take.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from bursar.backend import Kernel, Task, Wait
 from bursar.drive.pump import Pump
 from bursar.errors import CapabilityDenied, HostMisuse, ScopeMisuse, TaskCancelled
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer, TimerKind
 from bursar.request import SUSPENDED, Request, loop_module
@@ -38,11 +38,11 @@ def from_asyncio(awaitable: Awaitable[T]) -> Request[T]:
     """
     hint = None
     if isinstance(awaitable, Request):
-        hint = "is Bursar's own; await it directly"
+        hint = "is a Bursar operation; await it directly"
     elif not (inspect.isawaitable(awaitable) or asyncio.isfuture(awaitable)):
-        hint = "is not something that asyncio can await; give it a coroutine, a task or a future of asyncio's"
+        hint = "is not something that asyncio can await; pass a coroutine, an asyncio task or an asyncio future"
         if callable(awaitable):
-            hint = "is a function; call it, and hand over what it returns"
+            hint = "is a function; call it, and pass what it returns"
     if hint is not None:
         raise TypeError(f"from_asyncio: {brief(awaitable, repr)} {hint}")
     return _FromAsyncio(awaitable)
@@ -59,7 +59,7 @@ class _FromAsyncio(Request[T]):
     def __await__(self) -> Generator[Request[Any], Any, T]:
         try:
             return (yield self)
-        finally:  # refused, or cancelled before it began: nobody else is going to await it
+        finally:  # refused, or cancelled before it began: no other code will await the coroutine
             if not self._begun and isinstance(self._awaitable, Coroutine):
                 cast("Coroutine[Any, Any, T]", self._awaitable).close()
 
@@ -68,13 +68,13 @@ class _FromAsyncio(Request[T]):
         host = cast("AsyncioHost", pump.host)
         if getattr(host, "asyncio_loop", None) is None:
             raise HostMisuse(
-                f"task {task.name!r} awaits something of asyncio's on host {host.name!r}, which has no asyncio loop; "
-                "run the program by `await bursar.asyncio.guest.run(main)`"
+                f"task {task.name!r} awaits an asyncio object on host {host.name!r}, which has no asyncio loop; "
+                "run the program with `await bursar.asyncio.run(main)`"
             )
         require(task, task.capabilities, CapIO, "wait for asyncio")
         future = self._begin(host, task)
-        crossing = AsyncioBridge(task, pump, host, future, self._what())
-        kernel.blocked(task, crossing)
+        bridge = AsyncioBridge(task, pump, host, future, self._what())
+        kernel.blocked(task, bridge)
         return SUSPENDED
 
     def _what(self) -> str:
@@ -97,7 +97,7 @@ class _FromAsyncio(Request[T]):
                 "so call its function again, or share an asyncio task"
             )
         host.coroutines.add(coroutine)
-        # not loop.create_task: a factory may start the task at once, in the middle of a batch (ASYNCIO-2)
+        # not loop.create_task: the loop's task factory may run the coroutine at once, inside this batch (ASYNCIO-2)
         return asyncio.Task(
             coroutine, loop=host.asyncio_loop, name=f"for Bursar task {task.name!r} ({task.id})", context=task.context
         )
@@ -108,7 +108,7 @@ async def _await(awaitable: Awaitable[T]) -> T:
 
 
 class AsyncioBridge(Wait):
-    """A Bursar task that waits for a future of asyncio's, until that has really ended (ASYNCIO-1)."""
+    """The wait of a Bursar task for an asyncio future, until the future is done (ASYNCIO-1)."""
 
     __slots__ = ("_abandoned", "_asked", "_awaited", "_future", "_host", "_pump", "_timer", "_what")
     interruptible = False
@@ -119,10 +119,10 @@ class AsyncioBridge(Wait):
         self._host = host
         self._future = future
         self._what = what
-        self._asked = False  # to stop
+        self._asked = False  # whether the future was asked to stop
         self._awaited = True
-        self._abandoned = False
-        self._timer: Timer | None = None  # how long it may take to stop
+        self._abandoned = False  # the end of the future is ignored
+        self._timer: Timer | None = None  # limits how long the future may take to stop
         pump.sources += 1
         host.bridges[self] = None
         future.add_done_callback(self._ended, context=host.context)
@@ -134,7 +134,8 @@ class AsyncioBridge(Wait):
     # ---- the Bursar side
 
     def interrupted(self, kernel: Dispatch) -> None:
-        """Cancellation crosses. What does not stop within the time for cleaning up is cut off like any cleanup."""
+        """The task was cancelled: cancel the future. If the future takes too long to stop, the task is cut, as in any
+        cleanup that takes too long."""
         kernel = cast("Kernel", kernel)
         task = self.task
         if task.cut:
@@ -147,7 +148,7 @@ class AsyncioBridge(Wait):
             self._timer = kernel.timers.arm(kernel.now_ns + kernel.cleanup_ns, TimerKind.CLEANUP, task)
 
     def abandon(self) -> None:
-        """Nobody waits for it any more. It is asked to stop, and what comes of that is asyncio's own affair."""
+        """Stop waiting for the future: ask it to stop, and ignore its end."""
         self._abandoned = True
         self._ask_to_stop()
         self._leave()
@@ -177,16 +178,16 @@ class AsyncioBridge(Wait):
             self._pump.post(f"asyncio {self.task.id} {self.generation}", self._deliver)
 
     def _deliver(self) -> None:
-        """At the beginning of a batch: the task goes on."""
+        """At the beginning of a batch: the future is done, so the task continues."""
         kernel, task, future = self._pump.kernel, self.task, self._future
         if self._abandoned or self._pump.over:
             return
         if future.cancelled():
             if self._asked and task.cancel_pending:
-                kernel.wake(task, self.generation)  # and is told `Cancelled`
+                kernel.wake(task, self.generation)  # the task gets `Cancelled`
                 return
-            told = f"task {task.name!r} waited for {self._what} of asyncio, which somebody else cancelled there"
-            self.refuse(kernel, TaskCancelled(f"{told}; if it may be, catch this, or hand over asyncio.shield(...)"))
+            told = f"task {task.name!r} waited for {self._what} of asyncio, which other code cancelled there"
+            self.refuse(kernel, TaskCancelled(f"{told}; if that is expected, catch this error"))
             return
         error = future.exception()
         try:

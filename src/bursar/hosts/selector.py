@@ -1,17 +1,22 @@
-"""The native host: our own loop, on the machine's monotonic clock and `selectors`.
+"""The selector host: Bursar's own loop, on the machine's monotonic clock and `selectors`.
 
-Where nothing but other threads can end its sleep, the loop sleeps by a bell, which costs them the least. Else a
-selector waits, for the files and sockets that are watched and for one end of a socket pair: a byte from the other end
-wakes it. Where a task waits for a signal, the system writes that byte itself; Python runs the handler of a signal only
-between two bytecodes, and one that comes as the loop lies down, or in another thread, would else be heard at its next
-wake. Who wakes a loop that is awake only leaves a note: the loop looks for it after it has said that it is going to
-sleep. While it sleeps and watches no file, another thread may stand in for it (`drive.loop_ownership`).
+The loop sleeps in one of two ways. If files are watched, it waits in a selector: for the files and for one end of a
+socket pair. A byte from the other end wakes the loop. Without files, it first waits for an item of a queue, because
+that is cheapest for the threads that wake it. After `QUEUE_S_MAX` it waits in the selector too, because of signals.
 
-A file stays with the selector after it was ready, until it is unwatched or until it is ready again and nobody waits for
-it: a connection that is read, answered and read again costs the system no call for that.
+In the main thread the system sends such a byte at every signal. Python runs a signal handler only between two
+bytecodes. Without the byte, a signal that comes just before the sleep, or in another thread, would be handled only at
+the next wake. So a signal is handled after `QUEUE_S_MAX` at the latest.
 
-Rejected: edge-triggered or one-shot watches. The first lose a wake when somebody reads only a part, the second cost a
-call for every wait.
+A thread that wakes a loop that is awake only sets a flag. The loop looks at the flag after it has said that it is about
+to sleep, so no wake is lost. While the loop sleeps and watches no file, another thread may drive the pump in its place
+(`drive.loop_ownership`).
+
+A file stays registered with the selector after it was ready, until it is unwatched, or until it is ready again and no
+task waits for it. So a connection that is read, answered and read again needs no system call for its registration.
+
+Rejected: edge-triggered watches. They lose a wake when a task reads only a part. Rejected: one-shot watches. They cost
+a system call for every wait.
 """
 
 from __future__ import annotations
@@ -27,53 +32,54 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bursar.drive.loop_ownership import Turn
+from bursar.drive.loop_ownership import LoopOwnership
 from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
 
 __bursar_loop__ = True  # between two batches an asynchronous exception may be raised here (`drive.interrupt`)
 
-WAIT_S_MAX: Final = 3600.0  # selectors take no arbitrary floats; the pump looks at the clock again anyway
+QUEUE_S_MAX: Final = 0.05  # how late a signal may be handled; programs that are woken often wake sooner
+WAIT_S_MAX: Final = 3600.0  # selectors refuse very long waits; after this one the loop reads the clock again
 _MASKS: Final = (selectors.EVENT_READ, selectors.EVENT_WRITE)
 
 
 class _Watched:
-    """One file: what the selector listens for, and whom to call."""
+    """One file: what the selector watches it for, and the functions to call."""
 
     __slots__ = ("calls", "mask")
 
     def __init__(self, mask: int) -> None:
         self.mask = mask
-        self.calls: list[Callable[[], None] | None] = [None, None]  # when it can be read, and written
+        self.calls: list[Callable[[], None] | None] = [None, None]  # when it can be read; when it can be written
 
 
-class NativeHost:
-    """Real time, real files."""
+class SelectorHost:
+    """The default host: Bursar's own loop, with real time and real files."""
 
-    name = "native"
+    name = "native"  # traces record this name
     virtual = False
 
     def __init__(self) -> None:
         self._pump: Pump | None = None  # Invariant: set exactly while open
-        self.start_ns = 0  # when the run's clock showed 0, by the machine's
-        self._soon = False  # a microtask is owed
-        self._later = False  # a handoff is owed
-        self._waking = False  # somebody wants the loop to look
-        self._asleep = False  # or about to be, and then it has not looked for that yet
-        self._by_bell = True  # that is how it sleeps
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` may come in the middle of itself
+        self.start_ns = 0  # the machine's time when the run began
+        self._soon = False  # the pump has asked for a microtask
+        self._later = False  # the pump has asked for a handoff
+        self._waking = False  # there was a wake, and the loop has not seen it yet
+        self._asleep = False  # the loop sleeps, or is about to sleep and will look at `_waking` first
+        self._sleeps_on_queue = True  # the loop sleeps on `_wake_queue`; False: in the selector
+        self._wake_queue: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` is reentrant, for signal handlers
         self._alarm_ns: int | None = None
         self._files: dict[int, _Watched] = {}
-        self._ending = threading.RLock()  # between a wake and the end; a signal handler may come in between
+        self._socket_lock = threading.RLock()  # to send a byte, or to close; reentrant, for signal handlers
 
     def open(self, pump: Pump) -> None:
         if self._pump is not None:
-            raise HostMisuse("this NativeHost drives another run already; give each run a host of its own")
+            raise HostMisuse("this SelectorHost drives another run already; give each run a host of its own")
         self._pump = pump
         self.start_ns = time.monotonic_ns()
         self._soon = self._later = self._waking = self._asleep = False
         self._alarm_ns = None
-        self._turn = Turn()
+        self._ownership = LoopOwnership()
         self._selector = selectors.DefaultSelector()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
@@ -84,7 +90,7 @@ class NativeHost:
         self._pump = None
         self._files.clear()
         self._selector.close()
-        with self._ending:  # no byte may go out to whatever gets this number next
+        with self._socket_lock:  # no byte may be sent to a later file with the same number
             self._reader.close()
             self._writer.close()
 
@@ -105,43 +111,43 @@ class NativeHost:
 
     def wake(self) -> None:
         if self._waking:
-            return  # the loop has not begun to look yet: it will find what this wake is about
+            return  # the loop has not seen the last wake yet, and will handle both together
         self._waking = True
         if not self._asleep:
             return
-        if self._by_bell:
-            self._bell.put(None)
+        if self._sleeps_on_queue:
+            self._wake_queue.put(None)
             return
         try:
-            self._ring()
-        except BaseException:  # an error out of the blue, in a thread of the program's: the loop may not have heard
-            self._waking = False  # so whoever comes next rings again
+            self._send_wake_byte()
+        except BaseException:  # an asynchronous exception in a thread of the program: perhaps no byte was sent
+            self._waking = False  # so the next wake sends one
             raise
 
-    def _ring(self) -> None:
+    def _send_wake_byte(self) -> None:
         try:
-            self._ending.acquire()
-            try:  # noqa: SIM105 (nothing is called in between)
+            self._socket_lock.acquire()
+            try:  # noqa: SIM105 (no other call may come in between)
                 self._writer.send(b"\0")
             except OSError:
-                pass  # full: a wake is pending already; closed: all is over
-        finally:  # also if something struck as soon as it was taken, which `with` does not see from 3.14 on
+                pass  # full: a wake is pending already; closed: the run is over
+        finally:  # also after an exception right after `acquire`, in which case `with` does not release from 3.14 on
             try:  # noqa: SIM105
-                self._ending.release()
+                self._socket_lock.release()
             except RuntimeError:
-                pass  # it was struck before
+                pass  # the exception came before `acquire`
 
     def drive_from_thread(self, drive: Callable[[], bool]) -> bool:
-        turn = self._turn
-        if self._waking or not turn.free:
+        ownership = self._ownership
+        if self._waking or not ownership.free:
             return False
         try:
-            return turn.take(False) and drive()
-        finally:  # also if something struck as soon as it was taken
-            try:  # noqa: SIM105 (nothing strikes before the first call, and that is to be this one)
-                turn.leave()
+            return ownership.take(False) and drive()
+        finally:  # also after an exception right after `take`
+            try:  # noqa: SIM105 (an exception comes after a call at the earliest, so the first call must be `leave`)
+                ownership.leave()
             except RuntimeError:
-                pass  # another was faster
+                pass  # this thread does not have the ownership
 
     # ---- files
 
@@ -167,7 +173,7 @@ class NativeHost:
                 self._selector.modify(fd, left, file)
             elif not left:
                 self._selector.unregister(fd)
-        except (OSError, KeyError):  # closed behind our back: then nobody listens to it any more
+        except (OSError, KeyError):  # the file was closed: the selector watches it no longer
             left = 0
         file.mask = left
         if not left:
@@ -178,15 +184,15 @@ class NativeHost:
     def run_until(self, over: Callable[[], bool]) -> None:
         pump = self._pump
         assert pump is not None, "only an open host runs"
-        rings = self._ring_for_signals()
+        wakes_on_signals = self._wake_on_signals()
         try:
             while not over():
                 if self._soon:
                     self._soon = False
                     pump.drain()
                     continue
-                # At a handoff nothing outside can have happened but time, if no file is watched and nobody called.
-                woken = self._wait(pump) if self._files or self._waking or not self._later else False
+                # At a handoff, if no file is watched and there was no wake, only the time can have changed.
+                woken = self._wait() if self._files or self._waking or not self._later else False
                 if self._alarm_ns is not None and self._alarm_ns <= self.now_ns():
                     self._alarm_ns = None
                     pump.rang()
@@ -194,12 +200,14 @@ class NativeHost:
                     self._later = False
                     pump.drain()
         finally:
-            self._turn.take_back()  # it has it, unless it was struck before it could; and nobody drives what is over
-            if rings:
+            # An exception may have come before the loop took it back. No thread may drive a run that is over.
+            self._ownership.take_back()
+            if wakes_on_signals:
                 signal.set_wakeup_fd(-1)
 
-    def _ring_for_signals(self) -> bool:
-        """Have the system write a byte for every signal. False: not the main thread, or another loop has it do so."""
+    def _wake_on_signals(self) -> bool:
+        """Ask the system to send a byte at every signal. False: this is not the main thread, or another loop has asked
+        already."""
         if threading.current_thread() is not threading.main_thread():
             return False
         before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
@@ -207,53 +215,64 @@ class NativeHost:
             signal.set_wakeup_fd(before)
         return before == -1
 
-    def _wait(self, pump: Pump) -> bool:
+    def _alarm_s(self) -> float | None:
+        """Seconds until the alarm, or None."""
+        if self._alarm_ns is None:
+            return None
+        return min(max(0.0, (self._alarm_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
+
+    def _wait(self) -> bool:
         """Wait for files, the alarm or a wake. True: there was a wake."""
-        if self._later:
-            seconds: float | None = 0.0
-        elif self._alarm_ns is None:
-            seconds = None
-        else:
-            seconds = min(max(0.0, (self._alarm_ns - self.now_ns()) / 1e9), WAIT_S_MAX)
-        self._by_bell = not self._files and not pump.listeners
+        seconds = 0.0 if self._later else self._alarm_s()
+        self._sleeps_on_queue = not self._files
         self._asleep = True
         if self._waking:
-            seconds = 0.0  # before, and after that nobody would have rung
+            seconds = 0.0  # the wake came while the loop was awake, so it only set the flag
         if self._files:
             for key, events in self._selector.select(seconds):
                 if key.data is None:
-                    self._swallow()
+                    self._discard_wake_bytes()
                 else:
-                    self._tell(key.fd, key.data, events)
+                    self._call_ready(key.fd, key.data, events)
         elif not self._waking:
             self._sleep(seconds)
         self._asleep = False
-        woken, self._waking = self._waking, False  # a wake that is left out before this is seen to by the next batch
+        woken, self._waking = self._waking, False  # the next batch handles every wake that came before this line
         return woken
 
     def _sleep(self, seconds: float | None) -> None:
         try:
-            self._turn.give()
-            if self._by_bell:
-                self._bell.get(timeout=seconds)
-            elif self._selector.select(seconds):
-                self._swallow()
-        except queue.Empty:
-            return  # it is time
+            self._ownership.give()
+            if self._sleep_on_queue(seconds):
+                return
+            self._sleeps_on_queue = False
+            if self._waking:
+                return  # the wake came before this line, so it went to the queue
+            if self._selector.select(self._alarm_s()):
+                self._discard_wake_bytes()
         finally:
-            self._turn.take_back()
+            self._ownership.take_back()
 
-    def _tell(self, fd: int, file: _Watched, events: int) -> None:
+    def _sleep_on_queue(self, seconds: float | None) -> bool:
+        """Wait for an item of the queue. True: the sleep is over. False: no item has come within `QUEUE_S_MAX`."""
+        short = seconds is None or seconds > QUEUE_S_MAX
+        try:
+            self._wake_queue.get(timeout=QUEUE_S_MAX if short else seconds)
+        except queue.Empty:
+            return not short
+        return True
+
+    def _call_ready(self, fd: int, file: _Watched, events: int) -> None:
         for write, mask in enumerate(_MASKS):
             if not events & mask:
                 continue
             ready = file.calls[write]
             if ready is None:
-                self.unwatch(fd, bool(write))  # nobody waits any more: do not hear of it again
+                self.unwatch(fd, bool(write))  # no task waits for it any more
             else:
                 file.calls[write] = None
                 ready()
 
-    def _swallow(self) -> None:
+    def _discard_wake_bytes(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._reader.recv(4096)

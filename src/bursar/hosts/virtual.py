@@ -1,10 +1,13 @@
-"""Virtual time: it passes only when nothing is runnable, and then at once.
+"""Virtual time: it passes only when no task is runnable, and then at once.
 
-A wait jumps to its deadline, so a run takes no longer than its work, and the whole schedule is a function of program,
-seed, worker count and budgets. `VirtualHost` is a loop with such a clock and nothing else. `VirtualClock` puts one on
-any other host: its loop drives the pump, its files can be waited for, its time is not used. While anything outside is
-awaited (a socket, another thread) virtual time stands still: it cannot know how long that takes. Not so for a signal,
-which may never come: whoever waits for one on a clock that jumps would else keep every timer from ringing.
+The time jumps to the next deadline, so a run takes no longer than its work. The whole schedule is a function of the
+program, the seed, the number of workers and the budgets. `VirtualHost` is a loop with such a clock and nothing else.
+`VirtualClock` replaces the clock of another host: the loop of that host drives the pump, and tasks can wait for its
+files, but its time is not used.
+
+While a task waits for something outside (a socket, another thread), virtual time does not pass, because it is unknown
+how long that takes. A wait for a signal does not stop virtual time: the signal may never come, and then no timer would
+ever fire.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ __bursar_loop__ = True  # between two batches an asynchronous exception may be r
 
 
 class VirtualHost:
-    """A clock that jumps, and the plainest loop there is."""
+    """A host with virtual time and a simple loop. It has no files."""
 
     name = "virtual"
     virtual = True
@@ -32,7 +35,7 @@ class VirtualHost:
         self._now_ns = 0
         self._alarm_ns: int | None = None
         self._calls = False
-        # Its `put` is reentrant, and an Event's `set` is not: a signal or the collector comes while the lock is held.
+        # Not an Event: a signal handler or a destructor may call `wake` inside `wake`, and only `put` is reentrant.
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def open(self, pump: Pump) -> None:
@@ -55,7 +58,7 @@ class VirtualHost:
     def microtask(self) -> None:
         self._calls = True
 
-    handoff = microtask  # there is nobody else to give way to
+    handoff = microtask  # this loop has no other work
 
     def alarm(self, deadline_ns: int | None) -> None:
         self._alarm_ns = deadline_ns
@@ -83,7 +86,7 @@ class VirtualHost:
 
 
 class VirtualClock:
-    """Any host, with its clock replaced."""
+    """Another host, with its clock replaced."""
 
     virtual = True
 
@@ -93,14 +96,14 @@ class VirtualClock:
         self._now_ns = 0
 
     def __getattr__(self, name: str) -> Any:
-        """Everything that is not about time is the host's own affair: its queues, its files, its loop."""
+        """Everything but the time comes from the other host: its queues, its files, its loop."""
         return getattr(self._host, name)
 
     def now_ns(self) -> int:
         return self._now_ns
 
     def alarm(self, deadline_ns: int | None) -> None:
-        """Nothing is runnable and nothing outside is awaited: it is that late already."""
+        """The pump sets an alarm only if no task is runnable or waits for something outside, so the time jumps now."""
         if deadline_ns is not None:
             self._now_ns = max(self._now_ns, deadline_ns)
             self._host.handoff()

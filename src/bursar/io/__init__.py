@@ -1,1 +1,1 @@
-"""Files, sockets, streams, servers, signals and processes, as a task uses them."""
+"""What a task can do with the outside: files, sockets, streams, servers, signals and processes."""

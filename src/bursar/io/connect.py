@@ -1,7 +1,9 @@
 """Opening connections: names to addresses, addresses to sockets, sockets to streams.
 
-Of the addresses that a name has, one is tried after the other. Rejected: trying them at once (happy eyeballs): it buys
-time where a network is half broken, with connections that nobody asked for and that would all have to be paid.
+If a name has several addresses, they are tried one after the other.
+
+Rejected: trying them all at once (happy eyeballs). It saves time where a network is half broken. But it opens
+connections that the program did not ask for, and the task would have to pay for each.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ class _Connect(FileOperation[None]):
     def writes(self) -> bool:
         return True
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
         return kernel.runtime.pump.ask(task, "connect", partial(self._box.connect, self._address)) >= 0
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """It is connected."""
+        """Nothing to do: `attempt` has connected the socket."""
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
         Watches.of(pump).forget(self._box.fd)
@@ -68,16 +70,16 @@ class _Handshake(SocketOperation[Stream, None]):
     def why(self) -> str:
         return f"waits for the TLS handshake with {self.endpoint.peer}"
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
-        call = partial(self.endpoint._box.shake_hands, self._context, self._hostname)
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
+        call = partial(self.endpoint._box.handshake, self._context, self._hostname)
         return not self.wants(kernel.runtime.pump.ask(task, "handshake", call))
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """It is TLS from here on."""
+        """Nothing to do: `attempt` has completed the handshake."""
 
 
 class _Resolve(FileOperation[str]):
-    """Look up a name, in a thread of its own: the system's resolver blocks."""
+    """Look up a name in a separate thread, because the system's resolver blocks."""
 
     __slots__ = ("_answer", "_host", "_outcome", "_port")
     action = "look up the name of a host"
@@ -98,7 +100,7 @@ class _Resolve(FileOperation[str]):
         self.require_allowed(kernel, task)
         return False
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
         self._answer = kernel.runtime.pump.ask(task, "getaddrinfo", self._outcome or str)
         return True
 
@@ -109,7 +111,7 @@ class _Resolve(FileOperation[str]):
         thread = threading.Thread(target=self._look_up, args=(call,), name=f"bursar resolves {self._host}", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # the process has as many as it may
+        except RuntimeError as error:  # the process cannot start another thread
             self._outcome = partial(_throw, OSError(errno.EAGAIN, f"{self._host} cannot be looked up: {error}"))
             call()
 
@@ -121,7 +123,7 @@ class _Resolve(FileOperation[str]):
         call()
 
     def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        """The thread ends by itself, and its answer is stale."""
+        """Nothing to do: the thread ends by itself, and its answer is ignored."""
 
 
 def _throw(error: OSError) -> str:
@@ -152,12 +154,12 @@ async def open_tcp(
 ) -> Stream:
     """Awaited: a `Stream` to a TCP server.
 
-    `host` is an address or a name. A name is looked up without blocking other tasks; of several addresses the first
-    that answers is used.
+    `host` is an address or a name. A name is looked up without blocking other tasks. If it has several addresses, they
+    are tried one after the other.
 
     Args:
         host: The server.
-        port: Its port.
+        port: The server's port.
         tls: An `ssl.SSLContext`: the stream is encrypted, and the server's certificate is checked.
         server_hostname: The name in the certificate, if it is not `host`.
     """

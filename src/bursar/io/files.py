@@ -1,14 +1,14 @@
-"""Waiting for files: `wait_readable`, `wait_writable`, and what every operation on a file or socket has in common.
+"""Waiting for files: `wait_readable`, `wait_writable`, and the base class of every operation on a file or socket.
 
-The host calls when a file is ready. That call only posts; at the beginning of the next batch the operation that waits
-looks again, under the authority that its task has then, and answers if it could be done. One operation costs one
-syscall of the budget, however often it has to look: what a program pays must not depend on when a packet came.
+When a file is ready, the host calls a function that only posts. At the beginning of the next batch the waiting
+operation tries again, with the capabilities that its task has then. If it succeeds, the task gets the answer. One
+operation costs one syscall of the budget, however often it tries: the price must not depend on when a packet came.
 
 FILES-1  a wait for a file counts as one source of the pump, from `enlist` to the first `delist`
-FILES-2  readiness reaches a task only by `post`, and a task that no longer waits for it hears nothing
-FILES-3  one task waits for one direction of one file; a second is refused
+FILES-2  readiness reaches a task only by `post`, and only while the task still waits for it
+FILES-3  at most one task waits for one direction of one file; a second task is refused
 
-Rejected: to read or write in the host's callback. It would be done before the task's authority is looked at, and
+Rejected: reading or writing in the host's callback. That would be before the check of the task's capabilities, and
 outside any batch.
 """
 
@@ -23,8 +23,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from bursar.backend import Kernel, Task
 from bursar.drive.pump import Pump
 from bursar.errors import CapabilityDenied, HostMisuse
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.request import Entry, Operation, loop_module
 
 loop_module(__name__)
@@ -47,49 +47,49 @@ def require_files(pump: Pump, task: Task) -> None:
     """Raise unless the host can wait for files."""
     if not hasattr(pump.host, "watch"):
         raise HostMisuse(
-            f"task {task.name!r} cannot wait for a file or a socket: host {pump.host.name!r} knows none; "
-            "run on the native host: run(main), or run(main, host=NativeHost(), clock='virtual') for virtual time"
+            f"task {task.name!r} cannot wait for a file or a socket: host {pump.host.name!r} has none; "
+            "call run(main), or for virtual time run(main, host=bursar.hosts.selector.SelectorHost(), clock='virtual')"
         )
 
 
 class FileOperation(Operation[T_co]):
-    """An operation that looks whether it can be done, and looks again each time that its file is ready."""
+    """An operation that is tried at once, and again each time that its file is ready."""
 
     __slots__ = ()
     cost: ClassVar[Cost] = SYSCALL
     action: ClassVar[str]  # completes "the task may not …"
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
-        """Try. True: it is done, and `take` has what came of it."""
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
+        """Try the operation. True: it is done, and `take` returns its result."""
         raise NotImplementedError
 
     def writes(self) -> bool:
-        """What it waits for after a look in vain: that the file can be written (else: read)."""
+        """Whether a failed `attempt` must wait until the file can be written. Otherwise: until it can be read."""
         raise NotImplementedError
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        """Have `call` called once when the file is ready."""
+        """Ask the host to call `call` once, when the file is ready."""
         raise NotImplementedError
 
     def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        """The wait is over, answered or not."""
+        """The wait is over, with or without an answer: undo `watch`."""
         raise NotImplementedError
 
     def require_allowed(self, kernel: Kernel, task: Task) -> None:
-        """Raise unless the task may do this, here and now."""
+        """Raise unless the task may do this on this host."""
         require(task, task.capabilities, CapIO, self.action)
         require_files(kernel.runtime.pump, task)
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         self.require_allowed(kernel, task)
-        return self.look(kernel, task)
+        return self.attempt(kernel, task)
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         pump: Pump = kernel.runtime.pump
         label = f"ready {entry.task.id} {entry.generation} {'w' if self.writes() else 'r'}"
         while label in pump.expected:
             label += "'"  # another case of the same select
-        deliver = partial(self._arrived, kernel, entry)
+        deliver = partial(self._on_ready, kernel, entry)
         call = partial(pump.post, label, deliver)
         entry.token = (label, call)
         pump.expected[label] = deliver
@@ -107,23 +107,23 @@ class FileOperation(Operation[T_co]):
         self.unwatch(pump, entry, call)
 
     def _watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
-        """The one place that decides whether the host is asked to watch: in a replay it is not."""
+        """Ask the host to watch the file, unless this is a replay."""
         if not pump.live:
             return
         try:
             self.watch(pump, entry, call)
-        except (OSError, ValueError, KeyError) as error:  # whatever a selector may say of a file that it does not like
+        except (OSError, ValueError, KeyError) as error:  # what selectors raise for a file that they cannot watch
             refusal = HostMisuse(f"task {entry.task.name!r}: host {pump.host.name!r} cannot watch the file: {error}")
             pump.post(f"unwatchable {entry.task.id} {entry.generation}", partial(entry.refuse, pump.kernel, refusal))
 
-    def _arrived(self, kernel: Kernel, entry: Entry) -> None:
-        """The file is said to be ready: look, and answer, refuse, or wait on."""
+    def _on_ready(self, kernel: Kernel, entry: Entry) -> None:
+        """The host reported that the file is ready: try again; then answer, refuse, or wait again."""
         if entry.token is None or kernel.runtime.pump.over:
             return  # FILES-2
         task = entry.task
         try:
             require(task, task.capabilities, CapIO, self.action)
-            done = self.look(kernel, task)
+            done = self.attempt(kernel, task)
         except CapabilityDenied as denied:
             kernel.note("capability_denied", task, denied)
             entry.refuse(kernel, denied)
@@ -137,7 +137,10 @@ class FileOperation(Operation[T_co]):
 
 
 class Watches:
-    """The outpost for bare files: who waits for which, so that a second one and a closed file are found out."""
+    """The outpost for `wait_readable` and `wait_writable`: which task waits for which file.
+
+    It finds a second task that wants to wait for the same file, and files that were closed during a wait.
+    """
 
     def __init__(self, pump: Pump) -> None:
         self._pump = pump
@@ -164,33 +167,33 @@ class Watches:
         return mine
 
     def forget(self, fd: int) -> None:
-        """The number belongs to a new file: the host listens to the old one no more."""
+        """Stop watching the old file with this number: the number belongs to a new file, or soon will."""
         unwatch = getattr(self._pump.host, "unwatch", None)
         if unwatch is not None:
             unwatch(fd, False)
             unwatch(fd, True)
 
-    def make_way(self, fd: int) -> None:
-        """Whoever waits for a file that had this number before, and was closed, waits for nothing."""
+    def end_stale_waits(self, fd: int) -> None:
+        """Let a wait end that is for an earlier file with this number, if that file was closed."""
         for write in (False, True):
             entry, ready = self._waits.get((fd, write), (None, None))
-            if entry is not None and ready is not None and ready.is_gone():
+            if entry is not None and ready is not None and ready.was_closed():
                 self.leave(fd, write, entry)
                 self.forget(fd)
                 entry.token[1]()
 
     def resting(self) -> None:
-        """A file that was closed is never ready: let whoever waits for one look, and find out."""
+        """A closed file never becomes ready: let each task that waits for one try again, which raises an error."""
         for entry, ready in list(self._waits.values()):
-            if ready.is_gone():
+            if ready.was_closed():
                 entry.token[1]()
 
     def stopped(self) -> None:
-        """The tasks are gone, and with them all that waited."""
+        """Nothing to do: no task waits any more."""
 
 
 class _Ready(FileOperation[None]):
-    """Wait until a file can be read, or written, without doing either."""
+    """Wait until a file can be read or written. Neither reads nor writes."""
 
     __slots__ = ("_fd", "_file", "_identity", "_write")
     action = "wait for a file"
@@ -216,16 +219,17 @@ class _Ready(FileOperation[None]):
         try:
             pump.ask(task, "watch", partial(self._try, pump.host, Watches.of(pump)))
         except OSError as error:
-            hint = "" if error.errno == errno.EBUSY else "; is it open, and no file on disk?"
+            hint = "" if error.errno == errno.EBUSY else "; it must be open, and not a file on disk"
             raise self._refusal(task, f"{error.strerror or error}{hint}") from error
-        return False  # the host knows, and it says so by a call
+        return False  # only the host can say whether the file is ready, by its call
 
     def _try(self, host: Any, watches: Watches) -> None:
-        """Whether the host accepts the file: when the task waits it is too late to refuse."""
-        watches.make_way(self._fd)
+        """Raise unless the host accepts the file, so that the task is refused at once and not during its wait."""
+        watches.end_stale_waits(self._fd)
         other = watches.holder(self._fd, self._write)
         if other is not None:  # FILES-3
-            raise OSError(errno.EBUSY, f"task {other.name!r} does already; let one task do it and tell the other")
+            hint = "let one task wait and set an Event for the other"
+            raise OSError(errno.EBUSY, f"task {other.name!r} already waits for that; {hint}")
         try:
             host.watch(self._fd, self._write, lambda: None)
         except (ValueError, KeyError) as error:
@@ -236,13 +240,13 @@ class _Ready(FileOperation[None]):
     def _refusal(self, task: Task, why: str) -> HostMisuse:
         return HostMisuse(f"task {task.name!r} cannot wait until file {self._fd} is {VERBS[self._write]}: {why}")
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
-        if kernel.runtime.pump.ask(task, "closed", self.is_gone):
-            raise self._refusal(task, "it was closed meanwhile; end the wait first, by cancelling the task or select()")
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
+        if kernel.runtime.pump.ask(task, "closed", self.was_closed):
+            raise self._refusal(task, "it was closed during the wait; end the wait first: cancel the task, or select()")
         return True
 
-    def is_gone(self) -> bool:
-        """Whether the file was closed, perhaps with another one in its place by now."""
+    def was_closed(self) -> bool:
+        """Whether the file was closed. Its number may belong to another file by now."""
         try:
             if isinstance(self._file, int):
                 return _identity(self._file) != self._identity
@@ -251,7 +255,7 @@ class _Ready(FileOperation[None]):
             return True
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """It is ready."""
+        """Nothing to do: the file is ready."""
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
         if Watches.of(pump).join(self._fd, self._write, entry, self):
@@ -263,7 +267,7 @@ class _Ready(FileOperation[None]):
 
 
 def _identity(fd: int) -> tuple[int, int]:
-    """Which file it is, whatever its number."""
+    """What tells this file from a later file with the same number."""
     found = os.fstat(fd)
     return found.st_dev, found.st_ino
 
@@ -272,7 +276,7 @@ def wait_readable(file: File) -> Operation[None]:
     """Awaited: returns when `file` (a number, or an object with `fileno()`) can be read. Needs `CapIO`. Works in
     `select`.
 
-    Raises `HostMisuse` if another task waits for the same, if the file is closed, and for files on disk.
+    Raises `HostMisuse` if another task already waits to read this file, if the file is closed, and for files on disk.
     """
     return _Ready(file, write=False)
 

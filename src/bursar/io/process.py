@@ -1,19 +1,19 @@
-"""One command of a workflow: a process group of its own, whose output is read as it comes and which ends when asked.
+"""Runs one command of a workflow, in a process group of its own: reads its output as it comes, and can stop it.
 
     spawned ──exit──► ended
        └──cancelled──► SIGTERM to the group ──grace──► SIGKILL to the group
 
-The command is the leader of a new session, so that a Ctrl-C at the terminal reaches Bursar alone, and one signal
-reaches everything that the command started. Its exit is seen by a pidfd (elsewhere by looking twenty times a second),
-not by the end of its output: a command may close that and go on, and what it left behind may hold it open for ever.
+The command leads a new session. So a Ctrl-C at the terminal reaches only Bursar, and one signal reaches everything that
+the command started. A pidfd reports the exit; a system without pidfds is asked twenty times a second. The end of the
+output is not the exit: a command may close its output and continue, and a process that it left behind may keep the
+output open for ever.
 
-PROCESS-1  when `execute` has returned or raised, or was closed, every process of the group has ended or was sent
-    SIGKILL
-PROCESS-2  the group is signalled only while its leader has not been reaped: its number cannot belong to anybody else
+PROCESS-1  when `execute` has returned, raised or been closed, every process of the group has ended or got SIGKILL
+PROCESS-2  the group gets signals only until its leader is reaped: later its number may belong to another group
 PROCESS-3  all output that was written before the exit is delivered before the result
 
-Rejected: threads that read pipes (they cannot be cancelled), and SIGCHLD (one handler for a whole process, which may
-not be ours).
+Rejected: threads that read pipes, because they cannot be cancelled. Rejected: SIGCHLD, because a process has one
+handler for it, which may belong to the program.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from bursar.io.files import wait_readable
 from bursar.ops.clock import now, sleep
 from bursar.ops.select import select
 
-LOOK_S: Final = 0.05  # between two looks where there is no pidfd: nobody notices, and it costs nothing
+LOOK_S: Final = 0.05  # between two looks where there is no pidfd: too short to notice, and cheap enough
 READ_BYTES: Final = 1 << 16  # what a pipe holds
 LINE_MAX: Final = 4_096  # characters shown as one line: a progress bar without line ends must not grow for ever
-TAIL_LINES: Final = 20  # of the output, in the error of a command that failed
-CAPTURE_MAX: Final = 1 << 20  # bytes of output as a result; more belongs into a file
+TAIL_LINES: Final = 20  # last lines of the output, in the error of a command that failed
+CAPTURE_MAX: Final = 1 << 20  # bytes of output as a result; more belongs in a file
 
 OnLine = Callable[[str, str], None]  # "out" or "err", and the line
 
@@ -52,14 +52,14 @@ async def execute(
     grace: float,
     on_line: OnLine | None = None,
 ) -> str | None:
-    """Run a command; return what it wrote if it was to be captured. Raises `CommandFailed` for any exit code but 0."""
+    """Run a command. With `capture`, return what it wrote. Raises `CommandFailed` for any exit code but 0."""
     running = _Running(_start(argv, shell, env, cwd), capture, on_line)
     try:
         try:
-            await running.until_exit(None)
+            await running.wait_exit(None)
         except Cancelled:
             running.signal(signal.SIGTERM)
-            await running.until_exit(grace)
+            await running.wait_exit(grace)
             raise
     finally:
         running.end()  # PROCESS-1
@@ -81,12 +81,12 @@ def _start(argv: Sequence[str], shell: bool, env: Mapping[str, str] | None, cwd:
         )
     except (OSError, ValueError) as error:
         if cwd is not None and not os.path.isdir(cwd):
-            raise WorkflowError(f"the command cannot be started: cwd {cwd!r} is no folder") from error
+            raise WorkflowError(f"the command cannot be started: cwd {cwd!r} is not a folder") from error
         raise WorkflowError(f"the command {argv[0]!r} cannot be started: {error}; is it installed?") from error
 
 
 class _Pipe:
-    """One end of output: bytes in, lines out."""
+    """The reading end of one output: reads bytes, passes on lines."""
 
     def __init__(self, file: IO[bytes], name: str, running: _Running) -> None:
         self.file = file
@@ -97,7 +97,7 @@ class _Pipe:
         os.set_blocking(file.fileno(), False)
 
     def read(self) -> bool:
-        """Take what is there. False: nothing is, or nothing will be."""
+        """Read once. False: there is nothing to read now, or nothing will come any more."""
         try:
             data = os.read(self.file.fileno(), READ_BYTES)
         except BlockingIOError:
@@ -105,7 +105,7 @@ class _Pipe:
         if not data:
             self.close()
             return False
-        self._running.took(self._name, data)
+        self._running.keep_output(self._name, data)
         *lines, self._rest = (self._rest + self._decode(data)).replace("\r", "\n").split("\n")
         while len(self._rest) > LINE_MAX:
             lines.append(self._rest[:LINE_MAX])
@@ -126,36 +126,36 @@ class _Running:
     """A process that has been started."""
 
     def __init__(self, process: subprocess.Popen[bytes], capture: bool, on_line: OnLine | None) -> None:
-        assert process.stdout is not None, "asked for"
-        assert process.stderr is not None, "asked for"
+        assert process.stdout is not None, "_start asked for a pipe"
+        assert process.stderr is not None, "_start asked for a pipe"
         self._process = process
         self._pidfd: int | None = None
-        with contextlib.suppress(AttributeError, OSError):  # not every system has it
+        with contextlib.suppress(AttributeError, OSError):  # not every system has pidfds
             self._pidfd = os.pidfd_open(process.pid)
         self._capture = capture
         self._on_line = on_line
-        self._taken = bytearray()
+        self._captured = bytearray()
         self._too_much = False
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._pipes = [_Pipe(process.stdout, "out", self), _Pipe(process.stderr, "err", self)]
 
     # ---- waiting
 
-    async def until_exit(self, seconds: float | None) -> bool:
-        """Read its output until it has exited. False: the time was over first."""
+    async def wait_exit(self, seconds: float | None) -> bool:
+        """Read the output until the command has exited. False: the time was over first."""
         deadline = None if seconds is None else await now() + seconds
         while not self._exited():
             left = None if deadline is None else max(0.0, deadline - await now())
             if left == 0.0:
                 return False
-            await self._something(left)
+            await self._wait_once(left)
         for pipe in self._pipes:
             while not pipe.file.closed and pipe.read():
                 """PROCESS-3."""
         return True
 
-    async def _something(self, left: float | None) -> None:
-        """Wait for output, the exit, or the time."""
+    async def _wait_once(self, left: float | None) -> None:
+        """Wait until there is output, the command exits, or the time is over."""
         pipes = [pipe for pipe in self._pipes if not pipe.file.closed]
         cases: list[Any] = [wait_readable(pipe.file) for pipe in pipes]
         if self._pidfd is not None:
@@ -168,7 +168,7 @@ class _Running:
             pipes[chosen].read()
 
     def _exited(self) -> bool:
-        """Whether the leader is gone, without reaping it (PROCESS-2) where that can be asked."""
+        """Whether the leader has exited. Does not reap it (PROCESS-2), except on a system without `waitid`."""
         if self._process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):
@@ -183,7 +183,7 @@ class _Running:
                 os.killpg(self._process.pid, number)
 
     def end(self) -> None:
-        """Whatever is left of the group ends here, at once. Idempotent."""
+        """Kill what is left of the group, at once. Idempotent."""
         self.signal(signal.SIGKILL)
         self._process.wait()
         for pipe in self._pipes:
@@ -192,13 +192,13 @@ class _Running:
             os.close(self._pidfd)
             self._pidfd = None
 
-    # ---- what it said
+    # ---- output and result
 
-    def took(self, name: str, data: bytes) -> None:
+    def keep_output(self, name: str, data: bytes) -> None:
         if self._capture and name == "out":
-            self._too_much = self._too_much or len(self._taken) + len(data) > CAPTURE_MAX
+            self._too_much = self._too_much or len(self._captured) + len(data) > CAPTURE_MAX
             if not self._too_much:
-                self._taken += data
+                self._captured += data
 
     def line(self, name: str, line: str) -> None:
         self._tail.append(line)
@@ -221,7 +221,7 @@ class _Running:
                 0,
                 tail,
             )
-        return self._taken.decode("utf-8", "replace").rstrip("\n")
+        return self._captured.decode("utf-8", "replace").rstrip("\n")
 
 
 def _signal_name(number: int) -> str:

@@ -1,7 +1,7 @@
 """Listening: sockets that accept connections, and `serve`, which gives every connection a task of its own.
 
-SERVE-1  the stream of a connection is closed when its task ends, also when that was cancelled before it began
-SERVE-2  nothing that a peer does, and nothing that one connection cannot pay for, ends the serving of the others
+SERVE-1  the stream of a connection is closed when its task ends, even if the task was cancelled before it began
+SERVE-2  a peer, or a connection that cannot be paid for, never ends the service of the other connections
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 loop_module(__name__)
 
-BACKLOG: Final = 1_024  # connections that the system keeps while nobody accepts them
-SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # no fault of the listener's
-SHORTAGE_PAUSE_S: Final = 0.1  # before accepting is tried again then
-LOST: Final = (OSError, StreamEnded, StreamClosed, DelimiterNotFound, BudgetExceeded)  # what ends one connection alone
+BACKLOG: Final = 1_024  # connections that the system keeps until they are accepted
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # of the system: the listener still works
+SHORTAGE_PAUSE_S: Final = 0.1  # after a shortage, before the next accept
+LOST: Final = (OSError, StreamEnded, StreamClosed, DelimiterNotFound, BudgetExceeded)  # errors that end one connection
 
 
 class _Accept(SocketOperation["Listener", Stream]):
@@ -43,7 +43,7 @@ class _Accept(SocketOperation["Listener", Stream]):
     def why(self) -> str:
         return f"waits for a connection to {self.endpoint.name}"
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
         listener = self.endpoint
         if listener._accepted is not None:
             return True
@@ -57,7 +57,7 @@ class _Accept(SocketOperation["Listener", Stream]):
 
     def take(self, kernel: Kernel, task: Task) -> Stream:
         stream, self.endpoint._accepted = self.endpoint._accepted, None
-        assert stream is not None, "a look found it"
+        assert stream is not None, "`attempt` has accepted it"
         return stream
 
 
@@ -66,7 +66,7 @@ class Listener(Endpoint):
 
     Attributes:
         address: Where it listens.
-        name: How messages call the listener.
+        name: The listener's name in messages.
     """
 
     __slots__ = ("_accepted", "_kind", "_tls", "address")
@@ -76,7 +76,7 @@ class Listener(Endpoint):
         self.address = address
         self._kind = kind
         self._tls = tls
-        self._accepted: Stream | None = None  # accepted, and not taken
+        self._accepted: Stream | None = None  # accepted, but no task got it: another case of a `select` won
 
     @property
     def port(self) -> int:
@@ -90,7 +90,7 @@ class Listener(Endpoint):
         return _Accept(self)
 
     def close(self) -> None:
-        """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
+        """Close the listener, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
         super().close()
         if self._accepted is not None:
             self._accepted.close()
@@ -117,8 +117,8 @@ async def listen_tcp(
     """Awaited: a `Listener`. With port 0 the system chooses a port. `"0.0.0.0"` and `"::"` mean all addresses of the
     machine.
 
-    With `tls` its streams are encrypted. The handshake is part of the first use of a stream, so a slow client delays
-    no other.
+    With `tls` its streams are encrypted. The handshake is part of the first use of a stream, so a slow client does not
+    delay others.
     """
     if tls is not None:
         require_context(tls, server_side=True)
@@ -127,7 +127,7 @@ async def listen_tcp(
 
 
 async def listen_unix(path: str, *, backlog: int = BACKLOG) -> Listener:
-    """Awaited: a `Listener` at a Unix socket. The file must not exist before, and stays behind."""
+    """Awaited: a `Listener` at a Unix socket. The file must not exist before, and is not removed afterwards."""
     return await _listen(unix_address(path), backlog, "Unix", None)
 
 
@@ -142,16 +142,15 @@ async def serve(
     budget: Budget | None = None,
     connections_max: int | None = None,
 ) -> None:
-    """Awaited: accept connections until the listener is closed; each is a task of `nursery` that runs
-    `handler(stream)`.
+    """Awaited: accept connections until the listener is closed. For each, a task of `nursery` runs `handler(stream)`.
 
-    A connection ends alone, with a report `connection_lost`, if it breaks (`OSError`, `StreamClosed`), ends early
-    (`StreamEnded`), sends no delimiter (`DelimiterNotFound`), exceeds its `budget`, or cannot be paid by the nursery.
-    Any other error of a handler is a failure of its task.
+    Some errors end one connection only, with a report `connection_lost`: it breaks (`OSError`, `StreamClosed`), ends
+    early (`StreamEnded`), sends no delimiter (`DelimiterNotFound`), exceeds its `budget`, or the nursery cannot pay for
+    it. Any other error of a handler is a failure of its task.
 
     Args:
         listener: Where connections arrive.
-        handler: Runs with the stream of each connection, which is closed afterwards.
+        handler: Called with the stream of each connection. The stream is closed when the handler ends.
         nursery: The nursery of the connections.
         budget: The budget of each connection.
         connections_max: How many connections are served at once. Further ones wait in the system's queue.
@@ -164,14 +163,14 @@ async def serve(
     while True:
         if connections_max is not None:
             await _Room(served)
-        stream = await _next(listener)
+        stream = await _next_connection(listener)
         if stream is None:
             return
         name = f"{title} {stream.peer}".rstrip()
         try:
-            task = nursery.spawn(_attend, handler, stream, name=name, budget=budget)
-        except SpawnBudgetExceeded as dry:  # the purse may be recharged before the next one comes
-            _report(stream, dry)
+            task = nursery.spawn(_serve_connection, handler, stream, name=name, budget=budget)
+        except SpawnBudgetExceeded as error:  # the purse may be recharged before the next connection comes
+            _report(stream, error)
             stream.close()
         except BaseException:
             stream.close()
@@ -181,7 +180,7 @@ async def serve(
 
 
 class _Served:
-    """The connections that have a task, and whether `serve` waits for one of these to end."""
+    """How many connections have a task, and the entry of `serve` if it waits for one of these tasks to end."""
 
     def __init__(self, most: int | None) -> None:
         self.most = most
@@ -214,7 +213,7 @@ class _Room(Operation[None]):
         return self._served.most is None or self._served.number < self._served.most
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        """There is room."""
+        """Nothing to do: one more connection may be served."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         self._served.waiting = entry
@@ -223,8 +222,11 @@ class _Room(Operation[None]):
         self._served.waiting = None
 
 
-async def _next(listener: Listener) -> Stream | None:
-    """A connection; None: the listener is closed. When the system is out of something, others must give it back."""
+async def _next_connection(listener: Listener) -> Stream | None:
+    """The next connection. None: the listener is closed.
+
+    If the system is short of something, such as file descriptors, this waits until others give some back.
+    """
     while True:
         try:
             return await listener.accept()
@@ -236,7 +238,7 @@ async def _next(listener: Listener) -> Stream | None:
             await sleep(SHORTAGE_PAUSE_S)
 
 
-async def _attend(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream: Stream) -> None:
+async def _serve_connection(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream: Stream) -> None:
     async with stream:
         try:
             await handler(stream)
@@ -245,7 +247,7 @@ async def _attend(handler: Callable[[Stream], Coroutine[Any, Any, None]], stream
 
 
 def _report(stream: Stream, error: BaseException) -> None:
-    """Report a connection that was lost, with the first thing that went wrong."""
+    """Report a lost connection, with its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     kernel = stream._kernel

@@ -1,8 +1,8 @@
 """`wait_signal`: a task waits for a signal of the operating system.
 
-The handler is in place only while somebody waits, and only posts; whoever was there before is put back afterwards. So
-a server waits for SIGTERM, shuts down when it comes, and a second SIGTERM ends it the hard way. Virtual time does not
-stand still for a signal: most runs end without one.
+A signal handler of ours is installed only while a task waits for the signal, and it only posts. Afterwards the previous
+handler is restored. So a server can wait for SIGTERM and shut down when it comes; a second SIGTERM ends the process.
+Virtual time does not wait for a signal, because most runs end without one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from bursar.backend import Kernel, Task, WaitList
 from bursar.drive.pump import Pump
 from bursar.errors import HostMisuse
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.request import Entry, Operation, loop_module
 
 loop_module(__name__)
@@ -25,21 +25,21 @@ UNCATCHABLE = {signal.Signals[name] for name in ("SIGKILL", "SIGSTOP") if name i
 
 
 class _Handler:
-    """What stands in for the old handler of one signal, and whom it wakes."""
+    """The handler of one signal in one runtime, the handler that it replaced, and the tasks that wait."""
 
     def __init__(self, pump: Pump, number: signal.Signals) -> None:
         self._pump = pump
         self._number = number
         self.label = f"signal {number.name}"
         self.waiters = WaitList()
-        self._before: Any = None
+        self._previous: Any = None
 
     def install(self) -> None:
         self._pump.listeners += 1
-        self._pump.expected[self.label] = self._came
+        self._pump.expected[self.label] = self._deliver
         self._pump.outposts[self] = self
         if self._pump.live:
-            self._before = signal.signal(self._number, self._on_signal)
+            self._previous = signal.signal(self._number, self._on_signal)
 
     def remove(self) -> None:
         if self._pump.outposts.pop(self, None) is None:
@@ -47,41 +47,41 @@ class _Handler:
         self._pump.listeners -= 1
         del self._pump.expected[self.label]
         if self._pump.live:
-            self._put_back()
+            self._restore_previous()
 
-    def _put_back(self) -> None:
-        """Other runtimes in this thread may have come after this one: then it leaves the chain of them."""
-        before = self._before if self._before is not None else signal.SIG_DFL
+    def _restore_previous(self) -> None:
+        """Restore the previous handler. If a later runtime has replaced this handler, unlink it from that chain."""
+        previous = self._previous if self._previous is not None else signal.SIG_DFL
         found = signal.getsignal(self._number)
         if found == self._on_signal:
-            signal.signal(self._number, before)
-        while (above := _ours(found)) is not None:
-            if above._before == self._on_signal:
-                above._before = before
-            found = above._before
+            signal.signal(self._number, previous)
+        while (above := _our_handler(found)) is not None:
+            if above._previous == self._on_signal:
+                above._previous = previous
+            found = above._previous
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._pump.post(self.label, self._came)
-        self._pump.host.wake()  # this is the loop's own thread, but the loop may be asleep
-        below = _ours(self._before)
-        if below is not None:  # another runtime waits for it as well
+        self._pump.post(self.label, self._deliver)
+        self._pump.host.wake()  # a handler runs in the loop's own thread, but the loop may be asleep
+        below = _our_handler(self._previous)
+        if below is not None:  # another runtime waits for this signal too
             below._on_signal(number, frame)
 
-    def _came(self) -> None:
+    def _deliver(self) -> None:
         if self._pump.over:
-            return  # `stopped` sees to the rest
+            return  # `stopped` removes the handler
         while self.waiters:
             self.waiters.take_oldest().answer(self._pump.kernel, None)
         self.remove()
 
     def resting(self) -> None:
-        """A signal cannot go away."""
+        """Nothing to look for: a signal does not end unnoticed."""
 
     def stopped(self) -> None:
         self.remove()
 
 
-def _ours(handler: Any) -> _Handler | None:
+def _our_handler(handler: Any) -> _Handler | None:
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, _Handler) else None
 
@@ -100,8 +100,8 @@ class _Signal(Operation[None]):
         require(task, task.capabilities, CapIO, f"wait for {self._number.name}")
         if kernel.runtime.pump.live and threading.current_thread() is not threading.main_thread():
             raise HostMisuse(
-                f"task {task.name!r} cannot wait for {self._number.name}: only the main thread of a process hears of "
-                "signals, and this runtime runs in another"
+                f"task {task.name!r} cannot wait for {self._number.name}: only the main thread of a process receives "
+                "signals, and this runtime runs in another thread"
             )
         return False
 

@@ -1,8 +1,8 @@
-"""Sockets as the streams use them: non-blocking calls that answer with what a trace can hold.
+"""Sockets for streams: non-blocking calls whose results can be written to a trace.
 
-Each call returns bytes, a number or a text, or raises `OSError`; one that would have to wait returns `WANT_READ` or
-`WANT_WRITE`, whichever it would wait for (TLS may have to read in order to write). The socket that a call makes is put
-into a `SocketBox`. In a replay no call is made, and the box stays empty.
+Each call returns bytes, a number or a text, or raises `OSError`. A call that would have to wait returns `WANT_READ` or
+`WANT_WRITE`, which says what it would wait for: TLS may have to read in order to write. A call that makes a socket puts
+it into a `SocketBox`. In a replay no call is made, and the box stays empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WANT_WRITE: Final = -2
 
 
 class Address(NamedTuple):
-    """Where a socket goes to, or listens."""
+    """The address that a socket connects to, or listens at."""
 
     family: int
     where: Any  # as `socket.connect` takes it
@@ -40,7 +40,7 @@ def unix_address(path: str) -> Address:
 
 
 def numeric(host: str, port: int) -> Address | None:
-    """The address, if `host` is one already and no name."""
+    """The address, if `host` is a numeric address. None: it is a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, ValueError):
             socket.inet_pton(family, host)
@@ -49,7 +49,7 @@ def numeric(host: str, port: int) -> Address | None:
 
 
 def resolve(host: str, port: int) -> str:
-    """The addresses of a name, one per line. This blocks: it runs in a thread of its own."""
+    """The addresses of a name, one per line. It blocks, so it runs in a separate thread."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
@@ -58,7 +58,7 @@ def resolve(host: str, port: int) -> str:
 
 
 def resolved(answer: str, port: int) -> list[Address]:
-    """What `resolve` answered, as addresses."""
+    """The answer of `resolve`, as addresses."""
     found: list[Address] = []
     for line in answer.split("\n"):
         family, host = line.split(" ")
@@ -68,18 +68,18 @@ def resolved(answer: str, port: int) -> list[Address]:
 
 
 def require_context(tls: ssl.SSLContext, *, server_side: bool = False, hostname: str | None = None) -> None:
-    """Raise `ValueError` if the context cannot be used like this, before there is a connection to lose by it."""
-    import ssl  # it is loaded: the context came from it
+    """Raise `ValueError` if the context cannot be used like this. Checked before a connection is made for it."""
+    import ssl  # it is loaded already: the program made a context
 
     try:
         tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=server_side, server_hostname=hostname)
     except (ValueError, ssl.SSLError) as error:
         whom = "a server" if server_side else f"a client of {brief(hostname, repr)}"
-        raise ValueError(f"this TLS context does not do for {whom}: {error}") from None
+        raise ValueError(f"this TLS context cannot be used for {whom}: {error}") from None
 
 
 class SocketBox:
-    """A socket, once there is one, and the calls on it."""
+    """A place for one socket, and the calls on the socket."""
 
     __slots__ = ("socket", "tls")
 
@@ -91,7 +91,7 @@ class SocketBox:
     def fd(self) -> int:
         return self.socket.fileno() if self.socket is not None else -1
 
-    # ---- making one
+    # ---- making a socket
 
     def listen(self, address: Address, backlog: int) -> str:
         made = self.socket = socket.socket(address.family, socket.SOCK_STREAM)
@@ -115,19 +115,19 @@ class SocketBox:
             except BlockingIOError:
                 return WANT_READ
             except ConnectionAbortedError:
-                continue  # it was gone before we saw it
+                continue  # this connection ended before it could be accepted
             into.socket = made
             try:
                 into.configure()
                 if tls is not None:
                     into.wrap(tls, server_side=True)
-            except OSError:  # so was this one: the trouble of a peer is not the listener's
+            except OSError:  # the connection has ended already: the listener must not fail because of a peer
                 into.close()
                 continue
             return tcp_address(made.family, where).text if made.family != socket.AF_UNIX else ""
 
     def connect(self, address: Address) -> int:
-        """0: connected."""
+        """Connect, or ask whether the connection was made. 0: connected."""
         if self.socket is None:
             self.socket = socket.socket(address.family, socket.SOCK_STREAM)
             self.socket.setblocking(False)
@@ -142,27 +142,27 @@ class SocketBox:
         return 0
 
     def configure(self) -> None:
-        """A new connection: it does not block, and does not hold small messages back."""
+        """Set up a new connection: it does not block, and does not delay small messages."""
         assert self.socket is not None, "there is a socket now"
         self.socket.setblocking(False)
         if self.socket.family != socket.AF_UNIX:
-            with contextlib.suppress(OSError):  # the peer is gone already: that will show
+            with contextlib.suppress(OSError):  # the peer has gone: the next call will say so
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def wrap(self, context: ssl.SSLContext, *, server_side: bool = False, hostname: str | None = None) -> None:
-        """From here on TLS. The handshake is made by the first call that needs it."""
+        """Begin TLS. The first call that needs the handshake makes it."""
         assert self.socket is not None, "there is a socket now"
-        self.socket.getpeername()  # a peer that is gone already is found here: `wrap_socket` would leave a socket open
+        self.socket.getpeername()  # raises if the peer has gone: `wrap_socket` would leave a socket open then
         self.socket = context.wrap_socket(
             self.socket,
             server_side=server_side,
             server_hostname=hostname,
             do_handshake_on_connect=False,
-            suppress_ragged_eofs=False,  # an end without notice may be somebody's cut
+            suppress_ragged_eofs=False,  # an end without TLS's closing message may be an attack
         )
         self.tls = True
 
-    # ---- using it
+    # ---- using the socket
 
     def receive(self, size: int) -> bytes | int:
         assert self.socket is not None, "a stream has a socket"
@@ -182,8 +182,8 @@ class SocketBox:
         except OSError as error:
             return self._wanted(error)
 
-    def shake_hands(self, context: ssl.SSLContext, hostname: str | None) -> int:
-        """The client's side, one step further. 0: done."""
+    def handshake(self, context: ssl.SSLContext, hostname: str | None) -> int:
+        """Continue the client's handshake. 0: done."""
         try:
             if not self.tls:
                 self.wrap(context, hostname=hostname)
@@ -193,9 +193,9 @@ class SocketBox:
         return 0
 
     def _wanted(self, error: OSError) -> int:
-        """What TLS waits for, if that is what the error says; else the error."""
+        """`WANT_READ` or `WANT_WRITE` if the error says that TLS must wait. Raises any other error."""
         if self.tls:
-            import ssl  # it is loaded: the socket came from it
+            import ssl  # it is loaded already: this is one of its sockets
 
             if isinstance(error, ssl.SSLWantReadError):
                 return WANT_READ
@@ -203,12 +203,12 @@ class SocketBox:
                 return WANT_WRITE
         raise error
 
-    def shut(self) -> None:
+    def shutdown_write(self) -> None:
         assert self.socket is not None, "a stream has a socket"
         self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Idempotent. TLS says goodbye, as far as that is possible without waiting."""
+        """Close the socket. Sends the closing message of TLS if that is possible without waiting. Idempotent."""
         made, self.socket = self.socket, None
         if made is None:
             return

@@ -1,14 +1,15 @@
 """Streams: connections to read from and write to. `io/connect.py` opens them, `io/serve.py` accepts them.
 
-Every call to the system is a request: it needs `CapIO`, costs one syscall of the budget, and its answer is on record.
-What is received but not taken (another case of a `select` won, a `receive_until` read too far) stays with the stream
-for the next who asks. What was only partly sent cannot be taken back: the stream is broken then, and says so.
+Every call to the system is a request: it needs `CapIO`, costs one syscall of the budget, and its answer is recorded.
+The stream keeps bytes that it received and no task took, because another case of a `select` won, or because
+`receive_until` read too far. The next receive returns them. Bytes that were sent cannot be taken back. So a send that
+is cut off in the middle breaks the stream, and later uses raise `StreamClosed`.
 
-Closing is no request. It is free and always allowed, also for a task that is being stopped and has nothing left, and
-whoever waits on the stream is told.
+Closing is not a request. It is free and always allowed, also for a cancelled task with no budget left. A task that
+waits on the stream gets `StreamClosed`.
 
-STREAMS-1  at most one task receives from a stream, and at most one sends to it
-STREAMS-2  bytes leave a stream in the order in which they came, each once, whatever is cancelled
+STREAMS-1  at most one task receives from a stream, and at most one task sends to it
+STREAMS-2  a stream returns bytes in the order of their arrival, each once, whatever is cancelled
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from bursar.errors import (
 )
 from bursar.io.files import FileOperation, Watches, require_files
 from bursar.io.sockets import WANT_WRITE, SocketBox
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapIO, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.request import Entry, Operation, Request, loop_module
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ loop_module(__name__)
 
 T_co = TypeVar("T_co", covariant=True)
 
-RECEIVE_SIZE: Final = 65_536  # what one receive asks for, unless told otherwise
-UNTIL_MAX: Final = 65_536  # how far `receive_until` reads, unless told otherwise
+RECEIVE_SIZE: Final = 65_536  # bytes that one receive asks for, by default
+UNTIL_MAX: Final = 65_536  # bytes in which `receive_until` looks for its delimiter, by default
 
 
 class Call(Request[T_co]):
-    """One call that never waits."""
+    """One call to the system that never waits."""
 
     __slots__ = ("_action", "_call", "_what")
     cost: ClassVar[Cost] = SYSCALL
@@ -62,7 +63,7 @@ class Call(Request[T_co]):
 
 
 class AskKernel(Request[Kernel]):
-    """The kernel of the task that asks: what a new stream belongs to."""
+    """The kernel of the asking task. A new stream belongs to it."""
 
     __slots__ = ()
 
@@ -71,7 +72,7 @@ class AskKernel(Request[Kernel]):
 
 
 class Endpoint:
-    """A socket of one runtime, and who waits for it."""
+    """A socket of one runtime, and the tasks that wait for it."""
 
     __slots__ = ("_box", "_calls", "_closed", "_kernel", "_waits", "name")
 
@@ -79,8 +80,8 @@ class Endpoint:
         self._kernel = kernel
         self._box = box
         self.name = name
-        self._closed = ""  # why it cannot be used any more
-        self._waits: dict[type, Entry] = {}  # STREAMS-1: one of each kind of operation
+        self._closed = ""  # why it cannot be used any more; empty: it can
+        self._waits: dict[type, Entry] = {}  # STREAMS-1: at most one entry for each kind of operation
         self._calls: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
         pump: Pump = kernel.runtime.pump
         if box.socket is not None:
@@ -96,7 +97,8 @@ class Endpoint:
             raise ScopeMisuse(f"task {task.name!r}: {self.name} is in use: task {other.task.name!r} {other.reason}")
 
     def _watch(self, pump: Pump, write: bool, call: Callable[[], None]) -> None:
-        """Both directions of TLS may have to wait for the same readiness, so one call of the host serves several."""
+        """Ask the host to watch the socket. A receive and a send over TLS may both wait until it is readable, so one
+        call of the host is passed on to both."""
         self._calls[write].append(call)
         pump.host.watch(self._box.fd, write, partial(self._ready, write))  # pyright: ignore
 
@@ -114,9 +116,9 @@ class Endpoint:
                     pump.host.unwatch(self._box.fd, bool(write))  # pyright: ignore
 
     def close(self) -> None:
-        """Close it, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
+        """Close the connection, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
         if self._kernel.runtime.thread != threading.get_ident() and not self._kernel.runtime.pump.over:
-            raise ScopeMisuse(f"{self.name} was closed from another thread than the one that runs its runtime")
+            raise ScopeMisuse(f"{self.name} cannot be closed from this thread; close it in the thread of its runtime")
         if self._box.socket is not None:
             Watches.of(self._kernel.runtime.pump).forget(self._box.fd)
             self._box.close()
@@ -142,7 +144,7 @@ E_co = TypeVar("E_co", bound=Endpoint, covariant=True)
 
 
 class SocketOperation(FileOperation[T_co], Generic[E_co, T_co]):
-    """An operation on an endpoint."""
+    """An operation on an endpoint, which may have to wait until the socket is ready."""
 
     __slots__ = ("_write", "endpoint")
 
@@ -154,7 +156,7 @@ class SocketOperation(FileOperation[T_co], Generic[E_co, T_co]):
         return self._write
 
     def wants(self, answer: object) -> bool:
-        """Whether an answer says that it has to wait, and for what."""
+        """Whether the answer of a socket is `WANT_READ` or `WANT_WRITE`. Notes which."""
         if type(answer) is not int or answer >= 0:
             return False
         self._write = answer == WANT_WRITE
@@ -162,7 +164,7 @@ class SocketOperation(FileOperation[T_co], Generic[E_co, T_co]):
 
     def require_allowed(self, kernel: Kernel, task: Task) -> None:
         self.endpoint._require_usable(kernel, task, type(self))
-        require(task, task.capabilities, CapIO, self.action)  # that the host has files was seen when this one was made
+        require(task, task.capabilities, CapIO, self.action)  # that the host has files was checked for this endpoint
 
     def watch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:
         self.endpoint._watch(pump, self._write, call)
@@ -194,14 +196,14 @@ class _Receive(SocketOperation["Stream", bytes]):
     def why(self) -> str:
         return f"waits for data of {self.endpoint.name}"
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
         stream = self.endpoint
-        if stream._ahead or stream._ended:
+        if stream._unread or stream._ended:
             return True
         got: Any = kernel.runtime.pump.ask(task, "receive", partial(stream._box.receive, self._size))
         if self.wants(got):
             return False
-        stream._ahead = got
+        stream._unread = got
         stream._ended = not got
         return True
 
@@ -210,7 +212,7 @@ class _Receive(SocketOperation["Stream", bytes]):
 
 
 class _Send(SocketOperation["Stream", int]):
-    """Send as much as goes out at once."""
+    """Send as many bytes as the system takes at once."""
 
     __slots__ = ("_data", "_sent", "tried")
     action = "send to a socket"
@@ -224,7 +226,7 @@ class _Send(SocketOperation["Stream", int]):
     def why(self) -> str:
         return f"waits until {self.endpoint.name} takes more data"
 
-    def look(self, kernel: Kernel, task: Task) -> bool:
+    def attempt(self, kernel: Kernel, task: Task) -> bool:
         self.tried = True
         answer = kernel.runtime.pump.ask(task, "send", partial(self.endpoint._box.send, self._data))
         if self.wants(answer):
@@ -239,31 +241,31 @@ class _Send(SocketOperation["Stream", int]):
 class Stream(Endpoint):
     """A connection. `async with stream:` closes it at the end of the block.
 
-    One task may receive and one may send at a time; another gets `ScopeMisuse`. Each operation needs `CapIO` and costs
-    one op and one syscall. If a TLS peer closes the connection without the closing message of TLS, `receive` raises
-    `ssl.SSLEOFError`.
+    At most one task may receive and one may send at a time; another task gets `ScopeMisuse`. Each operation needs
+    `CapIO` and costs one op and one syscall. If a TLS peer closes the connection without the closing message of TLS,
+    `receive` raises `ssl.SSLEOFError`.
 
     Attributes:
         peer: The address of the other side.
-        name: How messages call the stream.
+        name: The stream's name in messages.
     """
 
-    __slots__ = ("_ahead", "_ended", "_sending", "peer")
+    __slots__ = ("_ended", "_sending", "_unread", "peer")
 
     def __init__(self, kernel: Kernel, box: SocketBox, peer: str, kind: str) -> None:
         super().__init__(kernel, box, f"{kind} {peer}".rstrip())
         self.peer = peer
-        self._ahead = b""  # received, and not taken
+        self._unread = b""  # received, but no task got them yet
         self._ended = False  # the peer sends nothing more
         self._sending = False
 
     def _take(self, size: int) -> bytes:
-        ahead = self._ahead
-        if len(ahead) <= size:
-            self._ahead = b""
-            return ahead
-        self._ahead = ahead[size:]
-        return ahead[:size]
+        unread = self._unread
+        if len(unread) <= size:
+            self._unread = b""
+            return unread
+        self._unread = unread[size:]
+        return unread[:size]
 
     def receive(self, max_bytes: int = RECEIVE_SIZE) -> Operation[bytes]:
         """Awaited: at least one byte and at most `max_bytes`; `b""` when the peer has ended. Works in `select`."""
@@ -271,8 +273,8 @@ class Stream(Endpoint):
         return _Receive(self, max_bytes)
 
     async def receive_exactly(self, n: int) -> bytes:
-        """Awaited: `n` bytes. Raises `StreamEnded` if the peer ends first; then, and if it is cancelled, no byte is
-        taken."""
+        """Awaited: `n` bytes. Raises `StreamEnded` if the peer ends first. If it fails or is cancelled, no byte is
+        lost: the next call gets them."""
         if type(n) is not int or n < 0:
             raise ValueError(f"receive_exactly({n!r}): must be a whole number, not negative")
         parts: list[bytes] = []
@@ -285,15 +287,15 @@ class Stream(Endpoint):
                 parts.append(part)
                 missing -= len(part)
         except BaseException:
-            self._ahead = b"".join(parts) + self._ahead
+            self._unread = b"".join(parts) + self._unread
             raise
         return b"".join(parts)
 
     async def receive_until(self, delimiter: bytes, max_bytes: int = UNTIL_MAX) -> bytes:
         """Awaited: everything up to and including `delimiter`.
 
-        Raises `DelimiterNotFound` if the delimiter is not within `max_bytes`, and `StreamEnded`. If it fails or is
-        cancelled, no byte is taken.
+        Raises `DelimiterNotFound` if the delimiter is not within `max_bytes`, and `StreamEnded` if the peer ends first.
+        If it fails or is cancelled, no byte is lost: the next call gets them.
         """
         if not delimiter:
             raise ValueError("receive_until(b''): the delimiter must not be empty")
@@ -303,17 +305,17 @@ class Stream(Endpoint):
             try:
                 part = await _Receive(self, RECEIVE_SIZE)
             except BaseException:
-                self._ahead = bytes(found) + self._ahead
+                self._unread = bytes(found) + self._unread
                 raise
             found += part
             place = found.find(delimiter, max(0, looked - len(delimiter) + 1), max_bytes)
             if place >= 0:
                 end = place + len(delimiter)
-                self._ahead = bytes(found[end:]) + self._ahead
+                self._unread = bytes(found[end:]) + self._unread
                 return bytes(found[:end])
             looked = len(found)
             if not part or looked >= max_bytes:
-                self._ahead = bytes(found) + self._ahead
+                self._unread = bytes(found) + self._unread
                 if not part:
                     raise StreamEnded(f"{self.name} ended after {looked:,} bytes, without {delimiter!r}")
                 raise DelimiterNotFound(f"{self.name} sent {max_bytes:,} bytes without {delimiter!r}")
@@ -323,7 +325,7 @@ class Stream(Endpoint):
         `StreamClosed`."""
         view = data if type(data) is bytes else memoryview(data).cast("B")
         if self._sending:
-            raise ScopeMisuse(f"{self.name}: two tasks sent at the same time; let one of them do it, or use a Lock")
+            raise ScopeMisuse(f"{self.name}: two tasks sent at the same time; let one task send, or use a Lock")
         sent, size = 0, len(view)
         one = _Send(self, view)
         self._sending = True
@@ -332,7 +334,8 @@ class Stream(Endpoint):
                 sent += await one
                 one = _Send(self, memoryview(view)[sent:])
         except BaseException:
-            begun = sent or (one.tried and self._box.tls)  # TLS has packed it already, and takes nothing else before
+            # TLS encrypts the data at the first try, and then accepts no other data before it is sent.
+            begun = sent or (one.tried and self._box.tls)
             if begun and not self._closed:
                 self._closed = f"is broken: a send was cut off after {sent:,} of {size:,} bytes; close it"
             raise
@@ -345,7 +348,7 @@ class Stream(Endpoint):
             raise BursarError(f"{self.name}: a TLS stream ends in both directions at once; close it")
         if self._closed:
             raise StreamClosed(f"{self.name} {self._closed}")
-        await Call("shutdown", "end a stream", self._box.shut)
+        await Call("shutdown", "end a stream", self._box.shutdown_write)
 
 
 def _positive(what: str, name: str, number: int) -> None:

@@ -228,8 +228,8 @@ def request(kernel: Ledger, scope: Scope, reason: CancelReason) -> None:
         scope.reason = reason
         kernel.note("cancel_requested", scope.task, reason)
         for nursery in _interrupt(kernel, scope):
-            at_home = nursery.scope is scope  # the request was for this nursery itself
-            pending.extend(_stop_nursery(kernel, nursery, reason, at_home))
+            is_target = nursery.scope is scope  # the request was for this nursery itself
+            pending.extend(_stop_nursery(kernel, nursery, reason, is_target))
 
 
 def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> None:
@@ -238,7 +238,7 @@ def request_nursery(kernel: Ledger, nursery: Nursery, reason: CancelReason) -> N
         return
     if nursery.scope is not None:
         request(kernel, nursery.scope, reason)
-    for scope, why in _stop_nursery(kernel, nursery, reason, at_home=True):
+    for scope, why in _stop_nursery(kernel, nursery, reason, is_target=True):
         request(kernel, scope, why)
 
 
@@ -264,7 +264,7 @@ def _interrupt(kernel: Ledger, scope: Scope) -> list[Nursery]:
 
 
 def _stop_nursery(
-    kernel: Ledger, nursery: Nursery, reason: CancelReason, at_home: bool
+    kernel: Ledger, nursery: Nursery, reason: CancelReason, is_target: bool
 ) -> Sequence[tuple[Scope, CancelReason]]:
     """Move a nursery to CANCELLING; its children come next.
 
@@ -274,7 +274,7 @@ def _stop_nursery(
     if nursery.state not in (NurseryState.OPEN, NurseryState.CLOSING):
         return []
     move_nursery(nursery, NurseryState.CANCELLING)
-    kernel.draining_regions += 1
+    kernel.draining_nurseries += 1
     nursery.reason = reason
     kernel.note("nursery_cancelling", nursery.owner, nursery)
     if nursery.scope is not None and nursery.scope.exiting and nursery.owner is not None:
@@ -282,16 +282,16 @@ def _stop_nursery(
     by = nursery.owner.id if nursery.owner is not None else None
     inherited = reason.kind in (CancelKind.PARENT, CancelKind.SIBLING)
     detail = reason.detail if inherited else f"{nursery.name} is cancelled ({reason})"
-    kind = CancelKind.SIBLING if at_home and reason.kind is CancelKind.SIBLING else CancelKind.PARENT
+    kind = CancelKind.SIBLING if is_target and reason.kind is CancelKind.SIBLING else CancelKind.PARENT
     why = CancelReason(kind, detail, by)
     return [(child, why) for child in nursery.children.values()]
 
 
 def cut(kernel: Ledger, task: Task, why: str) -> None:
-    """Cut a task that overran its cleanup, and every task below it, deepest first.
+    """Cut a task that overran its cleanup, and every task below it.
 
     The law only marks the tasks. A marked task goes to the cancel lane, and the driver closes its coroutine instead of
-    resuming it. A marked task with live children waits for them once more.
+    resuming it. A marked task with live children waits for them first, so the deepest task is closed first.
     """
     kernel.report("cleanup_cut", task, why)
     pending = deque([task])

@@ -239,7 +239,7 @@ class Registry:
         """CAPABILITY-3: raise unless the capability is minted and not revoked."""
         self._seal_of(capability)
         if self.revoked(capability):
-            raise CapabilityRevoked(f"{capability!r} has been revoked")
+            raise CapabilityRevoked(f"{capability!r} has been revoked and cannot be passed on; grant another one")
 
     # ---- counting
 
@@ -252,7 +252,7 @@ class Registry:
             limit: int | None = getattr(c, limit_name)
             if limit is not None and self.in_use(c) >= limit:
                 raise CapabilityDenied(
-                    f"{_who(task)} may not {operation}: {type(c).__name__}({limit_name}={limit}) is used up; "
+                    f"{_subject(task)} may not {operation}: {type(c).__name__}({limit_name}={limit}) is used up; "
                     "wait for one to end, or ask for a larger grant"
                 )
         self.count(capability, 1)
@@ -280,7 +280,7 @@ class Registry:
             for name, limit, total, more in zip(COMPONENTS, c.limits.as_tuple(), after[serial], amounts, strict=True):
                 if limit is not None and total > limit:
                     raise CapabilityDenied(
-                        f"{_who(task)} may not recharge {name} by {more:,}: "
+                        f"{_subject(task)} may not recharge {name} by {more:,}: "
                         f"its CapBudget allows {limit:,} in total and {total - more:,} are used"
                     )
         self._spent.update(after)
@@ -291,13 +291,13 @@ def require(task: Task | None, held: Capabilities, kind: type[C], operation: str
     capability = held.get(kind)
     if capability is None:
         raise CapabilityDenied(
-            f"{_who(task)} may not {operation}: it holds no {kind.__name__}; "
+            f"{_subject(task)} may not {operation}: it holds no {kind.__name__}; "
             f"grant one with run(capabilities=[{kind.__name__}(...)]) and pass it on with spawn(capabilities=[...])"
         )
     if capability._seal is None:
-        raise CapabilityForged(f"{_who(task)} may not {operation}: {capability!r} was never minted")  # CAPABILITY-3
+        raise CapabilityForged(f"{_subject(task)} may not {operation}: {capability!r} was never minted")  # CAPABILITY-3
     if capability._seal.registry.revoked(capability):
-        raise CapabilityRevoked(f"{_who(task)} may not {operation}: its {kind.__name__} has been revoked")
+        raise CapabilityRevoked(f"{_subject(task)} may not {operation}: its {kind.__name__} has been revoked")
     return cast("C", capability)
 
 
@@ -328,15 +328,15 @@ def delegate(
         if spawner is not None:
             if mine is None or all(c is not mine for c in capability.ancestors()):
                 raise CapabilityDenied(
-                    f"{_who(spawner)} may not delegate {capability!r}: it holds neither this nor an ancestor of it"
+                    f"{_subject(spawner)} may not delegate {capability!r}: it holds neither this nor an ancestor of it"
                 )
             if not mine.delegable:
                 raise CapabilityDenied(
-                    f"{_who(spawner)} may not delegate {capability!r}: the task got it without delegable=True"
+                    f"{_subject(spawner)} may not delegate {capability!r}: the task got it without delegable=True"
                 )
         granted[type(capability)] = capability
     return granted
 
 
-def _who(task: Task | None) -> str:
+def _subject(task: Task | None) -> str:
     return f"task {task.name!r} ({task.id})" if task is not None else "code outside any task"

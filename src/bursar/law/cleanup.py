@@ -1,7 +1,7 @@
 """Cleanup: the allowance of a task that was cancelled or ran out of budget.
 
 After `Cancelled` or `BudgetExceeded` was delivered, the code of the task may still await, to clean up. The allowance
-bounds this in ops and in time. `Ledger._pay_cleanup` takes the ops, and the timer of kind CLEANUP stands for the time.
+bounds this in ops and in time. `Ledger._pay_cleanup` takes the ops, and a timer of kind CLEANUP measures the time.
 When either is spent, `cancel.cut` ends the task.
 
 The time stops while the task only waits for children that were cancelled: they have allowances of their own, or

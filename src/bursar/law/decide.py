@@ -10,7 +10,7 @@
 Two bounds make the order fair:
 
 DECIDE-1  at most `limit` cancel dispatches in a row while other work is runnable; the limit is CANCEL_STREAK_MAX,
-    doubled while regions or obligations drain
+    doubled while a nursery is CANCELLING or a DRAINING task holds an obligation
 DECIDE-2  at most TIMED_STREAK_MAX timed dispatches between two ready ones while ready work exists
 
 Together: ready work at the head of its queue runs after at most `wait_max(limit)` decisions of its worker.

@@ -1,8 +1,7 @@
 """Dispatch: the lanes of all workers, the decision, and everything that makes a task runnable.
 
 This is the lowest layer of the kernel. It moves tasks between lanes and states, and keeps the chain. It knows nothing
-of budgets or nurseries. `step` makes one decision. Only `wake` and `interrupt` make a waiting task runnable, and only
-`_ready` queues a task.
+of budgets or nurseries. `step` makes one decision. Only `_ready` makes a task READY and queues it.
 
 DISPATCH-1  a task is QUEUED exactly when READY, and its wake state follows its state
 DISPATCH-2  `current` is the one RUNNING task, or None
@@ -73,7 +72,7 @@ class Dispatch:
         self._order = list(range(workers))
         self._place = workers  # the position in the current round of workers
         # drain mode
-        self.draining_regions: int = 0  # nurseries that are CANCELLING
+        self.draining_nurseries: int = 0  # nurseries that are CANCELLING
         self.draining_holders: OrderedDict[Task, None] = OrderedDict()  # tasks that clean up and hold obligations
         # evidence
         self.observer: Observer | None = None  # None: evidence is off and costs one comparison
@@ -150,7 +149,7 @@ class Dispatch:
     @property
     def draining(self) -> bool:
         """Whether nurseries or obligations drain. Removes holders that have settled all their obligations."""
-        if self.draining_regions:
+        if self.draining_nurseries:
             return True
         while self.draining_holders:
             holder = next(iter(self.draining_holders))
@@ -192,7 +191,7 @@ class Dispatch:
         if self.observer is not None:
             self.observer("scheduler_step_end", task, task.state)
 
-    # ---- how a poll ends (the other two ways, `exhaust` and `finish`, are in higher layers)
+    # ---- how a poll ends (the other two ways, `_exhaust` and `finish`, are in higher layers)
 
     def yielded(self, task: Task) -> None:
         """The task yielded: it goes to the back of its queue."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from bursar.law.budget import COMPONENTS, Pool, Pools
+from bursar.law.budget import COMPONENTS
 from bursar.law.capability import CapSpawn
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.nursery import Nursery, NurseryState
+from bursar.law.pool import Pool, Pools
 from bursar.law.state import State
 from bursar.law.task import Task
 from bursar.law.wake import WakeState
@@ -98,7 +99,7 @@ def _families(kernel: Kernel) -> None:
             assert not nursery.state.terminal, f"NURSERY-1: {nursery} is over and still owned"
     assert set(members) == set(kernel.tasks.values()), "NURSERY-1: an orphan, or a stranger in a nursery"
     assert all(n == 1 for n in members.values()), "NURSERY-1: a task in two nurseries"
-    assert cancelling == kernel.draining_regions, "the count of draining regions is wrong"
+    assert cancelling == kernel.draining_nurseries, "the count of draining nurseries is wrong"
 
 
 def _pool_pairs(kernel: Kernel) -> Iterator[tuple[Pools, Pools]]:

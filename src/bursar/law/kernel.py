@@ -7,7 +7,7 @@ reports the time with `advance`. Everything else (channels, timeouts, hosts) is 
     Dispatch   lanes, decisions, wakes          dispatch.py
     Ledger     billing, exhaustion, recharge    ledger.py
     Permission admission, pauses                permission.py
-    Kernel     families, ends, time             this file
+    Kernel     nurseries, ends, time            this file
 
 Between two calls of the kernel, the invariants of the other files of the law hold (BUDGET, CANCEL, CAPABILITY, DECIDE,
 DISPATCH, LANES, NURSERY, OBLIGATION), and
@@ -25,17 +25,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from bursar.errors import Cancelled, NurseryClosed, SpawnBudgetExceeded
-from bursar.law import budget as money
 from bursar.law import cancel, obligation
-from bursar.law.budget import COMPONENTS, OPS, PAID, SPAWNS, UNSTATED, Budget
+from bursar.law import pool as purse
+from bursar.law.budget import COMPONENTS, OPS, SPAWNS, UNSTATED, Budget, require_plain
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, CancelScope, Scope
 from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, inheritable, require
 from bursar.law.chain import RandomStream
 from bursar.law.cleanup import begin_cleanup, pause_cleanup, resume_cleanup
+from bursar.law.costs import SPAWN
 from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.obligation import Obligation
 from bursar.law.permission import Permission, Ticket
+from bursar.law.pool import PAID
 from bursar.law.state import Outcome, OutcomeKind, State, end
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -89,7 +91,7 @@ class Kernel(Permission):
         self.spawned = 0
         self.done: Counter[OutcomeKind] = Counter()
         self._next_id = 1
-        pools = money.root_pools(budget)
+        pools = purse.root_pools(budget)
         self.root = Nursery(self.new_id(), "the root nursery", None, pools, pools, {})
 
     @property
@@ -134,7 +136,7 @@ class Kernel(Permission):
         `ticket`: the task is PENDING, holds this ticket, and waits for `admit`.
         `again`: the task is a new attempt at a task of this nursery, which may be CLOSING.
         """
-        money.require_plain(budget)
+        require_plain(budget)
         spawner = spawner or self.current
         self.require_open(nursery, again)
         cap = (
@@ -151,13 +153,13 @@ class Kernel(Permission):
         if cap is not None:
             self.registry.acquire(spawner, cap, "max_tasks", f"spawn into {nursery.name}")
         # Every check has passed: from here on nothing can fail.
-        short = money.pay(nursery.pools, money.SPAWN)
+        short = purse.pay(nursery.pools, SPAWN)
         assert short == PAID, "BUDGET-3"
         if spawner is not None:
-            self._record_spent(spawner, money.SPAWN)
+            self._record_spent(spawner, SPAWN)
         id = self.new_id()
-        budget = money.affordable(nursery.pools, budget)
-        pools = money.derive(nursery.pools, budget)
+        budget = purse.affordable(nursery.pools, budget)
+        pools = purse.derive(nursery.pools, budget)
         task = Task(id, brief(name) or f"task-{id}", nursery, pools, held)
         task.spawn_cap = cap
         task.pinned = pinned
@@ -237,15 +239,15 @@ class Kernel(Permission):
         capabilities: Iterable[Capability] | None = None,
     ) -> Nursery:
         """Open a nursery owned by `owner`. The owner's pools fill its purse."""
-        money.require_plain(budget)
+        require_plain(budget)
         require(owner, owner.capabilities, CapSpawn, "open a nursery")
         held = (
             inheritable(owner.capabilities)
             if capabilities is None
             else delegate(self.registry, owner, owner.capabilities, capabilities)
         )
-        budget = money.affordable(owner.pools, budget)
-        pools = money.derive(owner.pools, budget)
+        budget = purse.affordable(owner.pools, budget)
+        pools = purse.derive(owner.pools, budget)
         id = self.new_id()
         title = f"nursery {brief(name)!r}" if name else f"nursery {id} of {owner.name!r}"
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
@@ -280,7 +282,7 @@ class Kernel(Permission):
             cancel.require_innermost(self, nursery.scope)
         if nursery.state is NurseryState.CANCELLING:
             move_nursery(nursery, NurseryState.CANCELLED)
-            self.draining_regions -= 1
+            self.draining_nurseries -= 1
         else:
             move_nursery(nursery, NurseryState.CLOSED)
         self.note("nursery_closed", owner, nursery)
@@ -288,7 +290,7 @@ class Kernel(Permission):
             assert nursery.scope is not None, "NURSERY-1"
             assert owner.owned is not None, "NURSERY-1"
             del owner.owned[nursery.id]
-            money.close(nursery.pools, nursery.purse_of)
+            purse.close(nursery.pools, nursery.purse_of)
             cancel.leave(self, nursery.scope)
             resume_cleanup(self, owner)
 
@@ -337,7 +339,7 @@ class Kernel(Permission):
         cancel.leave_all(self, task)
         end(task, outcome)
         task.wake = WakeState.DONE
-        money.close(task.pools, task.purse_of)
+        purse.close(task.pools, task.purse_of)
         if task.spawn_cap is not None:
             self.registry.release(task.spawn_cap)
         del self.tasks[task.id]
@@ -345,11 +347,11 @@ class Kernel(Permission):
         self.note("task_done", task, outcome)
         if task.ticket is not None:
             task.ticket.ended(self, outcome)
-        self._tell_parent(task, outcome)
+        self._notify_parent(task, outcome)
         waiters, task.waiters = task.waiters, None
         for waiter in list(waiters or ()):
             waiter.answer(self, outcome)
-        task.work = task.context = task.retry = task.inbox = task.error = task.ending = None
+        task.work = task.context = task.unpaid_request = task.inbox = task.error = task.ending = None
         return True
 
     def release_leftovers(self, task: Task) -> None:
@@ -381,7 +383,7 @@ class Kernel(Permission):
         self.close_nursery(nursery)
         self.end_nursery(nursery)
 
-    def _tell_parent(self, task: Task, outcome: Outcome) -> None:
+    def _notify_parent(self, task: Task, outcome: Outcome) -> None:
         """Remove the task from its nursery; cancel its siblings if it failed; wake the owner after the last child."""
         nursery = task.nursery
         if note_end(nursery, task, outcome):

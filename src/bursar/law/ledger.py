@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from enum import Enum
 
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
-from bursar.law import budget as money
 from bursar.law import cancel
-from bursar.law.budget import COMPONENTS, MEMORY, OPS, PAID, SPAWNS, UNITS_MAX, Budget, Cost, Pools
+from bursar.law import pool as purse
+from bursar.law.budget import COMPONENTS, MEMORY, OPS, SPAWNS, UNITS_MAX, Budget, require_plain
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
 from bursar.law.cleanup import begin_cleanup
+from bursar.law.costs import Cost
 from bursar.law.dispatch import Dispatch
+from bursar.law.pool import PAID, Pools
 from bursar.law.state import State, move
 from bursar.law.task import Task
 from bursar.law.wake import WakeState
@@ -51,7 +53,7 @@ class Ledger(Dispatch):
             self._ready(task)
             return Bill.SUSPENDED
         cleaning = task.cleanup_left >= 0
-        short = self._pay_cleanup(task, cost) if cleaning else money.pay(task.pools, cost)
+        short = self._pay_cleanup(task, cost) if cleaning else purse.pay(task.pools, cost)
         if short == PAID:
             self._record_spent(task, cost)
             if cost and self.observer is not None:
@@ -67,7 +69,7 @@ class Ledger(Dispatch):
 
     def charge_now(self, task: Task, cost: Cost) -> None:
         """Charge the RUNNING task for something that does not wait. Raises if the task cannot pay at once."""
-        short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else money.pay(task.pools, cost)
+        short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else purse.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short, cost)
         self._record_spent(task, cost)
@@ -82,11 +84,11 @@ class Ledger(Dispatch):
         """
         pool = task.pools[MEMORY]
         if growth < 0:
-            money.refund(pool, -growth)
+            purse.refund(pool, -growth)
             self._record_refund(task, MEMORY, -growth)
             return growth
         cost = ((MEMORY, growth if pool.left is None else min(growth, pool.left)),)
-        short = money.pay(task.pools, cost)
+        short = purse.pay(task.pools, cost)
         assert short == PAID, "BUDGET-3"
         self._record_spent(task, cost)
         return cost[0][1]
@@ -98,11 +100,11 @@ class Ledger(Dispatch):
         """
         for component, amount in enumerate(difference):
             if amount < 0:
-                money.refund(task.pools[component], -amount)
+                purse.refund(task.pools[component], -amount)
                 self._record_refund(task, component, -amount)
             elif amount:
                 cost = ((component, amount),)
-                short = money.pay(task.pools, cost)
+                short = purse.pay(task.pools, cost)
                 assert short == PAID, "BUDGET-3"
                 self._record_spent(task, cost)
         if any(difference):
@@ -130,10 +132,10 @@ class Ledger(Dispatch):
         ops = sum(amount for component, amount in cost if component == OPS)
         if ops > task.cleanup_left:
             return OPS
-        short = money.pay(task.pools, cost)
+        short = purse.pay(task.pools, cost)
         debtor = task.credit_of or task
         if short == OPS and debtor.credit_used + ops <= self.cleanup_ops:
-            short = money.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
+            short = purse.pay(task.pools, tuple(row for row in cost if row[0] != OPS))
             debtor.credit_used += ops if short == PAID else 0
         if short == PAID:
             task.cleanup_left -= ops
@@ -168,7 +170,7 @@ class Ledger(Dispatch):
     def _end_exhausted(self, task: Task) -> None:
         """No recharge will come for the EXHAUSTED task: raise the error in it, once, so that it can clean up."""
         self.note("budget_exceeded", task, COMPONENTS[task.short_of])
-        task.retry = None
+        task.unpaid_request = None
         cancel.move(task, CancelPhase.DRAINING)
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
         begin_cleanup(self, task)
@@ -193,7 +195,7 @@ class Ledger(Dispatch):
     def recharge(self, task: Task, sources: Pools, amount: Budget) -> None:
         """Move `amount` into a task's pools, from the pools above them up to and including `sources`."""
         self._require_countable(task, amount)
-        short = money.top_up(task.pools, sources, amount)
+        short = purse.top_up(task.pools, sources, amount)
         if short != PAID:
             raise BudgetExceeded(
                 f"task {task.name!r} cannot be recharged: the nurseries above it are short of {COMPONENTS[short]}",
@@ -216,13 +218,14 @@ class Ledger(Dispatch):
         self._recharged(task, amount)
 
     def _require_countable(self, task: Task, amount: Budget) -> None:
-        money.require_plain(amount)
+        require_plain(amount)
         if task.outcome is not None:
             raise ValueError(f"task {task.name!r} has ended and cannot be recharged")
         for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
             if pool.left is not None and pool.left + (units or 0) > UNITS_MAX:
                 raise ValueError(
-                    f"task {task.name!r} cannot be recharged by {amount}: that is more than can be counted"
+                    f"task {task.name!r} cannot be recharged by {amount}: "
+                    f"its budget would exceed {UNITS_MAX}; recharge by less"
                 )
 
     def _recharged(self, task: Task, amount: Budget) -> None:

@@ -23,9 +23,9 @@ from bursar.law.state import Outcome, OutcomeKind
 from bursar.text import NamedInt
 
 if TYPE_CHECKING:
-    from bursar.law.budget import Pools
     from bursar.law.cancel import CancelReason, CancelScope
     from bursar.law.capability import Capabilities
+    from bursar.law.pool import Pools
     from bursar.law.task import Task
     from bursar.law.wake import Wait
 

@@ -5,7 +5,7 @@ a *ticket*. Through the ticket its gate learns of its end and of its timers. The
 it (`drop`). Any task can be paused (`pause`) and resumed (`resume`):
 
     PENDING, READY, EXHAUSTED   become PAUSED, and leave their lane
-    BLOCKED                     stays BLOCKED, because it still waits; but a wake is only noted, as while a task runs
+    BLOCKED                     stays BLOCKED, because it still waits; a wake is noted, and queues it after the resume
 
 A cancel request for a whole task also stops a paused task. A cancel request for a block in it (a timeout, a nursery
 that the task owns) does not resume a paused task: it is delivered after the resume. But a task that was resumed and
@@ -44,7 +44,7 @@ class Ticket(Protocol):
         ...
 
     def scope_cancelled(self, kernel: Dispatch) -> None:
-        """A block in the task is asked to stop. If the task was resumed and only waits for its slot, it continues."""
+        """A block in the task is asked to stop. If the task was resumed and waits for its slot, it continues."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -108,9 +108,9 @@ class Permission(Ledger):
             if task.cut or deliverable(task) is task:
                 task.ticket.stopped(self)
             else:
-                stands = self.is_paused(task)
+                paused = self.is_paused(task)
                 task.ticket.scope_cancelled(self)
-                if stands:
+                if paused:
                     return
         super().interrupt(task)
 

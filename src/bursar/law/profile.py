@@ -50,17 +50,23 @@ PROFILES: dict[str, Profile] = {
         Profile("core", "no scheduler: any use is an error", scheduler=False),
         Profile(
             "service",
-            "the default: everything implicit, the root purse open unless a budget closes it",
+            "the default: main gets every capability except CapBudget, and no limit without a budget",
             implicit=_COMMON,
         ),
         Profile(
             "cluster",
-            "rechargeable, supervised, with mailboxes",
+            "as service, and main also gets CapBudget; with supervisors and actors",
             actors=True,
             yield_interval=512,
             implicit=(*_COMMON, CapBudget(Budget.cluster())),
         ),
-        Profile("sovereign", "nothing without an explicit grant", actors=True, inherit=False, default_spawns=0),
+        Profile(
+            "sovereign",
+            "a task gets only the capabilities, budget and spawns that are named for it",
+            actors=True,
+            inherit=False,
+            default_spawns=0,
+        ),
     )
 }
 

@@ -18,6 +18,7 @@ independent: how a task was scheduled and how it ended.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from bursar.errors import IllegalTransition
@@ -86,8 +87,14 @@ ENDINGS: dict[State, frozenset[OutcomeKind]] = {
 }
 
 
+class _KeepsTraceback:
+    """A slot that is not a field: it is not compared or pickled, and C does not fill it."""
+
+    __slots__ = ("_traceback",)
+
+
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(_KeepsTraceback):
     """How a task ended. One of `value`, `error` and `reason` is set, by `kind`.
 
     Attributes:
@@ -101,6 +108,12 @@ class Outcome:
     value: Any = None
     error: BaseException | None = None
     reason: CancelReason | None = None
+
+    @property
+    def traceback(self) -> TracebackType | None:
+        """Where the task raised `error`, or None. Each `raise` of the error adds frames to the error's own traceback,
+        but not to this one."""
+        return getattr(self, "_traceback", None)
 
     def __str__(self) -> str:
         match self.kind:
@@ -119,6 +132,13 @@ class Outcome:
                 return f"Outcome({self.kind}, error={brief(self.error, repr)})"
             case _:
                 return f"Outcome({self.kind}, reason={self.reason!r})"
+
+
+def raised(kind: OutcomeKind, error: BaseException, traceback: TracebackType | None) -> Outcome:
+    """The outcome of a task that raised `error`. Keeps the traceback."""
+    outcome = Outcome(kind, error=error)
+    object.__setattr__(outcome, "_traceback", traceback)
+    return outcome
 
 
 def severer(a: OutcomeKind, b: OutcomeKind) -> OutcomeKind:

@@ -5,7 +5,7 @@ victim. Pinned, timed and cancelled tasks stay where they are. The policy choose
 
     random        draws among the other workers, from the thief's own seeded stream
     round_robin   the next worker after the one that the thief tried last
-    least_loaded  the worker with the most stealable tasks first (ties: lower id); the thief is the least loaded one
+    least_loaded  the worker with the most stealable tasks first (ties: lower id): the thief has the least load
 
 Rejected: drawing among all workers, and wasting the attempt if the thief draws itself. Also rejected: taking half of
 the victim's queue. That is right for threads, where it saves cache misses; here it only complicates the order.

@@ -3,9 +3,9 @@
 A task is the outermost of its own scopes, so the record is a `Scope`. Blocks in the task (timeouts, shields, nursery
 bodies) open inner scopes. Users hold the handle, `bursar.Task`, which reads the record.
 
-Only one module writes each field: `law.state` writes `state` and `outcome`, `law.wake` writes `wake` and `generation`,
-`law.lanes` the lane fields, `law.budget` the pools. `work`, `context` and `retry` belong to the driver, and the law
-does not read them.
+Only `law.state` writes `state` and `outcome`, only `law.wake` counts `generation`, and only `law.lanes` writes `lane`
+and `queue`. A task keeps its pools; `law.pool` changes what is in them. `work`, `context` and `unpaid_request` belong
+to the driver. The law only clears them, and closes the work of a task that never starts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bursar.law.state import Outcome, State
 from bursar.law.wake import Wait, WaitList, WakeState
 
 if TYPE_CHECKING:
-    from bursar.law.budget import Pools
     from bursar.law.cancel import CancelScope
     from bursar.law.capability import Capabilities, CapSpawn
     from bursar.law.lanes import Lane
     from bursar.law.nursery import Nursery
     from bursar.law.obligation import Obligation
     from bursar.law.permission import Ticket
+    from bursar.law.pool import Pools
     from bursar.law.timers import Timer
 
 _NOTHING: Final = array("q", [0] * len(COMPONENTS))
@@ -63,7 +63,6 @@ class Task(Scope):
         "purse_of",
         "queue",
         "requested",
-        "retry",
         "short_of",
         "since_ns",
         "spawn_cap",
@@ -72,6 +71,7 @@ class Task(Scope):
         "state",
         "ticket",
         "turn_left",
+        "unpaid_request",
         "wait",
         "waiters",
         "wake",
@@ -128,7 +128,7 @@ class Task(Scope):
         # execution
         self.work: Any = None
         self.context: Any = None
-        self.retry: Any = None  # the request that it could not pay yet
+        self.unpaid_request: Any = None  # the request that it could not pay yet
 
     @property
     def task(self) -> Task:

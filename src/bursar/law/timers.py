@@ -31,8 +31,12 @@ COMPACT_MIN = 64  # below this many dead entries a rebuild costs more than it sa
 
 
 def to_ns(seconds: float, what: str) -> int:
-    """Seconds in nanoseconds. Raises ValueError unless they are between 0 and SECONDS_MAX."""
-    if not 0 <= seconds <= SECONDS_MAX or math.isnan(seconds):
+    """Seconds in nanoseconds. Raises TypeError for what is no number, and ValueError below 0 and above SECONDS_MAX."""
+    try:
+        in_range = 0 <= seconds <= SECONDS_MAX and not math.isnan(seconds)
+    except TypeError:
+        raise TypeError(f"{what}({seconds!r}): give the seconds as a number") from None
+    if not in_range:
         raise ValueError(f"{what}({seconds!r}): must be between 0 and {SECONDS_MAX:g} seconds")
     return round(seconds * NS)
 

@@ -42,12 +42,12 @@ class Notice(NamedInt):
 
     ENQUEUE = 0  # the caller must put the task in a lane
     MERGED = 1  # an earlier wake of this generation has queued the task already
-    NOTED = 2  # the task runs: it will be queued again when the poll ends
+    NOTED = 2  # the task runs or is paused: it is queued when the poll or the pause ends
     STALE = 3  # the task is finished, or in another generation
 
 
 def notify(task: Task, generation: int) -> Notice:
-    """Take one wake. The caller must act only on ENQUEUE."""
+    """Take one wake. Returns its effect; on ENQUEUE the caller must queue the task."""
     if task.wake is WakeState.DONE or generation != task.generation:
         return Notice.STALE
     match task.wake:
@@ -130,7 +130,8 @@ class Wait:
 class WaitList(OrderedDict[Wait, None]):
     """Waits for one thing, oldest first, with O(1) removal from anywhere.
 
-    Invariant: every wait in the list belongs to a BLOCKED task, and its `withdraw` removes it from this list.
+    Invariant: the `withdraw` of a wait removes it from this list. Most waits belong to a BLOCKED task. The others only
+    call a function of Bursar.
     """
 
     def join(self, wait: Wait) -> None:

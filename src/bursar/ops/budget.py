@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bursar.backend import Kernel
 from bursar.backend import Task as LawTask
-from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
+from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget
+from bursar.law.costs import Cost
 from bursar.ops.task import Task
 from bursar.request import Request, loop_module
 

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from bursar.backend import Kernel, Task, WaitList
 from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMisuse, WouldBlock
-from bursar.law.budget import CHANNEL, Cost
 from bursar.law.capability import CapChannel, require
+from bursar.law.costs import CHANNEL, Cost
 from bursar.law.obligation import Settled
 from bursar.request import Entry, Operation, Request, loop_module, running, where
 from bursar.seam import accelerated
@@ -117,21 +117,21 @@ class _Channel(ChannelCore[T]):
             return
         if self.kernel is not None:
             raise ScopeMisuse(f"task {task.name!r} used {self}, which belongs to another runtime")
-        reservation = require(task, task.capabilities, CapChannel, "make a channel")
-        if reservation.max_buffer is not None and self.capacity > reservation.max_buffer:
+        cap = require(task, task.capabilities, CapChannel, "make a channel")
+        if cap.max_buffer is not None and self.capacity > cap.max_buffer:
             raise CapabilityDenied(
                 f"task {task.name!r} may not make a channel with a buffer of {self.capacity}: "
-                f"its CapChannel allows {reservation.max_buffer}"
+                f"its CapChannel allows {cap.max_buffer}"
             )
-        kernel.registry.acquire(task, reservation, "max_channels", "make a channel")
+        kernel.registry.acquire(task, cap, "max_channels", "make a channel")
         self.kernel = kernel
-        self._cap = reservation
+        self._cap = cap
         self._label = f"channel {kernel.new_id()}"
 
     def _release(self) -> None:
-        reservation, self._cap = self._cap, None  # first, so that it is released only once even if a later step fails
-        if reservation is not None and self.kernel is not None:
-            self.kernel.registry.release(reservation)
+        cap, self._cap = self._cap, None  # first, so that it is released only once even if a later step fails
+        if cap is not None and self.kernel is not None:
+            self.kernel.registry.release(cap)
 
     def __del__(self) -> None:
         self._release()
@@ -140,7 +140,7 @@ class _Channel(ChannelCore[T]):
         return ChannelClosed(f"{self} is closed: {side}")
 
     def closed_here(self) -> ChannelClosed:
-        return ChannelClosed(f"this end of {self} was closed")
+        return ChannelClosed(f"this end of {self} was closed; close it after its last use, or give each task a clone")
 
     def close_if_unused(self) -> None:
         """An end was closed or a reservation ended: refuse the waits that can never end (CHANNEL-3)."""
@@ -148,10 +148,10 @@ class _Channel(ChannelCore[T]):
             return
         if not self.receive_ends:
             while self.senders:
-                self.senders.take_oldest().refuse(self.kernel, self.closed_to("nobody receives any more"))
+                self.senders.take_oldest().refuse(self.kernel, self.closed_to("every receiving end is closed"))
         if not self.send_ends and not self.buffered and not self.reserved:
             while self.receivers:
-                self.receivers.take_oldest().refuse(self.kernel, self.closed_to("nobody sends any more"))
+                self.receivers.take_oldest().refuse(self.kernel, self.closed_to("every sending end is closed"))
         if not self.receive_ends and not self.send_ends and not self.reserved:
             self._release()
 
@@ -257,7 +257,7 @@ class SendEnd(SendCore[T], _End[T]):
         if not self._open:
             raise self._channel.closed_here()
         if not self._channel.receive_ends:
-            raise self._channel.closed_to("nobody receives any more")
+            raise self._channel.closed_to("every receiving end is closed")
 
 
 @accelerated
@@ -337,7 +337,7 @@ class _SendSide(Operation[T_co], Generic[T_co, T]):
 
     def __init__(self, end: SendEnd[T]) -> None:
         self.end = end
-        self._channel = end._channel  # pyright: ignore[reportPrivateUsage]
+        self._channel = end._channel
 
     def ready(self, kernel: Kernel, task: Task) -> bool:
         self._channel.bind(kernel, task)
@@ -366,7 +366,7 @@ class Send(_SendSide[None, T]):
         return f"waits to send to {self._channel}"
 
     def take(self, kernel: Kernel, task: Task) -> None:
-        self.end._check()  # pyright: ignore[reportPrivateUsage]
+        self.end._check()
         self._channel.accept(self.value, task)
 
 
@@ -380,7 +380,7 @@ class Reserve(_SendSide["Reservation[T]", T]):
         return f"waits to reserve a place in {self._channel}"
 
     def take(self, kernel: Kernel, task: Task) -> Reservation[T]:
-        self.end._check()  # pyright: ignore[reportPrivateUsage]
+        self.end._check()
         return self.grant(kernel, task)
 
     def grant(self, kernel: Kernel, task: Task) -> Reservation[T]:
@@ -410,7 +410,7 @@ class Reservation(Generic[T]):
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         if not self._channel.receive_ends:
             self._obligation.settle(Settled.ABORTED)
-            raise self._channel.closed_to("nobody receives any more")
+            raise self._channel.closed_to("every receiving end is closed")
         self._obligation.settle(Settled.COMMITTED)
         self._channel.reserved -= 1
         self._channel.accept(value)
@@ -437,7 +437,7 @@ class Receive(Operation[T]):
 
     def __init__(self, end: ReceiveEnd[T]) -> None:
         self.end = end
-        self._channel = end._channel  # pyright: ignore[reportPrivateUsage]
+        self._channel = end._channel
 
     def why(self) -> str:
         return f"waits to receive from {self._channel}"
@@ -467,9 +467,9 @@ class Receive(Operation[T]):
             return value
         if channel.senders and self._sender_waits():
             entry = cast("Entry", channel.senders.take_oldest())
-            entry.answer(channel._live(), None)  # pyright: ignore[reportPrivateUsage]
+            entry.answer(channel._live(), None)
             return cast("Send[T]", entry.operation).value
-        raise channel.closed_to("nobody sends any more, and everything was received")
+        raise channel.closed_to("every sending end is closed, and every value was received")
 
     def take(self, kernel: Kernel, task: Task) -> T:
         return self.get()
@@ -491,11 +491,13 @@ class Channel(tuple[SendEnd[T], ReceiveEnd[T]]):
     __slots__ = ()
 
     def __await__(self) -> Generator[Request[Any], Any, Channel[T]]:
-        yield from _Birth(self[0]._channel).__await__()  # pyright: ignore[reportPrivateUsage]
+        yield from _Bind(self[0]._channel).__await__()
         return self
 
 
-class _Birth(Request[None]):
+class _Bind(Request[None]):
+    """Attach a channel to the runtime of the task."""
+
     __slots__ = ("_channel",)
 
     def __init__(self, channel: _Channel[Any]) -> None:
@@ -544,5 +546,5 @@ def channel(buffer: int = 0) -> Channel[Any]:
 def live_channel(kernel: Kernel, task: Task, buffer: int) -> Channel[Any]:
     """For Bursar's own modules: a channel that is bound to `kernel` at once, by `task`."""
     ends = channel(buffer)
-    ends[0]._channel.bind(kernel, task)  # pyright: ignore[reportPrivateUsage]
+    ends[0]._channel.bind(kernel, task)
     return ends

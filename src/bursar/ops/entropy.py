@@ -6,8 +6,8 @@ from typing import ClassVar, Final
 
 from bursar.backend import Kernel
 from bursar.backend import Task as LawTask
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.capability import CapEntropy, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.request import Request, loop_module
 
 loop_module(__name__)

@@ -13,16 +13,17 @@ from typing import Any, ClassVar, Literal, NoReturn, TypedDict, TypeVar, TypeVar
 
 from bursar.backend import Gate, Kernel
 from bursar.backend import Nursery as LawNursery
-from bursar.backend import Task as TaskRecord
+from bursar.backend import Task as LawTask
 from bursar.errors import Cancelled, CapabilityDenied, ScopeMisuse
-from bursar.law import budget as money
+from bursar.law import pool as purse
 from bursar.law.admission import graph
 from bursar.law.admission.authority import Authority, Priority
 from bursar.law.admission.resources import Needs
 from bursar.law.admission.retry import Retry
-from bursar.law.budget import FREE, UNSTATED, Budget, Cost
+from bursar.law.budget import UNSTATED, Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.capability import Capability
+from bursar.law.costs import FREE, Cost
 from bursar.law.nursery import NurseryState, result_kind
 from bursar.law.state import OutcomeKind
 from bursar.ops.checkpoint import Checkpoint
@@ -34,6 +35,7 @@ from bursar.ops.task import Task
 from bursar.request import Entry, Operation, Request, loop_module, running
 from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief, counted
+from bursar.tracebacks import hide_own_frames
 
 loop_module(__name__)
 
@@ -74,10 +76,10 @@ class _Join(Operation[None]):
     def why(self) -> str:
         return why_join(self._record)
 
-    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+    def ready(self, kernel: Kernel, task: LawTask) -> bool:
         return not self._record.children
 
-    def take(self, kernel: Kernel, task: TaskRecord) -> None:
+    def take(self, kernel: Kernel, task: LawTask) -> None:
         """No child lives."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
@@ -87,7 +89,7 @@ class _Join(Operation[None]):
         if self._record.joining is entry:
             self._record.joining = None
 
-    def blockers(self) -> Iterable[TaskRecord]:
+    def blockers(self) -> Iterable[LawTask]:
         return self._record.children.values()
 
 
@@ -102,12 +104,12 @@ class _Exhausted(Operation[Task[Any]]):
     def why(self) -> str:
         return f"waits for a task of {self._record.name} to run out of budget"
 
-    def ready(self, kernel: Kernel, task: TaskRecord) -> bool:
+    def ready(self, kernel: Kernel, task: LawTask) -> bool:
         if self._record.exhausted_waiter is not None:
             raise ScopeMisuse(f"another task already waits for exhausted tasks of {self._record.name}")
         return bool(self._record.exhausted)
 
-    def take(self, kernel: Kernel, task: TaskRecord) -> Task[Any]:
+    def take(self, kernel: Kernel, task: LawTask) -> Task[Any]:
         return Task(kernel, next(iter(self._record.exhausted.values())))
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
@@ -129,7 +131,7 @@ class _HandleEntry(Entry):
         self._kernel = kernel
         self.entry = entry
 
-    def answer(self, kernel: Any, value: TaskRecord) -> None:
+    def answer(self, kernel: Any, value: LawTask) -> None:
         self.entry.answer(kernel, Task(self._kernel, value))
 
 
@@ -234,7 +236,7 @@ class Nursery:
     @property
     def budget(self) -> Budget:
         """What the purse has left."""
-        return money.left(self._record.pools)
+        return purse.left(self._record.pools)
 
     @property
     def tasks(self) -> list[Task[Any]]:
@@ -373,7 +375,7 @@ class NurseryBlock(Request["Nursery"]):
         self._keywords: dict[str, Any] = {"name": name, "budget": budget, "capabilities": capabilities}
         self._nursery: Nursery | None = None
 
-    def perform(self, kernel: Kernel, task: TaskRecord) -> Nursery:
+    def perform(self, kernel: Kernel, task: LawTask) -> Nursery:
         record = kernel.open_nursery(task, **self._keywords)
         record.hold = self._hold
         record.cancel_on_failure = self._cancel_on_failure
@@ -422,6 +424,9 @@ class NurseryBlock(Request["Nursery"]):
         lent = give_way(kernel, owner, record)
         try:
             passing = await _quiesce(kernel, record, passing, None)
+        except BaseExceptionGroup as failures:
+            hide_own_frames(failures)
+            raise
         finally:
             if lent is not None:
                 await take_back(kernel, lent)
@@ -432,7 +437,11 @@ class NurseryBlock(Request["Nursery"]):
     async def _interrupted(self, thrown: BaseException) -> None:
         """Leave a block whose body ended well, when the wait for its children raised `thrown`."""
         kernel, record = self.entered()._inside()
-        passing = await _quiesce(kernel, record, None, thrown)
+        try:
+            passing = await _quiesce(kernel, record, None, thrown)
+        except BaseExceptionGroup as failures:
+            hide_own_frames(failures)
+            raise
         if passing is not None:
             raise passing
 
@@ -462,6 +471,14 @@ async def _quiesce(
 
 def end_failed(kernel: Kernel, record: LawNursery) -> None:
     """End a nursery without live children, and raise the failures of its children, if there are any."""
+    try:
+        _end(kernel, record)
+    except BaseExceptionGroup as failures:
+        hide_own_frames(failures)
+        raise
+
+
+def _end(kernel: Kernel, record: LawNursery) -> None:
     try:
         kernel.end_nursery(record)
     except ScopeMisuse as misuse:

@@ -20,7 +20,7 @@ from bursar.backend import Ticket, Wait
 from bursar.errors import ScopeMisuse
 from bursar.law.admission import graph
 from bursar.law.admission.ticket import TicketState
-from bursar.law.budget import FREE, Cost
+from bursar.law.costs import FREE, Cost
 from bursar.law.state import State
 from bursar.law.timers import TimerKind, to_ns
 from bursar.request import SUSPENDED, Entry, Operation, Request
@@ -43,14 +43,14 @@ def pause(kernel: Dispatch, ticket: Ticket, timeout_ns: int | None = None, at_ch
     if task.state is State.RUNNING:
         raise ScopeMisuse(f"task {task.name!r} cannot pause itself, because it could not resume itself; await an Event")
     gate = ticket.gate
-    stands = cast("Kernel", kernel).is_paused(task)  # it was resumed, and has not got its slot back yet
-    ask_pause = None if stands else getattr(task.wait, "ask_pause", None)
+    paused = cast("Kernel", kernel).is_paused(task)  # it was resumed, and has not got its slot back yet
+    ask_pause = None if paused else getattr(task.wait, "ask_pause", None)
     later = ask_pause is not None if at_checkpoint is None else at_checkpoint
     ticket.paused = True
     gate.totals.paused += 1
     if not later:
         kernel.note("pause_requested", task, None)
-        _stand(kernel, ticket)
+        _pause_now(kernel, ticket)
         return
     ticket.patience_ns = to_ns(gate.authority.pause_timeout, "pause_timeout") if timeout_ns is None else timeout_ns
     kernel.note("pause_requested", task, ticket.patience_ns)
@@ -67,7 +67,7 @@ def reached(kernel: Dispatch, task: Task) -> None:
         resume_thread(kernel, task)
         return
     kernel.note("pause_reached", task)
-    _stand(kernel, ticket)
+    _pause_now(kernel, ticket)
 
 
 def resume_thread(kernel: Dispatch, task: Task) -> None:
@@ -76,7 +76,7 @@ def resume_thread(kernel: Dispatch, task: Task) -> None:
         resume(kernel)
 
 
-def _stand(kernel: Dispatch, ticket: Ticket) -> None:
+def _pause_now(kernel: Dispatch, ticket: Ticket) -> None:
     gate = ticket.gate
     if ticket.state is not TicketState.WAITING:  # the timer of a WAITING ticket is that of a retry, and runs on
         gate.stop_timer(kernel, ticket)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from bursar.backend import Kernel, Task, Wait
-from bursar.law.budget import Cost
+from bursar.law.costs import Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module

@@ -24,7 +24,7 @@ class AdmissionStatistics:
     waiting: int  # now: wait for dependencies or a retry, or were paused before they were admitted
     queued: dict[str, int]  # now: wait for permission, by priority
     held: int  # now: admitted
-    aside: int  # now: admitted, and paused or waiting for their children
+    lent: int  # now: admitted, and paused or waiting for their children
     dropped: dict[str, int]  # by cause
     retried: int
     paused: int
@@ -51,7 +51,7 @@ class Statistics:
             `recharged`, `asyncgen_unclosed`, `workers_replaced`.
         seconds: Seconds of the run's clock.
         admission: What its gates have done: `entered`, `admitted`, `retried`, `paused`, `passed_over`, and `dropped`
-            by cause; the tasks at the gates now: `waiting`, `queued` by priority, `held`, `aside`; and `wait_mean`,
+            by cause; the tasks at the gates now: `waiting`, `queued` by priority, `held`, `lent`; and `wait_mean`,
             `wait_max`, `starved`, `starved_max`.
     """
 
@@ -101,15 +101,15 @@ def _at_gates(kernel: Kernel) -> AdmissionStatistics:
                 gates[id(nursery.gate)] = nursery.gate
     totals = kernel.gate.totals if kernel.gate is not None else GateTotals()
     queues: Counter[int] = Counter()
-    waiting = held = aside = 0
+    waiting = held = lent = 0
     waits: list[int] = []
     starved: list[int] = []
     for gate in gates.values():
         queues.update(gate.queues.lengths())
         waiting += gate.waiting
-        standing = sum(ticket.state is not TicketState.ADMITTED for ticket in gate.held)
-        aside += standing
-        held += len(gate.held) - standing
+        returned = sum(ticket.state is not TicketState.ADMITTED for ticket in gate.held)
+        lent += returned
+        held += len(gate.held) - returned
         for ticket in gate.queues:
             waits.append(kernel.now_ns - ticket.ready_ns)
             starved.append(gate.queues.starved_ns(ticket, kernel.now_ns))
@@ -119,7 +119,7 @@ def _at_gates(kernel: Kernel) -> AdmissionStatistics:
         waiting=waiting,
         queued={str(priority): n for priority, n in sorted(queues.items(), reverse=True)},
         held=held,
-        aside=aside,
+        lent=lent,
         dropped=dict(totals.dropped),
         retried=totals.retried,
         paused=totals.paused,

@@ -98,7 +98,7 @@ class _EventWait(_Queued[None]):
 
 
 class Semaphore(_Shared):
-    """At most `value` permits are out at once, in the order of arrival. Use `async with semaphore:`."""
+    """At most `value` holds exist at once. They are given in the order of arrival. Use `async with semaphore:`."""
 
     __slots__ = ("_entered", "_holders", "_label", "_value")
 
@@ -113,11 +113,11 @@ class Semaphore(_Shared):
 
     @property
     def value(self) -> int:
-        """How many permits are left."""
+        """How many more holds can be given."""
         return self._value
 
     def acquire(self) -> Operation[Hold]:
-        """Awaited: a permit. Release it with `.release()` or `with hold:`. Works in `select`."""
+        """Awaited: a `Hold`. Release it with `.release()` or `with hold:`. Works in `select`."""
         return _Acquire(self)
 
     def _give(self, kernel: Kernel, task: Task) -> Hold:
@@ -190,7 +190,7 @@ class _Acquire(_Queued["Hold"]):
 
 
 class Hold:
-    """One permit of a semaphore, held by one task. Must be released before the task ends."""
+    """One unit of a semaphore, held by one task. Must be released before the task ends."""
 
     __slots__ = ("_obligation", "_semaphore")
 
@@ -206,7 +206,7 @@ class Hold:
         return self._obligation.holder
 
     def release(self) -> None:
-        """Give the permit back. A second release is an error: it would release another task's permit."""
+        """Give the unit back. A second release is an error: it would release another task's hold."""
         if self._obligation.settled is not Settled.OPEN:
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         self._obligation.settle(Settled.ABORTED)

@@ -19,10 +19,11 @@ from bursar.ops.pause import drop_task, pause_task, resume_task
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
 from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief
+from bursar.tracebacks import hide_own_frames
 
 if TYPE_CHECKING:
     from bursar.law.admission.ticket import WaitReason
-    from bursar.ops.introspection import Explanation
+    from bursar.ops.explain import Explanation
 
 loop_module(__name__)
 
@@ -36,7 +37,7 @@ def unwrap(name: str, outcome: Outcome) -> Any:
             return outcome.value
         case OutcomeKind.FAILED:
             assert outcome.error is not None, "a failure has an error"
-            raise outcome.error
+            raise BaseException.with_traceback(outcome.error, outcome.traceback)
         case OutcomeKind.PANICKED:
             raise TaskPanicked(f"task {name!r} panicked: {brief(outcome.error, repr)}") from outcome.error
         case OutcomeKind.CANCELLED:
@@ -147,7 +148,21 @@ class Task(Generic[T_co]):
     def result(self) -> T_co:
         """The task's value, or its error, as for `await task` but without waiting. Raises `ResultNotReady` before
         the end."""
-        return cast("T_co", result_of(self))
+        task = self
+        while (later := task.retried_by) is not None:
+            task = later
+        try:
+            if task.outcome is None:
+                raise ResultNotReady(
+                    f"task {task.name!r} is {task.state.name} and has no result yet; "
+                    "await it, or read the result after its nursery's block"
+                )
+            return cast("T_co", unwrap(task.name, task.outcome))
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+    expose_to_c(result_of=result.fget)
 
     @property
     def spent(self) -> Budget:
@@ -170,8 +185,13 @@ class Task(Generic[T_co]):
             outcome = yield from task.wait().__await__()
             later = task.retried_by
             if later is None:
-                return cast("T_co", unwrap(self.name, outcome))
+                break
             task = later
+        try:
+            return cast("T_co", unwrap(self.name, outcome))
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
 
     def cancel(self, detail: str = "") -> None:
         """Ask the task to stop. It gets `Cancelled` at its next await. Does not wait."""
@@ -182,7 +202,7 @@ class Task(Generic[T_co]):
     def explain(self) -> Explanation:
         """Why the task does not run: its state, the reason, which tasks it waits for, since when, and what it has
         spent."""
-        from bursar.ops.introspection import explain  # loaded on first use
+        from bursar.ops.explain import explain  # loaded on first use
 
         return explain(self._kernel, self._record)
 
@@ -252,21 +272,6 @@ class Task(Generic[T_co]):
 
     def __hash__(self) -> int:
         return hash(self._record)
-
-
-def result_of(task: Task[Any]) -> Any:
-    """The value of an ended task. Raises its error if it did not succeed. The last attempt counts."""
-    while (later := task.retried_by) is not None:
-        task = later
-    if task.outcome is None:
-        raise ResultNotReady(
-            f"task {task.name!r} is {task.state.name} and has no result yet; "
-            "await it, or read the result after its nursery's block"
-        )
-    return unwrap(task.name, task.outcome)
-
-
-expose_to_c(result_of=result_of)
 
 
 class _Checkpoint(Request[None]):

@@ -1,1 +1,1 @@
-"""Supervisors and actors: tasks that restart, and tasks with a mailbox."""
+"""Supervisors and actors: tasks that are restarted, and tasks with a mailbox."""

@@ -7,8 +7,8 @@
     await ref.send(3)
 
 A full mailbox makes the sender wait: that is the back-pressure. `ask` sends a `Call` and waits for the answer. Under a
-supervisor the mailbox outlives its task: a restarted actor goes on with the next message, and the calls that the old
-one had taken and not answered fail.
+supervisor the mailbox survives a restart: the new task continues with the next message. Calls that the old task had
+taken and not answered fail.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from bursar.ops.nursery import Nursery
 from bursar.ops.task import Task
 from bursar.request import loop_module, running
 from bursar.supervision.supervisor import Supervisor, check_profile
+from bursar.tracebacks import hide_own_frames
 
 loop_module(__name__)
 
@@ -48,11 +49,11 @@ class Call:
         self.payload = payload
         self._answer = answer
         self._answered = False
-        self._taken_by: dict[Call, None] | None = None  # the open calls of the actor that has taken it
+        self._taken_by: dict[Call, None] | None = None  # the unanswered calls of the actor that has taken this call
 
     @property
     def answered(self) -> bool:
-        """Whether it was answered."""
+        """Whether the call was answered."""
         return self._answered
 
     def reply(self, value: Any) -> None:
@@ -68,10 +69,10 @@ class Call:
             raise BursarError("this call was answered already")
         with contextlib.suppress(ChannelClosed):
             self._answer.send_nowait((value, error))
-        self._drop()
+        self._close()
 
-    def _drop(self) -> None:
-        """Nobody will answer any more."""
+    def _close(self) -> None:
+        """Close the call: no answer can follow."""
         self._answered = True
         self._answer.close()
         if self._taken_by is not None:
@@ -147,9 +148,13 @@ class Actor(Generic[M]):
                 value, error = await result.receive()
             except ChannelClosed:
                 raise ChannelClosed(f"actor {self.task.name!r} ended without answering") from None
-        if error is not None:
+        if error is None:
+            return value
+        try:
             raise error
-        return value
+        except BaseException:
+            hide_own_frames(error)
+            raise
 
     def close(self) -> None:
         """Send no more messages: the actor's loop ends when the mailbox is empty."""
@@ -167,8 +172,9 @@ class Actor(Generic[M]):
         self._taken[call] = None
         call._taken_by = self._taken
 
-    def _over(self, final: bool) -> None:
-        """A task of the actor has ended: the calls it had taken fail, and for good: the mailbox closes."""
+    def _on_task_end(self, final: bool) -> None:
+        """A task of the actor has ended: the calls that it had taken fail. `final`: the mailbox closes, and the calls
+        in it fail too."""
         pending: list[object] = list(self._taken)
         self._taken.clear()
         if final:
@@ -176,11 +182,11 @@ class Actor(Generic[M]):
             self._receive.close()
         for call in pending:
             if isinstance(call, Call) and not call.answered:
-                call._drop()
+                call._close()
 
 
 class _EndNotice(Wait):
-    """Waits for the end of an actor's task without being a task: closes the mailbox."""
+    """A waiter that is not a task: closes the mailbox when the actor's task ends."""
 
     __slots__ = ("_actor",)
 
@@ -189,7 +195,7 @@ class _EndNotice(Wait):
         self._actor = actor
 
     def answer(self, kernel: Dispatch, value: Outcome) -> None:
-        self._actor._over(final=True)
+        self._actor._on_task_end(final=True)
 
 
 def actor(
@@ -235,7 +241,7 @@ def actor(
     ```
     """
     if type(mailbox) is not int or mailbox < 1:
-        raise ValueError(f"actor(mailbox={mailbox!r}): a mailbox has at least one place")
+        raise ValueError(f"actor(mailbox={mailbox!r}): must be a whole number, at least 1")
     require_coroutine_function(fn)
     kernel = scope._inside()[0]
     check_profile(kernel, "actor()")
@@ -246,7 +252,7 @@ def actor(
         async def life() -> Any:
             return await fn(made._open_mailbox(), *args)
 
-        child = scope._adopt(life, (), title, budget, None, "transient", made._over)
+        child = scope._start_child(life, (), title, budget, None, "transient", made._on_task_end)
         made._run_by(lambda: child.task)
         return made
     task = scope.spawn(fn, made._open_mailbox(), *args, name=title, budget=budget)

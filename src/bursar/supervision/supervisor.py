@@ -1,23 +1,23 @@
-"""Supervisors: children that are started again when they fail, within limits.
+"""Supervisors: start their children again when these fail, within limits.
 
     one_for_one    the failed child is restarted
     one_for_all    all children are stopped and restarted
     rest_for_one   the failed child and those started after it are stopped and restarted
 
 A *transient* child (the default) is restarted when it fails, a *permanent* one whenever it ends, a *temporary* one
-never. More than `max_restarts` restarts `within` seconds end the supervisor with `RestartLimitExceeded`. A child that
-runs out of budget is ended, held, cancelled or recharged, as `on_exhausted` says; money for a recharge comes from the
-supervisor's own purse first and then from the `CapBudget` of the task that opened it.
+never. More than `max_restarts` restarts `within` seconds end the supervisor with `RestartLimitExceeded`. `on_exhausted`
+says whether a child that runs out of budget is ended, held, cancelled or recharged. The supervisor's own purse pays for
+a recharge or, if it has too little, the `CapBudget` of the task that opened the supervisor.
 
-How it works: a manager task owns a *supervised* nursery, in which the end of a child is not a failure of the nursery
-but news for its supervisor. The manager is the only one who acts on the news, one piece at a time.
+How it works: a manager task owns a *supervised* nursery. There a child that fails does not fail the nursery. Instead
+the nursery queues the end of every child for the manager, which handles these ends one at a time.
 """
 
 from __future__ import annotations
 
 import contextvars
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
 
@@ -50,10 +50,10 @@ class Child:
     """One supervised child.
 
     Attributes:
-        name: Its name.
+        name: The child's name.
         restart: `"transient"`, `"permanent"` or `"temporary"`.
-        restarts: How often it was started again.
-        task: The task that runs it now.
+        restarts: How often the child was started again.
+        task: The task that runs the child now.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class Child:
         name: str,
         restart: Restart,
         spawn: Callable[[], Task[Any]],
-        over: Callable[[bool], None] | None,
+        on_task_end: Callable[[bool], None] | None,
     ) -> None:
         self.name = name
         self.restart: Restart = restart
         self.restarts = 0
-        self._context = contextvars.copy_context()  # a restarted child sees what the first one saw
+        self._context = contextvars.copy_context()  # every restart has the context variables of the first start
         self._spawn = spawn
-        self._over = over
+        self._on_task_end = on_task_end
         self.task = spawn()
 
     def _start_again(self) -> None:
-        """Start it anew. The new task shares nothing with the old one but its name."""
+        """Start a new task, with the same name, function and arguments."""
         self.restarts += 1
         self.task = self._context.run(self._spawn)
 
@@ -86,13 +86,13 @@ class Child:
                 return False
 
     def _note_end(self, *, final: bool) -> None:
-        """A task of this child is over; `final`: there will be no other."""
-        if self._over is not None:
-            self._over(final)
+        """A task of this child has ended. `final`: there will be no other task."""
+        if self._on_task_end is not None:
+            self._on_task_end(final)
 
 
 class _Supervise(Request[Kernel]):
-    """Make the nursery that the asking task has just opened a supervised one."""
+    """Make a supervised nursery of the nursery that the asking task has just opened."""
 
     __slots__ = ("_nursery",)
 
@@ -105,7 +105,7 @@ class _Supervise(Request[Kernel]):
         return kernel
 
 
-class _Permission(Request[Kernel]):
+class _RequireProfile(Request[Kernel]):
     """Check that the profile has supervisors."""
 
     __slots__ = ("_what",)
@@ -119,7 +119,7 @@ class _Permission(Request[Kernel]):
 
 
 def check_profile(kernel: Kernel, what: str) -> None:
-    """Supervisors and actors belong to the profiles that have them."""
+    """Raise `ProfileError` unless the profile has supervisors and actors."""
     if kernel.runtime is None or not kernel.runtime.profile.actors:
         raise ProfileError(f"{what} belongs to the cluster and sovereign profiles; run(..., profile='cluster')")
 
@@ -139,7 +139,7 @@ class _NextEnd(Operation[None]):
         return bool(self._nursery.ends)
 
     def take(self, kernel: Kernel, task: LawTask) -> None:
-        """The news is read by `Supervisor._news`."""
+        """Nothing to do: `Supervisor._watch` reads the ends from the nursery."""
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         self._nursery.ends_waiter = entry
@@ -172,7 +172,7 @@ class Supervisor:
         self._budget = budget
         self._outer = nursery(name="supervisor")
         self._children: dict[Child, None] = {}  # in the order of their first start
-        self._by_task: dict[int, Child] = {}  # by the task that runs them now
+        self._by_task: dict[int, Child] = {}  # by the id of the task that runs the child now
         self._restarted_ns: deque[int] = deque()
         self._closing = Event()
         self._opened = Event()
@@ -189,7 +189,7 @@ class Supervisor:
 
     @property
     def children(self) -> list[Child]:
-        """The children that live or will be restarted."""
+        """The children that are alive or will be restarted."""
         return list(self._children)
 
     def start(
@@ -206,9 +206,9 @@ class Supervisor:
         `restart` is `"transient"` (restart when it fails), `"permanent"` (always) or `"temporary"` (never). Raises
         what `Nursery.spawn` raises, and `ScopeMisuse` outside the block.
         """
-        return self._adopt(fn, args, name, budget, capabilities, restart, None)
+        return self._start_child(fn, args, name, budget, capabilities, restart, None)
 
-    def _adopt(
+    def _start_child(
         self,
         fn: Callable[..., Coroutine[Any, Any, Any]],
         args: tuple[Any, ...],
@@ -216,9 +216,10 @@ class Supervisor:
         budget: Budget | None,
         capabilities: Iterable[Capability] | None,
         restart: Restart,
-        over: Callable[[bool], None] | None,
+        on_task_end: Callable[[bool], None] | None,
     ) -> Child:
-        """`start`, with someone to tell when a task of the child is over (and whether for good)."""
+        """Do what `start` does. `on_task_end` is called when a task of the child has ended; its argument is True if
+        there will be no other task."""
         if restart not in get_args(Restart):
             raise ValueError(f"restart={restart!r}: must be one of {', '.join(get_args(Restart))}")
         require_coroutine_function(fn)
@@ -237,10 +238,10 @@ class Supervisor:
             record = task._inside(kernel)
             if held is None:
                 held = record.capabilities
-            record.capabilities = held  # a restart gives no more than the first start did, whoever restarts it
+            record.capabilities = held  # those of the first start, whatever the task that restarts it has
             return task
 
-        child = Child(title, restart, spawn, over)
+        child = Child(title, restart, spawn, on_task_end)
         self._children[child] = None
         self._by_task[child.task.id] = child
         return child
@@ -253,7 +254,7 @@ class Supervisor:
             child.task.cancel("the supervisor was stopped")
 
     async def __aenter__(self) -> Self:
-        kernel = await _Permission("supervisor()")
+        kernel = await _RequireProfile("supervisor()")
         outer = await self._outer.__aenter__()
         _, nursery = outer._inside()
         try:
@@ -265,11 +266,11 @@ class Supervisor:
             raise
         return self
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> Awaitable[bool | None]:
         self._closing.set()
-        return await self._outer.__aexit__(kind, error, trace)
+        return self._outer.__aexit__(kind, error, trace)
 
     # ---- the manager
 
@@ -287,13 +288,13 @@ class Supervisor:
             if more:
                 raise
         finally:
-            for child in self.children:  # the supervisor gave up, or was stopped itself
+            for child in self.children:  # the manager failed or was cancelled
                 child._note_end(final=True)
         if failure is not None:
-            raise failure  # one level of wrapping is enough
+            raise failure  # the outer nursery wraps it in a group again
 
     async def _watch(self, inner: Nursery) -> None:
-        """Hear what happens to the children until the block has ended and none is left."""
+        """Handle what happens to the children, until the block has ended and no child is left."""
         _, record = inner._inside()
         while not self._closing.is_set() or self._children:
             cases: list[Operation[Any]] = [_NextEnd(inner)]
@@ -308,7 +309,7 @@ class Supervisor:
                 await self._ended(record.ends.popleft())
 
     async def _ended(self, record: LawTask) -> None:
-        """What the end of one task leads to. A task that was stopped for another one's sake is known no more."""
+        """Handle the end of one task. A task that was stopped because another child failed is not in `_by_task`."""
         child = self._by_task.pop(record.id, None)
         outcome = record.outcome
         if child is None or outcome is None:
@@ -321,7 +322,7 @@ class Supervisor:
         affected = self._affected(child)
         for other in list(affected):
             done = other.task.outcome
-            if done is not None and not other._wants_restart(done):  # it had ended well, and nobody had looked yet
+            if done is not None and not other._wants_restart(done):  # it ended for good; its end is in the queue
                 affected.remove(other)
         for other in reversed(affected):
             self._by_task.pop(other.task.id, None)
@@ -330,7 +331,7 @@ class Supervisor:
             await other.task.wait()
             other._note_end(final=False)
         for other in affected:
-            if other.restart == "temporary":  # or the supervisor was stopped meanwhile
+            if other.restart == "temporary":  # from the start, or since `stop` was called
                 del self._children[other]
                 other._note_end(final=True)
             else:
@@ -354,19 +355,19 @@ class Supervisor:
             self._restarted_ns.popleft()
         if len(self._restarted_ns) > self._max_restarts:
             raise RestartLimitExceeded(
-                f"supervisor: {child.name!r} ended ({outcome}) and would be restart {len(self._restarted_ns)} "
+                f"supervisor: {child.name!r} ended ({outcome}), and this would be restart {len(self._restarted_ns)} "
                 f"within {self._within_ns / NS:g} s; the limit is {self._max_restarts}"
             ) from outcome.error
 
     async def _exhausted(self, inner: Nursery, task: Task[Any]) -> None:
-        """A child is on hold for want of budget."""
+        """Handle a child that is on hold because it ran out of budget."""
         if self._on_exhausted == "cancel":
             task.cancel("it ran out of budget")
             return
         kernel, nursery = inner._inside()
         record = task._inside(kernel)
         if record.id not in nursery.exhausted:
-            return  # it was cancelled meanwhile
+            return  # it was cancelled in the meantime
         if not self._recharge.as_tuple()[record.short_of]:
             task.cancel(f"it ran out of {COMPONENTS[record.short_of]}, which the supervisor does not recharge")
             return
@@ -399,7 +400,7 @@ def supervisor(
             child and those started after it.
         max_restarts: How many restarts are allowed.
         within: In how many seconds.
-        budget: The purse of its children. Without it they share the budget of the task that opens it.
+        budget: The purse of the children. Without it they share the budget of the task that opens the supervisor.
         on_exhausted: What happens to a child that cannot pay: `"end"`, `"hold"`, `"cancel"` or `"recharge"`.
         recharge: What `"recharge"` gives each time.
     """

@@ -37,9 +37,9 @@ from bursar.backend import Kernel, Task, Wait
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.law import cancel
 from bursar.law.admission import graph
-from bursar.law.budget import SYSCALL, Cost
 from bursar.law.cancel import CancelReason
 from bursar.law.capability import CapExecutor, require
+from bursar.law.costs import SYSCALL, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.pause import reached
@@ -199,7 +199,7 @@ class ThreadJob(Wait):
     def lost(self, error: BaseException) -> None:
         """The thread died outside the function."""
         end_label = f"task {self.task.name!r} ({self.task.id}) lost its thread: {type(error).__name__}"
-        self.error = ThreadLost(f"{end_label} struck it outside the function, or it had none; run the task again")
+        self.error = ThreadLost(f"{end_label} was raised outside the function; run the task again")
         self.error.__cause__ = error
         self.posted = True
         self.pool.post(self)

@@ -1,4 +1,4 @@
-"""The thread pool: the threads on which plain functions run. It is an outpost of the pump; each run has its own pool.
+"""The thread pool: the threads on which plain functions run. Each run has its own pool, an `Outpost`.
 
 There are never fewer workers than jobs. If a job comes and all workers are busy, a new worker is made; it is used again
 afterwards. The gate limits how many functions are admitted, and so how many workers there are. In the pool, a function
@@ -22,11 +22,11 @@ THREADPOOL-2  a job that has not begun is in the queue, and a worker is about to
     rests
 THREADPOOL-3  a worker whose thread died gets another thread: a job that had not begun begins, one that had has failed
 THREADPOOL-4  the thread of the loop never waits for a function, except in `Alternation`, where that is the purpose
-THREADPOOL-5  an end that the loop has not taken in is posted, or a worker is about to take it in or post it before it
-    does anything else
+THREADPOOL-5  an end that the loop has not taken in is posted, or a worker takes it in or posts it before that worker
+    runs another job or rests
 
-Rejected: a lock per worker, on which the loop wakes one chosen worker. The loop would know which worker does what, but
-each job would cost a thread switch.
+Rejected: a lock per worker, with which the loop wakes the worker that it chooses for a job. The loop would know what
+each worker does, but each job would cost a thread switch.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ class Solo(ThreadPool):
 
     def __init__(self, pump: Pump) -> None:
         super().__init__(pump)
-        self._standing: dict[ThreadControl, ThreadJob] = {}
+        self._paused: dict[ThreadControl, ThreadJob] = {}
 
     def _hand_out(self, job: ThreadJob) -> None:
         self.pump.post(f"thread {job.label}", partial(self._run, job))
@@ -421,13 +421,13 @@ class Solo(ThreadPool):
     def _run(self, job: ThreadJob) -> None:
         control = job.control
         if control is not None and control.pausing and not self.pump.over:
-            self._standing[control] = job
+            self._paused[control] = job
             control.report_paused()
         else:
             job.work_here()
 
     def ring(self, control: ThreadControl) -> None:
-        job = self._standing.pop(control, None)
+        job = self._paused.pop(control, None)
         if job is not None:
             self._hand_out(job)
 

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, TypeVarTuple
 
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, NurseryClosed, ScopeMisuse, WouldBlock
-from bursar.law import budget as money
-from bursar.law.budget import UNSTATED, Budget
+from bursar.law.budget import UNSTATED, Budget, require_plain
 from bursar.law.capability import CapSpawn, require
 from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome
@@ -50,22 +49,22 @@ PENDING_MAX: Final = 10_000  # tasks, and calls, that may wait: more come only f
 class PortalCalls:
     """A queue of calls. Any thread adds calls, and the runtime's thread makes them."""
 
-    __slots__ = ("_failed", "_limit", "_post_calls", "_queue", "_refuse", "_told", "open")
+    __slots__ = ("_failed", "_limit", "_post_calls", "_posted", "_queue", "_refuse", "open")
 
     def __init__(
         self,
         limit: int,
-        tell: Callable[[], object],
+        post: Callable[[], object],
         refuse: Callable[[], object],
         failed: Callable[[Callable[..., object], Exception], object],
     ) -> None:
         self.open = False
         self._limit = limit
-        self._post_calls = tell  # posts that there are calls, so that `run` is called
+        self._post_calls = post  # posts that there are calls, so that `run` is called
         self._refuse = refuse  # called if the queue is closed or full; unless it raises, the call is accepted anyway
         self._failed = failed  # gets the error of a call that raised
         self._queue: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._told = False
+        self._posted = False
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -76,8 +75,8 @@ class PortalCalls:
         if not self.open or len(self._queue) >= self._limit:
             self._refuse()
         self._queue.append((fn, args))
-        if not self._told:
-            self._told = True
+        if not self._posted:
+            self._posted = True
             self._post_calls()
 
     def run(self, n: int, /) -> bool:
@@ -89,10 +88,10 @@ class PortalCalls:
                 fn(*args)
             except Exception as error:
                 self._failed(fn, error)
-        self._told = False  # first, so that a call that comes after this posts again
+        self._posted = False  # first, so that a call that comes after this posts again
         if self._queue:
-            self._told = True
-        return self._told
+            self._posted = True
+        return self._posted
 
     def drop(self) -> None:
         """Forget every call that has not been made."""
@@ -180,7 +179,7 @@ class Portal:
         """
         require_coroutine_function(fn)
         if budget is not None:
-            money.require_plain(budget)
+            require_plain(budget)
         title = brief(name) if name else title_of(fn)
         submission = self._submission(self, title, UNSTATED if budget is None else budget, fn, args)
         future = submission.future

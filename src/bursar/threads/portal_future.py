@@ -9,8 +9,8 @@ Rejected: a future class of our own. `concurrent.futures.wait`, `as_completed` a
 
 SUBMISSION-1  every submission is answered exactly once, by the runtime's thread or by a thread that finds the run over,
     and never in the middle of a change of the law, because the callbacks of a future are user code
-SUBMISSION-2  a real future gets the answer exactly once: from the thread that answers, or from the one that makes the
-    future, whichever comes last
+SUBMISSION-2  a real future gets the answer exactly once, from the thread that answers or from the thread that makes
+    the future; both may try, and the first one succeeds
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bursar.law.state import Outcome, OutcomeKind
 from bursar.ops.gate_spawn import ask
 from bursar.ops.start import start
 from bursar.ops.task import at_end, unwrap
+from bursar.tracebacks import hide_own_frames
 
 if TYPE_CHECKING:
     from bursar.threads.portal import Portal
@@ -147,6 +148,7 @@ class Submission:
         try:
             unwrap(self.title, outcome)
         except Exception as error:
+            hide_own_frames(error)
             self.resolve(error=error)
 
     def resolve(self, *, value: Any = None, error: BaseException | None = None) -> None:
@@ -194,11 +196,15 @@ class Answer(Future[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         submission = self._submission
-        if submission.answered and not submission.alive:
+        try:
+            if not submission.answered or submission.alive:
+                return super().result(timeout)
             if submission.error is not None:
                 raise submission.error
-            return submission.value
-        return super().result(timeout)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+        return submission.value
 
     def cancel(self) -> bool:
         cancelled, submission = super().cancel(), self._submission

@@ -1,16 +1,16 @@
-"""The catalogue of events: what each is called, which fields it has, and which of them belong to the host.
+"""The catalogue of events: the name and the fields of each kind, and which fields depend on the host.
 
-The law and the pump tell their observer what happens, as (name, task, detail). `describe` turns that into the numbers
-and the text of the event's kind; nothing else knows how the two fit together.
+The law and the pump call their observer with (name, task, detail). `describe` turns task and detail into the numbers
+and the text of the event's kind. No other code knows the form of a detail.
 
-A text is a program's own word as often as ours, so every one goes through `brief`, and is such that it can be written
-as UTF-8 and read back the same: a trace and an observer in memory tell the same story.
+Many texts come from the program. So every text is shortened by `brief`, and characters that UTF-8 cannot hold are
+replaced. So a trace file and an observer in memory hold the same text.
 
-A field that is marked `host` may differ from host to host, or from run to run on a real clock: times, turns, batches.
-A kind that is marked `host` may differ altogether. What is left must be the same on every host.
+A field that is marked `host` may differ between hosts, or between runs on a real clock: times, turns, batches. All
+fields of a kind that is marked `host` may differ. All other fields must be the same on every host.
 
-Rejected: a class for each kind. Fifty classes with three lines each say less than one table, and the format on disk,
-the page about it and the checks of the reader would each be a second list of the same things.
+Rejected: a class for each kind. Fifty classes with three lines each say less than one table. The format on disk, the
+page about it and the checks of the reader would each need a second list of the kinds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget, Cost
+from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, outward
+from bursar.law.costs import Cost
 from bursar.law.lanes import Lane, Worker
 from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.obligation import Obligation, Settled
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from bursar.law.admission.ticket import Ticket
 
 NONE: Final = -1  # how an absent number is written
-INJECTOR: Final = 0xFFFF  # the worker of a queue that belongs to none
+INJECTOR: Final = 0xFFFF  # stands for the worker where a queue belongs to no worker
 QUEUES: Final = ("cancel", "timed", "pinned", "stealable", "injector")
 CANCEL_KINDS: Final = tuple(CancelKind)
 
@@ -49,19 +50,19 @@ def _names(enum: type[IntEnum]) -> tuple[str, ...]:
 
 LANES: Final = _names(Lane)
 YES_NO: Final = ("no", "yes")
-SPAWNED: Final = ("no", "yes", "pending", "again")  # the last two wait for permission; "again": another attempt
+SPAWNED: Final = ("no", "yes", "pending", "again")  # pinned or not; the last two wait for permission; "again": a retry
 
 
 class Field(NamedTuple):
-    """One number of a record: its name, its `struct` code, whether it belongs to the host, and what its values mean."""
+    """One number of a record: its name, its `struct` code, whether it depends on the host, and what its values mean."""
 
     name: str
     code: str
     host: bool = False
-    names: tuple[str, ...] = ()  # empty: it is a plain number
+    names: tuple[str, ...] = ()  # of its values, from 0; empty: the value is a plain number
 
     def shown(self, value: int) -> int | str:
-        """The value as people see it."""
+        """The value as commands and exports show it."""
         if self.name == "decision_hash":
             return f"{value:016x}"
         return self.names[value] if 0 <= value < len(self.names) else value
@@ -79,11 +80,11 @@ class Kind:
     code: int
     name: str
     fields: tuple[Field, ...]
-    text: str  # what its text is called; "": it has none
+    text: str  # the name of its text; "": the kind has no text
     host: bool
     describe: Describe
-    error_class: Callable[[str], str]  # of its text: what error the event is about; "": about none
-    layout: struct.Struct  # its code, its numbers, and the length of its text if it has one
+    error_class: Callable[[str], str]  # text → the class of the error that the event reports; "": no error
+    layout: struct.Struct  # its code, its numbers, and the length of its text if the kind has a text
     names: tuple[str, ...]  # of its fields
 
     def named(self, numbers: Numbers) -> dict[str, int]:
@@ -96,7 +97,7 @@ REGION: Final = Field("region_id", "Q")
 GENERATION: Final = Field("generation", "Q")
 NOTICE: Final = Field("notice", "B", names=_names(Notice))
 TIMER: Final = Field("timer_id", "Q")
-COMPONENT: Final = Field("component", "b", names=COMPONENTS)  # NONE: the turn was over
+COMPONENT: Final = Field("component", "b", names=COMPONENTS)  # NONE: only the turn ended
 MONEY: Final = tuple(Field(name, "q") for name in COMPONENTS)
 
 KINDS: Final[dict[str, Kind]] = {}
@@ -115,7 +116,7 @@ def _kind(
     host: bool = False,
     error: str | Callable[[str], str] = _no_error,
 ) -> None:
-    """Add a kind. Its number is its place, so a new one goes to the end, or the schema gets a new number."""
+    """Add a kind. Its code is its position, so add a new kind at the end, or raise the schema's number."""
     code = len(KINDS) + 1
     codes = "".join(field.code for field in fields)
     KINDS[name] = BY_CODE[code] = Kind(
@@ -132,7 +133,7 @@ def _kind(
 
 
 def _with_plain_text(describe: Describe) -> Describe:
-    """The same, with a text that is short and survives being written as UTF-8."""
+    """The same function, but its text is short and can be written as UTF-8."""
 
     def bounded(kernel: Any, task: Task | None, detail: Any) -> Described:
         numbers, text = describe(kernel, task, detail)
@@ -153,7 +154,7 @@ def _money(budget: Budget) -> Numbers:
 
 
 def _cost(cost: Cost) -> Numbers:
-    """By component; saturates like the record of what a task has spent."""
+    """The amounts by component. A sum stops at UNITS_MAX, as in the record of what a task has spent."""
     amounts = [0] * len(COMPONENTS)
     for component, amount in cost:
         amounts[component] = min(amounts[component] + amount, UNITS_MAX)
@@ -238,7 +239,7 @@ def _spawned(kernel: Any, task: Task | None, budget: Budget) -> Described:
 
 
 def _enqueued(kernel: Any, task: Task | None, detail: tuple[Worker | None, int | None]) -> Described:
-    """Where the law put it, and the deadline that it was woken by."""
+    """The queue of the task, and the deadline of the timer that woke it."""
     assert task is not None, "a task is queued"
     worker, deadline_ns = detail
     deadline = NONE if deadline_ns is None else deadline_ns
@@ -264,13 +265,13 @@ def _woken(kernel: Any, task: Task | None, detail: tuple[int, Notice]) -> Descri
 
 
 def _exhausted(kernel: Any, task: Task | None, detail: tuple[int, Cost]) -> Described:
-    """With what it could not pay, by which anybody can see that it could not."""
+    """The component that was short, and the whole cost: a verifier checks that the task could not pay it."""
     component, cost = detail
     return (_id(task), component, *_cost(cost)), ""
 
 
 def _stale(kernel: Any, task: Task | None, detail: tuple[int, int]) -> Described:
-    """The task may be over, so its region is in the record; 0 if it ended before anybody listened and let go of it."""
+    """With the region, because the task may be DONE. 0: it ended before there was an observer, and left its nursery."""
     nursery = task.nursery if task is not None else None
     return (_id(task), nursery.id if nursery is not None else 0, *detail), ""
 
@@ -346,7 +347,10 @@ def _reason(kernel: Any, task: Task | None, reason: CancelReason) -> Described:
 
 
 def _requested(kernel: Any, task: Task | None, reason: CancelReason) -> Described:
-    """With the scope that is meant: 0 is the task itself, 1 its outermost block. The newest request is innermost."""
+    """The reason, and the number of the scope: 0 is the task itself, 1 its outermost cancel scope.
+
+    Several scopes may have this reason. The newest request is in the innermost scope.
+    """
     assert task is not None, "a scope belongs to a task"
     scopes = list(outward(task))
     asked = next(i for i, s in enumerate(scopes) if s.reason is reason and s.phase is CancelPhase.REQUESTED)
@@ -406,7 +410,7 @@ _kind(
     error=lambda text: text.partition(":")[0],
 )
 
-# ---- reports: what went wrong and stopped nobody
+# ---- reports of problems (`Kernel.report`)
 
 REPORTS: Final = (
     "cleanup_cut",
@@ -427,10 +431,10 @@ def _report(name: str) -> None:
     _kind(name, TASK, describe=_text_only, text="detail", error=name)
 
 
-for _name in REPORTS[:-1]:  # the last one came later
+for _name in REPORTS[:-1]:  # the last one was added later, below: a code must not change
     _report(_name)
 
-# ---- what else the state follows from
+# ---- other changes of the state, which a verifier needs
 
 _kind(
     "scope_opened",
@@ -497,7 +501,7 @@ _kind(
 _kind(
     "pause_requested",
     TASK,
-    Field("within_ns", "q"),  # to its next checkpoint; NONE: it stands at once
+    Field("within_ns", "q"),  # the time for reaching a checkpoint; NONE: the task is paused at once
     describe=lambda kernel, task, within_ns: ((_id(task), NONE if within_ns is None else within_ns), ""),
 )
 for _name in (

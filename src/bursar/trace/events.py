@@ -1,8 +1,8 @@
-"""Events: what the records of the catalogue mean in the run that they come from.
+"""Events: each record of a trace, completed with what the records before it say.
 
-A record holds only what is new. What every event carries besides (the decision's number and hash, the turn and batch of
-the host, the streak and its limit, the lane) follows from the records before it: `TraceContext` works that out, so it
-cannot be recorded wrongly. `fingerprint` is a hash over what must be the same on every host.
+A record holds only what is new. The other fields of an event follow from earlier records: number and hash of the
+decision, turn and batch of the host, cancel streak and its limit, lane. `TraceContext` derives these fields. They are
+not recorded, so a record cannot contradict them. `fingerprint` is a hash over what must be the same on every host.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bursar.law.state import State
 from bursar.trace.catalogue import BY_CODE, CANCEL_KINDS, KINDS, LANES, NONE, QUEUES, REPORTS, Field, Kind, Numbers
 from bursar.trace.host_answer_codec import pack_answer, unpack_answer
 
-__all__ = [  # the catalogue's names can be had here too
+__all__ = [  # with names of the catalogue and of the codec of answers
     "BY_CODE",
     "CANCEL_KINDS",
     "KINDS",
@@ -66,11 +66,11 @@ class TraceRecord(NamedTuple):
         return self.kind.name
 
     @property
-    def said(self) -> str:
+    def decoded_text(self) -> str:
         return self.text.decode("utf-8", "replace")
 
     def same(self, other: TraceRecord) -> bool:
-        """Equal, but for the addresses of objects that a program has put into words."""
+        """Whether the records are equal. Addresses of objects in their texts may differ."""
         if self.kind is not other.kind or self.numbers != other.numbers:
             return False
         return self.text == other.text or _ADDRESS.sub(b"0x", self.text) == _ADDRESS.sub(b"0x", other.text)
@@ -83,13 +83,25 @@ class Event(NamedTuple):
     """One event of a trace, with everything that is known about it.
 
     Attributes:
-        number: Its number in the trace.
+        number: Its number in the trace, from 0.
         name: Its kind.
+        task_id: The task that it is about; otherwise the polled task, or 0.
+        region_id: The nursery that it is about; otherwise the nursery of the task, or 0.
+        lane: The lane of the current step.
+        decision_seq: How many decisions there were.
+        decision_hash: The decision chain after the last decision.
+        host_turn_id: The turn of the host.
+        microtask_batch_id: The batch.
+        cancel_streak: The cancel streak after the last decision.
+        cancel_streak_limit: The longest streak that was allowed then.
+        error_class: The class of the error; empty unless something failed.
         now_ns: The time of the run in nanoseconds.
-        text: A text of its kind.
+        numbers: The values of the fields of its kind.
+        text: Its text, if its kind has one.
+        blob: Its bytes, if its kind has any.
     """
 
-    number: int  # its place in the trace, from 0
+    number: int
     name: str
     task_id: int
     region_id: int
@@ -112,14 +124,14 @@ class Event(NamedTuple):
         return {
             "event": self.name,
             **{name: getattr(self, name) for name in MANDATORY},
-            "decision_hash": f"{self.decision_hash:016x}",  # JSON has no room for 64 bits
+            "decision_hash": f"{self.decision_hash:016x}",  # many JSON readers keep only 53 bits of a number
             "now_ns": self.now_ns,
             **{f.name: f.shown(self.numbers[f.name]) for f in kind.fields if f.name not in MANDATORY},
             **({kind.text: self.text} if kind.text and kind.text not in MANDATORY else {}),
         }
 
     def essence(self) -> tuple[Any, ...] | None:
-        """What must be the same on every host; None if the whole event belongs to the host."""
+        """What must be the same on every host. None: the whole event depends on the host."""
         kind = KINDS[self.name]
         if kind.host:
             return None
@@ -127,7 +139,7 @@ class Event(NamedTuple):
         return (self.name, *(int(self.numbers[f.name]) for f in kind.fields if not f.host), text)
 
     def whole(self) -> tuple[Any, ...]:
-        """All that its record holds."""
+        """All values of its record."""
         return (self.name, *self.numbers.values(), self.text)
 
     def __str__(self) -> str:
@@ -142,15 +154,15 @@ class Event(NamedTuple):
 class TraceContext:
     """What the records so far say about the next one."""
 
-    hash: int = 0  # the decision chain; a trace begins with its seed
+    hash: int = 0  # of the decision chain; at the beginning of a trace, `Trace.seed_hash`
     number: int = 0
     seq: int = 0
     turn: int = 0
     batch: int = 0
     streak: int = 0
     limit: int = 0
-    lane: int = Lane.IDLE  # of the step that is under way
-    running: int = 0  # the task of that step
+    lane: int = Lane.IDLE  # of the current step
+    running: int = 0  # the id of the task that the current step polls
     now_ns: int = 0
     regions: dict[int, int] = field(default_factory=dict[int, int])  # live task → its nursery
 
@@ -158,14 +170,14 @@ class TraceContext:
         return replace(self, regions=dict(self.regions))
 
     def skip(self, kind: Kind, numbers: Numbers) -> None:
-        """Go past a record that nobody asks for."""
+        """Take in a record, but make no event of it."""
         change = _BEFORE.get(kind.name) or _AFTER.get(kind.name)
         if change is not None:
             change(self, kind.named(numbers))
         self.number += 1
 
     def event(self, kind: Kind, numbers: Numbers, text: str | bytes) -> Event:
-        """The event that a record stands for."""
+        """The event of a record."""
         named = kind.named(numbers)
         if kind.name in _BEFORE:
             _BEFORE[kind.name](self, named)
@@ -227,7 +239,7 @@ def _step_over(context: TraceContext, numbers: dict[str, int]) -> None:
         context.regions.pop(numbers["task_id"], None)
 
 
-_BEFORE: Final[dict[str, Change]] = {  # what an event says about itself and all that follow
+_BEFORE: Final[dict[str, Change]] = {  # changes that hold for the event itself and for those after it
     "host_turn": _turn_begun,
     "clock": _clock_read,
     "scheduler_step_decision": _decided,
@@ -235,11 +247,11 @@ _BEFORE: Final[dict[str, Change]] = {  # what an event says about itself and all
     "task_admitted": _admitted,
     "task_dropped": _admitted,
 }
-_AFTER: Final[dict[str, Change]] = {"scheduler_step_end": _step_over}  # and what holds from the next one on
+_AFTER: Final[dict[str, Change]] = {"scheduler_step_end": _step_over}  # changes that hold only for those after it
 
 
 def fingerprint(events: Iterable[Event]) -> str:
-    """A hash over the essence of events, as sixteen hexadecimal digits. Equal on all hosts."""
+    """A hash over the essence of the events, as sixteen hexadecimal digits. It is the same on every host."""
     digest = hashlib.blake2b(digest_size=8)
     for event in events:
         essence = event.essence()

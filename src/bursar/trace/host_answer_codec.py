@@ -1,7 +1,9 @@
-"""What the host answered, as bytes: what was asked, a letter for the type, and what came back.
+"""The answers of the host, as bytes: what was asked, a letter for the type of the answer, and the answer.
 
-A replay has no other world than this, so an answer comes back as it was: the same bytes, the same text, an error of
-the same number and words. Rejected: pickle. A trace comes from elsewhere, and reading one must not run anything.
+A replay takes the host's answers from the trace alone. So an answer is restored exactly: the same bytes, the same text,
+an error with the same number and message.
+
+Rejected: pickle. A trace may come from another person, and reading a trace must not run code.
 """
 
 from __future__ import annotations
@@ -27,22 +29,22 @@ def pack_answer(what: str, answer: object) -> bytes:
         case str():
             tag, body = b"s", answer.encode("utf-8", "surrogateescape")
         case OSError():
-            told = f"{answer.errno or 0}:{type_name(answer)}:{answer.strerror or brief(answer)}"
-            tag, body = b"e", told.encode("utf-8", "replace")
+            error = f"{answer.errno or 0}:{type_name(answer)}:{answer.strerror or brief(answer)}"
+            tag, body = b"e", error.encode("utf-8", "replace")
         case _:
             raise TypeError(f"{what} answered {brief(answer, repr)}, which cannot be recorded")
     return what.encode() + b"\0" + tag + body
 
 
 def unpack_answer(packed: bytes) -> tuple[str, Answer]:
-    """The reverse. An error comes back as the subclass of `OSError` that its number stands for."""
+    """The question and the answer. An error is restored as the subclass of `OSError` that its number selects."""
     what, zero, rest = packed.partition(b"\0")
     try:
         if zero:
             return what.decode(), _unpack(rest[:1], rest[1:])
     except ValueError:
         pass
-    raise TraceError(f"{brief(packed, repr)} is no answer of a host")
+    raise TraceError(f"{brief(packed, repr)} is not an answer of a host")
 
 
 def _unpack(tag: bytes, body: bytes) -> Answer:
@@ -56,18 +58,18 @@ def _unpack(tag: bytes, body: bytes) -> Answer:
         case b"s":
             return body.decode("utf-8", "surrogateescape")
         case b"e":
-            number, name, told = body.decode().split(":", 2)
-            return _class_of(name)(int(number), told)
+            number, name, message = body.decode().split(":", 2)
+            return _class_of(name)(int(number), message)
         case _:
             raise ValueError(tag)
 
 
 def _class_of(name: str) -> type[OSError]:
-    """Of names and of TLS the errors have numbers of their own; for all others the number says which class it is."""
+    """Errors of name lookup and of TLS need their own class. For all others, `OSError` selects it by the number."""
     if name == "gaierror":
         return socket.gaierror
     if name.startswith("SSL"):
-        with contextlib.suppress(ImportError):  # where there is none, nobody can have caught it by its name
+        with contextlib.suppress(ImportError):  # without the module, no program can catch its errors by name
             import ssl
 
             found = getattr(ssl, name, None)
@@ -77,6 +79,6 @@ def _class_of(name: str) -> type[OSError]:
 
 
 def error_in(text: str) -> str:
-    """The class of the error that an answer is; "": it is none."""
+    """The name of the error's class, if the answer is an error; otherwise ""."""
     _, zero, rest = text.partition("\0")
     return rest.split(":", 2)[1] if zero and rest.startswith("e") and rest.count(":") > 1 else ""

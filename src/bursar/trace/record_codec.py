@@ -1,12 +1,13 @@
-"""Where the records of a run go while it happens, and the pen by which a kernel in C puts most of them there itself.
+"""Encodes trace records as bytes. In the native kernel, a `TraceWriter` in C encodes the records of frequent events.
 
-An observer in Python costs a kernel in C more than the rest of a step. So a recorder has a `trace_writer`: the kernel,
-which looks for one when it is given an observer, lets the pen write what happens to every task, into the recorder's own
-store; of everything else it tells the recorder as ever, which describes it and puts it there too. A kernel in Python
-knows of no pens. The layout of a record is the catalogue's; the pen is told it here.
+An observer in Python costs the native kernel more than the rest of a step. So an observer that records has an attribute
+`trace_writer`. The native kernel takes it from its observer, and calls it instead of the observer for the frequent
+events. The trace writer appends their records to the observer's own store. The observer gets all other events, and adds
+their records to the same store. The Python kernel ignores the attribute. The layouts of the records are the
+catalogue's; `LAYOUTS` hands them to C.
 
-Rejected: a recorder of its own for the kernel in C. It would describe every kind a second time, the rare ones too, and
-be told from this one by nothing but speed.
+Rejected: a second recorder, for the native kernel. It would have to describe every kind again, also the rare ones, and
+would differ from this one only in speed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 LAYOUTS: Final = {kind.name: (kind.code, kind.layout.format) for kind in KINDS.values()}
 
-Kept = tuple[Kind, Numbers, str | bytes]
+StoredRecord = tuple[Kind, Numbers, str | bytes]
 
 
 def encoded(kind: Kind, numbers: Numbers, text: bytes) -> bytes:
@@ -32,22 +33,23 @@ def encoded(kind: Kind, numbers: Numbers, text: bytes) -> bytes:
 
 
 def trace_writer_for(kernel: Any, page: bytearray, page_max: int) -> TraceWriter | None:
-    """A pen that writes on `page`, and asks the observer to `flush` when that is longer than `page_max`.
+    """A trace writer that appends to `page`, and calls the observer's `flush` when `page` is longer than `page_max`.
 
-    None: the kernel has no use for one.
+    None: the kernel is in Python and uses no trace writer.
     """
-    if not takes_pens(kernel):
+    if not is_native_kernel(kernel):
         return None
     from bursar._native import TraceWriter
 
     return TraceWriter(LAYOUTS, page, page_max)
 
 
-def takes_pens(kernel: Any) -> bool:
+def is_native_kernel(kernel: Any) -> bool:
     return NativeKernel is not None and isinstance(kernel, NativeKernel)
 
 
-def decoded(record: bytes, answer: bool) -> Kept:
+def decoded(record: bytes, answer: bool) -> StoredRecord:
+    """The reverse of `encoded`. `answer`: the text is an answer of the host, and stays bytes."""
     kind = BY_CODE[record[0]]
     _, *numbers = kind.layout.unpack_from(record)
     if not kind.text:

@@ -1,4 +1,8 @@
-"""The ring: the newest events of a run, kept in memory."""
+"""The trace ring: the newest events of a run, kept in memory.
+
+`DequeStore` keeps the records of the Python kernel as tuples. `TraceRingStore` keeps those of the native kernel as
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.trace.catalogue import KINDS, Kind, Numbers
 from bursar.trace.events import Event, TraceContext
-from bursar.trace.record_codec import LAYOUTS, Kept, decoded, encoded, takes_pens
+from bursar.trace.record_codec import LAYOUTS, StoredRecord, decoded, encoded, is_native_kernel
 
 if TYPE_CHECKING:
     from bursar._native import TraceRing, TraceWriter
 
-MEMORY_BYTES_MAX: Final = 1 << 26  # of the answers of the host that `Memory` keeps
+MEMORY_BYTES_MAX: Final = (
+    1 << 26
+)  # of all answers of the host in a `Memory`: a few large files must not fill the memory
 
 
 class Memory:
@@ -31,7 +37,7 @@ class Memory:
 
     @property
     def trace_writer(self) -> TraceWriter | None:
-        """By which a kernel in C writes down most of what happens."""
+        """With it the native kernel records the frequent events (`trace.record_codec`)."""
         return self._store.trace_writer
 
     @property
@@ -40,9 +46,9 @@ class Memory:
         return self._store.dropped
 
     def attach(self, kernel: Kernel) -> None:
-        """Listen to a kernel that has not begun."""
+        """Become the observer of a kernel, before its run begins."""
         self._kernel = kernel
-        self._store = newest(kernel, self.events_max, MEMORY_BYTES_MAX)
+        self._store = make_store(kernel, self.events_max, MEMORY_BYTES_MAX)
         kernel.observe(self)
 
     def __call__(self, name: str, task: Task | None, detail: Any) -> None:
@@ -52,7 +58,7 @@ class Memory:
 
     @property
     def _before(self) -> TraceContext:
-        """What the dropped ones say about the first that is kept."""
+        """The context of the first record that is kept: what the dropped records say."""
         return self._store.before()
 
     def events(self) -> Iterator[Event]:
@@ -62,21 +68,21 @@ class Memory:
             yield context.event(*record)
 
 
-def newest(kernel: Any, events_max: int, answers_bytes_max: int) -> DequeStore | TraceRingStore:
-    """A store for the newest records of a kernel: so many of them, and so many bytes of what the host answered."""
-    kind = TraceRingStore if takes_pens(kernel) else DequeStore
+def make_store(kernel: Any, events_max: int, answers_bytes_max: int) -> DequeStore | TraceRingStore:
+    """A store for the newest records of a kernel, within both limits."""
+    kind = TraceRingStore if is_native_kernel(kernel) else DequeStore
     return kind(kernel.chain, events_max, answers_bytes_max)
 
 
 class DequeStore:
-    """The newest records, as they were described."""
+    """The newest records of a kernel in Python, as tuples."""
 
     trace_writer: Final = None
 
     def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
         self._events_max = events_max
         self._answers_bytes_max = answers_bytes_max
-        self._records: deque[Kept] = deque()
+        self._records: deque[StoredRecord] = deque()
         self._answers_bytes = 0
         self._before = TraceContext(hash=chain)
 
@@ -95,20 +101,20 @@ class DequeStore:
 
     @property
     def dropped(self) -> int:
-        """Older ones that are gone."""
+        """How many older records were discarded."""
         return self._before.number
 
     def before(self) -> TraceContext:
-        """What those say about the first that is kept."""
+        """The context of the first record that is kept."""
         return self._before.copy()
 
-    def records(self) -> list[Kept]:
-        """The kept ones, oldest first."""
+    def records(self) -> list[StoredRecord]:
+        """The kept records, oldest first."""
         return list(self._records)
 
 
 class TraceRingStore:
-    """The newest records of a kernel in C, as bytes on a shelf, which is the pen as well."""
+    """The newest records of a native kernel, as bytes in a `TraceRing`, which is its trace writer too."""
 
     def __init__(self, chain: int, events_max: int, answers_bytes_max: int) -> None:
         from bursar._native import TraceRing
@@ -128,5 +134,5 @@ class TraceRingStore:
     def before(self) -> TraceContext:
         return TraceContext(*self.trace_writer.before())
 
-    def records(self) -> list[Kept]:
+    def records(self) -> list[StoredRecord]:
         return [decoded(record, answer) for record, answer in self.trace_writer.records()]

@@ -19,80 +19,82 @@ from bursar.errors import TraceError
 from bursar.law.kernel import Kernel
 from bursar.law.task import Task
 from bursar.trace.events import KINDS
-from bursar.trace.file_format import END, ENDING, LENGTH, MAGIC, TEXT_BYTES_MAX, told
+from bursar.trace.file_format import END, ENDING, LENGTH, MAGIC, TEXT_BYTES_MAX, error_text
 from bursar.trace.record_codec import encoded, trace_writer_for
 
-BUFFER_BYTES: Final = 64 * 1024  # a batch that tells more than this is written in parts
+BUFFER_BYTES: Final = 64 * 1024  # a batch with more bytes than this is written in parts
 
 
 def versions() -> dict[str, str]:
-    """What the run was made with."""
+    """The versions that the run used, for the header."""
     from importlib.metadata import version
 
     return {"bursar": version("bursar"), "python": platform.python_version(), "platform": platform.platform()}
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a program's file: what tells a trace of another program."""
+    """The SHA-256 of a program's file. It shows whether a trace comes from this program."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def claim(path: Path) -> BinaryIO:
-    """Open a file for one run alone, as it is: two that wrote into one would leave the trace of neither."""
+def open_locked(path: Path) -> BinaryIO:
+    """Open a file for one run alone, and keep its content for now.
+
+    Two runs that write to the same file would both lose their trace, so the second gets an error.
+    """
     file = path.open("ab")
     if fcntl is not None and path.is_file():
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.close()
-            raise BlockingIOError(error.errno, "another run is being recorded there") from None
+            raise BlockingIOError(error.errno, "another run is being recorded to this file") from None
         except OSError:
             pass  # a file system without locks
     return file
 
 
 class Recorder:
-    """The observer that writes a trace file. Trouble with the file ends the recording, never the program."""
+    """The observer that writes a trace file. An error of the file ends the recording, never the run."""
 
     def __init__(self, kernel: Kernel, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
         self.path = Path(path)
         self.error: Exception | None = None
         self._kernel = kernel
         self._digest = hashlib.sha256()
-        self._records = 0  # and those that the pen wrote
+        self._records = 0  # without those of the trace writer, which counts its own
         text = json.dumps(header, sort_keys=True).encode()
         if len(text) > TEXT_BYTES_MAX:
             raise TraceError(f"{self.path}: the header of the trace would be {len(text):,} bytes long")
         self._buffer = bytearray(MAGIC + LENGTH.pack(len(text)) + text)
-        self.trace_writer = trace_writer_for(
-            kernel, self._buffer, BUFFER_BYTES
-        )  # writes into this very buffer: it is never replaced
+        # The trace writer appends to the same buffer, so `_buffer` is never replaced by another object.
+        self.trace_writer = trace_writer_for(kernel, self._buffer, BUFFER_BYTES)
         try:
-            self._file: BinaryIO | None = claim(self.path)
+            self._file: BinaryIO | None = open_locked(self.path)
             if self.path.is_file():
                 self._file.truncate(0)
         except (OSError, ValueError) as error:
-            raise TraceError(f"{self.path}: the trace cannot be written: {told(error)}") from None
+            raise TraceError(f"{self.path}: the trace cannot be written: {error_text(error)}") from None
         self.flush()
 
     def __call__(self, name: str, task: Task | None, detail: Any) -> None:
         kind = KINDS[name]
         try:
             numbers, text = kind.describe(self._kernel, task, detail)
-            told = text if isinstance(text, bytes) else text.encode()
-            if len(told) > TEXT_BYTES_MAX:
-                raise ValueError(f"the {kind.text} of {name} is {len(told):,} bytes long")
-            record = encoded(kind, numbers, told)
+            packed = text if isinstance(text, bytes) else text.encode()
+            if len(packed) > TEXT_BYTES_MAX:
+                raise ValueError(f"the {kind.text} of {name} is {len(packed):,} bytes long")
+            record = encoded(kind, numbers, packed)
         except Exception as error:
             self._give_up(error)
             return
-        self._buffer += record  # at once: a signal may come between any two lines
+        self._buffer += record  # in one statement: a signal handler may run between two statements
         self._records += 1
         if len(self._buffer) > BUFFER_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what happened so far to the file."""
+        """Write the buffer to the file."""
         if self._file is not None:
             try:
                 self._file.write(self._buffer)
@@ -104,7 +106,7 @@ class Recorder:
         self._buffer.clear()
 
     def _give_up(self, error: Exception) -> None:
-        """The file ends here; the run goes on unrecorded."""
+        """End the recording. The run goes on without a recorder."""
         self.error = error
         self._close()
 
@@ -113,7 +115,7 @@ class Recorder:
         if self._kernel.observer is self:
             self._kernel.observe(None)
         if file is not None:
-            with contextlib.suppress(OSError):  # what could not be written before cannot be written now
+            with contextlib.suppress(OSError):  # closing may try to write again, and fail again
                 file.close()
 
     def close(self, ending: dict[str, Any]) -> None:

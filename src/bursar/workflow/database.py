@@ -1,11 +1,12 @@
 """The file behind a journal: an SQLite database in WAL mode, its tables, and the lock beside it.
 
-The tables are made all at once, so that a file is either complete or *unborn*: not there, empty, or without any table,
-as a process leaves it that was killed at that moment. What is anybody else's is never touched.
+One transaction makes all tables. So a journal is either complete or *absent*: there is no file, or the file is empty or
+has no table, because its process was killed in that moment. A file that is no journal is never changed.
 
-One process runs a journal at a time. It holds a lock on a file of its own beside the journal, which the kernel lets go
-of when the process dies, however it does. Not on the journal itself: SQLite has locks there, and on some systems ours
-would get into their way.
+One process at a time runs a journal. It holds a lock on a separate file beside the journal. The operating system
+releases the lock when the process ends for any reason.
+
+Rejected: a lock on the journal itself. SQLite has its own locks there, and on some systems ours would disturb them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from bursar.errors import JournalError
 
 try:
     import fcntl
-except ImportError:  # not on Windows: there nobody is kept from running a journal twice
+except ImportError:  # Windows: there, nothing keeps two processes from one journal
     fcntl = None
 
-APPLICATION_ID: Final = 0x42555253  # "BURS": how a journal is told from any other database
+APPLICATION_ID: Final = 0x42555253  # "BURS": marks a database as a journal
 SCHEMA_VERSION: Final = 1
-BUSY_MS: Final = 5_000  # a reader may hold the file for a moment, when the log is folded back into it
-LOCK_TRIES: Final = 5  # whoever asks `is_running` holds the lock for a moment
+BUSY_MS: Final = 5_000  # a reader may lock the file for a moment, when SQLite merges the log into it
+LOCK_TRIES: Final = 5  # a process in `is_running` holds the lock for a moment
 LOCK_NAP_S: Final = 0.02
 
 _TABLES: Final = """
@@ -57,7 +58,7 @@ def connect(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(path, isolation_level=None)
         try:
             db.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-            db.execute("PRAGMA synchronous=NORMAL")  # the first that looks into the file
+            db.execute("PRAGMA synchronous=NORMAL")  # the first statement that reads the file
             db.execute("PRAGMA foreign_keys=ON")
         except BaseException:
             db.close()
@@ -67,7 +68,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> Generator[None]:
-    """What SQLite says, as an error that names the file."""
+    """Turn an error of SQLite into a `JournalError` that names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -75,17 +76,17 @@ def plain_errors(path: Path) -> Generator[None]:
 
 
 def make_tables(db: sqlite3.Connection, path: Path, workflow: str, file: Path | None) -> None:
-    """Inside a transaction: the tables of a new journal, in a file that holds none."""
+    """Make the tables of a new journal, inside a transaction. Raise if the file has tables already."""
     if _is_journal(db):
         raise JournalError(
-            f"{path}: the journal is there already; go on with it (bursar resume {path}, or run with --resume), or "
-            "name another file"
+            f"{path}: the journal exists already; continue it (bursar resume {path}, or run with --resume), or name "
+            "another file"
         )
     if _holds_something(db):
-        raise JournalError(f"{path}: this is a database, but no journal of Bursar; name another file")
+        raise JournalError(f"{path}: this is a database, but not a journal of Bursar; name another file")
     for statement in _TABLES.split(";"):
         db.execute(statement)
-    key = secrets.token_hex(8)  # what the run's own processes are known by
+    key = secrets.token_hex(8)  # marks the processes of this run
     db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", (key, workflow, None if file is None else str(file), time.time()))
     db.execute(f"PRAGMA application_id={APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -107,15 +108,18 @@ def require_journal(path: Path) -> None:
         mine = _is_journal(db)
         (version,) = db.execute("PRAGMA user_version").fetchone()
     if not mine:
-        raise JournalError(f"{path}: this is not a journal of Bursar, or its run was killed before it began")
+        raise JournalError(
+            f"{path}: this is not a journal of Bursar, or its run was killed before the first task; name another file"
+        )
     if version != SCHEMA_VERSION:
         raise JournalError(
-            f"{path}: the journal has format {version}, and this version of Bursar reads {SCHEMA_VERSION}"
+            f"{path}: the journal has format {version}, and this version of Bursar reads {SCHEMA_VERSION}; use the "
+            "version that wrote it, or start a new run"
         )
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is no journal here yet, but there may be one: no file, or one whose run was killed at its birth."""
+    """Whether a new journal can be made here: no file, or a file without tables, because its process was killed."""
     if not path.exists():
         return True
     with plain_errors(path), contextlib.closing(connect(path)) as db:
@@ -128,7 +132,7 @@ def lock_of(path: Path) -> Path:
 
 
 def take_lock(path: Path) -> int | None:
-    """Taken until it is closed, or the process ends."""
+    """Take the lock, until the returned file is closed or the process ends. Raise if another process has it."""
     if fcntl is None:
         return None
     lock = os.open(lock_of(path), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -140,11 +144,11 @@ def take_lock(path: Path) -> int | None:
         else:
             return lock
     os.close(lock)
-    raise JournalError(f"{path}: another process is running this journal; wait for it, or stop it first")
+    raise JournalError(f"{path}: another process runs this journal; wait for its end, or stop it first")
 
 
 def is_running(path: Path) -> bool:
-    """Whether a process runs this journal at this moment."""
+    """Whether a process runs this journal now."""
     if fcntl is None or not lock_of(path).exists():
         return False
     lock = os.open(lock_of(path), os.O_RDWR | os.O_CLOEXEC)

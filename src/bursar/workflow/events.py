@@ -1,4 +1,4 @@
-"""What a run of a workflow tells: events, as they happen, and where each step stands, for whoever looks."""
+"""What a run of a workflow shows to a listener: events, when they happen, and the state of each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a step, or (`task` is empty) to the run. `at` is in seconds since the run began."""
+    """Something that happened to a step, or to the run if `task` is empty. `at` is in seconds since the run began."""
 
     at: float
     kind: str  # see docs/reference/workflow-file.md
@@ -27,20 +27,21 @@ class Event:
 
 
 class Listener(Protocol):
-    """Who watches a run. Called in its thread, so it should be quick. Once it has raised, it hears no more."""
+    """Gets the events of a run. The run calls it in its own thread, so it must be quick. After it has raised an
+    error, it is not called again."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened."""
+        """Called for each event."""
         ...
 
     def tick(self, run: Execution) -> None:
-        """Time to look again, a few times a second."""
+        """Called a few times a second, for a view of the whole run."""
         ...
 
 
 @dataclass(slots=True)
 class StepRun:
-    """Where one step stands."""
+    """The state of one step in this run."""
 
     step: Step
     state: str = "pending"
@@ -56,10 +57,10 @@ class StepRun:
 
     @property
     def reason(self) -> str:
-        """What it waits for at this moment, in the words of the gate; "" if it does not wait."""
+        """Why the step waits now, in the words of the gate; "" if it does not wait."""
         return self.task.explain().reason if self.task is not None and self.state == "pending" else ""
 
     @property
     def progress(self) -> float:
-        """How far it says that it is, between 0 and 1."""
+        """The progress that the step reports, between 0 and 1."""
         return (self.task.progress or 0.0) if self.task is not None and self.state == "running" else 0.0

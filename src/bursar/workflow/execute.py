@@ -1,21 +1,21 @@
-"""Running a workflow: one nursery, one gate, one task of Bursar's for each step, and a journal that hears of
-everything.
+"""Runs a workflow: one nursery, one gate, one task for each step, and a journal of everything that happens.
 
-Every step is a coroutine task, spawned at the gate with its needs, its priority and the handles it depends on; the
-gate decides when it may start, cancels what depends on a failure, and retries. Once let in, it writes `started`, does
-its work (awaits a coroutine function, hands a plain function to a thread, runs a command), and writes how that ended.
-So the journal is written by whoever knows, in the one thread of the run, before anybody else hears of it.
+Each step is a coroutine task, spawned at the gate with its needs, its priority and the tasks it depends on. The gate
+decides when the step may start, cancels the steps that depend on a failed one, and retries. An admitted step writes
+`started` into the journal, does its work, and writes how the work ended. So each task writes its own transitions, in
+the one thread of the run, before any other task can see them.
 
-    plain function      on a thread; cancelled by its `Checkpoint`, if it has one, else it is waited for
+    plain function      on a thread; stops at its `Checkpoint`, if it has one; otherwise the run waits for its end
     coroutine function  in the run itself; cancelled at its next await
     command             in a process group; SIGTERM, then SIGKILL after its grace
 
-WORKFLOW-1  a step is told to the journal before the listener, and before anything that depends on it may start
-WORKFLOW-2  when the nursery is over, every step is `ok`, `failed`, `cancelled` or `dropped`; unless one could not be
-    spawned: then none is run, and that is raised
-WORKFLOW-3  a journal that cannot be written stops the run: nothing runs that is not on record
+WORKFLOW-1  the journal has a transition of a step before the listener gets it, and before a dependent step may start
+WORKFLOW-2  when the nursery has ended, every step is `ok`, `failed`, `cancelled` or `dropped`; if a step cannot be
+    spawned, no step runs, and the run raises `WorkflowError`
+WORKFLOW-3  a journal that cannot be written stops the run: no step runs without a record
 
-Rejected: retries and dependencies of our own on top of the gate's. There would be two accounts of why a task waits.
+Rejected: retries and dependencies of our own, beside those of the gate. There would be two explanations why a task
+waits.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from bursar.workflow.plan import Plan
 from bursar.workflow.references import as_text, fill, keep
 from bursar.workflow.summary import Report, TaskReport
 
-TICK_S: Final = 0.1  # between two looks at who waits, while somebody watches
-LOOK_SHARE: Final = 0.1  # of the time that looking may take, however many steps there are
-EXPLAIN_STEPS: Final = 100_000  # asking one waiting task for its reason looks at all: this bounds the two together
-CLEANUP_S: Final = 10.0  # for a cancelled step, beyond the grace of its command
+TICK_S: Final = 0.1  # between two ticks of a listener
+LOOK_SHARE: Final = 0.1  # of the time may go into ticks, with any number of steps
+EXPLAIN_STEPS: Final = 100_000  # the reason of one waiting task looks at all steps: a limit for both numbers together
+CLEANUP_S: Final = 10.0  # for a cancelled step, in addition to the grace of its command
 STOPPING: Final = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-CLEANUP_OPS: Final = 1_000_000  # a command that says much while it ends is read to the end
+CLEANUP_OPS: Final = 1_000_000  # enough to read all output of a command while it ends
 
 
 class Execution:
@@ -74,15 +74,15 @@ class Execution:
         self.workflow = workflow
         self.journal = journal
         self.stopped = ""
-        self.listener_error: Exception | None = None  # what made the listener go away
+        self.listener_error: Exception | None = None  # the error of the listener, which is then not called again
         self._calls = workflow.load()
         self._listener = listener
         self._broken: JournalError | None = None
-        self._refused: WorkflowError | None = None  # why not even the first step was run
+        self._refused: WorkflowError | None = None  # why no step ran
         self.steps = {name: StepRun(step) for name, step in workflow.steps.items()}
         self.results: dict[str, Any] = {}
         self._key = ""
-        self._noted: dict[str, str] = {}  # the reasons that are in the journal
+        self._noted: dict[str, str] = {}  # the newest reason of each step in the journal
         self._again = list(again)
         self._asked = 0
         self._began = time.monotonic()
@@ -94,18 +94,19 @@ class Execution:
             self._refuse_commands()
 
     def _refuse_commands(self) -> None:
-        """On a virtual clock time stands still while a process runs: its timeout, and its grace, would never come."""
+        """The virtual clock does not advance while a process runs, so its timeout and its grace would never end."""
         for step in self.workflow.steps.values():
             if isinstance(step.work, Command):
                 raise WorkflowError(
                     f"workflow {self.workflow.name!r} cannot run on a virtual clock: task {step.name!r} is a command, "
-                    "whose time is the machine's; run it without clock='virtual', or with a function in its place"
+                    "which takes real time; run without clock='virtual', or replace the command by a function"
                 )
 
     # ---- the run
 
     def run(self) -> Report:
-        """All of it. Ctrl-C drains it and is raised afterwards; `report` says how far it came."""
+        """Run all steps. After Ctrl-C the steps are cancelled, and then `KeyboardInterrupt` is raised; `report` has the
+        steps that ended."""
         self._began = time.monotonic()
         if self.journal is not None:
             self._take_up(self.journal.begin(self.workflow, self._again))
@@ -125,7 +126,7 @@ class Execution:
         return self.report()
 
     def _take_up(self, plan: Plan) -> None:
-        """Go on where the journal ends."""
+        """Continue where the journal ends."""
         assert self.journal is not None, "there is a plan"
         self._key = self.journal.key
         for name, value in plan.results.items():
@@ -139,11 +140,11 @@ class Execution:
         if plan.lost:
             ended = end_leftovers(self._key)
             if ended:
-                self._publish("leftovers", detail=f"ended {ended} processes that the killed run had left behind")
+                self._publish("leftovers", detail=f"killed the processes that the killed run had left running: {ended}")
 
     async def _main(self) -> None:
         async with nursery(name="watch") as watch:
-            with contextlib.suppress(ExceptionGroup):  # each failure is on record already
+            with contextlib.suppress(ExceptionGroup):  # each failure is in the journal and in the report
                 async with nursery(
                     name=self.workflow.name, admission=self.workflow.authority(), cancel_on_failure=False
                 ) as steps:
@@ -169,16 +170,17 @@ class Execution:
                     needs=self.workflow.needs(step, self._calls.get(name)),
                     retry=step.retry,
                 )
-            except BursarError as error:  # none of them has begun
-                on_event = f"task {name!r} of workflow {self.workflow.name!r} was refused, so nothing of it was run"
-                self._refused = WorkflowError(f"{on_event}: {error}")
+            except BursarError as error:  # no step has begun
+                where = f"task {name!r} of workflow {self.workflow.name!r}"
+                self._refused = WorkflowError(f"{where} cannot be spawned, so no task was run: {error}")
                 self._refused.__cause__ = error
                 into.cancel("the workflow was refused")
                 return
 
     def _to_spawn(self) -> list[StepRun]:
-        """Each after those that it follows, and of those that could start at once the most urgent first: while there is
-        room a gate lets in whoever asks, and does not know who else is about to."""
+        """The steps in the order in which to spawn them: each after its dependencies, and among those that can start at
+        once the most urgent first. While resources are free, the gate admits each step at its spawn, before it knows
+        the later ones."""
 
         def place(run: StepRun) -> tuple[bool, int]:
             waits = any(self.steps[other].state != "ok" for other in run.step.after)
@@ -193,7 +195,7 @@ class Execution:
         steps.cancel(number.name)
 
     def _end(self) -> None:
-        """WORKFLOW-2, and the last words of the session."""
+        """WORKFLOW-2. Then write how the session ended."""
         self._over = self.now()
         self._record_unstarted()
         with contextlib.suppress(JournalError):
@@ -224,9 +226,9 @@ class Execution:
             said = f"was not done within {run.step.timeout:g} s" if late else _said(error)
             self._failed(run, task.attempt, error, said)
             if late:
-                raise TimeoutError(said) from error  # those who follow say because of what they are cancelled
+                raise TimeoutError(said) from error  # the cancelled dependents quote this error
             raise
-        except SystemExit as error:  # a step that calls sys.exit fails like any other
+        except SystemExit as error:  # a step that calls sys.exit has failed
             failure = WorkflowError(f"called sys.exit({brief(error.code, repr)})")
             self._failed(run, task.attempt, failure, str(failure))
             raise failure from error
@@ -280,17 +282,17 @@ class Execution:
             self._publish("retry", run.step.name, run.attempt, f"{left} at most")
 
     def _ended(self, run: StepRun, state: str, error: str) -> None:
-        """A step ended badly, whether or not it ever began."""
+        """Record that a step failed, or was cancelled or dropped, possibly before it began."""
         name = run.step.name
         if run.state == "running":
             run.seconds = self.now() - run.began
         if self._broken is None:
-            with contextlib.suppress(JournalError):  # the run stops anyway, and for that reason
+            with contextlib.suppress(JournalError):  # this error stops the run already
                 self._write(lambda journal: getattr(journal, state)(name, error))
         run.state, run.error = state, error
         self._publish(state, name, run.attempt, error, run.seconds)
 
-    # ---- the others
+    # ---- beside the steps
 
     async def _poll_listeners(self) -> None:
         noted = -REASONS_S
@@ -305,17 +307,17 @@ class Execution:
             await sleep(max(pace, (self.now() - began) / LOOK_SHARE))
 
     def _record_unstarted(self) -> None:
-        """Steps that ended without having begun: dropped, or cancelled because of another."""
+        """Record the steps that ended before they began: dropped, or cancelled."""
         for run in self.steps.values():
             outcome = run.task.outcome if run.task is not None and run.state == "pending" else None
             if outcome is not None:
                 if outcome.error is not None and self._broken is None:
-                    raise outcome.error  # of our own: what a step fails with is on record, and it is not pending
+                    raise outcome.error  # a bug of this module: a step that failed by itself is not pending
                 state = "dropped" if outcome.kind is OutcomeKind.DROPPED else "cancelled"
                 self._ended(run, state, str(outcome.reason or outcome.error))
 
     def _note_reasons(self) -> None:
-        """JOURNAL-5. Of very many who wait only some are asked; the next time the next ones."""
+        """JOURNAL-5. If very many steps wait, ask only some of them for their reasons, and others the next time."""
         waiting = [run for run in self.steps.values() if run.state == "pending" and run.task is not None]
         some = max(1, EXPLAIN_STEPS // len(self.steps))
         if len(waiting) > some:
@@ -328,10 +330,10 @@ class Execution:
             self._noted.update(changed)
             self._write(lambda journal: journal.waiting(changed))
 
-    # ---- books
+    # ---- the journal and the listener
 
     def _write(self, transition: Callable[[Journal], Any]) -> Any:
-        """WORKFLOW-3."""
+        """Write a transition into the journal, if there is one. WORKFLOW-3: an error stops the run."""
         if self.journal is None:
             return None
         if self._broken is not None:
@@ -350,8 +352,8 @@ class Execution:
         self._call_listener(lambda listener: listener.on_event(event))
 
     def _call_listener(self, call: Callable[[Listener], None]) -> None:
-        """Who watches does not get into the way of the work: what fails there, such as a closed pipe, is the end of the
-        watching and of nothing else."""
+        """Call the listener. If it fails, for example because a pipe is closed, it is not called again. The run
+        continues."""
         if self._listener is not None:
             try:
                 call(self._listener)
@@ -364,7 +366,7 @@ class Execution:
         return time.monotonic() - self._began
 
     def report(self) -> Report:
-        """How far it has come."""
+        """The report of the run up to now."""
         tasks = {
             name: TaskReport(
                 name,
@@ -384,15 +386,15 @@ class Execution:
 
 
 def drained() -> list[signal.Signals]:
-    """The signals that end a run in good order, besides Ctrl-C, which the runtime hears itself. Not those that somebody
-    has decided about: a run under nohup goes on without its terminal."""
+    """The signals that cancel a run in good order, besides Ctrl-C, which the runtime handles. Not those that have a
+    handler or are ignored: a run under nohup must survive its terminal."""
     if threading.current_thread() is not threading.main_thread():
-        return []  # only that one hears of signals
+        return []  # only the main thread gets signals
     return [number for number in STOPPING if signal.getsignal(number) is signal.SIG_DFL]
 
 
 def _history(task: Task[Any], until: float) -> list[Waited]:
-    """What it has waited for, and how long each."""
+    """What the task waited for, and how long."""
     past = list(task.history)
     ends = [*(one.since for one in past[1:]), until]
     return [Waited(one.reason, max(0.0, end - one.since)) for one, end in zip(past, ends, strict=False)]
@@ -415,10 +417,10 @@ def run_workflow(
     """`Workflow.run`."""
     again = list(again)
     if journal is None and (resume or again):
-        raise WorkflowError("resume and again need a journal to go on with: run(journal='FILE', resume=True)")
+        raise WorkflowError("resume and again need a journal to continue: run(journal='FILE', resume=True)")
     execution = Execution(workflow, again=again, listener=listener, **runtime)
     if journal is None:
         return execution.run()
-    with open_journal(Path(journal), workflow, resume) as book:  # what is refused before this leaves none behind
-        execution.journal = book
+    with open_journal(Path(journal), workflow, resume) as opened:  # a refused workflow leaves no file
+        execution.journal = opened
         return execution.run()

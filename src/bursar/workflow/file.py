@@ -1,7 +1,7 @@
-"""Workflow files: TOML in, a `Workflow` out. docs/reference/workflow-file.md has every key.
+"""Reads a workflow file: TOML in, a `Workflow` out. docs/reference/workflow-file.md has every key.
 
-The file is checked whole before anything runs: unknown keys are errors, with what was probably meant, and every message
-begins with the file and the task. Paths in a file are relative to the folder that it lies in.
+The whole file is checked before a task runs. An unknown key is an error, with a suggestion. Every message begins with
+the file and the task. Paths in a file are relative to the folder of the file.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ from bursar.workflow import schema
 from bursar.workflow.model import Workflow
 from bursar.workflow.references import convert, parse
 
-FILE_MAX: Final = 16 << 20  # bytes: a file of a hundred thousand tasks has as many
+FILE_MAX: Final = 16 << 20  # bytes: enough for a hundred thousand tasks
 
 
 def read(path: Path) -> Workflow:
-    """Read a workflow file and check it. Imports nothing."""
+    """Read a workflow file and check it. The modules of its functions are not imported."""
     try:
         with path.open("rb") as file:
             raw = file.read(FILE_MAX + 1)
         if len(raw) > FILE_MAX:
-            raise WorkflowError(f"the file is larger than {FILE_MAX:,} bytes")
+            raise WorkflowError(
+                f"the file is larger than {FILE_MAX:,} bytes; split the workflow, or build it in Python"
+            )
         return parse_text(raw.decode(), path)
     except OSError as error:
         raise WorkflowError(f"{path}: the workflow cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise WorkflowError(f"{path}: the file is not UTF-8 text: {error}") from error
+        raise WorkflowError(f"{path}: the file is not UTF-8 text: {error}; save it as UTF-8") from error
     except WorkflowError as error:
         raise WorkflowError(f"{path}: {error}") from error.__cause__
 
 
 def parse_text(text: str, path: Path) -> Workflow:
-    """The workflow that `text` describes, as if it stood in the file `path`."""
+    """The workflow that `text` describes, as if `text` were the content of the file `path`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -57,7 +59,7 @@ def parse_text(text: str, path: Path) -> Workflow:
 
 
 def _with_defaults(defaults: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
-    """What a task says, and what it leaves to the defaults of its kind."""
+    """The keys of a task, with the defaults for the keys that it does not have."""
     kept = defaults if "run" not in keys else {key: defaults[key] for key in defaults if key not in COMMAND_ONLY}
     env = {"env": {**kept["env"], **keys["env"]}} if "env" in kept and "env" in keys else {}
     return {**kept, **keys, **env}
@@ -74,7 +76,7 @@ def _add(workflow: Workflow, name: str, keys: dict[str, Any]) -> None:
 
 
 def _reference(value: Any, where: str) -> Any:
-    """Strings with `${…}` in them, however deep."""
+    """The value with `Ref` and `Template` for each string that contains `${…}`, at any depth."""
 
     def leaf(found: Any) -> Any:
         try:
@@ -112,7 +114,7 @@ def _retry(value: Any, where: str) -> Retry:
         keys = {"times": schema.whole(1), "backoff": schema.seconds, "factor": schema.number}
         value = schema.table(value, where, keys)
         if "times" not in value:
-            raise WorkflowError(f"{where}: times is missing: how often to try again")
+            raise WorkflowError(f"{where}: the key times is missing; it says how often to try again")
         return Retry(**value)
     return Retry(schema.whole(0)(value, where))
 
@@ -124,12 +126,12 @@ def _amount(value: Any, where: str) -> int | str:
 
 
 def _resource(value: Any, where: str) -> Any:
-    """A limit: a number, a size, or either of them as `{ hard = … }` or `{ soft = … }`."""
+    """A limit: a number or a size, or a table with one of them, `{ hard = … }` or `{ soft = … }`."""
     if not isinstance(value, dict):
         return _amount(value, where)
     found = schema.table(value, where, {"hard": _amount, "soft": _amount})
     if len(found) != 1:
-        raise WorkflowError(f"{where}: say either hard or soft")
+        raise WorkflowError(f"{where}: must have one key, hard or soft")
     kind, amount = found.popitem()
     try:
         return Hard(amount) if kind == "hard" else Soft(amount)
@@ -138,7 +140,7 @@ def _resource(value: Any, where: str) -> Any:
 
 
 def _order(value: Any, where: str) -> Any:
-    """A word, or the two numbers of aging."""
+    """A word, or a table with the two numbers of aging."""
     if isinstance(value, dict):
         return Aging(**schema.table(value, where, {"interval": schema.seconds, "boost": schema.whole(1)}))
     return Strict() if schema.one_of("strict", "aging")(value, where) == "strict" else Aging()
@@ -149,7 +151,7 @@ def _authority(value: Any, where: str) -> dict[str, Any]:
 
 
 def _as_is(value: Any, where: str) -> Any:
-    """Checked later, with what it belongs to."""
+    """A value that `parse_text` checks later."""
     return value
 
 
@@ -174,7 +176,7 @@ TASK: Final[dict[str, schema.Check]] = {
     "command": schema.list_of(_text_reference, "strings"),
     "shell": schema.text,
     "args": _args,
-    "after": schema.list_of(schema.text, "names of tasks"),
+    "after": schema.list_of(schema.text, "task names"),
     "needs": schema.table_of(_amount),
     "priority": _priority,
     "retry": _retry,

@@ -1,10 +1,10 @@
-"""What can be said of a graph of named steps without running any: order, cycles, descendants, the critical path.
+"""Functions of a graph of named steps: order, cycles, descendants, the critical path.
 
-A graph is a mapping from a name to the names that it depends on; every name that occurs is a key. The functions are
-loops, not recursions: a chain of a hundred thousand steps is legal. Ties are broken by the order of the mapping, so
-that equal graphs give equal answers.
+A graph is a mapping from each name to the names of its dependencies; every name is a key. The functions use loops and
+no recursion, because a chain of a hundred thousand steps is legal. Where several answers are right, the order of the
+mapping decides, so that equal graphs give equal answers.
 
-Rejected: `graphlib`, which finds a cycle but not always the same one, and knows no weights.
+Rejected: `graphlib`. It does not always find the same cycle, and it has no weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Graph = Mapping[str, Collection[str]]
 
 
 def successors(graph: Graph) -> dict[str, list[str]]:
-    """The same graph the other way round."""
+    """The names that depend directly on each name."""
     found: dict[str, list[str]] = {name: [] for name in graph}
     for name, needed in graph.items():
         for other in needed:
@@ -25,7 +25,7 @@ def successors(graph: Graph) -> dict[str, list[str]]:
 
 
 def in_order(graph: Graph) -> list[str]:
-    """Every name after those it depends on; what lies on a cycle, or behind one, is missing."""
+    """The names, each after its dependencies, without those that are on a cycle or depend on one."""
     after = successors(graph)
     unmet = {name: len(needed) for name, needed in graph.items()}
     free = deque(name for name, count in unmet.items() if not count)
@@ -41,13 +41,13 @@ def in_order(graph: Graph) -> list[str]:
 
 
 def cycle(graph: Graph) -> list[str]:
-    """The names along one cycle, the first one again at the end; empty if there is none."""
+    """The names along one cycle, with the first name again at the end; empty if there is no cycle."""
     left = dict.fromkeys(graph)
     for name in in_order(graph):
         del left[name]
     if not left:
         return []
-    # Whatever is left depends on something that is left: whoever follows that must come around.
+    # Each name that is left depends on another one that is left, so a walk along them returns to a name it has seen.
     seen: dict[str, int] = {}
     name = next(iter(left))
     while name not in seen:
@@ -58,7 +58,7 @@ def cycle(graph: Graph) -> list[str]:
 
 
 def descendants(graph: Graph, roots: Iterable[str]) -> dict[str, str]:
-    """Everything behind the roots, each with the root that reached it first; the roots themselves excluded."""
+    """All names that depend on a root, directly or not, each with the root that reached it first. Without the roots."""
     after = successors(graph)
     roots = list(roots)
     found = {name: name for name in roots}
@@ -73,9 +73,9 @@ def descendants(graph: Graph, roots: Iterable[str]) -> dict[str, str]:
 
 
 def critical_path(graph: Graph, seconds: Mapping[str, float]) -> list[str]:
-    """The chain of dependent steps that took longest: with ever more resources, the whole can not be faster.
+    """The chain of dependent steps that took longest. No additional resources can make the run faster than this chain.
 
-    A step without an entry in `seconds` did not run and takes no time.
+    A step without an entry in `seconds` did not run and counts as 0.
     """
     total: dict[str, float] = {}
     before: dict[str, str] = {}

@@ -3,24 +3,25 @@
     pending ──► running ──► ok | failed | cancelled
        └──────► cancelled | dropped              failed ──► running (a retry)
 
-A run may be killed between any two of these. What the file holds then is what happened up to the last transition, and
-whoever resumes it starts a new *session*: tasks that are `ok` stay so, everything else runs (again). A task whose
-definition has changed, and all behind it, begins a new *edition*; within one edition it is `ok` at most once, and an
-index of the database sees to that, not only this code.
+A run may be killed between any two transitions. Then the file has everything up to the last transition. A resume begins
+a new *session*: tasks that are `ok` stay `ok`, and all others run (again). A task whose definition has changed, and
+every task that depends on it, begins a new *edition*. Within one edition a task is `ok` at most once; an index of the
+database ensures this, not only this code.
 
-The file is in WAL mode with `synchronous=NORMAL`: what was committed is with the operating system, so killing the
-process loses nothing, and a reader never holds up the run. A power cut may lose the last few commits, never the order
-of them. That adds no case that was not there before: a task that was done a moment before the end, and is not on
-record, runs again. FULL would narrow that moment to a millisecond and cost one for every transition.
+The file is in WAL mode with `synchronous=NORMAL`. A committed transition is in the cache of the operating system, so a
+kill of the process loses nothing, and a reader never delays the run. A power cut may lose the newest commits, but never
+an older one before a newer one. Such a loss is the same as a kill at an earlier moment: a task without a record runs
+again.
 
-JOURNAL-1  a transition changes the row of the task and that of the attempt in one transaction, or nothing
+JOURNAL-1  a transition changes the rows of the task and of the attempt in one transaction, or it changes nothing
 JOURNAL-2  attempts of a task are numbered from 1, over all sessions and editions, without gaps
 JOURNAL-3  per task and edition at most one attempt is `ok`
-JOURNAL-4  one process writes at a time (`database.py`)
-JOURNAL-5  reasons of waiting are written at most once per `REASONS_S`, those that changed, one row a task
+JOURNAL-4  one process at a time writes a journal (`database.py`)
+JOURNAL-5  reasons of waiting are written at most once per `REASONS_S`, and only those that changed, one row per task
 
-Rejected: a log that is replayed at the start (every question would need the whole of it), and one file for all runs (a
-run that is busy would hold up the others, and nothing could be thrown away).
+Rejected: `synchronous=FULL`; a power cut would lose less, but each transition would wait a millisecond for the disk. A
+log that is replayed at the start; every question would need the whole log. One file for all runs; a busy run would
+delay the others, and no run could be deleted alone.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.references import Kept
 
-REASONS_S: Final = 1.0  # JOURNAL-5: as often as a person looks
-WAITS_MAX: Final = 32  # reasons of waiting kept of one attempt
+REASONS_S: Final = 1.0  # JOURNAL-5: often enough for a person who looks
+WAITS_MAX: Final = 32  # reasons of waiting that the journal keeps of one attempt
 
 
 class Waited(NamedTuple):
-    """A reason for which a task waited, and how long."""
+    """Why a task waited, and how long."""
 
     reason: str
     seconds: float
@@ -67,14 +68,14 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, workflow: Workflow) -> Self:
-        """A new journal. Refused if there is one already: nothing is ever overwritten."""
+        """Make a new journal. An existing journal is never overwritten: that raises `JournalError`."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # results may be private
         except OSError as error:
             raise JournalError(
-                f"{path}: the journal cannot be made: {error.strerror or error}; put it elsewhere (--journal FILE), "
-                "or do without (--no-journal)"
+                f"{path}: the journal cannot be made: {error.strerror or error}; choose another file (--journal FILE), "
+                "or run without a journal (--no-journal)"
             ) from error
         journal = cls(path, take_lock(path))
         try:
@@ -89,13 +90,13 @@ class Journal:
 
     @property
     def key(self) -> str:
-        """A word that stands in the environment of every command of this run, and nowhere else."""
+        """A random word that marks the environment of every command of this run."""
         with plain_errors(self.path):
             return self._db.execute("SELECT key FROM run").fetchone()[0]
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """A journal that is there, to go on with."""
+        """Open an existing journal, to continue its run."""
         require_journal(path)
         return cls(path, take_lock(path))
 
@@ -112,7 +113,7 @@ class Journal:
                 raise
 
     def close(self) -> None:
-        """Let go of the file, with the log folded back into it. Idempotent."""
+        """Close the file and release its lock. SQLite merges its log into the file. May be called twice."""
         self._db.close()
         self._unlock()
 
@@ -130,13 +131,13 @@ class Journal:
     # ---- sessions
 
     def begin(self, workflow: Workflow, again: Iterable[str] = ()) -> Plan:
-        """A new session: settle what the last one left behind, take in the workflow as it is, and say what to do."""
+        """Begin a new session: end the open attempts of the last one, and write the workflow as it is now."""
         with self._transaction():
             self.session, plan = begin_session(self._db, workflow, list(again), time.time())
             return plan
 
     def end(self, ending: str) -> None:
-        """The session is over, and whoever reads the file may know how."""
+        """Write how the session ended."""
         with self._transaction():
             self._db.execute(
                 "UPDATE session SET ended = ?, ending = ? WHERE n = ?", (time.time(), ending, self.session)
@@ -145,7 +146,7 @@ class Journal:
     # ---- transitions
 
     def started(self, task: str, waits: Iterable[Waited] = ()) -> int:
-        """It begins to run. Returns the number of the attempt (JOURNAL-2)."""
+        """The task begins to run. Returns the number of the attempt (JOURNAL-2)."""
         at = time.time()
         with self._transaction():
             self._move(task, ("pending", "failed"), "running", at, ", attempt = attempt + 1, error = NULL")
@@ -181,7 +182,7 @@ class Journal:
     def _move(
         self, task: str, before: tuple[str, ...], state: str, at: float, also: str, values: tuple[Any, ...] = ()
     ) -> None:
-        """The one place where a state changes, and where it is checked that it may."""
+        """Change the state of a task, if its state is one of `before`. Every change of a state goes through here."""
         marks = ", ".join("?" * len(before))
         done = self._db.execute(
             f"UPDATE task SET state = ?, since = ?, reason = NULL, reason_at = NULL{also} "
@@ -191,19 +192,19 @@ class Journal:
         if done.rowcount != 1:
             found = self._db.execute("SELECT state FROM task WHERE name = ?", (task,)).fetchone()
             raise JournalError(
-                f"{self.path}: task {task!r} cannot become {state}: it is {found[0] if found else 'not there'}; "
-                "the journal was changed by somebody else"
+                f"{self.path}: task {task!r} cannot become {state}: it is {found[0] if found else 'missing'}; "
+                "another program has changed the journal"
             )
 
     def _end_attempt(self, task: str, ending: str, error: str | None, at: float) -> None:
-        """JOURNAL-3, by the index. A task that never began has no attempt to end."""
+        """End the open attempt of a task. A task that never began has none. An index checks JOURNAL-3."""
         self._db.execute(
             "UPDATE attempt SET ended = ?, ending = ?, error = ? WHERE task = ? AND ending IS NULL",
             (at, ending, error, task),
         )
 
     def waiting(self, reasons: Iterable[tuple[str, str]]) -> None:
-        """What tasks wait for at this moment: (task, reason). One transaction for all (JOURNAL-5)."""
+        """Write why tasks wait now, as pairs (task, reason), in one transaction (JOURNAL-5)."""
         at = time.time()
         with self._transaction():
             self._db.executemany(
@@ -213,8 +214,8 @@ class Journal:
 
 
 def open_journal(path: Path, workflow: Workflow, resume: bool) -> Journal:
-    """The journal to write to: a new one, or, if that is wanted and there is one, the one that is there."""
-    workflow.load()  # nothing is left behind if it cannot be run
+    """The journal for a run: with `resume` the existing one, if there is one, and otherwise a new one."""
+    workflow.load()  # a workflow that cannot run leaves no file
     for step in workflow.steps.values():
         step.digest()
     return Journal.open(path) if resume and not is_absent(path) else Journal.create(path, workflow)

@@ -1,6 +1,6 @@
-"""Reading a journal without running it: what a run has come to, and one task of it explained.
+"""Reads a journal without running it: the states of a run, and the explanation of one task.
 
-Readers never lock a run out: the file is in WAL mode, and nothing here writes.
+A reader never delays a run: the file is in WAL mode, and nothing here writes.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any
 from bursar.errors import JournalError
 from bursar.workflow.database import is_running, plain_errors, require_journal
 from bursar.workflow.journal import Waited
-from bursar.workflow.schema import meant
+from bursar.workflow.schema import choice
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a journal is about."""
+    """The workflow of a journal, and how many tasks are in each state."""
 
     path: Path
     id: str
     workflow: str
     file: Path | None
     created: float
-    states: dict[str, int]  # how many tasks are in each
+    states: dict[str, int]  # the number of tasks in each state
 
     @property
     def finished(self) -> bool:
-        """Whether every task is `ok`: there is nothing to resume."""
+        """Whether every task is `ok`, so that there is nothing to resume."""
         return set(self.states) <= {"ok"} and bool(self.states)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One time that a task ran."""
+    """One attempt of a task."""
 
     n: int
     edition: int
@@ -53,7 +53,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What a journal knows of one task."""
+    """One task of a journal, with its attempts."""
 
     name: str
     title: str
@@ -67,18 +67,18 @@ class TaskRecord:
     reason: str
     reason_at: float | None
     attempts: tuple[Attempt, ...]
-    blockers: tuple[tuple[str, str], ...]  # dependencies that are not `ok`, and what they are instead
-    running: bool  # whether the run goes on at this moment
+    blockers: tuple[tuple[str, str], ...]  # the dependencies that are not `ok`, with their states
+    running: bool  # whether a process runs the journal now
 
     @property
     def live_state(self) -> str:
-        """Its state; a task that ran when its process was killed runs no more."""
+        """The state, but "interrupted" for a task that was running when its process was killed."""
         return "interrupted" if self.state == "running" and not self.running else self.state
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Generator[sqlite3.Connection]:
-    """A connection that sees one moment of the journal and changes nothing."""
+    """A connection for reading that sees the journal at one moment."""
     require_journal(path)
     with plain_errors(path), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
@@ -88,7 +88,7 @@ def reading(path: Path) -> Generator[sqlite3.Connection]:
 
 
 def head(path: Path) -> Head:
-    """What the journal is about."""
+    """The head of a journal."""
     with reading(path) as db:
         run = db.execute("SELECT * FROM run").fetchone()
         states = dict(db.execute("SELECT state, count(*) FROM task WHERE position >= 0 GROUP BY state").fetchall())
@@ -102,7 +102,7 @@ def task(path: Path, name: str) -> TaskRecord:
         row = db.execute("SELECT * FROM task WHERE name = ?", (name,)).fetchone()
         if row is None:
             names = [found for (found,) in db.execute("SELECT name FROM task")]
-            raise JournalError(f"{path}: there is no task {name!r} in this run{meant(name, names)}")
+            raise JournalError(f"{path}: there is no task {name!r} in this run{choice(name, names)}")
         attempts = db.execute("SELECT * FROM attempt WHERE task = ? ORDER BY n", (name,)).fetchall()
         depends = tuple(json.loads(row["depends"]))
         states = dict(db.execute("SELECT name, state FROM task").fetchall())
@@ -134,11 +134,11 @@ def _attempt(row: sqlite3.Row) -> Attempt:
 
 
 def explained(found: TaskRecord, now: float | None = None) -> str:
-    """Where a task stands and why, as a few lines."""
+    """The state of a task and its reason, as a few lines of text."""
     now = time.time() if now is None else now
     lines = [f"task {found.name!r} {_state_line(found, now)}", f"  runs {found.title}"]
     if found.state == "pending" and not found.running and found.reason:
-        lines.append(f"  when it was last looked at, it {found.reason}")
+        lines.append(f"  its last known reason: it {found.reason}")
     if found.state == "pending":
         lines += [f"  waits for task {name!r}, which is {state}" for name, state in found.blockers]
     for attempt in found.attempts:
@@ -152,10 +152,10 @@ def _state_line(found: TaskRecord, now: float) -> str:
     for_s = f"for {max(0.0, now - found.since):.1f} s"
     match found.live_state:
         case "pending" if not found.running:
-            return "has not run yet; the run is not going on (bursar resume)"
+            return "has not run yet, and no process runs the workflow; continue with bursar resume"
         case "pending":
-            told = f"as of {max(0.0, now - found.reason_at):.1f} s ago" if found.reason_at is not None else "just now"
-            return f"waits {for_s}: it {found.reason or 'waits for permission'} ({told})"
+            told = f"noted {max(0.0, now - found.reason_at):.1f} s ago" if found.reason_at is not None else "just now"
+            return f"has been pending {for_s}: it {found.reason or 'waits for permission'} ({told})"
         case "running":
             return f"has been running {for_s}"
         case "interrupted":
@@ -173,5 +173,5 @@ def _attempt_lines(attempt: Attempt, found: TaskRecord, now: float) -> list[str]
     lines = [f"  attempt {attempt.n}{session}: {ending} {took:.3f} s"]
     if attempt.error and attempt.error != found.error:
         lines.append(f"    {attempt.error}")
-    lines += [f"    {waited.reason} ({waited.seconds:.3f} s)" for waited in attempt.waits]
+    lines += [f"    before, for {waited.seconds:.3f} s: {waited.reason}" for waited in attempt.waits]
     return lines

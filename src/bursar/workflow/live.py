@@ -1,8 +1,7 @@
-"""What a person at a terminal sees: the tasks that run, with how far they are; those that wait, with what for; the
-gate.
+"""The live view in a terminal: running tasks with their progress, waiting tasks with their reasons, and the gate.
 
-The view is as high as the terminal and no higher: what runs comes first, then what went wrong, then what waits, and the
-rest is a number. Lines that commands write scroll by above it.
+The view is at most as high as the terminal. Running tasks come first, then failed ones, then waiting ones; a number
+stands for the rest. The output of commands scrolls above the view.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from bursar.workflow.summary import Report
 
 FRAMES_PER_S: Final = 10
-CHROME: Final = 6  # rows that are no tasks
+CHROME: Final = 6  # rows of the view that show no task
 BAR_WIDTH: Final = 20
 COLOURS: Final = {"ok": "green", "failed": "red", "cancelled": "yellow", "dropped": "magenta", "running": "cyan"}
 NEWS: Final = frozenset({"failed", "dropped", "retry", "again", "lost", "leftovers", "unkept", "output"})
@@ -103,7 +102,7 @@ class Live(Silent):
 
 
 def queues(run: Execution) -> str:
-    """What the gate is doing, in one line."""
+    """The state of the gate, in one line."""
     found = run.runtime.statistics().admission
     lengths = ", ".join(f"{count} of priority {level}" for level, count in found.queued.items())
-    return f"queued: {lengths or 'none'}; waiting for others: {found.waiting}; running: {found.held}"
+    return f"queued: {lengths or 'none'}; waiting for dependencies: {found.waiting}; running: {found.held}"

@@ -1,17 +1,17 @@
-"""`Workflow` and `Step`: a graph of named work, as it is written down. Nothing here runs anything.
+"""`Workflow` and `Step`: the definition of a graph of named steps. Nothing here runs a step.
 
     w = Workflow("thumbnails", resources={"cpu": 4, "ram": "2GiB"})
     images = w.task("images", "studio:draw", args=[12], needs={"cpu": 1, "ram": "512MiB"})
     w.task("sheet", command=["montage", images, "sheet.png"], timeout=60)
     w.run()
 
-A step is a Python function (its own, or `"module:function"`), a command (a list: no shell reads it) or a line for the
-shell. A step among the arguments of another is a dependency whose result is passed. What a workflow file says is turned
-into calls of `task`, so there is one account of what is right.
+A step is a Python function (the object or `"module:function"`), a command (a list, without a shell) or a line for the
+shell. If a step is an argument of another step, the other step depends on it and gets its result. A workflow file
+becomes calls of `task`, so both ways have the same checks.
 
-STEP-1  a name occurs once; a step depends on steps of its workflow, never on itself, not even by way of others
-STEP-2  what decides a step's result (`definition`) is apart from what only decides when it runs (needs, priority,
-    retry, timeout): only a change of the former makes a result out of date
+STEP-1  a name occurs once; a step depends only on steps of its workflow, and never on itself, directly or indirectly
+STEP-2  `definition` has all that decides a step's result, and nothing that only decides when the step runs (needs,
+    priority, retry, timeout): only a change of `definition` makes a result out of date
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
     from bursar.workflow.events import Listener
     from bursar.workflow.summary import Report
 
-GRACE_S: Final = 5.0  # between SIGTERM and SIGKILL, unless the step says otherwise: what a container gets is twice that
-NAME_MAX: Final = 80  # characters of a name: it stands in tables and in environment variables
+GRACE_S: Final = 5.0  # between SIGTERM and SIGKILL, by default; half of what container engines give
+NAME_MAX: Final = 80  # characters of a name: it is shown in tables and in environment variables
 
 Output = Literal["stream", "capture", "discard"]
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A Python callable: the object, or where to find it."""
+    """A Python callable: the object, or `"module:function"`."""
 
     spec: str
     call: Callable[..., Any] | None = None
 
     def load(self, step: str) -> Callable[..., Any]:
-        """The callable. Importing its module runs whatever that holds."""
+        """The callable. This may import its module, which runs the code of the module."""
         if self.call is not None:
             return self.call
         module, _, path = self.spec.partition(":")
@@ -65,7 +65,7 @@ class Function:
         except Exception as error:
             raise WorkflowError(
                 f"task {step!r}: {self.spec!r}: module {module!r} cannot be imported: {type(error).__name__}: "
-                f"{brief(error)}; it must be beside the workflow file, or installed"
+                f"{brief(error)}; it must be installed, or in the folder of the workflow file"
             ) from error
         for part in path.split("."):
             try:
@@ -74,7 +74,9 @@ class Function:
                 hint = meant(part, dir(found))
                 raise WorkflowError(f"task {step!r}: {self.spec!r}: there is no {part!r} in {module!r}{hint}") from None
         if not callable(found):
-            raise WorkflowError(f"task {step!r}: {self.spec!r} is a {type(found).__name__}, and not a function")
+            raise WorkflowError(
+                f"task {step!r}: {self.spec!r} is a {type(found).__name__}, not a function; name a function"
+            )
         return found
 
 
@@ -91,14 +93,31 @@ class Command:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One task of a workflow, as it was written. Made by `Workflow.task`."""
+    """The definition of one task of a workflow. Made by `Workflow.task`.
+
+    Attributes:
+        name: The name of the task.
+        work: The function or the command that it runs.
+        args: The arguments of a function.
+        kwargs: Its keyword arguments.
+        after: Every dependency: from `after`, and from references.
+        uses: The dependencies whose results are used.
+        needs: What it needs of the resources.
+        priority: How soon it may start.
+        retry: When and how often to try again.
+        timeout: Seconds, or None.
+        env: Environment variables of a command.
+        cwd: The working directory of a command.
+        output: What becomes of the output of a command.
+        grace: Seconds that a command has to end after it was asked to.
+    """
 
     name: str
     work: Function | Command
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    after: tuple[str, ...] = ()  # every dependency: those that were named, and those whose results are used
-    uses: frozenset[str] = frozenset()  # those whose results are used
+    after: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()
     needs: Mapping[str, int | str] | None = None
     priority: int = Priority.NORMAL
     retry: Retry | None = None
@@ -114,7 +133,7 @@ class Step:
         return self.work.spec if isinstance(self.work, Function) else str(self.work)
 
     def definition(self) -> str:
-        """STEP-2, as JSON."""
+        """All that decides the result, as JSON (STEP-2)."""
         work = self.work
         parts: dict[str, Any] = {"run": work.spec} if isinstance(work, Function) else {"argv": work.argv}
         if isinstance(work, Command):
@@ -125,8 +144,8 @@ class Step:
             return json.dumps(parts | {"after": sorted(self.after)}, sort_keys=True, default=self._written)
         except (TypeError, ValueError) as error:
             raise WorkflowError(
-                f"task {self.name!r}: its arguments cannot be put down in a journal ({brief(error)}); "
-                "pass what JSON can hold, or run without a journal"
+                f"task {self.name!r}: its arguments cannot be written into a journal ({brief(error)}); "
+                "pass values that JSON can hold, or run without a journal"
             ) from error
 
     @staticmethod
@@ -136,12 +155,12 @@ class Step:
         raise TypeError(f"a {type(value).__name__} is not JSON")
 
     def digest(self) -> str:
-        """A hash of the definition: a task with another hash runs again."""
+        """A hash of the definition. If it has changed, the task runs again."""
         return hashlib.sha256(self.definition().encode()).hexdigest()
 
 
 class Workflow:
-    """A graph of tasks, and the authority under which they run. The keywords are those of `Authority`.
+    """A graph of tasks, and the rules of the gate that admits them. The keywords are those of `Authority`.
 
     ```python
     from bursar.workflow import Workflow
@@ -170,7 +189,7 @@ class Workflow:
     ) -> None:
         self.name = name
         self.steps: dict[str, Step] = {}
-        self.file: Path | None = None  # where it was read from
+        self.file: Path | None = None  # the file it was read from
         self._authority: dict[str, Any] = {
             "order": order,
             "max_concurrent": max_concurrent,
@@ -217,11 +236,11 @@ class Workflow:
         self._check_name(name)
         work = self._work(name, run, command, shell)
         if isinstance(work, Command):
-            self._refuse(name, "a command", args="put them into the list" if args else None)
+            self._refuse(name, "a command", args="write the arguments into command or shell" if args else None)
         else:
             given = {"env": env, "cwd": cwd, "output": output != "stream" or None, "grace": grace != GRACE_S or None}
             said = next((key for key, value in given.items() if value is not None), None)
-            self._refuse(name, "a Python function", **({said: "only commands have one"} if said else {}))
+            self._refuse(name, "a Python function", **({said: "only a command takes it"} if said else {}))
         values = self._values(args)
         kwargs = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
         words = self._values(dict(env or {}))
@@ -246,17 +265,17 @@ class Workflow:
         self.steps[name] = step
         return step
 
-    # ---- what may be written
+    # ---- checks of one task
 
     def _check_name(self, name: str) -> None:
         if not isinstance(name, str) or not re.fullmatch(NAME, name) or len(name) > NAME_MAX:  # pyright: ignore
             raise WorkflowError(
-                f"task {brief(name, repr)}: a name is made of letters, digits, _ and -, does not begin with -, and has "
-                f"{NAME_MAX} characters at most"
+                f"task {brief(name, repr)}: a name consists of letters, digits, _ and -, does not begin with -, and "
+                f"has at most {NAME_MAX} characters"
             )
         if name in self.steps:  # STEP-1
             raise WorkflowError(
-                f"task {name!r} is there twice in workflow {self.name!r}; give one of them another name"
+                f"task {name!r} is defined twice in workflow {self.name!r}; give one of them another name"
             )
 
     def _work(
@@ -264,7 +283,7 @@ class Workflow:
     ) -> Function | Command:
         if (run is not None) + (command is not None) + (shell is not None) != 1:
             raise WorkflowError(
-                f"task {name!r} must say what to run, once: run (a Python function), command (a list) or shell (a line)"
+                f"task {name!r} must have exactly one of run (a Python function), command (a list) and shell (a line)"
             )
         if shell is not None:
             return Command((shell,), shell=True)
@@ -277,7 +296,9 @@ class Workflow:
             return Command(argv)
         if isinstance(run, str):
             if not re.fullmatch(r"[\w.]+:[\w.]+", run):
-                raise WorkflowError(f"task {name!r}: run is 'module:function', not {run!r}; for a command use shell")
+                raise WorkflowError(
+                    f"task {name!r}: run must be 'module:function', not {run!r}; for a command use shell"
+                )
             return Function(run)
         if not callable(run):
             raise WorkflowError(f"task {name!r}: run must be a function or 'module:function', not {brief(run, repr)}")
@@ -287,23 +308,25 @@ class Workflow:
         return Function(where, run)
 
     def _named(self, name: str, after: Any) -> dict[str, None]:
-        """The names that it is to follow."""
+        """The names in `after`."""
         if isinstance(after, str | Step) or not isinstance(after, Iterable):
             raise WorkflowError(f"task {name!r}: after must be a list of tasks or names, not {brief(after, repr)}")
         named: dict[str, None] = {}
         for other in cast("Iterable[Any]", after):
             known = other.name if isinstance(other, Step) else other
             if not isinstance(known, str):
-                raise WorkflowError(f"task {name!r} cannot follow {brief(known, repr)}, which is neither task nor name")
+                raise WorkflowError(
+                    f"task {name!r}: after has {brief(known, repr)}, which is neither a task nor a name"
+                )
             if known in named:
-                raise WorkflowError(f"task {name!r} is to follow task {known!r} twice; name it once")
+                raise WorkflowError(f"task {name!r}: after has task {known!r} twice; name it once")
             named[known] = None
         return named
 
     def _refuse(self, name: str, kind: str, **why: str | None) -> None:
         for key, remedy in why.items():
             if remedy is not None:
-                raise WorkflowError(f"task {name!r} is {kind} and takes no {key}: {remedy}")
+                raise WorkflowError(f"task {name!r} is {kind} and takes no {key}; {remedy}")
 
     def _checked_priority(self, name: str, priority: Any) -> int:
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -319,10 +342,10 @@ class Workflow:
 
     @staticmethod
     def _values(values: Any) -> Any:
-        """With `Ref` for each `Step`."""
+        """The values, with a `Ref` for each `Step`."""
         return convert(values, lambda leaf: Ref(leaf.name) if isinstance(leaf, Step) else leaf)
 
-    # ---- what must hold of the whole
+    # ---- checks of the whole
 
     @property
     def graph(self) -> dict[str, tuple[str, ...]]:
@@ -330,37 +353,36 @@ class Workflow:
         return {name: step.after for name, step in self.steps.items()}
 
     def check(self) -> None:
-        """Raise `WorkflowError` for what can never run: a missing dependency, a circle, a need that cannot be met."""
+        """Raise `WorkflowError` for a task that can never run: a missing dependency, a circle, too large a need."""
         if not self.steps:
             raise WorkflowError(f"workflow {self.name!r} has no tasks; add one: [task.NAME] in a file, or w.task(…)")
         for step in self.steps.values():
             for name in step.after:
                 if name not in self.steps:
-                    hint = meant(name, self.steps) or "; there is no such task"
+                    hint = meant(name, self.steps) or "; add that task, or remove the dependency"
                     raise WorkflowError(f"task {step.name!r} depends on {name!r}, which is not in the workflow{hint}")
         around = cycle(self.graph)
         if around:
             raise WorkflowError(
-                f"tasks wait for each other in a circle: {' → '.join(around)} (each needs the next); "
-                "take one of these dependencies away"
+                f"tasks wait for each other in a circle: {' → '.join(around)} (each depends on the next); "
+                "remove one of these dependencies"
             )
         authority = self.authority()
-        books = Resources(authority.max_concurrent, authority._limits)
+        resources = Resources(authority.max_concurrent, authority._limits)
         for step in self.steps.values():
             try:
-                books.demand(step.needs or {}, step.name)
+                resources.demand(step.needs or {}, step.name)
             except (BursarError, TypeError, ValueError) as error:
                 raise WorkflowError(str(error)) from error
 
     def needs(self, step: Step, call: Callable[..., Any] | None) -> Mapping[str, int | str]:
-        """What a step takes while it runs: by default a whole CPU, unless it is a coroutine function, which has
-        none."""
+        """What a step takes while it runs. The default is one CPU, and nothing for a coroutine function."""
         if step.needs is not None:
             return step.needs
         return {} if call is not None and is_async(call) else {"cpu": 1}
 
     def load(self) -> dict[str, Callable[..., Any]]:
-        """Do what `check` does, and import every function, so that a missing one is found before anything runs."""
+        """Do what `check` does, and import every function, so that a missing function is found before a task runs."""
         self.check()
         if self.file is not None and str(self.file.parent) not in sys.path:
             sys.path.insert(0, str(self.file.parent))
@@ -381,9 +403,9 @@ class Workflow:
     ) -> Report:
         """Run all tasks and report how each ended. A failed task raises nothing.
 
-        With `journal`, a path, every change is written there, and `resume=True` continues what the file holds; the
-        tasks named in `again`, and all that depend on them, run again. `listener` gets every event by `told(event)`,
-        and a few times a second `tick(run)`. The other keywords are those of `bursar.Runtime`. A workflow with
+        `journal` is the path of a file that gets every change; `resume=True` continues the run in that file. The tasks
+        named in `again`, and all that depend on them, run again. `listener.on_event(event)` is called for every event,
+        and `listener.tick(run)` a few times a second. The other keywords are those of `bursar.Runtime`. A workflow with
         commands cannot run on the virtual clock. Raises `WorkflowError`, `JournalError`, and `KeyboardInterrupt` after
         Ctrl-C, when everything has been stopped.
         """
@@ -396,5 +418,5 @@ class Workflow:
 
 
 def is_async(call: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether a call returns a coroutine."""
     return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004

@@ -1,11 +1,11 @@
-"""What a killed run left running: commands whose Bursar is gone. A resume ends them first, or they would run twice.
+"""Kills the commands that a killed run left running. A resume does this first, or these commands would run twice.
 
-Every command carries the key of its run in its environment, and passes it on to whatever it starts. So they are found
-by looking at the environment of all processes, whatever groups and sessions they have moved to. Linux only (`/proc`);
-elsewhere, and for a process that has cleared its environment, nothing is found and nothing is done.
+Every command has the key of its run in its environment, and its child processes inherit it. So a search through the
+environments of all processes finds them, in any process group and session. This works on Linux only (`/proc`).
+Elsewhere, and for a process that has cleared its environment, nothing is found.
 
-Rejected: the numbers of processes in the journal (by the time of a resume they may belong to somebody else), and a
-signal at the death of the parent (it reaches the command, but not what the command has started).
+Rejected: process ids in the journal; at the time of a resume, another process may have the id. A signal at the death of
+the parent; it reaches the command, but not its children.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "BURSAR_RUN"
-ROUNDS_MAX: Final = 10  # a process may fork while we look; whoever forks faster than this is not ours to stop
-DEATH_S: Final = 5.0  # that a killed process may take to die: it may be in the middle of writing to a slow disk
+ROUNDS_MAX: Final = 10  # a process may fork during the search; one that forks faster than this is not stopped
+DEATH_S: Final = 5.0  # for a killed process to end: it may be writing to a slow disk
 PROC: Final = Path("/proc")
 
 
 def end_leftovers(key: str) -> int:
-    """Kill every process of the run but this one, and wait until they are gone. Returns how many there were."""
+    """Kill every process of the run except this one, and wait for their ends. Returns the number of them."""
     ended: set[int] = set()
     for _ in range(ROUNDS_MAX):
         found = processes_with(key) - {os.getpid()}
@@ -38,7 +38,7 @@ def end_leftovers(key: str) -> int:
 
 
 def _end(pid: int) -> None:
-    process = os.pidfd_open(pid)  # from here on it is this one that is meant, whoever gets its number
+    process = os.pidfd_open(pid)  # from here on another process with this id is safe
     try:
         signal.pidfd_send_signal(process, signal.SIGKILL)
         select.select([process], [], [], DEATH_S)
@@ -47,13 +47,13 @@ def _end(pid: int) -> None:
 
 
 def processes_with(key: str) -> set[int]:
-    """The processes of a run, as far as can be seen."""
+    """The ids of the processes of a run that this user may inspect."""
     entry = f"{VARIABLE}={key}".encode()
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for folder in PROC.iterdir():
             if folder.name.isdigit():
-                with contextlib.suppress(OSError):  # it is gone, or not ours to look at
+                with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
                     if entry in (folder / "environ").read_bytes().split(b"\0"):
                         found.add(int(folder.name))
     return found

@@ -1,9 +1,9 @@
-"""The beginning of a session: what the last one left behind is settled, and it is decided what has to run.
+"""The beginning of a session: it ends the open attempts of the last session, and decides which tasks run.
 
-A task that is `ok` stays so, unless its result is out of date: its definition has changed, or it was asked for, or its
-result was not kept and somebody who has yet to run uses it; and then all that depend on it are out of date as well.
-What is out of date begins a new edition. All of it is part of one transaction of the journal: a session is there
-whole, or not at all.
+A task that is `ok` stays `ok`, unless its result is out of date. A result is out of date if the definition of the task
+has changed, if the user asked for the task, or if the result was not kept and a task that runs needs it. Then the
+results of all tasks that depend on it are out of date too. A task whose result is out of date begins a new edition. One
+transaction of the journal does all of this: a session begins completely, or not at all.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any
 from bursar.errors import JournalError, WorkflowError
 from bursar.workflow.graph import descendants
 from bursar.workflow.model import Workflow
-from bursar.workflow.schema import meant
+from bursar.workflow.schema import choice
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a session finds: the results that stand, the seconds they took, and why others run again."""
+    """What a session begins with: the valid results, the seconds they took, and why other tasks run again."""
 
     results: dict[str, Any]
     seconds: dict[str, float]
     again: dict[str, str]
-    lost: list[tuple[str, int]]  # (task, attempt) that were running when the session before was killed
+    lost: list[tuple[str, int]]  # (task, attempt) that were running when the last session was killed
 
 
 def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], at: float) -> tuple[int, Plan]:
-    """Inside a transaction: the number of the new session, and what it has to do."""
+    """Begin a session inside a transaction. Returns its number and its plan."""
     for name in again:
         if name not in workflow.steps:
-            hint = meant(name, workflow.steps)
+            hint = choice(name, workflow.steps)
             raise WorkflowError(f"there is no task {name!r} in workflow {workflow.name!r}{hint}")
     _require_same(db, workflow)
     session = db.execute("INSERT INTO session (pid, began) VALUES (?, ?)", (os.getpid(), at)).lastrowid or 0
@@ -54,15 +54,15 @@ def begin_session(db: sqlite3.Connection, workflow: Workflow, again: list[str], 
 
 
 def _require_same(db: sqlite3.Connection, workflow: Workflow) -> None:
-    """A journal is that of one workflow, known by its name; the file of it may have moved."""
+    """Raise if the journal belongs to a workflow of another name. The file of the workflow may have moved."""
     (name,) = db.execute("SELECT workflow FROM run").fetchone()
     if name != workflow.name:
-        raise JournalError(f"this is the journal of workflow {name!r}, and not of {workflow.name!r}; name another file")
+        raise JournalError(f"this is the journal of workflow {name!r}, not of {workflow.name!r}; name another file")
     db.execute("UPDATE run SET file = ?", (None if workflow.file is None else str(workflow.file),))
 
 
 def _end_lost_attempts(db: sqlite3.Connection, session: int, at: float) -> list[tuple[str, int]]:
-    """Attempts that nobody ended: their process is gone."""
+    """End the attempts that are still open: their process is gone."""
     lost = db.execute("SELECT task, n FROM attempt WHERE ending IS NULL ORDER BY task").fetchall()
     db.execute("UPDATE attempt SET ending = 'lost', ended = ? WHERE ending IS NULL", (at,))
     db.execute("UPDATE session SET ending = 'killed', ended = ? WHERE ending IS NULL AND n <> ?", (at, session))
@@ -70,7 +70,7 @@ def _end_lost_attempts(db: sqlite3.Connection, session: int, at: float) -> list[
 
 
 def _take_in(db: sqlite3.Connection, workflow: Workflow, at: float) -> dict[str, str]:
-    """Write the tasks as they are now. Returns those that have changed, with what is to be said of them."""
+    """Write the tasks as they are now. Returns the tasks that have changed, each with the reason to run again."""
     known: dict[str, str] = dict(db.execute("SELECT name, digest FROM task"))
     changed: dict[str, str] = {}
     for position, step in enumerate(workflow.steps.values()):
@@ -83,19 +83,21 @@ def _take_in(db: sqlite3.Connection, workflow: Workflow, at: float) -> dict[str,
             "depends = excluded.depends, digest = excluded.digest",
             (step.name, position, step.title, json.dumps(step.after), digest, at),
         )
-    # What is gone stays on record, without a definition: should it come back, it has changed, for meanwhile what it
-    # depends on may have.
+    # A task that is no longer in the workflow keeps its row, without a digest. If it comes back, it counts as changed,
+    # because its dependencies may have changed meanwhile.
     gone = [(name,) for name in known if name not in workflow.steps]
     db.executemany("UPDATE task SET position = -1, digest = '' WHERE name = ?", gone)
     return changed
 
 
 def _out_of_date(db: sqlite3.Connection, workflow: Workflow, roots: dict[str, str]) -> dict[str, str]:
-    """The tasks whose results are out of date, in order, each with why; `roots` are those known so far."""
+    """The tasks whose results are out of date, in order, each with the reason. `roots` are those known already."""
     done = {name for (name,) in db.execute("SELECT name FROM task WHERE state = 'ok'")}
     unkept = {name for (name,) in db.execute("SELECT name FROM task WHERE state = 'ok' AND not_kept IS NOT NULL")}
     roots = dict(roots)
-    while True:  # whoever runs again may use what was not kept, which then has to be made again, and so on
+    while (
+        True
+    ):  # a task that runs again may need a result that was not kept, so that its task runs again too, and so on
         behind = descendants(workflow.graph, roots)
         missed = {
             name: f"task {step.name!r} needs its result, which could not be kept"
@@ -112,7 +114,7 @@ def _out_of_date(db: sqlite3.Connection, workflow: Workflow, roots: dict[str, st
 
 
 def _valid_results(db: sqlite3.Connection) -> tuple[dict[str, Any], dict[str, float]]:
-    """The results that stand, and how long it took to make each."""
+    """The valid results, and the seconds of each."""
     results: dict[str, Any] = {}
     seconds: dict[str, float] = {}
     for name, result, took in db.execute(

@@ -1,12 +1,12 @@
 """References to results: `Ref` and `Template` in the arguments of a step, `${step}` in a workflow file.
 
-A reference names a step and, behind dots, where in its result to look: `${script}`, `${script.title}`, `${images.0}`.
-A string that is nothing but a reference stands for the value itself; inside a longer string the value is written out,
-text as it is and everything else as JSON. `$${` stands for `${`.
+A reference has the name of a step and, after dots, a path into its result: `${script}`, `${script.title}`,
+`${images.0}`. A string that is only a reference stands for the value itself. In a longer string the value becomes
+text: a string as it is, everything else as JSON. `$${` stands for `${`.
 
-RESULT-1  a result that JSON can hold is passed on as JSON holds it: tuples arrive as lists, keys as strings. So a step
-    sees the same whether the step before it ran just now or was read back from a journal.
-RESULT-2  what JSON cannot hold is passed on as it is, and is not kept
+RESULT-1  a result that JSON can hold is passed on as JSON holds it: tuples become lists, keys become strings. So a step
+    gets the same value from a step that just ran as from a journal.
+RESULT-2  a result that JSON cannot hold is passed on unchanged, and the journal does not keep it
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from bursar.errors import WorkflowError
 from bursar.text import brief
 
-RESULT_MAX: Final = 1 << 20  # characters of JSON that a journal keeps of one result; more belongs into a file
+RESULT_MAX: Final = 1 << 20  # characters of JSON: a journal keeps no larger result; a task should write it to a file
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
@@ -40,7 +40,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A string with results in it."""
+    """A string that contains references."""
 
     parts: tuple[str | Ref, ...]
 
@@ -49,7 +49,7 @@ class Template:
 
 
 def parse(text: str) -> str | Ref | Template:
-    """A string of a workflow file. Raises `ValueError` for a reference that is none."""
+    """The references in a string of a workflow file. Raises `ValueError` for a malformed one."""
     parts: list[str | Ref] = []
     end = 0
     for match in _REFERENCE.finditer(text):
@@ -74,7 +74,7 @@ def parse(text: str) -> str | Ref | Template:
 
 
 def convert(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The same value with every leaf of its lists, tuples and tables replaced."""
+    """A copy of the value with every leaf of its lists, tuples and tables replaced."""
     if isinstance(value, dict):
         return {key: convert(inner, leaf) for key, inner in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
@@ -84,7 +84,7 @@ def convert(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The names of the steps whose results a value holds."""
+    """The names of the steps that a value refers to."""
     match value:
         case Ref():
             yield value.step
@@ -140,7 +140,7 @@ class Kept:
 
 
 def keep(value: Any) -> Kept:
-    """RESULT-1, RESULT-2."""
+    """How a journal keeps a result, and what is passed on (RESULT-1, RESULT-2)."""
     try:
         text = json.dumps(value)
         again = json.loads(text)

@@ -1,10 +1,10 @@
-"""Checks for what a person wrote: each says where the mistake is, what was expected, and what was probably meant.
+"""Checks of what a user wrote. An error says where the mistake is, what is expected, and what the user probably meant.
 
-A check is a function of a value and the place where it stands; it returns the value as the program wants it, or raises
-`WorkflowError`. `table` puts checks together: every key must be known, and a key that is not gets a suggestion.
+A check is a function of a value and its place in the file. It returns the value in the form that the program needs, or
+raises `WorkflowError`. `table` combines checks: every key must be known, and an unknown key gets a suggestion.
 
-Rejected: a schema language and a library for it. There are thirty keys, the errors are the product, and reading a
-workflow must need nothing that Python does not bring.
+Rejected: a schema language with a library. There are only thirty keys, good messages are the purpose, and a workflow
+file must be readable with the standard library alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,22 @@ from bursar.text import brief
 Check = Callable[[Any, str], Any]
 T = TypeVar("T")
 
+NAMES_SHOWN: Final = 10  # names of tasks in a message
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
 
 
 def meant(word: object, known: Iterable[str]) -> str:
-    """Either "; did you mean …?", or nothing, if no known word is near."""
+    """A suggestion for a mistyped word, "; did you mean …?", or "" if no known word is similar."""
     near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def choice(name: object, known: Iterable[str]) -> str:
+    """A suggestion for a mistyped name of a task, or the first names that there are."""
+    names = list(known)
+    more = ", …" if len(names) > NAMES_SHOWN else ""
+    return meant(name, names) or f"; the tasks are {', '.join(names[:NAMES_SHOWN])}{more}"
 
 
 def wrong(where: str, expected: str, value: object) -> WorkflowError:
@@ -36,7 +44,7 @@ def wrong(where: str, expected: str, value: object) -> WorkflowError:
 
 
 def table(value: Any, where: str, keys: Mapping[str, Check]) -> dict[str, Any]:
-    """A table with known keys, each checked."""
+    """A table with known keys only, and each value checked."""
     found: dict[str, Any] = {}
     for key, inner in mapping(value, where).items():
         check = keys.get(key)
@@ -55,7 +63,7 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
 
 def text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise wrong(where, "a string that is not empty", value)
+        raise wrong(where, "a non-empty string", value)
     return value
 
 
@@ -70,7 +78,7 @@ def whole(least: int) -> Check:
 
 def number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
-        raise wrong(where, "a number that is not negative", value)
+        raise wrong(where, "a number, 0 or more", value)
     return float(value)
 
 
@@ -105,7 +113,7 @@ def list_of(check: Callable[[Any, str], T], what: str) -> Callable[[Any, str], l
 
 
 def table_of(check: Callable[[Any, str], T]) -> Callable[[Any, str], dict[str, T]]:
-    """A table with whatever keys, whose values are checked."""
+    """A table with any keys, and each value checked."""
 
     def checked(value: Any, where: str) -> dict[str, T]:
         return {key: check(inner, f"{where}, {key}") for key, inner in mapping(value, where).items()}

@@ -1,4 +1,4 @@
-"""What a run of a workflow came to: each task, the totals, and the critical path. `str()` prints it."""
+"""The report of a run of a workflow: each task, the totals, and the critical path. `str()` prints it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDER: Final = ("ok", "failed", "cancelled", "dropped", "pending")
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
-EXIT_STOPPED: Final = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}  # as shells have it: 128 and the signal's number
+EXIT_STOPPED: Final = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}  # as in shells: 128 plus the number of the signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +26,23 @@ class TaskReport:
 
     Attributes:
         name: Its name.
-        state: `"ok"`, `"failed"`, `"cancelled"`, `"dropped"`, or `"pending"` if the run was stopped before.
-        attempts: How many attempts there were, over all sessions.
+        state: `"ok"`, `"failed"`, `"cancelled"`, `"dropped"`, or `"pending"` if the run stopped before the task ended.
+        attempts: The number of attempts, over all sessions.
         seconds: The duration of the last attempt.
-        waited: How long it waited in this session.
-        error: Why it failed, or empty.
+        waited: How many seconds it waited in this session before it began.
+        error: Why it failed, or was cancelled or dropped; otherwise empty.
         result: Its result.
         earlier: Whether an earlier session completed it.
     """
 
     name: str
-    state: str  # "ok", "failed", "cancelled", "dropped"; "pending" if the run was stopped at once
-    attempts: int  # over all sessions
-    seconds: float  # of the last attempt
-    waited: float  # in this session, before it began
+    state: str
+    attempts: int
+    seconds: float
+    waited: float
     error: str
     result: Any
-    earlier: bool  # it was done in a session before this one
+    earlier: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Report:
     Attributes:
         workflow: The name of the workflow.
         tasks: A `TaskReport` for each task, by name.
+        graph: The dependencies of the tasks.
         seconds: The duration of this session.
         stopped: The signal that stopped the run, or empty.
         journal: The journal, or None.
@@ -60,8 +61,8 @@ class Report:
     workflow: str
     tasks: dict[str, TaskReport]
     graph: Graph
-    seconds: float  # of this session
-    stopped: str  # "", or the signal that stopped the run
+    seconds: float
+    stopped: str
     journal: Path | None
 
     @property
@@ -71,7 +72,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 if every task succeeded, 1 if not, 128 plus the number of the signal that stopped the run."""
+        """0 if every task succeeded. Otherwise 128 plus the number of the signal that stopped the run, or 1."""
         if self.ok:
             return EXIT_OK
         return EXIT_STOPPED.get(self.stopped, EXIT_FAILED)
@@ -89,7 +90,7 @@ class Report:
 
     @property
     def critical_path(self) -> list[str]:
-        """The chain of dependent tasks that took longest. More workers would not make the run faster than this
+        """The chain of dependent tasks that took longest. No additional resources can make the run faster than this
         chain."""
         return critical_path(self.graph, {name: task.seconds for name, task in self.tasks.items()})
 
@@ -125,7 +126,7 @@ class Report:
     def _head(self) -> str:
         earlier = sum(task.earlier for task in self.tasks.values())
         said = ", ".join(f"{count} {state}" for state, count in self.counts.items())
-        before = f" ({earlier} in an earlier session)" if earlier else ""
+        before = f" ({earlier} of them in an earlier session)" if earlier else ""
         stopped = f"; stopped by {self.stopped}" if self.stopped else ""
         line = f"{self.workflow}: {said}{before} in {self.seconds:.2f} s{stopped}"
         if self.seconds > 0 and self.work_seconds:
@@ -140,7 +141,7 @@ class Report:
         for name in path[:PATH_SHOWN]:
             task = self.tasks[name]
             waited = f", after {task.waited:.2f} s of waiting" if task.waited >= 0.01 else ""
-            lines.append(f"  {task.seconds:8.2f} s  {name}{', earlier' if task.earlier else waited}")
+            lines.append(f"  {task.seconds:8.2f} s  {name}{', in an earlier session' if task.earlier else waited}")
         if len(path) > PATH_SHOWN:
             lines.append(f"  and {len(path) - PATH_SHOWN} more")
         return lines
@@ -153,10 +154,10 @@ class Report:
     def _next(self) -> list[str]:
         if self.ok or self.journal is None:
             return []
-        return [f"to go on where it stopped: bursar resume {self.journal.stem if self._kept() else self.journal}"]
+        return [f"to continue: bursar resume {self.journal.stem if self._kept() else self.journal}"]
 
     def _kept(self) -> bool:
-        """Whether the journal is where `bursar resume` finds it by its id."""
+        """Whether `bursar resume` finds the journal by its id."""
         from bursar.workflow.store import folder
 
         return self.journal is not None and self.journal.parent == folder()

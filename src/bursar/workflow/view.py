@@ -1,7 +1,8 @@
-"""What a log or a machine sees of a run: lines of text, or one JSON object a line. `live.py` is for people at a
+"""The output of a run for logs and programs: lines of text, or one JSON object per line. `live.py` is the view in a
 terminal.
 
-Both are written as things happen and flushed at once, so that what was seen is what the journal holds, or less.
+A transition is in the journal before its line is written, and each line is flushed at once. So the output never shows a
+transition that the journal does not have.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ if TYPE_CHECKING:
     from bursar.workflow.summary import Report
 
 
-INDENT: Final = len("    0.000 s  ")  # of what goes on in the next line
+INDENT: Final = len("    0.000 s  ")  # of the further lines of an event
 
 
 class Silent:
-    """Nobody watches. The others are built on this."""
+    """No output; the base class of the views."""
 
     def on_event(self, event: Event) -> None:
-        """Something happened."""
+        """Called for each event."""
 
     def tick(self, run: Execution) -> None:
-        """Time to look again."""
+        """Called a few times a second."""
 
     def finish(self, report: Report) -> None:
-        """The run is over."""
+        """Called with the report, when the run has ended."""
 
     def close(self) -> None:
-        """Nothing more will come, whether or not the run came to its end."""
+        """Called last, also if the run did not end."""
 
 
 class Plain(Silent):
-    """One line for each thing that happens."""
+    """One line for each event."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -53,7 +54,7 @@ class Plain(Silent):
 
 
 class Json(Silent):
-    """One JSON object a line; the last one is the summary."""
+    """One JSON object per line; the last one is the summary."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

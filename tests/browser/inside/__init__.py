@@ -1,1 +1,1 @@
-"""Tests that run inside Pyodide, under node and in Chromium alike. They may use only what is there."""
+"""Tests that run inside Pyodide, under node and in Chromium. They may use only what Pyodide has."""

@@ -1,8 +1,8 @@
-"""The adapter itself, on a page that only pretends: what it asks for, in which order, and what it gives back."""
+"""The browser host on a simulated page: what it asks for, in which order, and what it gives back."""
 
 from pyodide.code import run_js
 from pyodide.ffi import JsException
-from support.hosts import BURST_MAX, DELAY_MS_MAX, NEEDED, BrowserHost
+from support.hosts import BURST_MAX, DELAY_MS_MAX, MICROTASKS_MAX, NEEDED, BrowserHost, PumpState
 
 import bursar
 from bursar import HostMisuse, Runtime
@@ -10,7 +10,7 @@ from inside.page import Page
 
 
 def run(page, main, **keywords):
-    """Run a program in a page until all is quiet."""
+    """Run a program in a page until the page has nothing left to do."""
     runtime = Runtime(host=BrowserHost(page), **keywords)
     runtime.start(main)
     page.run()
@@ -31,7 +31,7 @@ def many_yields(times=2 * BURST_MAX + 10):
 
 
 def raises(kind, call, *words):
-    """What pytest.raises does, which is not here."""
+    """Do what pytest.raises does. Pyodide has no pytest."""
     message = None
     try:
         call()
@@ -152,7 +152,7 @@ async def test_a_call_that_comes_after_the_end_finds_nobody():
     runtime = Runtime(host=BrowserHost(page))
     runtime.start(many_yields(3))
     late = page.microtasks[0]
-    runtime.pump.host.wake()  # a second microtask, which comes when all is over
+    runtime.pump.host.wake()  # a second microtask, which runs when the run is over
     page.run()
     assert runtime.result() == "done"
     assert page.log.count("microtask") == 2
@@ -190,9 +190,35 @@ async def test_everything_is_given_back_at_the_end():
     assert channel.closed
     assert channel.onmessage is None
     assert not page.timeouts
-    runtime.pump.host.close()  # again changes nothing
-    runtime.pump.host.wake()
+    host = runtime.pump.host
+    host.close()  # a second call changes nothing
+    host.wake()
     assert not page.microtasks
+    for function in (host._soon, host._later, host._ring):
+        raises(JsException, function, "destroyed")  # BROWSER-1
+
+
+async def test_microtasks_in_a_row_are_limited():
+    """BROWSER-4: a pump that asks for a microtask in every microtask still leaves the page its turns."""
+
+    class Pump:
+        state = PumpState.IDLE
+        left = 5 * MICROTASKS_MAX
+
+        def drain(self):
+            self.left -= 1
+            if self.left:
+                host.microtask()
+
+    page, pump = Page(), Pump()
+    host = BrowserHost(page)
+    host.open(pump)
+    host.microtask()
+    page.run()
+    host.close()
+    assert pump.left == 0
+    turns = " ".join(done for done in page.log if done in ("microtask", "handoff")).split("handoff")
+    assert max(turn.count("microtask") for turn in turns) == MICROTASKS_MAX
 
 
 async def test_a_host_drives_one_run():
@@ -310,7 +336,7 @@ async def test_after_a_gap_the_backlog_is_worked_off_in_bounded_batches_with_the
         pass
     del noted[:]
     asleep = page.log.count("handoff")
-    page.ms += 3600_000  # the lid is closed, and opened again
+    page.ms += 3600_000  # the machine slept
     page.run()
     runtime.result()
     assert woken == list(range(tasks))[::-1], "in the order of their deadlines"
@@ -325,7 +351,7 @@ async def test_after_a_gap_the_backlog_is_worked_off_in_bounded_batches_with_the
 
 
 class SlowPage(Page):
-    """Every look at the clock finds it 3 ms later."""
+    """A page on which 3 ms pass between two looks at the clock."""
 
     def now(self):
         self.ms += 3
@@ -333,7 +359,7 @@ class SlowPage(Page):
 
 
 def crowd(order, tasks=3 * BURST_MAX):
-    """More timers due at once than a batch takes, and work for those that they wake."""
+    """More timers that are due at once than one batch fires, and work for the tasks that they wake."""
 
     async def main():
         async with bursar.nursery() as n:

@@ -1,7 +1,7 @@
-"""A page that only pretends: the queues of an event loop in plain Python, on a clock that a test moves.
+"""A simulated page: the queues of an event loop in plain Python, on a clock that a test moves.
 
 `turn` is one turn of the loop: the oldest task of the task queue, then every microtask. `log` says in which order
-things were asked for and done. What a real page would never do, a test does to these lists.
+things were asked for and done. A test may also change these lists in a way that a real page never would.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class Channel:
 
 
 class Channels:
-    """The class MessageChannel, as Python sees one of JavaScript's."""
+    """The class MessageChannel, as Python sees JavaScript's class."""
 
     def __init__(self, page):
         self.page = page
@@ -44,7 +44,7 @@ class Channels:
 
 
 class Page:
-    """Everything a host may use."""
+    """Everything that a host may use of a page."""
 
     def __init__(self, channel=True):
         self.ms = 1000.0
@@ -100,7 +100,7 @@ class Page:
         return True
 
     def run(self):
-        """Turns, and the time to the next timeout whenever there is nothing to do, until all is quiet."""
+        """Make turns until nothing is left to do. If only timeouts are left, move the clock to the next one."""
         for _ in range(TURNS_MAX):
             if not self.turn() and not self.timeouts:
                 return

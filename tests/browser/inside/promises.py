@@ -21,7 +21,7 @@ from bursar import (
 from bursar.browser import guest, run
 from inside.host import raises
 
-# A promise with its handles outside, and an AbortController that tells when it was used.
+# A promise whose `resolve` and `reject` a test can call, and an AbortController that notes when it was used.
 deferred = run_js(
     "() => { const d = {}; d.promise = new Promise((yes, no) => { d.resolve = yes; d.reject = no; }); return d; }"
 )
@@ -33,7 +33,7 @@ later = run_js("(value, turns) => { let p = Promise.resolve(value);"
 
 
 def caught(kind, error):
-    """The error of that kind, alone or in a group."""
+    """The error of this class, alone or in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     assert isinstance(error, kind), repr(error)
@@ -58,7 +58,7 @@ async def test_a_task_gets_what_a_promise_gives():
 
 
 async def test_promises_that_are_kept_at_once_leave_the_page_its_turns():
-    """Each hop is a microtask, and microtasks alone would keep every timer and frame of the page waiting."""
+    """Each wait ends with a microtask, and microtasks alone would delay every timer and frame of the page."""
     ticks = run_js(
         "() => { const t = {n: 0, stop: false};"
         " const c = new MessageChannel(); c.port1.onmessage = () => {"
@@ -80,7 +80,7 @@ async def test_promises_that_are_kept_at_once_leave_the_page_its_turns():
 
 async def test_any_thenable_will_do_and_nothing_else():
     async def main():
-        return await from_promise(run_js("({then(yes) { yes(5); }})"))  # settles while it is asked
+        return await from_promise(run_js("({then(yes) { yes(5); }})"))  # resolves inside the call of `then`
 
     assert await run(main) == 5
     for thing in (run_js("({})"), 5, len):
@@ -195,7 +195,7 @@ async def test_cancellation_aborts_what_the_promise_stands_for_and_leaves():
     assert await guest(runtime, main) == "CANCELLED"
     assert (abort.heard, abort.signal.aborted) == (1, True)
     assert runtime.pump.sources == 0
-    waiting.resolve("too late")  # nobody hears of it
+    waiting.resolve("too late")  # this has no effect
     await later(None, 5)
 
 

@@ -1,5 +1,5 @@
-"""A program that asks the host for everything it can: time, entropy, turns. It is recorded in Pyodide and replayed
-outside, so it imports nothing that only one of the two has."""
+"""A program that uses everything of a host: time, entropy, turns. It is recorded in Pyodide and replayed
+outside, so it imports nothing that only one of these has."""
 
 import bursar
 from bursar import Budget, BudgetExceeded
@@ -23,7 +23,7 @@ async def sleeper(i, log):
 
 
 async def thrifty():
-    """Burns its budget, slowly enough for batches to be cut, and goes home."""
+    """Spends its budget, slowly enough that batches are cut, and returns."""
     async with bursar.nursery() as n:
         n.spawn(burn, budget=Budget(ops=30_000))
 

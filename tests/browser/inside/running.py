@@ -1,4 +1,4 @@
-"""`run` and `guest`: a program as something that the page awaits, cancels and gets a result from."""
+"""`run` and `guest`: the page awaits a program, cancels it, and gets its result."""
 
 import asyncio
 from random import Random
@@ -114,7 +114,7 @@ async def test_cancellation_from_outside_waits_for_the_cleanup():
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.sleep(0)
-    running.cancel()  # asking again changes nothing
+    running.cancel()  # a second request changes nothing
     await failure(asyncio.CancelledError, running)
     assert len(order) == 2
     assert "cancelled from outside" in order[0]

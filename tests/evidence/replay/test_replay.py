@@ -1,4 +1,4 @@
-"""Replay: the same program does the same on its trace, on every host; anything else is told with both sides."""
+"""Replay: a program does the same on its trace, on every host. An error shows both sides of a difference."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from random import Random
 import pytest
 from support import programs
 from support.evidence import Recorder, Trace, digest_of
-from support.hosts import BURST_MAX, NativeHost, VirtualHost
+from support.evidence import replay_module as replays
+from support.hosts import BURST_MAX, SelectorHost, VirtualHost
 from support.law import Wait
 from support.requests import SUSPENDED, Request
 from support.time_limits import WAIT_S
 
 import bursar
 from bursar import Budget, Runtime
-from bursar.evidence.replay import replay as replays
-from bursar.evidence.replay.replay import require_program
 
 SCRIPT = Path(sys.executable).parent / "bursar"
 
@@ -37,7 +36,7 @@ def path(tmp_path) -> Path:
 
 
 def record(path, fn, *args, **keywords):
-    """Run and record; what the program returned or raised, and the runtime."""
+    """Run and record a program. Returns what it returned or raised, and the runtime."""
     runtime = Runtime(record=path, **keywords)
     try:
         return runtime.run(fn, *args), runtime
@@ -50,7 +49,7 @@ def replay(path, fn, *args, **keywords):
 
 
 def same(path, fn, *args, **keywords):
-    """Record, replay, and check that nothing differs; what was replayed."""
+    """Record and replay a program, and check that nothing differs. Returns the replay."""
     value, runtime = record(path, fn, *args, **keywords)
     replayed = replay(path, fn, *args)
     assert replayed.events == sum(1 for _ in Trace(path).records())
@@ -72,7 +71,7 @@ def diverge(path, fn, *args) -> bursar.Divergence:
 
 
 async def busy():
-    """A little of everything: sleeps, timeouts, channels, select, the clock, chance."""
+    """A program with sleeps, timeouts, channels, select, the clock and random numbers."""
     send, receive = bursar.channel(1)
     late = []
 
@@ -115,13 +114,13 @@ def test_a_program_does_the_same_on_its_trace(path, clock, workers):
 
 def test_the_real_clock_is_read_from_the_trace_and_from_nowhere_else(path, monkeypatch):
     value, _ = record(path, busy)
-    monkeypatch.setattr(NativeHost, "now_ns", None)
-    monkeypatch.setattr(NativeHost, "open", None)
+    monkeypatch.setattr(SelectorHost, "now_ns", None)
+    monkeypatch.setattr(SelectorHost, "open", None)
     assert replay(path, busy).value == value
 
 
-def test_a_program_on_the_native_host_with_virtual_time(path):
-    replayed = same(path, busy, clock="virtual", host=NativeHost())
+def test_a_program_on_the_selector_host_with_virtual_time(path):
+    replayed = same(path, busy, clock="virtual", host=SelectorHost())
     assert replayed.events > 500
 
 
@@ -143,7 +142,7 @@ def test_two_hundred_programs_do_the_same_again(path, workers):
 
 
 class Unsteady(VirtualHost):
-    """Time jumps ahead whenever somebody looks, and somebody outside stops the program some time."""
+    """The time jumps ahead at each reading of the clock, and the program is cancelled from outside at some time."""
 
     def __init__(self, chance):
         super().__init__()
@@ -249,7 +248,7 @@ def test_a_failure_and_a_deadlock_happen_again(path):
 
 
 def test_objects_in_words_may_live_elsewhere(path):
-    """Reports quote what a task returned; an address in it is of no importance."""
+    """Reports quote the result of a task; an address in the text may differ."""
 
     async def swallow():
         with suppress(bursar.Cancelled):
@@ -280,7 +279,7 @@ def test_what_the_host_answers_is_given_back(path, monkeypatch):
 
 
 def test_an_error_of_the_host_is_raised_again(path):
-    class Poor(NativeHost):
+    class Poor(SelectorHost):
         def entropy(self, size):
             raise PermissionError(13, "not today")
 
@@ -332,9 +331,9 @@ def test_a_cancellation_by_another_thread_happens_again(path):
 
 
 def test_a_late_alarm_happens_again(path):
-    """A host may ring for a timer that is gone: the record says so, and so does the replay."""
+    """A host may fire an alarm for a timer that was disarmed. The record shows it, and the replay repeats it."""
 
-    class Late(NativeHost):
+    class Late(SelectorHost):
         def alarm(self, deadline_ns):
             if deadline_ns is not None:
                 super().alarm(deadline_ns)  # an alarm that was taken back rings all the same
@@ -467,7 +466,7 @@ def test_a_server_and_its_clients_are_replayed_without_any_socket(path, no_socke
 
 
 def test_sockets_in_virtual_time_are_replayed_too(path, no_sockets):
-    value, _ = record(path, server_and_clients, "127.0.0.1", clock="virtual", host=NativeHost())
+    value, _ = record(path, server_and_clients, "127.0.0.1", clock="virtual", host=SelectorHost())
     no_sockets()
     assert replay(path, server_and_clients, "127.0.0.1").value == value
 
@@ -499,7 +498,7 @@ def test_a_host_without_files_is_one_in_the_replay_too(path):
             await bursar.listen_tcp("127.0.0.1")
         return str(caught.value)
 
-    assert "knows none" in same(path, main, clock="virtual").value
+    assert "'virtual' has none" in same(path, main, clock="virtual").value
 
 
 def test_a_signal_that_a_task_waited_for_comes_again(path):
@@ -614,7 +613,7 @@ class Rewritten(Trace):
 
 
 def test_what_was_recorded_last_must_happen_too(path):
-    """A whole trace with one event more than the program makes."""
+    """A complete trace with one event more than the program makes."""
     record(path, family, 1)
     with pytest.raises(bursar.Divergence) as caught:
         replays.replay(Rewritten(path, lambda records: [*records, records[-1]]), family, 1)
@@ -660,7 +659,7 @@ class Ask(Request):
 
 
 def test_a_divergence_does_not_become_the_programs_own_problem(path):
-    """It is kept until no task is on the stack: a task that catches everything does not see it, nor hide it."""
+    """The difference is raised when no task is on the stack, so a task that catches everything cannot catch it."""
     caught = []
 
     async def main(more):
@@ -737,7 +736,7 @@ def test_a_cut_trace_is_replayed_up_to_the_cut(path):
 
 
 def test_a_trace_without_its_end_is_replayed_whole(path):
-    """The run was killed after its last event: nothing differs, and it is said that the end is missing."""
+    """The run was killed after its last event: nothing differs, and the error says that the end is missing."""
     record(path, family, 1)
     count = len(list(Trace(path).events()))
     path.write_bytes(path.read_bytes()[:-32])
@@ -820,9 +819,9 @@ def test_a_trace_of_another_program_is_told_by_its_digest(path, tmp_path):
     runtime = Runtime(record=path)
     runtime.program = {"file": str(one), "sha256": digest_of(one)}
     runtime.run(family)
-    require_program(Trace(path), one)
+    replays.require_program(Trace(path), one)
     with pytest.raises(bursar.TraceError, match=r"one\.py.*other\.py.*--force"):
-        require_program(Trace(path), other)
+        replays.require_program(Trace(path), other)
 
 
 def spoil(chance, records):
@@ -879,7 +878,7 @@ def test_ctrl_c_ends_a_replay_at_once(path):
 
 
 class Knock(Request):
-    """Wait until one of the program's own threads knocks."""
+    """Wait for a post of one of the program's own threads."""
 
     def __init__(self, thread):
         self.thread = thread
@@ -947,7 +946,7 @@ def test_a_thread_that_does_not_come_is_a_divergence_and_no_hang(path, threads, 
     knocked_by_nobody.__qualname__ = knocked.__qualname__
     found = diverge(path, knocked_by_nobody, ["a", "b"], threads)
     assert "knock" in found.recorded
-    assert "did not bring about 'knock" in found.happened
+    assert "did not cause 'knock" in found.happened
 
 
 # ---- portals
@@ -1073,14 +1072,14 @@ def test_the_command_finds_a_program_that_was_moved(recorded, path, tmp_path):
     moved = recorded.rename(tmp_path / "moved.py")
     done = command("replay", path)
     assert done.returncode == 2
-    assert "name its file" in done.stderr
+    assert "name the file of the program" in done.stderr
     assert command("replay", path, moved).returncode == 0
 
 
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        ("x" * 300, "the program is not there"),
+        ("x" * 300, "there is no such file"),
         pytest.param(
             "/proc/self/mem",
             "/proc/self/mem: the program cannot be read: Input/output error",

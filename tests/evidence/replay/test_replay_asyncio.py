@@ -1,4 +1,4 @@
-"""Replay of asyncio's guests: what asyncio does is done again, and let in when it was let in before."""
+"""Replay of guests in asyncio: the asyncio part runs again, and its results are delivered at the recorded moments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 from support.evidence import Trace
+from support.evidence import replay_module as plain
 from support.hosts import from_asyncio
 
 import bursar
-from bursar.asyncio.guest import run
-from bursar.evidence.replay import replay as plain
+from bursar.asyncio import run
 from bursar.evidence.replay import replay_asyncio
 
 
@@ -121,7 +121,7 @@ def test_what_asyncio_never_answers_is_a_divergence_and_no_hang(path, monkeypatc
 
     record(path, main, False)
     monkeypatch.setattr(plain, "PATIENCE_S", 0.05)
-    with pytest.raises(bursar.Divergence, match="did not bring about 'asyncio"):
+    with pytest.raises(bursar.Divergence, match="did not cause 'asyncio"):
         replay(path, main, True)
 
 

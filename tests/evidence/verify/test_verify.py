@@ -1,4 +1,4 @@
-"""`verify`: what the law could have left behind passes; what it could not is named."""
+"""`verify`: a trace that the law allows passes; for any other trace, the error names the first wrong record."""
 
 import sys
 from contextlib import suppress
@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 from support import admission_programs, programs
-from support.evidence import KINDS, Trace
+from support.evidence import KINDS, Trace, verifier
 from support.evidence import model_tasks as model
-from support.hosts import NativeHost, VirtualHost
+from support.hosts import SelectorHost, VirtualHost
 from support.law import Lane, link
 from support.rare_programs import INCIDENTS
 from support.trace_forgery import Forgery, TraceRecord
@@ -63,7 +63,7 @@ def test_generated_programs_follow_the_law(first, path):
         runtime = programs.runtime_for(number, (1, 4)[number % 2], steal=programs.POLICIES[number // 2 % 3])
         runtime._record = path
         programs.run(runtime, programs.make(Random(number)))
-        verdict = verify.verify(Trace(path))
+        verdict = verify(Trace(path))
         assert (verdict.fingerprint, verdict.decisions) == (runtime.fingerprint, runtime.kernel.decisions)
         assert verdict.events == sum(1 for _ in Trace(path).records())
 
@@ -71,12 +71,12 @@ def test_generated_programs_follow_the_law(first, path):
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_rare_things_follow_the_law(name, path):
     INCIDENTS[name](path)
-    verdict = verify.verify(Trace(path))
+    verdict = verify(Trace(path))
     assert verdict.decisions > 0
 
 
 def test_the_rare_things_happened(tmp_path):
-    """The programs do what they are there for: of the kinds of events hardly any is left out."""
+    """The programs of these tests produce almost every kind of event."""
     seen = set()
     for name, record in INCIDENTS.items():
         record(tmp_path / name)
@@ -94,29 +94,29 @@ def test_the_rare_things_happened(tmp_path):
 
 
 @pytest.mark.parametrize("number", [3, 6, 9, 32])
-def test_generated_programs_follow_the_law_on_the_native_host(number, path):
-    runtime = programs.runtime_for(number, 2, host=NativeHost())
+def test_generated_programs_follow_the_law_on_the_selector_host(number, path):
+    runtime = programs.runtime_for(number, 2, host=SelectorHost())
     runtime._record = path
     programs.run(runtime, programs.make(Random(number)))
-    assert verify.verify(Trace(path)).fingerprint == runtime.fingerprint
+    assert verify(Trace(path)).fingerprint == runtime.fingerprint
 
 
 def test_the_verdict_counts_and_names(path):
     runtime = recorded(path, naps, 2)
-    verdict = verify.verify(Trace(path))
+    verdict = verify(Trace(path))
     assert str(verdict) == (
         f"{verdict.events} events and {verdict.decisions} decisions follow the law; fingerprint {runtime.fingerprint}"
     )
 
 
 def test_every_kind_of_event_has_its_rule():
-    acts = {name.removeprefix("on_") for name in dir(verify._Verifier) if name.startswith("on_")}
+    acts = {name.removeprefix("on_") for name in dir(verifier._Verifier) if name.startswith("on_")}
     assert acts | CONSEQUENCES == set(KINDS)
     assert not acts & CONSEQUENCES
 
 
 def test_what_it_takes_is_in_proportion_to_the_tasks_that_live(path, monkeypatch):
-    """A thousand tasks, one after the other: the model never knows of more than a few."""
+    """A thousand tasks, one after the other: the model never holds more than a few."""
     most = 0
     finish = model.Model.finish
 
@@ -127,12 +127,12 @@ def test_what_it_takes_is_in_proportion_to_the_tasks_that_live(path, monkeypatch
 
     monkeypatch.setattr(model.Model, "finish", watched)
     recorded(path, one_after_the_other, 1000)
-    assert verify.verify(Trace(path)).decisions > 2000
+    assert verify(Trace(path)).decisions > 2000
     assert most < 10
 
 
 def test_its_work_grows_with_the_decisions_and_no_faster(path):
-    """Counted in calls of Python functions, as time depends on the machine."""
+    """Counts calls of Python functions, because seconds depend on the machine."""
 
     def calls_for(tasks):
         calls = 0
@@ -144,7 +144,7 @@ def test_its_work_grows_with_the_decisions_and_no_faster(path):
         recorded(path, one_after_the_other, tasks)
         sys.setprofile(count)
         try:
-            found = verify.verify(Trace(path))
+            found = verify(Trace(path))
         finally:
             sys.setprofile(None)
         return calls, found.decisions
@@ -174,7 +174,7 @@ async def one_after_the_other(count):
 
 
 def rechained(forgery: Forgery, records: list[TraceRecord]) -> list[TraceRecord]:
-    """With the hash of every decision worked out anew: a forger who knows the chain."""
+    """The hash of every decision is computed again, as a forger would who knows the chain."""
     chain, regions, done = forgery.seed_hash, {}, []
     for record in records:
         done.append(record)
@@ -238,20 +238,20 @@ def changed(forgery: Forgery, name: str, place: int, value: int, which: int = 0)
 @pytest.mark.parametrize(
     ("name", "place", "value", "told"),
     [
-        ("timer_fired", 1, 2, "the law would have told timer_fired(task_id=4, timer_id=1"),
-        ("task_enqueued", 1, 0, "the law would have told task_enqueued(task_id=2, queue=pinned"),
-        ("charged", 1, 0, "what is free is not charged"),
-        ("charged", 1, -1, "nobody pays less than nothing"),
-        ("charged", 0, 5, "only the task that runs can do this, and task 2 runs"),
-        ("task_spawned", 0, 1, "numbers grow: the next is 2 at least"),
-        ("task_spawned", 4, 99, "the law would have told task_spawned"),
-        ("nursery_closed", 2, 4, "the law would have told nursery_closed(task_id=2, region_id=3, state=closed)"),
-        ("task_done", 2, 77, "the law would have told task_done(task_id=4, outcome=ok, ops=1"),
+        ("timer_fired", 1, 2, "the law would have recorded timer_fired(task_id=4, timer_id=1"),
+        ("task_enqueued", 1, 0, "the law would have recorded task_enqueued(task_id=2, queue=pinned"),
+        ("charged", 1, 0, "a cost of zero is never charged"),
+        ("charged", 1, -1, "a cost is never negative"),
+        ("charged", 0, 5, "only the running task can do this, and task 2 runs"),
+        ("task_spawned", 0, 1, "ids only grow: the next id is at least 2"),
+        ("task_spawned", 4, 99, "the law would have recorded task_spawned"),
+        ("nursery_closed", 2, 4, "the law would have recorded nursery_closed(task_id=2, region_id=3, state=closed)"),
+        ("task_done", 2, 77, "the law would have recorded task_done(task_id=4, outcome=ok, ops=1"),
         ("task_done", 1, 1, "cannot end DROPPED while RUNNING"),
         ("host_turn", 1, 7, "batch 1 of turn 1 comes next"),
         ("host_turn", 2, 7, "virtual time is 0 ns"),
-        ("timer_armed", 3, 0, "nobody waits for what has come"),
-        ("scheduler_step_end", 1, 6, "the law would have told scheduler_step_end(task_id=2, state=blocked)"),
+        ("timer_armed", 3, 0, "a task does not wait for a time that has passed"),
+        ("scheduler_step_end", 1, 6, "the law would have recorded scheduler_step_end(task_id=2, state=blocked)"),
     ],
 )
 def test_the_first_wrong_record_is_named_with_what_the_law_would_have_done(name, place, value, told, path):
@@ -284,7 +284,7 @@ async def spends(ops):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_task_that_could_have_paid_and_had_its_turn_is_not_stopped(which, path):
-    """Whether a task that is stopped lacked the money, or the turn, follows from what it was to pay."""
+    """The recorded cost shows whether an exhausted task was short of budget or at the end of its turn."""
     with pytest.raises(BaseExceptionGroup):
         recorded(path, one_runs_out_and_one_is_interrupted, yield_interval=12)
     forgery = Forgery(path)
@@ -292,13 +292,13 @@ def test_a_task_that_could_have_paid_and_had_its_turn_is_not_stopped(which, path
     stopped, paid = forgery.records[at], forgery.records[at - 1]
     assert (stopped.of("component"), paid.name) == ([0, -1][which], "charged")
     early = [*forgery.records[: at - 1], *forgery.records[at:]]  # one op before its time
-    with pytest.raises(TraceError, match=r"the law would have told charged\(task_id=\d, ops=1,") as caught:
+    with pytest.raises(TraceError, match=r"the law would have recorded charged\(task_id=\d, ops=1,") as caught:
         forgery.verify(early)
     assert caught.value.record == at - 1
 
 
 def forged(path: Path, fn, forge, **keywords) -> str:
-    """What is told of a trace of `fn` after `forge` has changed the list of its records."""
+    """The error for a trace of `fn` after `forge` has changed the list of its records."""
     with suppress(BaseExceptionGroup):
         recorded(path, fn, **keywords)
     forgery = Forgery(path)
@@ -311,7 +311,7 @@ def forged(path: Path, fn, forge, **keywords) -> str:
 
 
 def place(records: list[TraceRecord], name: str, after: int = 0, **numbers: int) -> int:
-    """Where the first record of this kind, with these numbers, is."""
+    """The index of the first record of this kind with these numbers."""
     wanted = numbers.items()
     return next(
         i
@@ -321,7 +321,7 @@ def place(records: list[TraceRecord], name: str, after: int = 0, **numbers: int)
 
 
 def pay(records: list[TraceRecord], at: int, task: int, sign: int = 1) -> None:
-    """One op more, or less, in the account that the task leaves behind."""
+    """One op more, or less, in the record of the task's end."""
     end = place(records, "task_done", at, task_id=task)
     records[end] = records[end].with_number(2, records[end].of("ops") + sign)
 
@@ -341,7 +341,7 @@ def test_a_task_that_was_stopped_before_it_began_does_nothing(path):
         pay(records, at, 4)
         records.insert(at + 1, one_op(4))
 
-    assert "the code of the task is over, and does nothing any more" in forged(path, cancels_before_it_begins, begin)
+    assert "the code of the task has ended, and can do nothing more" in forged(path, cancels_before_it_begins, begin)
 
 
 async def cuts_one_off():
@@ -364,7 +364,7 @@ def test_a_task_that_was_cut_off_awaits_nothing(path):
         records.insert(at + 1, one_op(4))
 
     told = forged(path, cuts_one_off, go_on, cleanup=bursar.Cleanup(seconds=1.0))
-    assert "task 4 was cut off: the law would have closed it" in told
+    assert "task 4 was cut: the law would have closed it" in told
 
 
 async def waits_for_another():
@@ -393,7 +393,7 @@ def test_who_waits_can_be_interrupted(path):
         at = place(records, "task_blocked", task_id=4)
         records[at] = records[at].with_number(1, 0)
 
-    assert "only who waits for the children it leaves" in forged(path, waits_for_another, deafen)
+    assert "only a wait for children at the end" in forged(path, waits_for_another, deafen)
 
 
 async def two_run_out():
@@ -407,7 +407,7 @@ def test_a_nursery_does_not_hold_one_and_end_another(path):
         at = place(records, "budget_exceeded", task_id=5)
         records[at] = TraceRecord(KINDS["budget_held"], (5,), b"ops")
 
-    assert "the law would have told budget_exceeded(task_id=5" in forged(path, two_run_out, hold_the_second)
+    assert "the law would have recorded budget_exceeded(task_id=5" in forged(path, two_run_out, hold_the_second)
 
 
 def test_a_trace_that_stops_while_tasks_live_is_not_whole(path):
@@ -421,7 +421,7 @@ def test_a_torn_down_run_names_its_error(path):
     INCIDENTS["interrupted_twice"](path)
     forgery = Forgery(path)
     forgery.ending = {"error": ""}
-    with pytest.raises(TraceError, match="the run was torn down, and the end names no error"):
+    with pytest.raises(TraceError, match="the run was torn down, but the end names no error"):
         forgery.verify(forgery.records)
 
 
@@ -497,7 +497,7 @@ def test_programs_with_gates_follow_the_law(first, path):
     for number in range(first, first + 20):
         runtime = admission_programs.runtime_for(number, record=path)
         admission_programs.run(runtime, number)
-        assert verify.verify(Trace(path)).fingerprint == runtime.fingerprint
+        assert verify(Trace(path)).fingerprint == runtime.fingerprint
 
 
 def refused_if(path: Path, change) -> TraceError:
@@ -527,7 +527,7 @@ def test_an_admission_out_of_order_is_refused(path):
         mine, other = records[first], records[second]
         records[first] = mine.with_number(0, other.of("task_id")).with_number(1, other.of("priority"))
 
-    assert "the law would have told task_admitted" in str(refused_if(path, change))
+    assert "the law would have recorded task_admitted" in str(refused_if(path, change))
 
 
 def test_a_drop_that_should_not_be_is_refused(path):
@@ -539,7 +539,7 @@ def test_a_drop_that_should_not_be_is_refused(path):
         best = max(submitted[1:], key=lambda record: record.of("priority"))
         records[dropped] = records[dropped].with_number(0, best.of("task_id"))
 
-    assert "the law would have told task_dropped" in str(refused_if(path, change))
+    assert "the law would have recorded task_dropped" in str(refused_if(path, change))
 
 
 def test_a_drop_that_was_left_out_is_missed(path):
@@ -549,7 +549,7 @@ def test_a_drop_that_was_left_out_is_missed(path):
         (dropped,) = places(records, "task_dropped")
         del records[dropped]
 
-    assert "the law would have told task_dropped" in str(refused_if(path, change))
+    assert "the law would have recorded task_dropped" in str(refused_if(path, change))
 
 
 def test_another_priority_than_was_asked_for_is_refused(path):
@@ -563,7 +563,7 @@ def test_another_priority_than_was_asked_for_is_refused(path):
 
 
 def test_who_was_let_in_too_early_is_refused(path):
-    """Past the limit of a gate that says how many there may be."""
+    """More tasks than the limit of the gate allows."""
     recorded(path, crowd)
 
     def change(records):
@@ -572,4 +572,4 @@ def test_who_was_let_in_too_early_is_refused(path):
             text=records[opened].text.replace(b'"max_concurrent": 1', b'"max_concurrent": 2')
         )
 
-    assert "the law would have told task_admitted" in str(refused_if(path, change))
+    assert "the law would have recorded task_admitted" in str(refused_if(path, change))

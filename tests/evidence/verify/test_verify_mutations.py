@@ -1,8 +1,8 @@
-"""Every change of one record that matters is caught, even if the forger makes the digest fit.
+"""Every change of one record that matters is found, even if the forger makes a matching digest.
 
-`EXCUSES` is the whole list of changes that do not matter: after each of them the trace is that of another run, which
-the law allows just as well. An excuse says of which field it speaks, and when it holds; a change that passes and has no
-excuse is a failure of `verify`.
+`EXCUSES` is the complete list of changes that do not matter: after each of them, the trace is the trace of another run
+that the law allows. An excuse names a field, and says when it holds. A change that passes without an excuse is a
+failure of `verify`.
 """
 
 import io
@@ -21,7 +21,7 @@ from support.trace_forgery import Change, Forgery, TraceRecord
 
 import bursar
 from bursar import OutcomeKind, TraceError
-from bursar.evidence.verify.verify import verify
+from bursar.evidence.verify import verify
 
 # ---- when a change does not matter
 
@@ -37,7 +37,7 @@ def _always(records: list[TraceRecord], change: Change) -> bool:
 
 
 def _nobody_interrupts(records: list[TraceRecord], change: Change) -> bool:
-    """Nobody asks the task to stop while it waits."""
+    """The task gets no cancel request while it waits."""
     before = records[change.at - 1]
     if change.before.of("interruptible"):  # it could wait for asyncio; or, unbilled, for the children that it leaves
         return before.name not in ("charged", "timer_armed") or before.numbers[1:] == (1, 0, 0, 0, 1)
@@ -46,7 +46,7 @@ def _nobody_interrupts(records: list[TraceRecord], change: Change) -> bool:
 
 
 def _nothing_to_shield(records: list[TraceRecord], change: Change) -> bool:
-    """Nobody asks the task, or a block around this one, to stop while this one is open."""
+    """Neither the task nor an outer scope gets a cancel request while this scope is open."""
     task, depth = change.before.of("task_id"), 0
     opened = {"scope_opened": 1, "nursery_opened": 1, "scope_left": -1, "nursery_closed": -1}
     for at, record in enumerate(records):
@@ -66,7 +66,7 @@ def _never_delivered(records: list[TraceRecord], change: Change) -> bool:
 
 
 def _told_before(records: list[TraceRecord], change: Change) -> bool:
-    """The words come back in another record, or have been made up by the law: then they are checked."""
+    """The text is in another record too, or the law made it: then it is checked."""
     return change.before.of("cause") != 1 and _of_task(records, change.at, "cancel_delivered") is None
 
 
@@ -93,13 +93,13 @@ def _still_an_error(records: list[TraceRecord], change: Change) -> bool:
 
 
 def _after_one_op(records: list[TraceRecord], change: Change) -> bool:
-    """It had just paid one op: it may as well have given way of its own accord."""
+    """The task had just paid one op: it may have yielded by itself."""
     before = records[change.at - 1]
     return before.name == "charged" and before.numbers[1:] == (1, 0, 0, 0, 0)
 
 
 def _still_too_much(records: list[TraceRecord], change: Change) -> bool:
-    """It asked for something else, and for too much all the same; or its turn was over, whatever it asked for."""
+    """Another cost that the task could not pay either; or its turn had ended, whatever the cost."""
     short = change.before.of("component")
     return short < 0 or change.field != COMPONENTS[short] or change.after.of(change.field) > 0
 
@@ -117,12 +117,12 @@ def _by_hand(records: list[TraceRecord], change: Change) -> bool:
 
 
 def _left_at_once(records: list[TraceRecord], change: Change) -> bool:
-    """The task cleaned up already, and left the block without awaiting anything: it need not have been told."""
+    """The task was in its cleanup, and left the scope without an await: it did not have to get the request."""
     return records[change.at + 1].name in ("scope_left", "nursery_closing", "nursery_closed")
 
 
 def _commute(records: list[TraceRecord], change: Change) -> bool:
-    """Two things that one task does in one poll, of which neither leads to the other; or only their words differ."""
+    """Two acts of one task in one poll, neither of which causes the other; or only their texts differ."""
     first, second = change.before, change.after
     same_task = first.numbers[:1] == second.numbers[:1] or "obligation_made" in (first.name, second.name)
     return first[:2] == second[:2] or (same_task and {first.name, second.name} <= ACTS)
@@ -251,7 +251,7 @@ def record(path: Path, which: int | str) -> None:
 
 
 def escapes(forgery: Forgery, changes: int, random: Random) -> tuple[list[str], int]:
-    """The changes that pass and have no excuse, and how many were caught."""
+    """The changes that pass without an excuse, and the number of changes that were found."""
     passed, caught = [], 0
     for _ in range(changes):
         records, change = forgery.change(random)
@@ -288,7 +288,7 @@ def test_many_more_changes_are_caught(which, tmp_path):
 
 
 def dropped(path: Path, priority: int, words: str) -> list[TraceRecord]:
-    """The records of a run in which one waits, of this priority, and is dropped with these words."""
+    """The records of a run in which a task of this priority waits and is dropped with this text."""
 
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
@@ -304,9 +304,9 @@ def dropped(path: Path, priority: int, words: str) -> list[TraceRecord]:
 
 @pytest.mark.parametrize("priority", [-5, 10, 51, 10**6])
 def test_a_priority_that_never_counted(tmp_path, priority):
-    """Who was let in has its priority in that record as well, and there the two must agree. Who never was has been
-    compared with others, or not; where the law would have decided otherwise the change is caught. What is left is what
-    a program that gives another priority leaves behind, and no verifier can tell the two apart."""
+    """The record of an admission has the priority too, and the two must agree. A task that was never admitted may have
+    been compared with others; if the law would have decided otherwise, the change is found. In the remaining cases, a
+    program with another priority leaves the same trace, so no verifier can find the change."""
     forged = dropped(tmp_path / "a.trace", 50, "enough")
     places = [at for at, record in enumerate(forged) if record.name == "task_submitted"]
     forged[places[-1]] = forged[places[-1]].with_number(2, priority)
@@ -314,7 +314,7 @@ def test_a_priority_that_never_counted(tmp_path, priority):
 
 
 def test_the_words_of_a_drop_are_the_program_s(tmp_path):
-    """Those of a drop that the law decides are made up by the law, and are checked."""
+    """The law makes the text of a drop that the law decides, so that text is checked."""
     forged = dropped(tmp_path / "a.trace", 50, "enough")
     (at,) = [at for at, record in enumerate(forged) if record.name == "task_dropped"]
     forged[at] = forged[at]._replace(text=b"too much")
@@ -322,7 +322,7 @@ def test_the_words_of_a_drop_are_the_program_s(tmp_path):
 
 
 def test_a_place_is_asked_for_when_the_children_are_behind(tmp_path):
-    """Not a moment earlier: the two records cannot change places."""
+    """The two records cannot be exchanged."""
     record(tmp_path / "run.trace", "lent")
     forgery = Forgery(tmp_path / "run.trace")
     found = [at for at, asked in enumerate(forgery.records) if asked.name == "permit_asked"]
@@ -331,13 +331,13 @@ def test_a_place_is_asked_for_when_the_children_are_behind(tmp_path):
         records = list(forgery.records)
         assert records[at - 1].name == "nursery_closed"
         records[at - 1 : at + 1] = records[at], records[at - 1]
-        with pytest.raises(TraceError, match="asks for its place before nursery"):
+        with pytest.raises(TraceError, match="asks for what it lent before nursery"):
             forgery.verify(records)
 
 
 @pytest.mark.parametrize("which", ["real_time", "interrupted", "in_asyncio"])
 def test_on_a_real_clock_only_times_have_some_play(which, tmp_path):
-    """A deadline and a time may move as far as no timer fires in another batch for it."""
+    """A deadline and a time may change as long as no timer fires in another batch."""
     record(tmp_path / "run.trace", which)
     forgery, random = Forgery(tmp_path / "run.trace"), Random(which)
     for _ in range(CHANGES):

@@ -1,7 +1,8 @@
-"""The short way through a gate, which C takes where nobody listens, comes to the same as the long way.
+"""A gate of the native kernel has a fast path, which it takes while no observer is attached. The fast path decides as
+the slow path does.
 
-Each program is run twice, once with an observer who does nothing, and must take the same decisions; what is unobserved
-is checked after every poll as well. On the kernel in Python the two are one.
+Each program runs twice, once with an observer that does nothing, and both runs must take the same decisions. The run
+without an observer is also checked after every poll. The kernel in Python has only one path.
 """
 
 from __future__ import annotations
@@ -231,7 +232,7 @@ def test_plain_functions_ask_for_a_processor_on_the_short_way_too():
 
     log, told, result, asked, _ = run(False)
     assert (log, result) == ([0, 5, 4, 3, 2, 1, 6], 6)
-    assert "waits for 5 that it follows" in told
+    assert "waits for 5 tasks" in told
     assert asked == [(((1, 1),), {"cpu": 1})] * 2
     assert run(False) == run(True)
 
@@ -269,7 +270,7 @@ def test_the_words_for_what_a_task_waits_for_and_waited_for_are_the_same():
         return runtime.run(main)
 
     assert told(False) == told(True)
-    assert "waits for 1 that it follows: 'test_" in told(False)[0][1]
+    assert "waits for 1 task: 'test_" in told(False)[0][1]
 
 
 def test_a_dropped_task_is_told_apart():

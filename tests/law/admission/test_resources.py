@@ -1,4 +1,4 @@
-"""What there is, what is taken, what fits."""
+"""The resources of a gate: sizes and limits, what a task takes, and whether a demand fits."""
 
 import pytest
 from hypothesis import given
@@ -121,8 +121,8 @@ def test_what_would_keep_a_reservation_from_being_met():
     gate = books(cpu=4, ram=Soft(10))
     reserved = demand(gate, cpu=4)
     gate.take(demand(gate, cpu=2))
-    assert gate.spoils(demand(gate, cpu=1), reserved)
-    assert not gate.spoils(demand(gate, ram=5), reserved)
+    assert gate.breaks_reservation(demand(gate, cpu=1), reserved)
+    assert not gate.breaks_reservation(demand(gate, ram=5), reserved)
 
 
 def test_who_stands_still_gives_back_slot_and_processor_and_keeps_the_rest():

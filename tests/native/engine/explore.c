@@ -1,4 +1,4 @@
-/* The schedule explorer: choices, threads and the door of atomics.h. What it does is in explore.h. */
+/* The schedule explorer: choices and threads. The contract is in explore.h; explore_access.c has the accesses. */
 #define _GNU_SOURCE /* makecontext, _setjmp */
 
 #include "explore_inner.h"
@@ -10,11 +10,11 @@
 #include <ucontext.h>
 
 enum {
-    STEPS_MAX = 3000, /* of one run: a longer one goes in circles */
+    STEPS_MAX = 3000, /* of one run: a longer run is in an endless loop */
     CHOICES_MAX = 20000,
     ARENA_BYTES = 1 << 17,
     TURNS_MAX = 16,
-    TURNED = 1 << 20, /* priorities: above twice that at first, from here on after a turn, below after a pause */
+    TURNED = 1 << 20, /* priorities: more than twice this at first, from this on after a switch, less after a pause */
 };
 
 typedef struct {
@@ -24,14 +24,15 @@ typedef struct {
 
 typedef enum { GOES_ON, FINISHED, RESTS, KNOWN, CUT, FAILED } Outcome;
 
-Run run = {.current = NOBODY};
+Run run = {.current = NO_THREAD};
 static jmp_buf home;
 static Outcome outcome;
 static char failure[200];
 static alignas(128) char arena[ARENA_BYTES];
 static size_t arena_used;
 
-/* Exhaustive: the choices of this run; the first `repeated` ones are those of the run before, but for the last. */
+/* Exhaustive: the choices of this run. The first `repeated` ones are those of the run before, except for the last of
+ * them. */
 static Choice choices[CHOICES_MAX];
 static unsigned chosen, repeated;
 
@@ -112,7 +113,7 @@ explore_pick(unsigned count)
     return choices[chosen++].chosen;
 }
 
-/* The next run's choices: the last one that has an alternative takes it. False when there is none. */
+/* The choices of the next run: the last choice that has an alternative takes it. Returns false when there is none. */
 static bool
 next_choices(void)
 {
@@ -140,7 +141,7 @@ state_hash(void)
     return weak_mix(hash ^ (run.program->strong ? weak_hash_newest() : weak_hash(live)));
 }
 
-/* ---- who goes next */
+/* ---- which thread goes next */
 
 static int
 by_priority(const int *able, unsigned count)
@@ -151,26 +152,26 @@ by_priority(const int *able, unsigned count)
     }
     for (unsigned i = 0; i < turns; i++) {
         if (turn_steps[i] == run.steps) {
-            run.threads[best].priority = TURNED + i; /* below all that have not had their turn */
+            run.threads[best].priority = TURNED + i; /* below every thread that has not had its switch */
         }
     }
     return best;
 }
 
-/* Who takes the next step; NOBODY if the run is over, and then `outcome` says how. */
+/* The thread that takes the next step; NO_THREAD if the run is over, and then `outcome` says how. */
 static int
 next_thread(void)
 {
     int able[WEAK_THREADS_MAX];
     unsigned count = 0, running = 0, asleep = 0;
     if (outcome != GOES_ON) {
-        return NOBODY;
+        return NO_THREAD;
     }
     if (++run.steps > STEPS_MAX) {
         outcome = CUT;
-        return NOBODY;
+        return NO_THREAD;
     }
-    if (run.current != NOBODY && run.threads[run.current].activity == RUNS) {
+    if (run.current != NO_THREAD && run.threads[run.current].activity == RUNS) {
         able[count++] = run.current; /* first: most runs then have few switches */
         running++;
     }
@@ -189,14 +190,14 @@ next_thread(void)
     }
     if (running == 0) {
         outcome = asleep == 0 ? FINISHED : RESTS;
-        return NOBODY;
+        return NO_THREAD;
     }
     if (run.randomly) {
         return by_priority(able, count);
     }
     if (chosen >= repeated && !seen_add(state_hash())) {
         outcome = KNOWN;
-        return NOBODY;
+        return NO_THREAD;
     }
     return able[explore_pick(count)];
 }
@@ -205,7 +206,7 @@ _Noreturn static void
 go(int next)
 {
     run.current = next;
-    if (next == NOBODY) {
+    if (next == NO_THREAD) {
         _longjmp(home, 1);
     }
     if (!run.threads[next].started) {
@@ -266,7 +267,7 @@ run_once(void)
     memset(arena, 0, arena_used);
     arena_used = 0;
     weak_reset();
-    run.current = NOBODY;
+    run.current = NO_THREAD;
     outcome = GOES_ON;
     run.steps = chosen = 0;
     run.spurious_left = run.program->spurious;
@@ -282,10 +283,10 @@ run_once(void)
     if (_setjmp(home) == 0) {
         go(next_thread());
     }
-    run.current = NOBODY;
+    run.current = NO_THREAD;
     if (outcome == RESTS && (run.program->may_rest == NULL || !run.program->may_rest())) {
         outcome = FAILED;
-        snprintf(failure, sizeof failure, "everybody sleeps, and there is work left: a wake-up was lost");
+        snprintf(failure, sizeof failure, "all threads sleep, and there is work left: a wake-up was lost");
     }
     if ((outcome == FINISHED || outcome == RESTS) && _setjmp(home) == 0) {
         run.program->finish();
@@ -380,7 +381,7 @@ explore_require(bool holds, const char *what)
     if (!holds) {
         outcome = FAILED;
         snprintf(failure, sizeof failure, "%s", what);
-        go(NOBODY);
+        go(NO_THREAD);
     }
 }
 
@@ -402,7 +403,7 @@ void
 explore_pause(void)
 {
     if (run.randomly) {
-        run.threads[run.current].priority = --lowest; /* below everybody */
+        run.threads[run.current].priority = --lowest; /* below every other thread */
     }
 }
 
@@ -428,4 +429,4 @@ arena_release(void *context, void *block, size_t bytes)
     (void)bytes;
 }
 
-const EngineMemory explore_memory = {arena_allocate, arena_release, NULL};
+const EngineAllocator explore_memory = {arena_allocate, arena_release, NULL};

@@ -1,19 +1,20 @@
 /* The schedule explorer: runs a small concurrent program under every schedule, or under many random ones.
  *
- * The program is the engine's own source, built with BURSAR_EXPLORE: each atomic access is a step, before which the
- * explorer chooses who goes next, and each load a choice of what it reads (weakmem.h). Logical threads are coroutines on one
- * real thread, so a run is a function of the choices and can be repeated.
+ * The program is the engine's own source, built with BURSAR_EXPLORE. Each atomic access is a step, and before each step
+ * the explorer chooses which thread goes next. Each load is also a choice of the value that it reads (weakmem.h).
+ * Logical threads are coroutines on one real thread, so a run is a function of the choices and can be repeated.
  *
- * EXPLORE-1  explore_all visits every reachable state, or says that it did not (`complete`)
- * EXPLORE-2  a state is the memory, and for each thread what it has read since it last called explore_state, less what
- *     it read in tries that came to nothing (`tries_again` in atomics.h); two runs that meet in a state have the same
- *     futures, so the second one is given up there. That is what makes "all" small
- * EXPLORE-3  a thread must be a function of what it reads: no clock, no randomness; memory of its own that survives
- *     explore_state is part of the number handed to it, plain memory that several threads use is hashed by `shared`
- * EXPLORE-4  memory comes from explore_memory; a run that is given up gives nothing back and loses nothing
+ * EXPLORE-1  explore_all visits every reachable state, or reports that it did not (`complete`)
+ * EXPLORE-2  a state is the memory, and for each thread everything that it has read since its last explore_state,
+ *     except in attempts that failed (`tries_again` in atomics.h). Two runs that meet in a state have the same futures,
+ *     so the second one is abandoned there. That keeps the number of runs small
+ * EXPLORE-3  a thread must be a function of what it reads: no clock, no randomness. Its own memory that survives
+ *     explore_state must be part of the number that it passes; plain memory that several threads use must be hashed by
+ *     `shared`
+ * EXPLORE-4  memory comes from explore_memory, so an abandoned run frees nothing and loses nothing
  *
- * explore_random gives the threads random priorities and lowers one at a few random steps (PCT): a bug that needs d
- * particular turns is found with a known probability per run. The seed of the run that fails is printed, and repeats it.
+ * explore_random gives the threads random priorities and lowers one at a few random steps (PCT): it finds a bug that
+ * needs d particular switches with a known probability per run. A failing run prints its seed, which repeats it.
  */
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -21,25 +22,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/memory.h"
+#include "engine/allocator.h"
 
 typedef struct {
     const char *name;
     unsigned threads;               /* at most 4 */
     bool strong;                    /* loads read the newest value: all interleavings, but no weak memory */
     unsigned spurious;              /* how often in a run a sleeper may wake by its deadline, or without a cause */
-    void (*setup)(void);            /* makes the shared state, alone, before each run */
-    void (*thread)(unsigned index); /* what a thread does */
-    bool (*may_rest)(void);         /* all threads that are left sleep: is that right? NULL: never */
-    uint64_t (*shared)(void);       /* hash of the plain memory that threads hand to each other; NULL: there is none */
-    void (*finish)(void);           /* the last checks, alone */
+    void (*setup)(void);            /* makes the shared state before each run; no thread runs */
+    void (*thread)(unsigned index); /* the code of a thread */
+    bool (*may_rest)(void);         /* all remaining threads sleep: whether that is correct. NULL: never */
+    uint64_t (*shared)(void);       /* hash of the plain memory that threads pass to each other; NULL: there is none */
+    void (*finish)(void);           /* the last checks; no thread runs */
 } ExploreProgram;
 
 typedef struct {
     uint64_t runs;
     uint64_t states;
     uint64_t cut;  /* runs that were stopped because they were too long; only random ones may be */
-    bool complete; /* nothing was left out */
+    bool complete; /* every state was visited */
     bool failed;
     char failure[200];
 } ExploreResult;
@@ -47,22 +48,22 @@ typedef struct {
 ExploreResult explore_all(const ExploreProgram *program, uint64_t runs_max);
 ExploreResult explore_random(const ExploreProgram *program, uint64_t seed, uint64_t runs, unsigned turns);
 
-/* In a program: this must hold. Ends the run as failed if it does not. */
+/* In a program: this must hold. If it does not, the run fails and ends. */
 void explore_require(bool holds, const char *what);
 
-/* In a thread: `state` says all that its future depends on, besides the shared memory (EXPLORE-2). */
+/* In a thread: `state` is everything that its future depends on, besides the shared memory (EXPLORE-2). */
 void explore_state(uint64_t state);
 
 /* In a thread: let the explorer choose a number below `count`. */
 unsigned explore_choose(unsigned count);
 
-/* In a thread that waits in a loop for another one: under random priorities it steps back. */
+/* In a thread that waits in a loop for another one: under random priorities it gets a lower one. */
 void explore_pause(void);
 
 /* For the printed trace. */
 void explore_name(const void *cell, const char *name);
 
-extern const EngineMemory explore_memory;
+extern const EngineAllocator explore_memory;
 
 /* main() of an explorer test: `explore_main(argc, argv, test)` calls `test(long_form)`, which calls the two below.
  *

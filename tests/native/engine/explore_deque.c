@@ -1,13 +1,16 @@
 /* The deque under the schedule explorer: one owner, one or two thieves, every schedule of small programs.
  *
- * A program is a word per thread. The owner: p push, t take, o take the oldest. A thief: s steal, b steal a batch into
- * an array, i steal a batch into its own deque, which it then empties. The oracle is a plain array that replays the
- * owner's word:
+ * A program is one word per thread. The owner: p push, t take, o take the oldest. A thief: s steal, b steal a batch
+ * into an array, i steal a batch into its own deque, which it then empties. A plain array that replays the owner's word
+ * is the oracle:
  *
- *   1. every item that was pushed is taken or stolen exactly once (what is left, the check itself takes in the end)
- *   2. a take answers the newest item that is left: the last of the array, when all that the owner took are removed
- *   3. a take that answers nothing was right: all that was left had been stolen
- *   4. a thief gets items in order of age, and so does an owner that takes the oldest; all older ones had been stolen
+ * 1. Every pushed item is taken or stolen exactly once. (The check itself takes what is left at the end.)
+ *
+ * 2. A take returns the newest item that is left: the last of the array, without the items that the owner took.
+ *
+ * 3. A take returns nothing only if all remaining items had been stolen.
+ *
+ * 4. A thief gets items in order of age, and so does an owner that takes the oldest: all older items had been stolen.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +23,10 @@ enum { OPS_MAX = 64, ITEMS_MAX = 128, THREADS = 3 };
 
 static const char *words[THREADS];
 static size_t capacity;
-static bool memory_fails; /* then the explorer chooses which growth gets no memory */
+static bool memory_fails; /* the explorer then chooses which growth gets no memory */
 static Deque deque, own[THREADS];
-static uintptr_t logs[THREADS]
-                     [ITEMS_MAX]; /* what each thread got, in order; of the owner: one entry per t, 0 if nothing */
+static uintptr_t
+    logs[THREADS][ITEMS_MAX]; /* the items of each thread, in order; for the owner one entry per t, 0 if it got none */
 static unsigned logged[THREADS];
 static bool pushed[OPS_MAX];
 
@@ -34,7 +37,7 @@ allocate(void *context, size_t bytes)
 }
 
 static bool started;
-static const EngineMemory memory = {allocate, NULL, &started};
+static const EngineAllocator memory = {allocate, NULL, &started};
 
 static void
 setup(void)
@@ -58,7 +61,7 @@ got(unsigned thread, const void *item)
     logs[thread][logged[thread]++] = (uintptr_t)item;
 }
 
-/* All that a thread's future, and the checks, depend on (EXPLORE-2 of explore.h). */
+/* Everything that a thread's future and the checks depend on (EXPLORE-2 of explore.h). */
 static void
 say_state(unsigned thread, unsigned op)
 {
@@ -102,7 +105,7 @@ thief(unsigned thread)
         } else if (words[thread][op] == 'b') {
             deque_steal_batch(&deque, items, 3, &count);
         } else if (deque_steal_into(&deque, &own[thread], &items[0], &count) == STEAL_DONE) {
-            /* Newest first out of its own deque: turned around, the log is in order of age again. */
+            /* Its own deque returns the newest first; reversed, the log is in order of age again. */
             for (size_t i = count - 1; i > 0; i--) {
                 items[i] = deque_take(&own[thread]);
             }
@@ -123,7 +126,7 @@ body(unsigned thread)
     }
 }
 
-/* Rule 1, for one item more. */
+/* Rule 1, for one more item. */
 static void
 once(unsigned char *times, uintptr_t item)
 {

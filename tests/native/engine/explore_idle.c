@@ -1,12 +1,14 @@
-/* Parking under the schedule explorer: no wake-up is lost, no role leaks, in any schedule.
+/* Parking under the schedule explorer: in no schedule is a wake-up or a role lost.
  *
- * One or two workers look for work and park, as an engine's worker does; a publisher makes work visible and notifies, and
- * then never looks again, as a task that spawned and now computes. A worker may have an appetite: it leaves after so many
- * pieces, as one that got a long task, and another must get the rest. The checks:
+ * One or two workers look for work and park, as an engine's worker does. A publisher makes work visible, notifies, and
+ * then never looks again, like a task that spawned and now computes. A worker may leave after `pieces_max` pieces, like
+ * a worker that got a long task; then another worker must get the rest. The checks:
  *
- *   1. when everybody sleeps, there is no work left: "a parked worker, work present, and nobody searching" is a failure
- *   2. then the word counts the sleepers and no searcher, and the bits are those of the sleepers
- *   3. every piece of work is got exactly once
+ * 1. When all workers sleep, no work is left: work, a sleeping worker and no searching worker together are a failure.
+ *
+ * 2. When all workers sleep, the word counts all of them and no searcher, and the set bits are those of the sleepers.
+ *
+ * 3. Every piece of work is taken exactly once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,17 +23,18 @@ enum { WORKERS_MAX = 3, PIECES_MAX = 32, THREADS = 4 };
 
 typedef struct {
     const char *name;
-    unsigned workers;  /* threads 0 … workers − 1; the others publish */
-    unsigned appetite; /* a worker leaves after so many pieces; 0: never */
-    bool timed;        /* parks have a deadline, which may pass at any time */
-    bool plain_fences; /* as where there is no membarrier */
-    bool eager;        /* a worker without the role asks for it; else it parks at once, and looks only when told */
-    const char
-        *publishers[3]; /* b: one more piece in an own box, notify. d: the same with an own deque. i: inject, notify.
-                                  0, 1: call that worker. n: notify without work. s: stop, and call everybody */
+    unsigned workers;    /* threads 0 … workers − 1; the others publish */
+    unsigned pieces_max; /* a worker leaves after so many pieces; 0: never */
+    bool timed;          /* parks have a deadline, which may pass at any time */
+    bool plain_fences;   /* as on systems without membarrier */
+    bool eager; /* a worker without the role asks for it; otherwise it parks at once, and looks only when it is woken */
+    /* b: one more piece in its own box, notify. d: the same with its own deque. i: inject, notify.
+     * 0, 1: call that worker. n: notify without work. s: stop, and call all workers. */
+    const char *publishers[3];
 } Case;
 
-/* The smallest thing that one fills and all empty: it keeps the number of schedules down where parking is meant. */
+/* The smallest container that one thread fills and all empty: it keeps the number of schedules small in tests of
+ * parking. */
 typedef struct {
     atomic_i64 filled; /* by its owner */
     atomic_i64 emptied;
@@ -54,20 +57,20 @@ publishes(unsigned thread, char letter)
     return word != NULL && strchr(word, letter) != NULL;
 }
 
-/* Whether anybody has. */
+/* Whether any publisher has. */
 static bool
-somebody_publishes(char letter)
+any_publishes(char letter)
 {
     return publishes(chosen->workers, letter) || publishes(chosen->workers + 1, letter);
 }
 
-/* After a fence, by any thread: is there anything? */
+/* After a fence, by any thread: whether there is work. */
 static bool
 pending(void *context, uint32_t worker)
 {
     (void)context;
     (void)worker;
-    if (somebody_publishes('i') && inject_length(&injector) != 0) {
+    if (any_publishes('i') && inject_length(&injector) != 0) {
         return true;
     }
     for (unsigned t = chosen->workers; t < THREADS; t++) {
@@ -107,13 +110,13 @@ setup(void)
     memset(had, 0, sizeof had);
 }
 
-/* One look at every place. Answers how many pieces were found: 0 or 1. */
+/* One look at every place. Returns how many pieces it found: 0 or 1. */
 static unsigned
 find(unsigned self)
 {
     InjectLink *link;
     void *item;
-    if (somebody_publishes('i') && inject_take(&injector, &link, 1) == 1) {
+    if (any_publishes('i') && inject_take(&injector, &link, 1) == 1) {
         got[self][link - links]++;
         return 1;
     }
@@ -144,7 +147,7 @@ worker(unsigned self)
             hash = weak_mix(hash + got[self][i]);
         }
         explore_state(hash);
-        if (somebody_publishes('s') && load_u32(&stop, ACQUIRE) != 0) {
+        if (any_publishes('s') && load_u32(&stop, ACQUIRE) != 0) {
             if (searching) {
                 idle_search_end(&set);
             }
@@ -157,7 +160,7 @@ worker(unsigned self)
         if (found != 0) {
             idle_search_end(&set);
             searching = false;
-            if (++had[self] == chosen->appetite) {
+            if (++had[self] == chosen->pieces_max) {
                 return;
             }
             continue;
@@ -195,7 +198,7 @@ publisher(unsigned self)
     }
 }
 
-/* The tail is handed from taker to taker by `taking`. */
+/* `taking` passes the tail from taker to taker. */
 static uint64_t
 shared(void)
 {
@@ -258,12 +261,12 @@ finish(void)
     }
     uint64_t word = load_u64(&set.word, RELAXED);
     uint64_t bits = load_u64(&set.bits[0], RELAXED);
-    explore_require(idle_searching(word) == 0, "nobody searches, but a role is out");
+    explore_require(idle_searching(word) == 0, "no worker searches, but a role is taken");
     explore_require((uint32_t)__builtin_popcountll(bits) == idle_count(word), "the bits are not those of the sleepers");
-    if (stops || (chosen->appetite != 0 && found < chosen->appetite * chosen->workers)) {
-        return; /* who stops leaves work, and who is sated too */
+    if (stops || (chosen->pieces_max != 0 && found < chosen->pieces_max * chosen->workers)) {
+        return; /* a worker that stops leaves work, and so does one that has its `pieces_max` */
     }
-    explore_require(found == pieces || found == chosen->appetite * chosen->workers, "work was lost");
+    explore_require(found == pieces || found == chosen->pieces_max * chosen->workers, "work was lost");
 }
 
 static void

@@ -1,8 +1,8 @@
 /* The injector under the schedule explorer: producers and takers, every schedule of small programs.
  *
- * A program is a word per thread, of p (push a link) and t (take up to two). The check: every link that was pushed comes
- * out exactly once, to some taker or to the check itself, which takes what is left; what one producer pushed comes out of
- * any one taker in order; a refused push changes nothing, and happens only at the limit.
+ * A program is one word per thread, of p (push a link) and t (take up to two). The check: every pushed link comes out
+ * exactly once, to a taker or to the check itself, which takes what is left. Each taker gets the links of one producer
+ * in order. A refused push changes nothing, and happens only at the limit.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ take(unsigned log, size_t most)
     return count;
 }
 
-/* The tail is handed from taker to taker by `taking`. */
+/* `taking` passes the tail from taker to taker. */
 static uint64_t
 shared(void)
 {

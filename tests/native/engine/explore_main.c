@@ -14,7 +14,7 @@ static uint64_t first_seed = 1;
 static bool one_seed;
 static const char *only = "";
 
-/* Abort is a failure too: a rule of the law that was broken, or a thread that went in circles. */
+/* An abort is a failure too: a broken rule of the law, or a thread in an endless loop. */
 static void
 aborted(int signal_number)
 {

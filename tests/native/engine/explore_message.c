@@ -1,16 +1,18 @@
-/* A message under the schedule explorer: a task that waits in one channel, and others who send, close, or ask it to stop.
+/* A message under the schedule explorer: a task that waits in one channel, and other threads that send, close, or ask
+ * it to stop.
  *
- * The task receives, one value after another, until it is told that there are no more; everybody else does one thing each:
+ * The task receives, one value after another, until a receive is refused. Every other thread does one thing:
  *
- *     S    a task sends, if somebody waits             C    ask the receiver to stop
- *     O    a thread outside does                       L    close the channel
+ *     S    a task sends, if a receiver waits           C    ask the receiver to stop
+ *     O    an outside thread sends                     L    close the channel
  *
- * What is real: the claim under the channel's lock, with the short way and the complete one (channel_ops.c, channel.c), the
- * end of the wait (wait.c), the receiver's word (task.h), how a request is noted (pause.c). What is played: the queue,
- * which is one cell, whoever switches stacks, the lock's futex; and money, of which everybody has enough.
+ * Real: the claim under the channel's lock, with the fast path and `operate` (channel_ops.c, channel.c), the end of the
+ * wait (wait.c), the receiver's word (task.h), how a request is noted (task_requests.c). Simulated: the queue, which is one
+ * cell, the stack switch, the lock's futex; and the budget, which is always sufficient.
  *
- * Checked: every send that was done is one value received, once, also by a receiver that was asked to stop (WAIT-1,
- * WAIT-2); one that was not done is none; whoever waits is answered, in every schedule; the queue is empty in the end.
+ * Checked: every successful send is one value received, once, also by a receiver that was asked to stop (WAIT-1,
+ * WAIT-2). A send that failed delivers nothing. Every waiter is answered, in every schedule. At the end the queue is
+ * empty.
  */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
@@ -22,7 +24,7 @@
 #include "engine/channel_ops.c"
 #include "engine/channel_ops.h"
 #include "engine/help_children.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
 #include "explore.h"
 #include "weakmem.h"
 
@@ -40,7 +42,7 @@ static Task tasks[TASKS];
 static Worker workers[TASKS];
 static struct runner runners[TASKS];
 static atomic_u32 queued;             /* the receiver is in a queue */
-static uint32_t received[VALUES_MAX]; /* by the number of who sent it */
+static uint32_t received[VALUES_MAX]; /* by the number of the sender */
 static int sent[TASKS], ended;
 
 static void
@@ -115,7 +117,7 @@ task_block(Worker *worker, Task *self)
 void
 task_rest(Task *self, Rest rest)
 {
-    explore_require(rest == REST_DEAF, "another rest");
+    explore_require(rest == REST_CANCEL_DELIVERED, "another rest");
     rest_and_run(self);
 }
 
@@ -139,7 +141,7 @@ worker_requeue(Worker *worker, Task *woken)
 bool
 task_look_for_requests(Task *self)
 {
-    return load_u32(&scheduler.requests, ACQUIRE) != 0 && task_asked(self);
+    return load_u32(&scheduler.requests, ACQUIRE) != 0 && task_cancel_requested(self);
 }
 
 void
@@ -156,7 +158,7 @@ lock_wake(Lock *lock)
     explore_wake(&lock->word);
 }
 
-/* A call that does not take the short way, because somebody was asked to stop. */
+/* A call that does not take the fast path, because of a cancel request. */
 int
 task_charge(Task *self, const LawCost *cost)
 {
@@ -173,14 +175,14 @@ task_refuse(Task *self, int code)
 
 /* As charge.c has it. */
 void
-task_ask(Scheduler *ours, Worker *worker, Task *task, uint32_t generation)
+task_request_cancel(Scheduler *ours, Worker *worker, Task *task, uint32_t generation)
 {
-    explore_require(task_note_request(task, generation, generation), "nobody else has asked");
+    explore_require(task_note_request(task, generation, generation), "there is no other request");
     add_u32(&ours->requests, 1, RELEASE);
     worker_wake(ours, worker, task, TO_CANCEL, true);
 }
 
-/* Nobody waits outside, drives, is paused, or is short of stack. */
+/* In these programs no thread drives or waits outside, and no task is paused or short of stack. */
 bool
 scheduler_drive(Scheduler *ours, const atomic_u32 *word, uint32_t value)
 {
@@ -192,13 +194,13 @@ scheduler_drive(Scheduler *ours, const atomic_u32 *word, uint32_t value)
 }
 
 void
-task_look_at_stack(Task *self)
+task_check_stack(Task *self)
 {
     (void)self;
     explore_require(false, "a task is paused");
 }
 
-/* ---- the play */
+/* ---- the threads */
 
 static void
 receiver(void)
@@ -232,12 +234,12 @@ body(unsigned thread)
         (void)channel_close(NULL, &channel, CHANNEL_GENERATION);
         break;
     default:
-        task_ask(&scheduler, NULL, &tasks[0], GENERATION);
+        task_request_cancel(&scheduler, NULL, &tasks[0], GENERATION);
         break;
     }
 }
 
-/* The receiver may wait for ever where nobody ends that. */
+/* The receiver may wait forever if no other thread ends its wait. */
 static bool
 may_rest(void)
 {
@@ -255,8 +257,8 @@ finish(void)
         }
     }
     explore_require(ended == ENGINE_OK || channel.receivers.length == 0, "it has left, and is in the queue");
-    explore_require(ended != ENGINE_CANCELLED || strchr(others, 'C') != NULL, "it stopped, and nobody had asked");
-    explore_require(ended != ENGINE_CLOSED || strchr(others, 'L') != NULL, "closed, and nobody has");
+    explore_require(ended != ENGINE_CANCELLED || strchr(others, 'C') != NULL, "it stopped without a request");
+    explore_require(ended != ENGINE_CLOSED || strchr(others, 'L') != NULL, "refused as closed without a close");
 }
 
 static void

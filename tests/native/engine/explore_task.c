@@ -1,23 +1,24 @@
-/* The word of a task under the schedule explorer: every schedule of small programs in which one task waits, and others wake
- * it, recharge it, pause it, or ask it to stop.
+/* The word of a task under the schedule explorer: every schedule of small programs in which one task waits, and other
+ * threads wake, recharge, pause or cancel it.
  *
- * The task is a word of steps, run by one or two workers; everybody else does one thing each:
+ * The task is a word of steps, run by one or two workers. Every other thread does one thing:
  *
- *     a b    wait until flag a, or b, is set             A B    set the flag; wake the task if it has said that it waits
- *     y      go to the back of the queue                 R      the same for flag a; also wakes it from its hold
- *     h      hold until flag a is set (EXHAUSTED)        P      ask it to stand still, then let it go on
- *     .      look whether it is to stand still, or stop  C      ask it to stop
+ *     a b    wait until flag a, or b, is set             A B    set the flag; wake the task if it announced its wait
+ *     y      go to the back of the queue                 R      the same for flag a; also ends the task's hold
+ *     h      hold until flag a is set (EXHAUSTED)        P      ask it to pause, then resume it
+ *     .      check whether it must pause or stop         C      ask it to stop
  *                                                        N      cancel its nursery
  *
- * Only requests reach a task that has never waited: everybody else finds it in a queue or a list that it has entered.
+ * Only requests reach a task that has never waited: other threads find it only in a queue or a list that it has
+ * entered.
  *
- * What is real: the word (task.h), the rest and its second look (worker_loop.c), requests (pause.c, charge.c), the
- * cancelling of a nursery (nursery.c). What is played: the queue, which is one cell, entering the nursery's list before
- * the first rest, and whoever switches stacks.
+ * Real: the word (task.h), the rest and the check after it (task_leave.c), requests (task_requests.c, charge.c), the
+ * cancellation of a nursery (nursery.c). Simulated: the queue, which is one cell, the entry into the nursery's list
+ * before the first rest, and the stack switch.
  *
- * Checked: there is never a second entry (TASK-2); the task sees what its waker wrote, with loads that order nothing
- * (TASK-4); it sees what it wrote itself before it rested; no wake, recharge, resumption or request is lost: it ends,
- * in every schedule, and after a request to stop it does not go on waiting.
+ * Checked: there is never a second entry (TASK-2). The task sees what its waker wrote, with loads that order nothing
+ * (TASK-4). It sees what it wrote itself before it rested. No wake, recharge, resume or request is lost: the task ends,
+ * in every schedule, and does not go on waiting after a cancel request.
  */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE /* stack_t, in fiber/overflow.h */
@@ -26,8 +27,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/pause.h"
-#include "engine/worker_loop.c"
+#include "engine/task_leave.c"
+#include "engine/task_requests.h"
 #include "explore.h"
 #include "weakmem.h"
 
@@ -35,7 +36,7 @@ bool explore_wait(const void *cell, uint64_t expected, bool timed);
 void explore_wake(const void *cell);
 
 enum { ENTRIES_NONE = 0, ENTRIES_ONE = 1, ENTRIES_CLOSED = 2 };
-enum { PLACE_EMPTY = 0, PLACE_WAITS = 1, PLACE_SET = 2 }; /* where a task says what it waits for */
+enum { PLACE_EMPTY = 0, PLACE_WAITS = 1, PLACE_SET = 2 }; /* where a task announces what it waits for */
 enum { GENERATION = 41 };
 
 static const char *steps, *others;
@@ -48,7 +49,7 @@ static Scheduler scheduler;
 static Worker host;
 static struct runner runner;
 static atomic_u32 flags[2], places[2], queue, written;
-static unsigned at, turns; /* the task's own: handed from worker to worker */
+static unsigned at, turns; /* the task's own: pass from worker to worker */
 static bool stopped, entered[2];
 
 static void
@@ -67,7 +68,7 @@ setup(void)
     init_u32(&nursery.head.generation, 1);
     init_u32(&scheduler.requests, 0);
     init_u32(&task.head.generation, GENERATION);
-    init_u32(&task.cancel, GENERATION - 2); /* of its predecessor in the record */
+    init_u32(&task.cancel, GENERATION - 2); /* of the task that had the record before */
     init_u64(&task.word, 0);
     task_word_begin(&task);
     init_u32(&flags[0], 0);
@@ -93,7 +94,7 @@ shared(void)
                     80000u * task.marks.linked);
 }
 
-/* For worker_loop.c and charge.c: the one queue. */
+/* For task_leave.c and charge.c: the one queue. */
 void
 worker_submit(Scheduler *ours, Worker *worker, Task *woken, WakeLane lane)
 {
@@ -111,7 +112,7 @@ worker_requeue(Worker *worker, Task *woken)
     worker_submit(worker->scheduler, worker, woken, TO_READY);
 }
 
-/* A lock that is taken: the explorer's threads sleep at its own futex. */
+/* For a lock that is taken: the explorer's threads sleep on its own futex. */
 void
 lock_wait(Lock *lock)
 {
@@ -126,12 +127,12 @@ lock_wake(Lock *lock)
     explore_wake(&lock->word);
 }
 
-/* As task_rest and the end of a task do it. */
+/* As task_rest and the end of a task do. */
 static void
 enter_list(void)
 {
     lock_take(&nursery.lock);
-    law_queue_append(&nursery.waiting, &task.family);
+    law_queue_append(&nursery.have_waited, &task.nursery_link);
     lock_give(&nursery.lock);
     task.marks.linked = true;
 }
@@ -141,13 +142,13 @@ leave_list(void)
 {
     if (task.marks.linked) {
         lock_take(&nursery.lock);
-        law_queue_remove(&nursery.waiting, &task.family);
+        law_queue_remove(&nursery.have_waited, &task.nursery_link);
         task.marks.linked = false;
         lock_give(&nursery.lock);
     }
 }
 
-/* The task wants to wait, or to give way: from here on it is no longer this worker's. */
+/* The task is about to wait, or to give way: from here on it no longer belongs to this worker. */
 static void
 leave_for(LawState state)
 {
@@ -163,7 +164,7 @@ leave_for(LawState state)
     }
 }
 
-/* Whether a flag is not set yet; then the task has said that it waits for it. */
+/* Whether a flag is not set yet; then the task has announced that it waits for it. */
 static bool
 must_wait(unsigned flag)
 {
@@ -187,7 +188,7 @@ set(unsigned flag, bool from_hold)
     if (swap_u32(&places[flag], PLACE_SET, ACQ_REL) == PLACE_WAITS) {
         if (from_hold) {
             worker_wake(&scheduler, NULL, &task, TO_READY, true);
-        } else if (task_unblocked(&task)) { /* as whoever answers a message does */
+        } else if (task_unblocked(&task)) { /* as a sender does that finishes a message */
             worker_requeue(&host, &task);
         }
     }
@@ -270,7 +271,7 @@ body(unsigned thread)
         (void)nursery_cancel(&nursery, LAW_CANCEL_USER);
         break;
     default:
-        task_ask(&scheduler, NULL, &task, GENERATION);
+        task_request_cancel(&scheduler, NULL, &task, GENERATION);
         break;
     }
 }
@@ -280,14 +281,14 @@ finish(void)
 {
     explore_require(load_u32(&queue, RELAXED) == ENTRIES_CLOSED, "the task has not ended");
     explore_require(stopped || steps[at] == 0, "the task has ended too early");
-    explore_require(!stopped || strpbrk(others, "CN") != NULL, "it stopped, and nobody had asked");
+    explore_require(!stopped || strpbrk(others, "CN") != NULL, "it stopped without a request");
     explore_require(task_state(&task) == LAW_STATE_DONE, "its word does not say so");
 }
 
 typedef enum {
-    ALL,        /* every schedule, and everything that a weak memory could show */
+    ALL,        /* every schedule, and every value that weak memory allows */
     ALL_STRONG, /* every schedule */
-    RANDOM,     /* many schedules, with the weak memory */
+    RANDOM,     /* many schedules, with weak memory */
 } Way;
 
 static uint64_t random_runs;
@@ -317,7 +318,7 @@ check(unsigned worker_count, const char *what, const char *whom, Way way)
     }
 }
 
-/* Four threads and more than one step each: the weak memory makes too many states of it. */
+/* Four threads, with more than one step each: with weak memory there would be too many states. */
 static void
 check_large(unsigned worker_count, const char *what, const char *whom)
 {
@@ -335,7 +336,7 @@ test(bool long_form)
     check(2, "a", "A", ALL);
     check(2, "ya", "A", ALL);
     check(1, "h", "R", ALL);
-    check(1, "hb", "RB", ALL); /* a wake is no recharge, and is not lost for what comes after the hold */
+    check(1, "hb", "RB", ALL); /* a wake is no recharge, and is not lost for the wait after the hold */
     check(1, "a", "C", ALL);
     check(1, "h", "C", ALL);
     check(2, "a", "C", ALL);

@@ -1,4 +1,4 @@
-/* What the stress tests share: threads that start together, and pieces of work that must be had exactly once. */
+/* What the stress tests share: threads that start together, and pieces of work that must be taken exactly once. */
 #ifndef STRESS_H
 #define STRESS_H
 
@@ -9,8 +9,8 @@
 
 #include "engine/atomics.h"
 
-/* A piece of work. `secret` is plain memory: it is right only if what was published was also received, and a thread
- * sanitizer sees if not. */
+/* A piece of work. `secret` is plain memory: it is right only if what was published was also received. If not, the
+ * thread sanitizer reports it. */
 typedef struct {
     uint64_t secret;
     atomic_u32 times;
@@ -22,7 +22,7 @@ secret_of(uint64_t number)
     return number * UINT64_C(0x9E3779B97F4A7C15) + 1;
 }
 
-/* Somebody got it. Answers 1 if something is wrong. */
+/* A thread took it. Returns 1 if something is wrong. */
 static inline unsigned
 piece_got(Piece *piece, const Piece *all)
 {
@@ -64,7 +64,7 @@ thread_start(pthread_t *thread, void *(*body)(void *), void *argument)
     pthread_attr_destroy(&attributes);
 }
 
-/* A small generator of its own for each thread. */
+/* A small generator; each thread has its own. */
 static inline uint64_t
 random_next(uint64_t *state)
 {

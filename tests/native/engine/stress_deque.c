@@ -1,6 +1,7 @@
-/* The deque with real threads: one owner who pushes and takes in bursts, thieves of three kinds, every piece exactly once.
+/* The deque with real threads: an owner that pushes and takes in bursts, thieves of three kinds, every piece exactly
+ * once.
  *
- * The first capacity is 1, so the deque grows under the thieves' hands; bursts end on the last item again and again.
+ * The first capacity is 1, so the deque grows while thieves steal. Bursts end on the last item again and again.
  */
 #include "stress.h"
 
@@ -42,7 +43,7 @@ thief_look(Thief *thief)
     }
     for (size_t i = 0; i < count; i++) {
         Piece *piece = items[i];
-        thief->wrong += piece_got(piece, shared->pieces) + (piece <= last); /* and in order of age */
+        thief->wrong += piece_got(piece, shared->pieces) + (piece <= last); /* in order of age */
         last = piece;
         thief->got++;
     }
@@ -94,16 +95,16 @@ owner(Shared *shared, uint64_t seed)
 static void
 test(unsigned thieves, size_t count, uint64_t seed)
 {
-    Shared *shared = engine_memory_libc.allocate(NULL, sizeof *shared);
+    Shared *shared = engine_allocator_libc.allocate(NULL, sizeof *shared);
     pthread_t threads[THIEVES_MAX];
     Thief thief[THIEVES_MAX];
-    CHECK(deque_init(&shared->deque, 1, &engine_memory_libc));
+    CHECK(deque_init(&shared->deque, 1, &engine_allocator_libc));
     shared->pieces = pieces_make(count);
     shared->count = count;
     init_u32(&shared->done, 0);
     init_u32(&shared->wrong, 0);
     for (unsigned i = 0; i < thieves; i++) {
-        CHECK(deque_init(&shared->own[i], 1, &engine_memory_libc));
+        CHECK(deque_init(&shared->own[i], 1, &engine_allocator_libc));
         thief[i] = (Thief){.shared = shared, .index = i};
         thread_start(&threads[i], thief_main, &thief[i]);
     }
@@ -118,7 +119,7 @@ test(unsigned thieves, size_t count, uint64_t seed)
     CHECK_EQUAL(pieces_missing(shared->pieces, count), 0);
     deque_destroy(&shared->deque);
     free(shared->pieces);
-    engine_memory_libc.release(NULL, shared, sizeof *shared);
+    engine_allocator_libc.release(NULL, shared, sizeof *shared);
 }
 
 int

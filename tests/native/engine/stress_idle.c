@@ -1,9 +1,9 @@
 /* Parking with real threads, in a small engine: workers with deques, an injector and an idle set. A lost wake-up hangs,
  * and ctest ends the test.
  *
- *   ping-pong   one piece of work at a time, handed in from outside; both sides sleep in between
- *   trees       tasks that spawn two tasks each, on more workers than processors
- *   waiters     256 workers, all asleep, then woken by as many pieces, and by calls to stop
+ * ping-pong   one piece of work at a time, injected from outside; both sides sleep in between trees       tasks that
+ * spawn two tasks each, on more workers than processors waiters     256 workers, all asleep, then woken by as many
+ * pieces, and by calls to stop
  */
 #include "stress.h"
 
@@ -69,7 +69,7 @@ look(Engine *engine, uint32_t self)
         if (deque_length(&engine->deques[victim]) != 0 &&
             deque_steal_into(&engine->deques[victim], &engine->deques[self], &item, &count) == STEAL_DONE) {
             if (count > 1) {
-                idle_notify(&engine->idle); /* what came along is visible to others now (IDLE-1) */
+                idle_notify(&engine->idle); /* the other stolen tasks are visible to other workers now (IDLE-1) */
             }
             return item;
         }
@@ -128,16 +128,16 @@ worker_main(void *argument)
 static Engine *
 engine_start(uint32_t workers, Worker *worker)
 {
-    Engine *engine = engine_memory_libc.allocate(NULL, sizeof *engine);
+    Engine *engine = engine_allocator_libc.allocate(NULL, sizeof *engine);
     engine->workers = workers;
     inject_init(&engine->injector, INJECT_UNLIMITED);
     init_u32(&engine->stop, 0);
     init_u32(&engine->wrong, 0);
     init_i64(&engine->left, 0);
     CHECK(parker_init(&engine->outside));
-    CHECK(idle_init(&engine->idle, workers, pending, engine, &engine_memory_libc));
+    CHECK(idle_init(&engine->idle, workers, pending, engine, &engine_allocator_libc));
     for (uint32_t i = 0; i < workers; i++) {
-        CHECK(deque_init(&engine->deques[i], 4, &engine_memory_libc));
+        CHECK(deque_init(&engine->deques[i], 4, &engine_allocator_libc));
     }
     for (uint32_t i = 0; i < workers; i++) {
         worker[i].engine = engine;
@@ -159,10 +159,10 @@ engine_stop(Engine *engine, Worker *worker)
         deque_destroy(&engine->deques[i]);
     }
     CHECK_EQUAL(load_u32(&engine->wrong, RELAXED), 0);
-    CHECK_EQUAL(load_u64(&engine->idle.word, RELAXED), 0); /* no role, no sleeper is left */
+    CHECK_EQUAL(load_u64(&engine->idle.word, RELAXED), 0); /* no role and no sleeper is left */
     idle_destroy(&engine->idle);
     parker_destroy(&engine->outside);
-    engine_memory_libc.release(NULL, engine, sizeof *engine);
+    engine_allocator_libc.release(NULL, engine, sizeof *engine);
 }
 
 static void
@@ -192,7 +192,7 @@ test_ping_pong(uint32_t workers, unsigned rounds)
         while (load_i64(&engine->left, ACQUIRE) != 0) {
             parker_sleep(&engine->outside, PARK_FOREVER);
         }
-        parker_collect(&engine->outside); /* a token may have come after the look */
+        parker_collect(&engine->outside); /* a token may have come after the check */
     }
     engine_stop(engine, worker);
 }

@@ -1,8 +1,8 @@
 /* The injector with real threads: many producers, many takers, every piece exactly once, each producer's in order. */
 #include "stress.h"
 
+#include "engine/allocator.h"
 #include "engine/inject.h"
-#include "engine/memory.h"
 
 enum { THREADS_MAX = 16 };
 
@@ -37,7 +37,7 @@ producer_main(void *argument)
         task->producer = self->index;
         task->number = i;
         task->piece.secret = secret_of(i);
-        while (!inject_push(&shared->injector, &task->link)) { /* at its limit: let the takers go on */
+        while (!inject_push(&shared->injector, &task->link)) { /* at its limit: let the takers run */
             sched_yield();
         }
     }
@@ -74,7 +74,7 @@ taker_main(void *argument)
 static void
 test(unsigned producers, unsigned takers, size_t count, int64_t limit)
 {
-    Shared *shared = engine_memory_libc.allocate(NULL, sizeof *shared);
+    Shared *shared = engine_allocator_libc.allocate(NULL, sizeof *shared);
     pthread_t threads[2 * THREADS_MAX];
     Argument arguments[2 * THREADS_MAX];
     inject_init(&shared->injector, limit);
@@ -103,7 +103,7 @@ test(unsigned producers, unsigned takers, size_t count, int64_t limit)
         CHECK_EQUAL(missing, 0);
         free(shared->tasks[i]);
     }
-    engine_memory_libc.release(NULL, shared, sizeof *shared);
+    engine_allocator_libc.release(NULL, shared, sizeof *shared);
 }
 
 int

@@ -17,26 +17,26 @@ stolen(Deque *deque)
     return deque_steal(deque, &got) == STEAL_DONE ? (uintptr_t)got : 0;
 }
 
-/* A deque, lone if it is to be one: on one thread both are the same (DEQUE-8). */
+/* Make a deque, single-threaded or not: on one thread both behave the same (DEQUE-8). */
 static bool
-made(Deque *deque, size_t capacity, bool lone)
+made(Deque *deque, size_t capacity, bool single_threaded)
 {
-    if (!deque_init(deque, capacity, &engine_memory_libc)) {
+    if (!deque_init(deque, capacity, &engine_allocator_libc)) {
         return false;
     }
-    if (lone) {
-        deque_set_lone(deque);
+    if (single_threaded) {
+        deque_set_single_threaded(deque);
     }
     return true;
 }
 
 /* DQ-1, DQ-2, DQ-3, DQ-6. */
 static void
-test_order(bool lone)
+test_order(bool single_threaded)
 {
     Deque deque;
     void *got = item(99);
-    CHECK(made(&deque, 8, lone));
+    CHECK(made(&deque, 8, single_threaded));
     CHECK(deque_length(&deque) == 0);
     CHECK(deque_take(&deque) == NULL);
     CHECK(deque_steal(&deque, &got) == STEAL_EMPTY);
@@ -70,14 +70,14 @@ test_order(bool lone)
     deque_destroy(&deque);
 }
 
-/* DQ-4, and DQ-5 turned around: a full deque grows. */
+/* DQ-4, and the opposite of DQ-5: a full deque grows. */
 static void
 test_capacity(void)
 {
     Deque deque;
-    CHECK(!deque_init(&deque, 0, &engine_memory_libc));
-    CHECK(!deque_init(&deque, (size_t)DEQUE_CAPACITY_MAX + 1, &engine_memory_libc));
-    CHECK(deque_init(&deque, 10, &engine_memory_libc));
+    CHECK(!deque_init(&deque, 0, &engine_allocator_libc));
+    CHECK(!deque_init(&deque, (size_t)DEQUE_CAPACITY_MAX + 1, &engine_allocator_libc));
+    CHECK(deque_init(&deque, 10, &engine_allocator_libc));
     CHECK_EQUAL(deque_capacity(&deque), 16);
     for (uintptr_t i = 1; i <= 16; i++) {
         CHECK(deque_push(&deque, item(i)));
@@ -90,22 +90,22 @@ test_capacity(void)
     }
     CHECK_EQUAL(deque_reserve(&deque, 1000), 1000);
     CHECK_EQUAL(deque_capacity(&deque), 1024);
-    CHECK_EQUAL(deque_reserve(&deque, (size_t)DEQUE_CAPACITY_MAX + 1), 1024); /* refused: what fits, fits */
+    CHECK_EQUAL(deque_reserve(&deque, (size_t)DEQUE_CAPACITY_MAX + 1), 1024); /* refused; the free slots are left */
     deque_destroy(&deque);
 }
 
 /* A million items, with the ends moving, through every growth. */
 static void
-test_growth(bool lone)
+test_growth(bool single_threaded)
 {
     enum { COUNT = 1000000 };
     Deque deque;
     Faulty faulty = {0};
-    EngineMemory memory = {faulty_allocate, faulty_release, &faulty};
+    EngineAllocator memory = {faulty_allocate, faulty_release, &faulty};
     uintptr_t pushed = 0, oldest = 1, wrong = 0;
     CHECK(deque_init(&deque, 1, &memory));
-    if (lone) {
-        deque_set_lone(&deque);
+    if (single_threaded) {
+        deque_set_single_threaded(&deque);
     }
     while (pushed < COUNT) {
         wrong += !deque_push(&deque, item(++pushed));
@@ -126,11 +126,11 @@ test_growth(bool lone)
 
 /* DEQUE-5: far beyond 32 bits nothing changes. */
 static void
-test_indices(bool lone)
+test_indices(bool single_threaded)
 {
     Deque deque;
     const int64_t start = (INT64_C(1) << 40) - 3;
-    CHECK(made(&deque, 4, lone));
+    CHECK(made(&deque, 4, single_threaded));
     init_i64(&deque.top, start);
     init_i64(&deque.bottom, start);
     deque.top_seen = start;
@@ -144,13 +144,13 @@ test_indices(bool lone)
 }
 
 static void
-test_batches(bool lone)
+test_batches(bool single_threaded)
 {
     Deque victim, thief;
     void *items[100], *got;
     size_t count;
-    CHECK(made(&victim, 4, lone));
-    CHECK(made(&thief, 4, lone));
+    CHECK(made(&victim, 4, single_threaded));
+    CHECK(made(&thief, 4, single_threaded));
     CHECK(deque_steal_batch(&victim, items, 100, &count) == STEAL_EMPTY && count == 0);
     CHECK(deque_steal_into(&victim, &thief, &got, &count) == STEAL_EMPTY && count == 0);
     for (uintptr_t i = 1; i <= 200; i++) {
@@ -177,11 +177,11 @@ test_batches(bool lone)
     deque_destroy(&thief);
 }
 
-/* Every allocation of one scenario fails in turn: the pusher is told, and nothing is lost (DEQUE-7). */
+/* Every allocation of one scenario fails in turn: the push returns false, and nothing is lost (DEQUE-7). */
 static bool
 scenario_without_memory(Faulty *faulty)
 {
-    EngineMemory memory = {faulty_allocate, faulty_release, faulty};
+    EngineAllocator memory = {faulty_allocate, faulty_release, faulty};
     Deque victim, thief;
     uintptr_t sum = 0, expected = 0;
     void *got;
@@ -225,7 +225,7 @@ test_faults(void)
         scenario_without_memory(&once);
         CHECK(once.blocks == 0 && once.bytes == 0);
         bool whole = scenario_without_memory(&ever);
-        CHECK(!whole || at == counting.calls); /* the last is the thief's: it just takes less */
+        CHECK(!whole || at == counting.calls); /* the last allocation is the thief's: it only takes fewer */
         CHECK(ever.blocks == 0 && ever.bytes == 0);
     }
 }

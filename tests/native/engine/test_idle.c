@@ -1,4 +1,4 @@
-/* Parker, backoff and idle set on one thread: what needs no second one to be shown. */
+/* Parker, backoff and idle set on one thread: everything that needs no second thread. */
 #include "check.h"
 
 #include "engine/idle.h"
@@ -16,7 +16,7 @@ test_parker(void)
     parker_wake(&parker, 1);
     parker_wake(&parker, 4);
     CHECK_EQUAL(parker_sleep(&parker, PARK_FOREVER), 5); /* both tokens, at once, without a deadline */
-    CHECK_EQUAL(parker_sleep(&parker, 0), 0);            /* and only once */
+    CHECK_EQUAL(parker_sleep(&parker, 0), 0);            /* only once */
     parker_wake(&parker, 2);
     CHECK_EQUAL(parker_collect(&parker), 2);
     parker_destroy(&parker);
@@ -64,12 +64,12 @@ test_bounds(void)
     bool work = false;
     static const uint32_t sizes[] = {1, 2, 63, 64, 65, 256, IDLE_WORKERS_MAX};
     IdleSet set;
-    CHECK(!idle_init(&set, 0, answer, &work, &engine_memory_libc));
-    CHECK(!idle_init(&set, IDLE_WORKERS_MAX + 1, answer, &work, &engine_memory_libc));
+    CHECK(!idle_init(&set, 0, answer, &work, &engine_allocator_libc));
+    CHECK(!idle_init(&set, IDLE_WORKERS_MAX + 1, answer, &work, &engine_allocator_libc));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint32_t last = sizes[i] - 1;
-        CHECK(idle_init(&set, sizes[i], answer, &work, &engine_memory_libc));
-        idle_notify(&set); /* nobody sleeps */
+        CHECK(idle_init(&set, sizes[i], answer, &work, &engine_allocator_libc));
+        idle_notify(&set); /* no worker sleeps */
         idle_wake_one(&set);
         CHECK(load_u64(&set.word, RELAXED) == 0);
         idle_call(&set, last);
@@ -85,7 +85,7 @@ test_roles(void)
 {
     bool work = true;
     IdleSet set;
-    CHECK(idle_init(&set, 4, answer, &work, &engine_memory_libc));
+    CHECK(idle_init(&set, 4, answer, &work, &engine_allocator_libc));
     CHECK(idle_park(&set, 2, false, PARK_FOREVER) == IDLE_SEARCH); /* the look before the sleep finds work */
     CHECK_EQUAL(load_u64(&set.word, RELAXED), 1);
     CHECK(idle_park(&set, 2, true, PARK_FOREVER) == IDLE_SEARCH);
@@ -99,23 +99,24 @@ test_roles(void)
     CHECK_BREAKS("IDLE-4", idle_call(&set, 4));
     work = false;
     CHECK(idle_search_begin(&set));
-    CHECK(idle_park(&set, 3, true, 0) == IDLE_EXPIRED); /* gives the role up */
+    CHECK(idle_park(&set, 3, true, 0) == IDLE_EXPIRED); /* gives up its role */
     CHECK_EQUAL(load_u64(&set.word, RELAXED), 0);
     idle_destroy(&set);
-    CHECK(idle_init(&set, 1, answer, &work, &engine_memory_libc));
+    CHECK(idle_init(&set, 1, answer, &work, &engine_allocator_libc));
     CHECK(idle_search_begin(&set)); /* a single worker may search */
     CHECK(!idle_search_begin(&set));
     idle_search_end(&set);
     idle_destroy(&set);
 }
 
-/* A waker between its claim and its token, step by step: the worker that returns meanwhile waits for the token (IDLE-6). */
+/* A waker between its claim and its token, step by step: a worker that returns meanwhile waits for the token (IDLE-6).
+ */
 static void
 test_picked_while_returning(void)
 {
     bool work = true;
     IdleSet set;
-    CHECK(idle_init(&set, 2, answer, &work, &engine_memory_libc));
+    CHECK(idle_init(&set, 2, answer, &work, &engine_allocator_libc));
     parker_wake(&set.parkers[1],
                 2); /* the token of a waker that cleared the bit before it was set: not collected yet */
     CHECK(idle_park(&set, 1, false, PARK_FOREVER) == IDLE_SEARCH);
@@ -131,7 +132,7 @@ test_faults(void)
     bool work = false;
     for (long at = 1; at <= 3; at++) {
         Faulty faulty = {.fail_at = at};
-        EngineMemory memory = {faulty_allocate, faulty_release, &faulty};
+        EngineAllocator memory = {faulty_allocate, faulty_release, &faulty};
         IdleSet set;
         bool made = idle_init(&set, 256, answer, &work, &memory);
         CHECK(made == (at == 3)); /* two allocations */

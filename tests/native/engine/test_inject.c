@@ -1,4 +1,4 @@
-/* The injector on one thread: order, the limit, batches, and links that come again. */
+/* The injector on one thread: order, the limit, batches, and links that are pushed again. */
 #include "check.h"
 
 #include "engine/inject.h"
@@ -37,7 +37,7 @@ test_order(void)
     }
 }
 
-/* One in, one out: the stub goes round. */
+/* One in, one out: the stub moves around. */
 static void
 test_single(void)
 {
@@ -67,7 +67,7 @@ test_limit(void)
     CHECK(inject_take(&injector, got, 2) == 2 && got[0] == &links[1] && got[1] == &links[2]);
 }
 
-/* A producer that stopped between its two stores hides what comes after it, for the time being (INJECT-5). */
+/* A producer that stopped between its two stores hides later links until it goes on (INJECT-5). */
 static void
 test_unfinished_push(void)
 {
@@ -77,10 +77,10 @@ test_unfinished_push(void)
     CHECK(inject_push(&injector, &links[0]));
     add_i64(&injector.count, 1, RELAXED);
     store_ptr(&links[1].next, NULL, RELAXED);
-    InjectLink *before = swap_ptr(&injector.head, &links[1], ACQ_REL); /* … and here it is interrupted */
+    InjectLink *before = swap_ptr(&injector.head, &links[1], ACQ_REL); /* here it is interrupted */
     CHECK(inject_push(&injector, &links[2]));
     CHECK(inject_take(&injector, got, 4) == 0);
-    CHECK_EQUAL(inject_length(&injector), 3); /* so nobody sleeps over it */
+    CHECK_EQUAL(inject_length(&injector), 3); /* so no worker goes to sleep */
     store_ptr(&before->next, &links[1], RELEASE);
     CHECK(inject_take(&injector, got, 4) == 3);
     CHECK(got[0] == &links[0] && got[1] == &links[1] && got[2] == &links[2]);

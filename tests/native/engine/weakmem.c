@@ -14,12 +14,12 @@ typedef struct {
 
 typedef struct {
     uint64_t value;
-    View view; /* what a reader with ACQUIRE learns */
+    View view; /* what a reader with ACQUIRE takes over */
 } Write;
 
 typedef struct {
-    View now;   /* what it may not unsee (WEAKMEM-1) */
-    View noted; /* and what it would know after an acquire fence */
+    View now;   /* older writes must not be read (WEAKMEM-1) */
+    View noted; /* its view after an acquire fence */
 } Thread;
 
 static const void *addresses[WEAK_CELLS_MAX];
@@ -28,10 +28,10 @@ static uint16_t places[PLACES]; /* a hash table: address to cell + 1 */
 static Write writes[WEAK_CELLS_MAX][WEAK_WRITES_MAX];
 static uint16_t lengths[WEAK_CELLS_MAX];
 static Thread threads_[WEAK_THREADS_MAX];
-static View released[WEAK_THREADS_MAX]; /* what a RELAXED write of the thread carries: its view at its last fence */
+static View released[WEAK_THREADS_MAX]; /* what a RELAXED write of the thread carries: the view at its last fence */
 static View fences;                     /* the view that all fences share (WEAKMEM-3) */
 
-/* Views are copied at every step, so only as much of them as is in use. */
+/* Views are copied at every step, so only their used part is copied. */
 static void
 copy(View *into, const View *from)
 {
@@ -53,7 +53,7 @@ weak_forget(void)
     memset(places, 0, sizeof places);
 }
 
-/* A new cell: in all views there are, it is at its first write. */
+/* A new cell: every view is at its first write. */
 static void
 forget_cell(unsigned cell)
 {
@@ -147,7 +147,7 @@ weak_load(unsigned thread, unsigned cell, unsigned age, bool acquire)
     return write->value;
 }
 
-/* Add a write that carries what was known before by `chain` (the write that it replaces, in a read-modify-write). */
+/* Add a write that also carries the view `chain`, of the write that it replaces (in a read-modify-write). */
 static void
 append(unsigned thread, unsigned cell, uint64_t value, bool release, const View *chain)
 {
@@ -180,7 +180,7 @@ weak_store(unsigned thread, unsigned cell, uint64_t value, bool release)
 uint64_t
 weak_change(unsigned thread, unsigned cell, WeakChange change, uint64_t operand, bool acquire, bool release)
 {
-    const View *chain = &writes[cell][lengths[cell] - 1].view; /* the next write has another place */
+    const View *chain = &writes[cell][lengths[cell] - 1].view; /* stays valid: the new write gets another place */
     uint64_t old = weak_load(thread, cell, 0, acquire);
     uint64_t value = change == WEAK_SWAP  ? operand
                      : change == WEAK_ADD ? old + operand
@@ -203,7 +203,7 @@ weak_fence(unsigned thread)
     copy(&released[thread], &self->noted);
 }
 
-/* Twice around: the first to fence must also learn what the last one knew. */
+/* Twice around: the first thread to fence must also get what the last one knew. */
 void
 weak_fence_all(unsigned threads)
 {
@@ -226,7 +226,7 @@ hash_view(uint64_t hash, const View *view, const uint16_t *base)
 uint64_t
 weak_hash(unsigned live)
 {
-    uint16_t base[WEAK_CELLS_MAX]; /* writes before this one are dead: nobody may read them */
+    uint16_t base[WEAK_CELLS_MAX]; /* writes before this one can no longer be read */
     uint64_t hash = cells;
     for (unsigned c = 0; c < cells; c++) {
         base[c] = lengths[c] == 0 ? 0 : (uint16_t)(lengths[c] - 1);

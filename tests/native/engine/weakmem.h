@@ -1,17 +1,19 @@
 /* A weak memory for the schedule explorer: what a thread may read, by C11's rules.
  *
  * Each cell has the list of all values ever stored in it, oldest first. A thread has a view: for each cell, the oldest
- * write that it may still read. A load may answer any write from there on; the explorer tries them all. A write carries the
- * view that a reader with ACQUIRE takes over: the writer's whole view if it was a RELEASE. A fence exchanges views with one
- * view that all fences share. This is the view machine of the "promising" semantics without its promises.
+ * write that it may still read. A load may return that write or any later one; the explorer tries them all. A write
+ * carries the view that a reader with ACQUIRE takes over: the writer's whole view if it was a RELEASE. A fence
+ * exchanges views with one view that all fences share. This is the view machine of the "promising" semantics without
+ * its promises.
  *
- * WEAKMEM-1  a thread never reads a write older than one that it has read, written, or been told of
- * WEAKMEM-2  a read-modify-write meets the newest value; a write becomes the newest
- * WEAKMEM-3  of two threads that store, fence and load each other's cell, one sees the other's store
+ * WEAKMEM-1  a thread never reads a write older than one that it has read or written, or that is in its view
+ * WEAKMEM-2  a read-modify-write reads the newest value; a write becomes the newest
+ * WEAKMEM-3  of two threads that store, fence and load each other's cell, at least one sees the other's store
  *
- * So a missing RELEASE, ACQUIRE or fence shows as a stale read, also on machines that would not do it. Not modelled: a
- * load that reads a store which comes later in every order ("load buffering"), and a failed compare-and-swap that reads a
- * stale value. Weaker than the store buffers of x86: all that they allow happens here too.
+ * So a missing RELEASE, ACQUIRE or fence shows as a stale read, even where the machine would not produce one. Not
+ * modelled: a load that reads a store which comes later in every order ("load buffering"), and a failed
+ * compare-and-swap that reads a stale value. Weaker than the store buffers of x86: everything that they allow happens
+ * here too.
  */
 #ifndef WEAKMEM_H
 #define WEAKMEM_H
@@ -23,19 +25,19 @@ enum {
     WEAK_CELLS_MAX = 192,
     WEAK_WRITES_MAX = 1000, /* per cell and run */
     WEAK_THREADS_MAX = 4,
-    WEAK_ALONE =
-        WEAK_THREADS_MAX, /* setting up and checking, when nobody else runs: reads the newest, chooses nothing */
+    WEAK_ALONE = WEAK_THREADS_MAX, /* setup and checks, when no thread runs: reads the newest value, chooses nothing */
 };
 
 typedef enum { WEAK_SWAP, WEAK_ADD, WEAK_OR, WEAK_AND } WeakChange;
 
-/* Forget all cells, before another program. Between the runs of one they keep their numbers: a hash counts on it. */
+/* Forget all cells, before another program. Between the runs of one program they keep their numbers: a hash depends on
+ * them. */
 void weak_forget(void);
 
 /* Forget all writes and views. */
 void weak_reset(void);
 
-/* The threads start: each knows everything that was written until now. */
+/* The threads start: each knows everything that was written before. */
 void weak_start(unsigned threads);
 
 /* The number of a cell. The first use gives it the value `fresh`. */
@@ -56,8 +58,8 @@ uint64_t weak_change(unsigned thread, unsigned cell, WeakChange change, uint64_t
 void weak_fence(unsigned thread);
 void weak_fence_all(unsigned threads);
 
-/* A hash of all that the threads in `live` (a bit set) may still read. Two moments with equal hashes and equal local
- * states have the same futures. */
+/* A hash of everything that the threads in `live` (a bit set) may still read. Two moments with equal hashes and equal
+ * local states have the same futures. */
 uint64_t weak_hash(unsigned live);
 
 /* The same for threads that always read the newest value. */

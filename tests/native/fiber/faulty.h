@@ -1,4 +1,4 @@
-/* A kernel that can be told to refuse: the real one, with calls counted and any of them made to fail. */
+/* A table of system calls that counts calls and makes chosen ones fail; the others reach the real kernel. */
 
 #ifndef TESTS_NATIVE_FIBER_FAULTY_H
 #define TESTS_NATIVE_FIBER_FAULTY_H
@@ -9,10 +9,10 @@
 
 struct faulty {
     struct stack_system system;
-    unsigned calls;      /* so far, except questions */
+    unsigned calls;      /* so far, except `readable` */
     unsigned fail_at;    /* the number of the call to fail; 0: none */
-    unsigned fail_count; /* how many from there on */
-    int error;           /* with what */
+    unsigned fail_count; /* how many calls fail from there on */
+    int error;           /* the errno of these failures */
     bool no_batches;     /* advise_many: ENOSYS */
     bool no_guards;      /* MADV_GUARD_INSTALL: EINVAL */
     bool deaf;           /* MADV_GUARD_INSTALL: accepted, not followed */
@@ -127,7 +127,7 @@ faulty_init(struct faulty *faulty)
     faulty->fail_count = 1;
 }
 
-/* Whether this kernel has guards by advice; where not, some tests have nothing to test. */
+/* Whether this kernel has guards by advice; without them, some tests have nothing to test. */
 static inline bool
 kernel_has_guards(void)
 {

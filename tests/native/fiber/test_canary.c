@@ -5,7 +5,7 @@
 static struct world world;
 static struct fiber fiber;
 
-/* Writes a little below its own limit, as a frame too many would, and then stops in one of three ways. */
+/* Writes a little below its own limit, as one frame too many would, and then stops in one of three ways. */
 static __attribute__((noinline)) void
 trespass(void)
 {
@@ -64,7 +64,7 @@ test_a_pool_with_retired_stacks_can_be_trimmed(void)
     CHECK_EQUAL(fiber_resume(&world.cache, &fiber), FIBER_DONE);
 }
 
-/* Under a runner: the loop goes on, but not on that stack. */
+/* Under a runner: the loop continues, but not on that stack. */
 static int rounds;
 static enum fiber_state states[3];
 

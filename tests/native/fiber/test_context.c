@@ -1,4 +1,4 @@
-/* The bare switch: registers, control words, alignment, values, recovery points, visits (SWITCH-1 to SWITCH-9). */
+/* The switch itself: registers, control words, alignment, values, recovery points, visits (SWITCH-1 to SWITCH-9). */
 
 #include "world.h"
 
@@ -6,7 +6,7 @@
 
 uint64_t registers_around(void (*middle)(void *), void *arg, uint64_t seed);
 
-/* The words that say how floating point rounds; `strange` ones differ from the default in every part we keep. */
+/* The control words of floating point. `strange` ones differ from the default in every part that a switch keeps. */
 static uint64_t
 words_get(void)
 {
@@ -37,8 +37,8 @@ words_set(uint64_t words)
 #if defined(__x86_64__)
 #  define WORDS_DEFAULT (UINT64_C(0x037f) << 32 | 0x1f80)
 #  define WORDS_UP (UINT64_C(0x0b7f) << 32 | 0x5f80)
-#  define WORDS_X87 (UINT64_C(0x027f) << 32 | 0x1f80) /* differs in the x87 word alone */
-#  define WORDS_SSE (UINT64_C(0x037f) << 32 | 0x9fc0) /* differs in mxcsr alone */
+#  define WORDS_X87 (UINT64_C(0x027f) << 32 | 0x1f80) /* differs only in the x87 word */
+#  define WORDS_SSE (UINT64_C(0x037f) << 32 | 0x9fc0) /* differs only in mxcsr */
 #else
 #  define WORDS_DEFAULT UINT64_C(0)
 #  define WORDS_UP (UINT64_C(1) << 22)
@@ -52,7 +52,7 @@ static uint64_t changed;
 static uintptr_t misaligned;
 
 #if SANITIZE_ADDRESS || SANITIZE_THREAD
-#  define BARE(call) ((void)0) /* the sanitizers must be told of switches: fiber.h does, the bare ones do not */
+#  define BARE(call) ((void)0) /* sanitizers must know of switches: fiber.h announces them, these bare ones do not */
 #else
 #  define BARE(call) (call)
 #endif
@@ -79,19 +79,19 @@ out(void *arg)
     CHECK(context_switch(&here, there, arg) == (void *)1);
 }
 
-/* CS-1, CS-4 and "register preservation under load": both sides fill all registers before each switch. */
+/* Both sides fill all registers before each switch (SWITCH-1). */
 static void
 test_registers_survive_both_ways(void)
 {
     changed = 0;
     misaligned = 1;
     context_start(&here, stack->top, visitor, &there);
-    CHECK_EQUAL(misaligned, 0); /* CS-3: the frame address is 16-byte aligned on both machines */
+    CHECK_EQUAL(misaligned, 0); /* SWITCH-4: the frame address is 16-byte aligned on both machines */
     for (uint64_t round = 0; round < 10000; round++) {
         changed |= registers_around(out, &changed, 0x7700770077007700 + round);
     }
     CHECK_EQUAL(changed, 0);
-    CHECK((char *)there > stack->limit && (char *)there < stack->top); /* CS-3, CT-2 */
+    CHECK((char *)there > stack->limit && (char *)there < stack->top); /* the entry runs on the new stack */
 }
 
 static const uint64_t words[] = {WORDS_DEFAULT, WORDS_UP, WORDS_X87, WORDS_SSE};
@@ -99,7 +99,7 @@ static const uint64_t words[] = {WORDS_DEFAULT, WORDS_UP, WORDS_X87, WORDS_SSE};
 
 static uint64_t wanted;
 
-/* Begins with the default (SWITCH-5), takes on what is wanted, and must find it again; leaves in both ways. */
+/* Begins with the default (SWITCH-5), sets the wanted words, and must find them again; leaves in both ways. */
 static void
 rounding(void *arg)
 {
@@ -111,7 +111,7 @@ rounding(void *arg)
     context_jump(here, NULL);
 }
 
-/* Every pair of control words, so that each part of them is at some time the only one that differs. */
+/* Every pair of control words: for each part there is a pair that differs only there. */
 static void
 test_control_words_belong_to_the_context(void)
 {
@@ -166,7 +166,7 @@ test_a_call_can_be_abandoned(void)
 
 static const void *from;
 
-/* Guesses `elsewhere`; NULL: that it goes back to where it came from. */
+/* Guesses `elsewhere`; NULL: guesses right. */
 static struct context_visit
 guesses(void *answer, void *elsewhere, const void *back)
 {
@@ -186,7 +186,7 @@ visiting(void *elsewhere)
 #if defined(__x86_64__)
     CHECK(first != NULL && from != first); /* two places */
 #else
-    CHECK(first == NULL && from == NULL); /* nobody asks */
+    CHECK(first == NULL && from == NULL); /* this machine does not guess */
 #endif
     CHECK_EQUAL(here_too[0] + here_too[63], 14);
 }

@@ -1,5 +1,5 @@
-/* Faults that are none of ours: the process dies of the signal, or the former handler gets it (OVERFLOW-2, OVERFLOW-3).
- * Each in a child process. */
+/* Faults that are no overflows: the signal kills the process, or the former handler gets it (OVERFLOW-2, OVERFLOW-3).
+ * Each case runs in a child process. */
 
 #include "world.h"
 
@@ -7,7 +7,7 @@
 
 static struct world world;
 
-/* The signal that ends a child which does this on a fiber, or minus its exit status. */
+/* The signal that ends a child that runs `entry` on a fiber, or minus its exit status. */
 static int
 dies_of(fiber_entry what)
 {
@@ -34,7 +34,7 @@ overflows(void *arg)
     return overflowing(arg);
 }
 
-static char *volatile nowhere = (char *)(uintptr_t)8; /* volatile: the compiler is not to know */
+static char *volatile nowhere = (char *)(uintptr_t)8; /* volatile: the compiler must not know the value */
 
 static int64_t
 writes_to_nowhere(void *arg)
@@ -67,7 +67,7 @@ static struct fiber inner;
 static int64_t
 waits_inside(void *arg)
 {
-    /* The guard of the one that has resumed us: it is RUNNING, but it is not here that it runs. */
+    /* The guard of the fiber that resumed this one: it is RUNNING, but it does not run here. */
     ((struct fiber *)arg)->stack->limit[-1] = 1;
     return 0;
 }
@@ -110,7 +110,7 @@ test_what_kills(void)
     CHECK_EQUAL(dies_of(reads_past_a_file), SIGBUS);
 }
 
-/* The loop of a runner is nobody that could be ended. */
+/* The loop of a runner is no fiber: an overflow there kills. */
 static void
 bad_loop(struct runner *runner)
 {
@@ -152,7 +152,7 @@ with_a_former_handler(void *arg)
     return writes_to_nowhere(arg);
 }
 
-/* As dies_of, but with a handler that was there before ours. */
+/* As dies_of, but with a handler that was installed before ours. */
 static int
 dies_with(struct sigaction *action, fiber_entry what)
 {
@@ -191,7 +191,7 @@ test_the_former_handler_is_called(void)
     CHECK_EQUAL(dies_with(&action, is_sent_a_signal), -61);
 }
 
-/* Installed and removed as often as one likes: the former handler is back after the last one, not before. */
+/* Installed and removed several times: the former handler is back after the last removal, not before. */
 static void
 test_installing_and_removing(void)
 {
@@ -206,7 +206,7 @@ test_installing_and_removing(void)
     sigaction(SIGSEGV, NULL, &now);
     CHECK(now.sa_sigaction == before.sa_sigaction);
     overflow_remove(); /* one too many is harmless */
-    /* A stranger on top of ours: it stays, and ours stay under it. */
+    /* Another handler was installed over ours: both stay. */
     CHECK_EQUAL(overflow_install(), 0);
     struct sigaction stranger;
     memset(&stranger, 0, sizeof stranger);

@@ -1,5 +1,5 @@
-/* Every call to the kernel made to fail, one after the other, in one scenario that uses all of them: an error comes
- * back, nothing leaks, and what failed works when it is tried again (STACK-8, TRIM-1). */
+/* Every system call fails in turn, in one scenario that makes all of them: the caller gets an error, nothing leaks,
+ * and the same request works when it is repeated (STACK-8, TRIM-1). */
 
 #include "faulty.h"
 
@@ -7,7 +7,7 @@
 
 static struct world world;
 static struct fiber fibers[FIBERS_MAX];
-static int count; /* of fibers: so many that several magazines are needed, or one */
+static int count; /* of fibers: enough for several magazines, or one */
 
 static int64_t
 pauses(void *arg)
@@ -74,7 +74,7 @@ scenario(unsigned at, int error, bool batches, enum stack_guard guard)
 static void
 test_each_call_in_turn(int error, bool batches, enum stack_guard guard)
 {
-    /* One by one there are hundreds of calls, and as many runs of the scenario. */
+    /* Without batches there are hundreds of calls, and as many runs of the scenario. */
     count = batches ? FEW(FIBERS_MAX) : FEW(30);
     unsigned calls = scenario(0, error, batches, guard);
     CHECK(calls > 5);

@@ -12,7 +12,7 @@ doubled(void *arg)
     return *(int64_t *)arg * 2;
 }
 
-/* CS-1, CS-4: it runs, its argument arrives, its value comes back; the stack is taken at the first run (FIBER-1). */
+/* It runs, gets its argument and returns its value; the stack is taken at the first run (FIBER-1). */
 static void
 test_runs_to_its_end(void)
 {
@@ -57,7 +57,7 @@ test_suspends_and_goes_on(void)
     CHECK_EQUAL(steps.result, 1000);
 }
 
-/* A fiber that is running cannot be run again, by itself or by one that it has resumed. */
+/* A running fiber cannot be run again, by itself or by a fiber that it resumed. */
 static int64_t
 resumes_itself(void *arg)
 {
@@ -89,7 +89,7 @@ test_create_run_recycle(void)
         sum += fiber_resume(&world.cache, &fiber) == FIBER_DONE ? fiber.result : 1000000;
     }
     CHECK_EQUAL(sum, 2 * FEW(100000));
-    CHECK_EQUAL(world_statistics(&world).stacks, stacks); /* all on stacks that were there (STACK-6) */
+    CHECK_EQUAL(world_statistics(&world).stacks, stacks); /* no new stack was cut (STACK-6) */
 }
 
 #define DEPTH FEW(1000)
@@ -177,7 +177,7 @@ test_panics_from_inside(void)
 {
     struct fiber fiber;
     int32_t code = -77;
-    CHECK_EQUAL(fiber_panic(1), EINVAL); /* on no fiber */
+    CHECK_EQUAL(fiber_panic(1), EINVAL); /* not on a fiber */
     for (int i = 0; i < 100; i++) {
         fiber_init(&fiber, "quitter", gives_up, &code, 0);
         CHECK_EQUAL(fiber_resume(&world.cache, &fiber), FIBER_PANICKED);
@@ -199,7 +199,7 @@ parent_of_a_quitter(void *arg)
     return fiber_resume(&world.cache, &child) == FIBER_PANICKED ? 5 : 6;
 }
 
-/* A panic ends the innermost fiber and nobody else. */
+/* A panic ends only the innermost fiber. */
 static void
 test_a_panic_returns_to_the_resumer(void)
 {
@@ -226,7 +226,7 @@ test_discard(void)
     CHECK_EQUAL(fiber_discard(&world.cache, &steps), EINVAL);
 }
 
-/* The class that is asked for is the room that one gets. */
+/* A fiber gets at least the room of its class. */
 static int64_t
 fills(void *arg)
 {

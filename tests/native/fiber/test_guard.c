@@ -1,4 +1,4 @@
-/* The ladder: which guard a stack gets when the kernel lacks one or runs out of it (GUARD-1 to GUARD-3). */
+/* Which guard a stack gets if the kernel lacks a kind of guard, or has no more of it (GUARD-1 to GUARD-3). */
 
 #include "faulty.h"
 
@@ -12,7 +12,7 @@ begin(unsigned forbidden_max)
     world_begin(&world, &options);
 }
 
-/* Takes `count` stacks, puts them back, and says what they were guarded by. */
+/* Takes `count` stacks, puts them back, and returns what guarded them. */
 static struct stack_statistics
 after_taking(unsigned count)
 {
@@ -75,7 +75,7 @@ test_a_kernel_without_guards(void)
     end();
 }
 
-/* An emulator: says yes and does nothing. */
+/* An emulator: accepts the advice and does nothing. */
 static void
 test_a_kernel_that_does_not_do_what_it_says(void)
 {
@@ -90,7 +90,7 @@ test_a_kernel_that_does_not_do_what_it_says(void)
     end();
 }
 
-/* Past the cap come canaries; the cap is the process's, and what is closed is counted off. */
+/* Above the limit stacks get canaries. The limit is per process, and closing a pool lowers the count. */
 static void
 test_the_cap_on_forbidding(void)
 {
@@ -118,7 +118,7 @@ test_a_kernel_out_of_mappings(void)
     end();
 }
 
-/* A guard survives that memory is given back under it (GUARD-1), and a big one is as big as it was asked to be. */
+/* A guard stays when memory is given back (GUARD-1), and a guard of several pages has all of them. */
 static void
 test_guards_stay(void)
 {

@@ -1,5 +1,5 @@
-/* Many fibers at once: started, parked, guarded; then all of them go on and end. 100,000, or as many as the first
- * argument says. Memory per fiber is printed, and held under its limit where it can be measured. */
+/* Many fibers at once: started, parked, guarded; then all of them continue and end. 100,000, or the number in the first
+ * argument. Prints the memory per fiber, and checks its limit where it can be measured. */
 
 #include "world.h"
 

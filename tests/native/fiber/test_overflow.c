@@ -1,5 +1,5 @@
-/* Overflow: a guard that is hit ends one fiber, with its name, and nobody else (OVERFLOW-1 to OVERFLOW-6). In two ways
- * of guarding: by advice, and by forbidding, which is forced. */
+/* Overflow: a guard that is hit ends that one fiber (OVERFLOW-1 to OVERFLOW-6). With guards by advice, and with
+ * guards by mprotect, which are forced. */
 
 #include "world.h"
 
@@ -14,7 +14,7 @@ seven(void *arg)
     return 7;
 }
 
-/* The same stack, good as new, carries the next fiber each time. */
+/* The next fiber runs on the same stack each time. */
 static void
 test_a_thousand_times_with_names(void)
 {
@@ -55,7 +55,7 @@ remembers(void *arg)
     return 1;
 }
 
-/* Every second stack overflows while its neighbours, parked, hold things on theirs. */
+/* Every second stack overflows while parked fibers have data on the stacks between. */
 static void
 test_neighbours_keep_what_they_have(void)
 {
@@ -98,7 +98,7 @@ test_returns_to_the_resuming_fiber(void)
 
 static struct fiber brink;
 
-/* Suspends with ever less room, until there is none: it must end as panicked at some point, and the process not. */
+/* Suspends with less and less stack left: at some point the fiber must panic, and the process must not end. */
 static __attribute__((noinline)) int64_t
 suspends_ever_deeper(volatile int64_t depth)
 {
@@ -158,7 +158,7 @@ overflows_elsewhere(void *arg)
     return NULL;
 }
 
-/* Two threads overflow at the same time, and one of them a fiber that was begun here. */
+/* Two threads overflow at the same time, one of them on a fiber that another thread began. */
 static void
 test_on_other_threads(void)
 {
@@ -172,7 +172,7 @@ test_on_other_threads(void)
     CHECK_EQUAL(late.panic, FIBER_PANIC_OVERFLOW);
 }
 
-/* A signal mask that the fiber was resumed under is in force again afterwards. */
+/* After an overflow the signal mask of the resumer is restored. */
 static void
 test_the_signal_mask_survives(void)
 {

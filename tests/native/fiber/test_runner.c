@@ -8,7 +8,7 @@
 static struct world world;
 static struct runner runner;
 
-/* A script for the loop: what it does next is a number in here, because its frame remembers nothing. */
+/* A script for the loop: its next step is a number in here, because the loop keeps nothing in its frame. */
 struct script {
     int step;
     struct fiber a, b;
@@ -65,7 +65,7 @@ note_state(void *arg)
     struct fiber *fiber = arg;
     script.after_runs++;
     script.state_a_in_after = (enum fiber_state)fiber->state;
-    CHECK(under_my_feet() != fiber->stack); /* RUNNER-4: it has been left */
+    CHECK(under_my_feet() != fiber->stack); /* RUNNER-4: this is another stack */
 }
 
 static int64_t
@@ -111,7 +111,7 @@ test_parks_and_keeps_the_stack(void)
     CHECK_EQUAL(world_statistics(&world).in_use, 0);
 }
 
-/* Two fibers that hand over to each other without the loop. */
+/* Two fibers that switch to each other without the loop. */
 static int64_t
 ping(void *arg)
 {
@@ -135,7 +135,7 @@ loop_of_two(struct runner *at)
         fiber_init(fiber, "ping", ping, fiber, 0);
         (void)runner_call(&at, fiber);
     }
-    /* Here either nobody has ended, or this is the bottom of the stack of one who has. */
+    /* Either no fiber has ended, or this loop is at the bottom of the stack of one that has. */
     if (script.a.state == FIBER_SUSPENDED) {
         runner_resume(at, &script.a);
     }
@@ -171,7 +171,7 @@ parks_then_overflows(void *arg)
     return overflowing(arg);
 }
 
-/* With so little left that whoever arrives here could not do its work: it ends, before anything has changed. */
+/* Parks with too little stack left for the `after` of another fiber: it panics, before anything has changed. */
 static __attribute__((noinline)) int64_t
 parks_at_the_end(volatile int64_t depth)
 {
@@ -191,7 +191,7 @@ goes_to_the_end(void *arg)
     return parks_at_the_end(0);
 }
 
-/* Whether the end of the stack under the loop has memory behind it. */
+/* Whether the lowest page of the loop's stack uses memory. */
 static bool
 end_is_resident(const struct runner *at)
 {
@@ -200,8 +200,8 @@ end_is_resident(const struct runner *at)
     return (in_memory[0] & 1) != 0;
 }
 
-/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is whole. Whoever was at the end
- * of the stack has left no memory there. */
+/* A panic or an overflow ends the call, at once or after a park, and the loop's frame is intact. A fiber that
+ * overflowed leaves no memory at the end of the stack. */
 static void
 loop_of_disasters(struct runner *at)
 {
@@ -276,13 +276,13 @@ test_hops_to_bigger_stacks(void)
     CHECK_EQUAL(world_statistics(&world).in_use, 0);
 }
 
-/* Two workers on two threads pass one fiber to and fro; whoever runs it last has its stack under the feet. */
+/* Two workers on two threads pass one fiber to and fro; the worker that runs it last continues on its stack. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct runner runners[2];
     struct fiber fiber;
-    int turn; /* whose turn it is to run the fiber; 2: it has ended */
+    int turn; /* the number of the worker that runs the fiber next; 2: it has ended */
     int started;
     int64_t visits[2];
 } relay;
@@ -324,7 +324,7 @@ relay_loop(struct runner *at)
         CHECK(at == &relay.runners[1]);
         int over = 2;
         pass_on(&over);
-        runner_leave(at); /* RUNNER-2: perhaps the other one's thread */
+        runner_leave(at); /* RUNNER-2: perhaps on the other worker's thread */
     }
     pthread_mutex_lock(&relay.lock);
     while (relay.turn != me && relay.turn != 2) {
@@ -402,11 +402,11 @@ two_above(void *arg)
     if (*calls == 1) {
         fiber_init(&script.b, "above", panics_above, NULL, 0);
         (void)runner_call_above(&perch, &script.a, &script.b);
-        CHECK(false); /* that one does not return here */
+        CHECK(false); /* a panic does not return here */
     }
 }
 
-/* RUNNER-8: one fiber calls others above its own frames, several from one place; they end, or panic, and it goes on. */
+/* RUNNER-8: one fiber calls several others above its own frames; they end or panic, and it continues. */
 static int64_t
 calls_above(void *arg)
 {

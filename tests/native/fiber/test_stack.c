@@ -19,7 +19,7 @@ test_options_out_of_range(void)
     }
 }
 
-/* What is put last is got first (STACK-6), and a get after a put makes no new stack. */
+/* The stack that was put back last is taken first (STACK-6), and a get after a put makes no new stack. */
 static void
 test_last_in_first_out(void)
 {
@@ -33,7 +33,7 @@ test_last_in_first_out(void)
     stack_cache_put(&world.cache, a);
 }
 
-/* STACK-1, STACK-2: stacks do not overlap, are aligned, coloured, guarded below, and found by their addresses. */
+/* STACK-1, STACK-2: stacks do not overlap, are aligned, coloured and guarded, and are found by their addresses. */
 static void
 test_where_stacks_lie(void)
 {
@@ -45,7 +45,7 @@ test_where_stacks_lie(void)
         CHECK_EQUAL((uintptr_t)stack->top % 64, 0);
         CHECK((size_t)(stack->top - stack->limit) >= STACK_BYTES_MIN);
         CHECK(stack_find(stack->limit) == stack && stack_find(stack->top - 1) == stack);
-        CHECK(stack_find(stack->limit - 1) == stack); /* its guard is its own */
+        CHECK(stack_find(stack->limit - 1) == stack); /* its guard belongs to it */
         CHECK(!stack_system_linux.readable(NULL, stack->limit - 1));
         CHECK(stack_system_linux.readable(NULL, stack->limit));
         tops[(uintptr_t)stack->top / STACK_COLOUR_BYTES % STACK_COLOURS]++;
@@ -62,7 +62,7 @@ test_where_stacks_lie(void)
     CHECK(stack_find(&world) == NULL && stack_find(NULL) == NULL && stack_find(tops) == NULL);
 }
 
-/* What one worker frees, another uses: nothing is made anew (STACK-4). */
+/* One worker uses the stacks that another one put back: no new stacks are made (STACK-4). */
 static void
 test_caches_exchange_through_the_pool(void)
 {
@@ -82,7 +82,7 @@ test_caches_exchange_through_the_pool(void)
     for (int i = 0; i < MANY; i++) {
         stacks[i] = stack_cache_get(&world.cache, 0);
     }
-    CHECK(world_statistics(&world).stacks <= made + 2 * STACK_MAGAZINE); /* what the other still holds */
+    CHECK(world_statistics(&world).stacks <= made + 2 * STACK_MAGAZINE); /* the other cache still holds some */
     for (int i = 0; i < MANY; i++) {
         stack_cache_put(&world.cache, stacks[i]);
     }
@@ -98,7 +98,8 @@ resident(struct stack *stack)
     return (in_memory[0] & 1) != 0;
 }
 
-/* Memory goes, addresses and guards stay as long as one stack of the arena is in use; then the arena goes too. */
+/* A trim gives memory back. Addresses and guards stay while one stack of the arena is in use; then the arena is
+ * unmapped. */
 static void
 test_trim(void)
 {
@@ -107,7 +108,7 @@ test_trim(void)
     CHECK(resident(stack));
     stack_cache_put(&world.cache, stack);
     CHECK_EQUAL(stack_pool_trim(&world.pool), 0);
-    CHECK(resident(stack)); /* cached: not the pool's to give */
+    CHECK(resident(stack)); /* a trim does not touch cached stacks */
     stack_cache_flush(&world.cache);
     CHECK_EQUAL(world_statistics(&world).cached, 0);
     CHECK_EQUAL(stack_pool_trim(&world.pool), 0);
@@ -146,7 +147,7 @@ test_closing_refuses_while_in_use(void)
     CHECK_EQUAL(stack_pool_close(&pool), 0);
 }
 
-/* Several pools at once, small arenas, and more stacks than one arena has. */
+/* Several pools at once, with small arenas and more stacks than one arena has. */
 static void
 test_arenas_and_pools_side_by_side(void)
 {
@@ -176,7 +177,7 @@ test_arenas_and_pools_side_by_side(void)
     }
 }
 
-/* Threads that take and give back at random, with trims in between: nobody gets what another has. */
+/* Threads take stacks and put them back at random, with trims in between: no stack is in use twice. */
 #define ROUNDS FEW(200000)
 
 static void *

@@ -7,7 +7,7 @@
 
 static struct world world;
 
-/* Return addresses as each level sees its own; what an unwinder must find. */
+/* The return address of each level: what an unwinder must find. */
 static void *expected[3], *found[32];
 static int found_count;
 
@@ -36,8 +36,8 @@ outermost(void *arg)
     return in_between(*(int64_t *)arg) + 1;
 }
 
-/* The expected ones are there, in a row, and so many frames follow. In front are `innermost` itself, and with a
- * sanitizer its own `backtrace`. */
+/* The expected addresses are there, one after another, and `frames_after` frames follow. Before them are `innermost`
+ * itself, and with a sanitizer its own `backtrace`. */
 static void
 check_found(int frames_after)
 {
@@ -48,7 +48,7 @@ check_found(int frames_after)
     CHECK(at == 1 || at == 2);
     CHECK(at + 3 < found_count && found[at + 1] == expected[1] && found[at + 2] == expected[2]);
     int after = found_count - at - 3;
-    CHECK(after == frames_after || after == frames_after + 1); /* some count the end as a frame */
+    CHECK(after == frames_after || after == frames_after + 1); /* some unwinders count the end as a frame */
 }
 
 static void
@@ -72,7 +72,7 @@ loop(struct runner *runner)
     runner_leave(runner);
 }
 
-/* A fiber that is called has the loop under it, through the recovery point. */
+/* Below a fiber that is called under a runner is the loop, behind the recovery point. */
 static void
 test_the_unwinder_under_a_runner(void)
 {
@@ -82,7 +82,7 @@ test_the_unwinder_under_a_runner(void)
     check_found(4); /* runner_body, then context_call, loop, runner_first, context_root */
 }
 
-/* Runs this program again under gdb, to the trap, and looks for the frames in what it prints. */
+/* Runs this program again under gdb, up to the trap, and looks for the frames in the output of gdb. */
 static void
 test_gdb(const char *self, const char *how, const char *const *frames)
 {
@@ -114,7 +114,7 @@ test_gdb(const char *self, const char *how, const char *const *frames)
 int
 main(int count_of_arguments, char **arguments)
 {
-    if (count_of_arguments > 1) { /* we are the one under gdb */
+    if (count_of_arguments > 1) { /* this is the process under gdb */
         number = -1;
         world_begin(&world, NULL);
         if (strcmp(arguments[1], "runner") == 0) {

@@ -1,4 +1,4 @@
-/* What the tests of fibers share: a pool, a cache, the handler; and at the end, that nothing was lost. */
+/* What the tests of fibers share: a pool, a cache, the handler, and the check at the end that nothing was lost. */
 
 #ifndef TESTS_NATIVE_FIBER_WORLD_H
 #define TESTS_NATIVE_FIBER_WORLD_H
@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "fiber/arena.h"
 #include "fiber/fiber.h"
 #include "fiber/overflow.h"
 #include "fiber/runner.h"
+#include "fiber/trim.h"
 
-/* Checks are made by several threads here, and the counters of check.h are plain ones. */
+/* Several threads make checks here, and the counters of check.h are not atomic. */
 static pthread_mutex_t world_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static inline void
@@ -40,7 +42,7 @@ world_check_equal(uint64_t a, uint64_t b, const char *text, const char *file, in
 #define CHECK(holds) world_check((holds), #holds, __FILE__, __LINE__)
 #define CHECK_EQUAL(a, b) world_check_equal((uint64_t)(a), (uint64_t)(b), #a " == " #b, __FILE__, __LINE__)
 
-/* A number of fibers or rounds; sanitizers are slow and ThreadSanitizer knows at most 8000 threads of control. */
+/* A number of fibers or rounds: sanitizers are slow, and ThreadSanitizer knows at most 8000 threads of control. */
 #if SANITIZE_ADDRESS || SANITIZE_THREAD
 #  define FEW(number) ((number) / 100 < 10 ? 10 : (number) / 100)
 #else
@@ -70,7 +72,7 @@ world_statistics(struct world *world)
     return now;
 }
 
-/* Everything that was taken has come back, the sums are right, and the pool closes. */
+/* Checks that all stacks were put back, that the sums are right, and that the pool closes. */
 static inline void
 world_end(struct world *world)
 {
@@ -84,7 +86,7 @@ world_end(struct world *world)
     overflow_remove();
 }
 
-/* Uses up any stack. The argument of the recursion is used after it, so that it stays one. */
+/* Overflows any stack. The argument is used after the call, so that the compiler makes no loop of the recursion. */
 static __attribute__((noinline, unused)) int64_t
 devour(volatile int64_t depth)
 {

@@ -1,4 +1,4 @@
-"""The allocator that fails and counts (failing.c), built for the interpreter and the extension that are tested."""
+"""Builds the allocator that fails and counts (failing.c) for the interpreter and the extension under test."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SOURCES = HERE.parents[2] / "native" / "python"
 
 @pytest.fixture(scope="session")
 def free_lists():
-    """The names of the kernel's lists of free records: every member of that type."""
+    """The names of the free lists: every member of `ModuleState` of that type."""
     declared = re.findall(r"^ +FreeList ([^;]+);", (SOURCES / "module" / "module_state.h").read_text(), re.MULTILINE)
     return [name.strip() for names in declared for name in names.split(",")]
 
 
 @pytest.fixture(scope="session")
 def failing(tmp_path_factory, free_lists):
-    """Where it is: to be loaded in a process of its own, as it stays in place until the interpreter ends."""
+    """The path of the built allocator. Load it in a separate process: it stays in place until the interpreter ends."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -37,7 +37,7 @@ def failing(tmp_path_factory, free_lists):
     command += ["-DFREE_LISTS=" + " ".join(f"LIST({name})" for name in free_lists)]
     from bursar import _native
 
-    command += [f"-DBURSAR_PRIVATE_LAYOUTS={_native.build_info()['private_layouts']:d}"]  # as the extension
+    command += [f"-DBURSAR_PRIVATE_LAYOUTS={_native.build_info()['private_layouts']:d}"]  # like the extension
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return made

@@ -1,14 +1,15 @@
-/* An allocator that fails once, for test_faults.py, and counts, for test_requests.py: the n-th request for memory that is
- * made while it is on, either of all or of those that the kernel in C makes: those with its code on the stack above the
- * innermost Python frame. (The interpreter itself is not spotless: 3.11 leaks the arguments of a call for whose frame
- * there is no memory, and where it would crash it is spared: see `is_frail`.)
+/* An allocator that counts requests for memory (test_requests.py) and lets the n-th one fail (test_faults.py).
  *
- * It sits in front of the interpreter's own allocators (PyMem and PyObject, not PyMem_Raw, which also serves threads
- * that do not hold the GIL), passes everything on, and counts. It is never taken out: blocks may be freed at any time.
+ * It counts all requests, or only those of the C kernel: those with code of the kernel on the stack above the innermost
+ * Python frame. The interpreter has faults of its own: without memory for the frame of a call, 3.11 leaks the
+ * arguments. A request in a function that would crash never fails: see `is_frail`.
  *
- * What the kernel takes from its lists of free records is no request. So the lists can be emptied here: they are reached by
- * the layout of the module's state, so this file is to be built from the headers that the extension was built from, together
- * with freelist.c. FREE_LISTS names them all, as LIST(free_tasks) LIST(free_handles) and so on: conftest.py reads that in
+ * It is put in front of the interpreter's allocators (PyMem and PyObject) and calls them. PyMem_Raw is left out,
+ * because threads without the GIL use it too. The allocator is never removed, because blocks may be freed at any time.
+ *
+ * Taking a record from a free list of the kernel is no request. So this file can also empty the lists. It finds them by
+ * the layout of the module's state. So it must be built from the same headers as the extension, and with freelist.c.
+ * FREE_LISTS names all lists, as LIST(free_tasks) LIST(free_handles) …; conftest.py reads the names in
  * module/module_state.h.
  */
 
@@ -21,52 +22,52 @@
 #include <string.h>
 #include <unwind.h>
 
-enum { DEPTH_MAX = 40 }; /* frames to look at: no call of the kernel goes deeper before it is back in Python */
+enum { DEPTH_MAX = 40 }; /* how many frames to look at: the kernel never has more of its own above a Python frame */
 
-static PyMemAllocatorEx below[2]; /* of PYMEM_DOMAIN_MEM and PYMEM_DOMAIN_OBJ */
+static PyMemAllocatorEx below[2]; /* the allocators of PYMEM_DOMAIN_MEM and PYMEM_DOMAIN_OBJ */
 static bool installed, on, kernel_only;
 static unsigned long long count, fail_at, failed;
 
-/* Who asks, as far as it matters: the interpreter itself in a function that would crash without memory; the kernel; or
- * anybody else. */
-typedef enum { ASKS_FRAIL, ASKS_KERNEL, ASKS_OTHER } Asks;
+/* The code that makes a request: a function of the interpreter that would crash without memory, the kernel, or
+ * other. */
+typedef enum { FROM_FRAIL, FROM_KERNEL, FROM_OTHER } Origin;
 
 static bool
 is_frail(const char *name)
 {
-    return strcmp(name, "PyFunction_NewWithQualName") == 0; /* 3.12 fills in the function that it did not get */
+    return strcmp(name, "PyFunction_NewWithQualName") == 0; /* 3.12 does not check for NULL */
 }
 
-/* What an address in the code says about that: its answer, or that a frame further out must be asked. */
-enum { SAYS_NOTHING = ASKS_OTHER + 1 };
+/* The Origin that follows from one address on the stack; UNDECIDED: the next outer frame decides. */
+enum { UNDECIDED = FROM_OTHER + 1 };
 
 static int
-says(void *address)
+origin_of(void *address)
 {
     Dl_info info;
     if (dladdr(address, &info) == 0) {
-        return SAYS_NOTHING;
+        return UNDECIDED;
     }
     if (info.dli_fname != NULL && strstr(info.dli_fname, "/_native.") != NULL) {
-        return ASKS_KERNEL;
+        return FROM_KERNEL;
     }
     if (info.dli_sname != NULL && is_frail(info.dli_sname)) {
-        return ASKS_FRAIL;
+        return FROM_FRAIL;
     }
     if (info.dli_sname != NULL && strcmp(info.dli_sname, "_PyEval_EvalFrameDefault") == 0) {
-        return ASKS_OTHER;
+        return FROM_OTHER;
     }
-    return SAYS_NOTHING;
+    return UNDECIDED;
 }
 
-/* The answers so far: `dladdr` searches the whole table of the interpreter's symbols, at each frame of each request. */
+/* A cache, because `dladdr` searches the whole symbol table of the interpreter. */
 static struct {
     void *address;
-    int says;
+    int origin;
 } known[1 << 12];
 
 typedef struct {
-    int answer;
+    int origin;
     int depth;
 } Walk;
 
@@ -78,30 +79,30 @@ step_out(struct _Unwind_Context *frame, void *walking)
     size_t place = ((size_t)address >> 1) % (sizeof known / sizeof known[0]);
     if (known[place].address != address) {
         known[place].address = address;
-        known[place].says = says(address);
+        known[place].origin = origin_of(address);
     }
-    walk->answer = known[place].says;
+    walk->origin = known[place].origin;
     walk->depth += 1;
-    return walk->answer != SAYS_NOTHING || walk->depth == DEPTH_MAX ? _URC_END_OF_STACK : _URC_NO_REASON;
+    return walk->origin != UNDECIDED || walk->depth == DEPTH_MAX ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-static Asks
-who_asks(void)
+static Origin
+request_origin(void)
 {
-    Walk walk = {SAYS_NOTHING, 0};
+    Walk walk = {UNDECIDED, 0};
     _Unwind_Backtrace(step_out, &walk);
-    return walk.answer == SAYS_NOTHING ? ASKS_OTHER : (Asks)walk.answer;
+    return walk.origin == UNDECIDED ? FROM_OTHER : (Origin)walk.origin;
 }
 
-/* Whether this request is the one. */
+/* Count this request. Returns whether it must fail. */
 static bool
 fails(void)
 {
     if (!on || failed != 0) {
-        return false; /* after the one that failed the count says nothing more */
+        return false; /* requests after the failed one are not counted */
     }
-    Asks asks = who_asks();
-    if (asks == ASKS_FRAIL || (kernel_only && asks != ASKS_KERNEL)) {
+    Origin origin = request_origin();
+    if (origin == FROM_FRAIL || (kernel_only && origin != FROM_KERNEL)) {
         return false;
     }
     count += 1;
@@ -140,7 +141,7 @@ failing_free(void *ctx, void *block)
     next->free(next->ctx, block);
 }
 
-/* arm(n, kernel_only): from the next `resume` on, the n-th request fails; 0: none does. */
+/* arm(n, kernel_only): the n-th request after the next `resume` will fail; 0: none will. */
 static PyObject *
 arm(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -180,7 +181,7 @@ pause_(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
     return Py_BuildValue("KK", count, failed);
 }
 
-/* ---- the lists of free records */
+/* ---- the free lists */
 
 static const struct {
     const char *name;
@@ -191,7 +192,7 @@ static const struct {
 #undef LIST
 };
 
-/* The list, or NULL with RuntimeError set: what is there does not look like one. */
+/* A free list, or NULL with RuntimeError set: the memory at its place does not look like a free list. */
 static FreeList *
 list_of(PyObject *native, size_t i)
 {
@@ -203,7 +204,7 @@ list_of(PyObject *native, size_t i)
     return list;
 }
 
-/* empty(bursar._native): what is on the lists is given back, and they are as they were when the module was loaded. */
+/* empty(bursar._native): free all records in the free lists. */
 static PyObject *
 empty(PyObject *Py_UNUSED(module), PyObject *native)
 {
@@ -218,7 +219,7 @@ empty(PyObject *Py_UNUSED(module), PyObject *native)
     Py_RETURN_NONE;
 }
 
-/* lengths(bursar._native) -> {name of a list: how many records are on it} */
+/* lengths(bursar._native) -> {name of a free list: how many records are in it} */
 static PyObject *
 lengths(PyObject *Py_UNUSED(module), PyObject *native)
 {

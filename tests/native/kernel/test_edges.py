@@ -1,5 +1,6 @@
-"""Odd programs that a kernel in C can get wrong where one in Python cannot: each in a process of its own, because what
-goes wrong is a crash or a leak, and on both kernels, which must say the same.
+"""Unusual programs that can break a kernel in C, though not one in Python. Both kernels must print the same.
+
+Each program runs in its own process, because a fault is a crash or a leak.
 """
 
 import os
@@ -31,7 +32,7 @@ EDGES = {
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-        resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, hard))  # 52 bytes for a link: recursion has no room
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, hard))  # 52 bytes for each link: too few to recurse
         last = None
 
         async def link():
@@ -262,7 +263,7 @@ EDGES = {
 
 @pytest.mark.parametrize("kernel", ["native", "python"])
 @pytest.mark.parametrize("edge", EDGES)
-def test_an_odd_program_comes_out_the_same(edge, kernel):
+def test_an_unusual_program_prints_the_same_on_both_kernels(edge, kernel):
     program, said = EDGES[edge]
     environment = {**os.environ, "BURSAR_KERNEL": kernel}
     code = "import bursar\n" + textwrap.dedent(program)

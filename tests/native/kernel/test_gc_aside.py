@@ -1,8 +1,8 @@
-"""What the collector does not look at while a run is on, and that it finds all of it as soon as that could be garbage.
+"""Records that the collector does not visit during a run are found as soon as they could be garbage.
 
-A run that is driven from the stack keeps live tasks' parts aside (`native/python/cpython/gc_aside.c`). Each test here
-makes a ring through such a record, in a run that goes on, and has the collector find it; or looks that nothing of a
-living task is found before.
+A run that is driven from the stack keeps the parts of live tasks aside (`native/python/cpython/gc_aside.c`). Most tests
+here make a reference cycle through such a record during a run, and check that the collector finds it. The others check
+that the collector does not visit the parts of live tasks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if not NATIVE:
 from bursar import _native
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-IN_INCREMENTS = (3, 14) <= sys.version_info < (3, 14, 5)  # a collector that keeps its objects in another way
+IN_INCREMENTS = (3, 14) <= sys.version_info < (3, 14, 5)  # this collector has no such lists
 RINGS = not FREE_THREADED and not IN_INCREMENTS and sys.version_info < (3, 15)
 RINGS = RINGS and _native.build_info()["private_layouts"]
 
 
 class Mark:
-    """Can be watched, and can hold anything."""
+    """An object with attributes, to which a weak reference can be made."""
 
 
 def run(main, *args):
@@ -40,8 +40,8 @@ def run(main, *args):
 
 
 def found(seen):
-    """Whether the collector has found what `seen` watches."""
-    for _ in range(3):  # what a destructor of the first round gives up, the next one finds
+    """Whether the collector has found the object of the weak reference `seen`."""
+    for _ in range(3):  # a destructor may make more garbage, which the next collection finds
         gc.collect()
     return seen() is None
 
@@ -53,18 +53,18 @@ async def wait(event, *_):
 PARTS = ("Task", "Nursery", "CancelScope", "NurseryBlock", "coroutine")
 
 
-def dependency_count():
-    """What of living tasks the collector follows."""
+def tracked_parts():
+    """How many parts of live tasks the collector visits, by type."""
     kinds = [type(thing).__name__ for thing in gc.get_objects()]
     return {name: kinds.count(name) for name in PARTS}
 
 
-# ---- while a run is on
+# ---- during a run
 
 
 @pytest.mark.skipif(not RINGS, reason="this collector keeps no rings, or this build does not use them")
 @needs_fast_paths
-def test_a_crowd_of_living_tasks_is_nothing_to_the_collector():
+def test_the_collector_does_not_visit_live_tasks():
     async def family(event):
         async with bursar.nursery() as nursery:
             nursery.spawn(wait, event)
@@ -73,19 +73,19 @@ def test_a_crowd_of_living_tasks_is_nothing_to_the_collector():
         event = bursar.Event()
         async with bursar.nursery() as nursery:
             await bursar.checkpoint()
-            gc.collect()  # what earlier tests have left must not go while this one counts
-            before = dependency_count()
+            gc.collect()  # garbage of earlier tests must not be freed while this test counts
+            before = tracked_parts()
             handles = [nursery.spawn(family, event) for _ in range(50)]
             await bursar.sleep(1)
-            assert dependency_count() == before
+            assert tracked_parts() == before
             event.set()
         assert all(handle.result is None for handle in handles)
-        assert dependency_count() == before
+        assert tracked_parts() == before
 
     run(main)
 
 
-def test_what_is_kept_aside_is_followed_when_nobody_drives_the_kernel_any_more():
+def test_records_aside_are_tracked_again_after_the_run():
     async def main():
         async with bursar.nursery() as nursery:
             kept.append(nursery)
@@ -98,7 +98,7 @@ def test_what_is_kept_aside_is_followed_when_nobody_drives_the_kernel_any_more()
 
 
 @pytest.mark.parametrize("result", [None, 7, "text"])
-def test_a_task_that_ended_plainly_is_let_go_with_its_handle(result):
+def test_a_task_with_a_plain_end_is_freed_with_its_handle(result):
     async def gives(_mark):
         return result
 
@@ -106,7 +106,7 @@ def test_a_task_that_ended_plainly_is_let_go_with_its_handle(result):
         mark = Mark()
         seen = weakref.ref(mark)
         async with bursar.nursery() as nursery:
-            mark.handle = nursery.spawn(gives, mark)  # a ring as long as the task lives
+            mark.handle = nursery.spawn(gives, mark)  # a cycle while the task lives
             del mark
             assert not found(seen)
             await bursar.checkpoint()
@@ -115,7 +115,7 @@ def test_a_task_that_ended_plainly_is_let_go_with_its_handle(result):
     run(main)
 
 
-# ---- rings that become garbage in the middle of a run
+# ---- cycles that become garbage during a run
 
 
 def test_a_result_that_holds_its_own_handle():
@@ -187,7 +187,7 @@ def test_a_nursery_that_was_cancelled():
     run(main)
 
 
-def test_a_block_that_was_left_by_hand_and_holds_what_was_thrown_at_it():
+def test_a_nursery_block_that_holds_the_error_thrown_into_its_exit():
     class Thrown(Exception):
         pass
 
@@ -205,7 +205,7 @@ def test_a_block_that_was_left_by_hand_and_holds_what_was_thrown_at_it():
     run(main)
 
 
-def test_a_coroutine_that_outlives_its_task_is_followed_again():
+def test_a_coroutine_that_outlives_its_task_is_tracked_again():
     async def main():
         event = bursar.Event()
         async with bursar.nursery() as nursery:

@@ -1,4 +1,4 @@
-"""What needs no wait is answered where it is awaited, and only where that makes no difference to the law."""
+"""A request that need not wait is answered where it is awaited, but only where the law cannot notice that."""
 
 import threading
 
@@ -11,7 +11,7 @@ from bursar import Budget, Runtime, channel, nursery
 
 
 def steps(coroutine):
-    """Drive a coroutine by hand to its end: what it yielded on the way."""
+    """Step a coroutine to its end. Returns what it yielded."""
     yielded = []
     try:
         for _ in range(10):
@@ -27,10 +27,10 @@ async def twice(send, receive):
 
 
 @needs_fast_paths
-def test_a_message_through_a_buffer_suspends_nobody():
+def test_a_message_through_a_buffer_suspends_no_task():
     async def main():
         ends = channel(1)
-        await twice(*ends)  # the first use binds the channel, which is not done on the spot
+        await twice(*ends)  # the first use binds the channel, and takes the slow path
         return steps(twice(*ends))
 
     assert bursar.run(main) == []
@@ -49,7 +49,7 @@ def test_what_would_have_to_wait_is_yielded(end):
     assert bursar.run(main)
 
 
-def test_the_bill_is_the_same_as_on_the_long_way():
+def test_the_bill_is_the_same_as_on_the_slow_path():
     async def main():
         send, receive = channel(10)
         for i in range(20):
@@ -81,7 +81,7 @@ def test_what_cannot_be_paid_is_not_done():
     assert [type(error) for error in caught.value.exceptions] == [bursar.BudgetExceeded]
 
 
-def test_a_turn_ends_all_the_same():
+def test_a_turn_ends_although_no_request_suspends():
     log = []
 
     async def busy(send, receive):
@@ -115,7 +115,7 @@ def test_a_cancellation_comes_before_the_message():
     assert bursar.run(main) == 1
 
 
-def test_another_runtime_inside_a_poll_is_refused_as_ever():
+def test_another_runtime_inside_a_poll_is_refused():
     async def main():
         send, receive = channel(2)
         await send.send(1)
@@ -130,7 +130,7 @@ def test_another_runtime_inside_a_poll_is_refused_as_ever():
     assert bursar.run(main) == 1
 
 
-def test_another_thread_is_not_the_task_that_runs():
+def test_a_request_on_another_thread_takes_the_slow_path():
     async def main():
         send, receive = channel(2)
         await send.send(1)

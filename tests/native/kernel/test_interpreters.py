@@ -1,8 +1,8 @@
 """The kernel in several interpreters, in several threads, and in an interpreter that ends in the middle of a run.
 
-Types and state belong to the module object, so each interpreter has its own; records that outlive the module find it
-gone, and must neither use it nor leave an exception behind. Whatever crashes here takes its process down, so each
-program runs in a child.
+Types and state belong to the module object, so each interpreter has its own. A record may outlive the module; then it
+must neither use the module nor leave an exception set. Each program runs in a child process, because a fault may crash
+it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def leave_pending():
 
 
 def in_child(code, *options):
-    """Run a program to its end; nothing may go wrong on the way out either."""
+    """Run a program in a child process, and return its output. Nothing may go wrong, also at the interpreter's end."""
     command = [sys.executable, "-X", "faulthandler", *options, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -80,7 +80,7 @@ def in_child(code, *options):
     return done.stdout
 
 
-# A coroutine that is dropped inside a block may say that it could not wait there, and Python prints it. Not these:
+# Python may print that a coroutine which was dropped inside a block could not wait there. It must not print these:
 WRONG = ("Fatal", "SystemError", "SystemExit", "associated module", "AttributeError", "AssertionError", "MemoryError")
 
 
@@ -130,7 +130,7 @@ ISOLATED = """
 import threading
 import _interpreters as interpreters
 
-native = "from bursar.backend import NATIVE; assert NATIVE\\n"  # not the one in Python because this was refused
+native = "from bursar.backend import NATIVE; assert NATIVE\\n"  # the import must not fall back to the Python kernel
 went = []
 
 def work(id):
@@ -212,8 +212,8 @@ gc.collect()
     )
 
 
-def test_a_record_that_dies_leaves_the_exception_of_others_alone():
-    """A destructor that looks for a module that is gone must not set, nor clear, an exception."""
+def test_freeing_a_record_keeps_the_exception_that_is_set():
+    """A destructor that finds no module any more must neither set nor clear an exception."""
     in_child(
         PROGRAM
         + """

@@ -1,9 +1,9 @@
-"""Nothing that a task ever held stays behind: objects, references and memory, over many lives of every kind.
+"""A task leaves nothing behind when it ends: no objects, no references, no memory.
 
-Each life is one run. After some to warm up (caches, lists of free records) the objects of the kernel are counted by
-type, and so are the references to what every task touches (None, the types, the law's own constants); after many more
-lives both must be the same, whatever those lives came to. That every reference is shown to the collector is tested
-apart: each kind of record is put into a ring through each of its references.
+Each kind of life is a program, which runs many times. After some runs to fill caches and free lists, the test counts
+the objects of the kernel by type, and the references to what every task uses (None, the types, the law's constants).
+After many more runs both counts must be the same. Other tests put each type of record into a cycle through each of its
+references: the collector must find the cycle.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from bursar import _native
 BATCH = 100  # tasks of one run
 QUICK = 10_000  # lives of each kind in `make test`
 LONG = 500_000  # in `make test-all`: with 26 kinds, thirteen million
-GROWTH_MAX = 4_000_000  # bytes by which the process may grow meanwhile: arenas that are half full
+GROWTH_MAX = 4_000_000  # bytes by which the process may grow, because arenas may be half full
 if "asan" in os.environ.get("LD_PRELOAD", ""):
-    GROWTH_MAX = 1 << 29  # a sanitizer does not use again what was freed, for a while
-SLACK = 30  # references by which a count may differ: what the interpreter itself keeps or drops meanwhile
+    GROWTH_MAX = 1 << 29  # a sanitizer does not reuse freed memory for a while
+SLACK = 30  # references by which a count may differ, because the interpreter keeps or drops some itself
 
 
 def run(main, *args):
     return bursar.Runtime(clock="virtual").run(main, *args)
 
 
-# ---- lives that come to their end
+# ---- lives that end by themselves
 
 
 async def ok():
@@ -65,7 +65,7 @@ async def raises_a_held_traceback():
     try:
         raise KeyError("held")
     except KeyError as error:
-        held = error  # a ring: the frame holds the error, whose traceback holds the frame
+        held = error  # a cycle: the frame holds the error, whose traceback holds the frame
         raise RuntimeError("from it") from held
 
 
@@ -163,13 +163,13 @@ async def cancelled(life):
     async with bursar.nursery() as nursery:
         for _ in range(BATCH):
             nursery.spawn(life)
-        for _ in range(3):  # until all wait; virtual time would not pass while one of them runs
+        for _ in range(3):  # until all wait
             await bursar.checkpoint()
         nursery.cancel("enough")
 
 
 async def cancelled_at_the_gate():
-    """One runs, the others wait for their permits: each is told to stop by itself, and then all that are left."""
+    """One task runs and the others wait for permission. Some are cancelled one by one, then the rest together."""
     async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as nursery:
         nursery.spawn(in_sleep)
         tasks = [nursery.spawn(in_sleep) for _ in range(BATCH)]
@@ -184,7 +184,7 @@ async def cancelled_at_the_gate():
 
 
 def half_run(main, *args):
-    """A runtime that is left alone after some steps, with whatever its tasks were at."""
+    """Drop a runtime after some steps, whatever its tasks do at that moment."""
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
     kernel.thread = runtime.thread
@@ -230,7 +230,7 @@ def in_a_ring_with_its_handle():
         box = []
 
         async def holds():
-            own = box  # the frame holds the list, that the handle, that the task, and that the frame
+            own = box  # a cycle: the frame holds the list, the list the handle, the handle the task, the task the frame
             await bursar.sleep(100)
             del own
 
@@ -293,7 +293,7 @@ WAITING = [
 
 
 async def waits_in_a_graph():
-    """At the end of `half_run` some of these run, some wait for a slot and some for those whom they follow."""
+    """At the end of `half_run` some of these run, some wait for a slot and some for their dependencies."""
     async with bursar.nursery(admission=bursar.Authority(max_concurrent=3)) as nursery:
         tasks = [nursery.spawn(in_sleep)]
         for _ in range(BATCH // 2):
@@ -303,7 +303,7 @@ async def waits_in_a_graph():
 
 
 async def in_a_graph():
-    """Some follow others, some wait for a slot, one fails and ends those who follow it."""
+    """Some tasks follow others, some wait for a slot, and one fails, which cancels its successors."""
     async with bursar.nursery(
         admission=bursar.Authority(max_concurrent=BATCH // 2), cancel_on_failure=False
     ) as nursery:
@@ -356,7 +356,7 @@ TYPES = [kind for kind in vars(_native).values() if isinstance(kind, type)]
 
 
 def objects():
-    """How many objects there are, by type: Bursar's own, and what the life of a coroutine is made of."""
+    """How many objects exist, by type: those of Bursar, and those that a coroutine makes."""
     gc.collect()
     kinds = (type(thing) for thing in gc.get_objects())
     return dict(
@@ -365,7 +365,7 @@ def objects():
 
 
 def references():
-    """To what every task touches: immortal objects and types."""
+    """How many references there are to what every task uses: immortal objects and types."""
     gc.collect()
     return [sys.getrefcount(thing) for thing in [*TOUCHED, *TYPES]]
 
@@ -381,7 +381,7 @@ def live(kind, times):
 
 
 def flat(kind, lives):
-    live(kind, max(5, lives // BATCH // 10))  # until the interpreter has the room that it moves in
+    live(kind, max(5, lives // BATCH // 10))  # until the caches of the interpreter are full
     was, had, size = objects(), references(), resident()
     live(kind, lives // BATCH)
     now, have, grown = objects(), references(), resident() - size
@@ -390,15 +390,15 @@ def flat(kind, lives):
     more = {str(thing)[:60]: b - a for thing, a, b in zip([*TOUCHED, *TYPES], had, have, strict=True) if b - a > SLACK}
     less = {str(thing)[:60]: b - a for thing, a, b in zip([*TOUCHED, *TYPES], had, have, strict=True) if a - b > SLACK}
     assert not more, f"references were left behind: {more}"
-    assert not less, f"references were given up that nobody had: {less}"
+    assert not less, f"references were released that were not owned: {less}"
     assert grown < GROWTH_MAX, f"{grown} bytes more"
 
 
-# ---- what the collector is shown
+# ---- what the collector visits
 
 
 class Mark:
-    """Can be watched, and can hold anything."""
+    """An object with attributes, to which a weak reference can be made."""
 
 
 async def idle():
@@ -428,7 +428,7 @@ def ring_task(mark):
     kernel = a_kernel()
     task = a_task(kernel)
     mark.holds = (kernel, task)
-    names = ("context", "retry", "inbox", "error", "reason", "waiters", "obligations", "ending", "work")
+    names = ("context", "unpaid_request", "inbox", "error", "reason", "waiters", "obligations", "ending", "work")
     return {name: lambda name=name: setattr(task, name, mark) for name in names}
 
 
@@ -694,13 +694,13 @@ def test_the_collector_sees_every_reference(make, field):
     make(mark)[field]()
     seen = weakref.ref(mark)
     del mark
-    for _ in range(3):  # what a destructor of the first round gives up, the next one finds
+    for _ in range(3):  # a destructor may make more garbage, which the next collection finds
         gc.collect()
     assert seen() is None
 
 
-def test_no_type_was_forgotten():
-    """Whoever adds a type of records to the kernel adds a ring through it here, or says why there is none."""
+def test_every_type_is_in_a_list():
+    """For a new type of record, add a cycle through it to this file, or list it here as a type without references."""
     in_rings = (
         "Arguments CancelScope PortalCalls Channel ChannelCore Children Driver EndCore Entry Event EventWait ThreadJob "
         "Kernel MemoryAccount MemoryAccountSet Nursery OnThread Operation Ticket Pool Receive ReceiveCore Request "

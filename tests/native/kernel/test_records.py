@@ -1,7 +1,6 @@
-"""The records of the C kernel that stand alone, against their namesakes in the law: pools, timers, queues of tasks.
+"""Compares records of the C kernel with their namesakes in the law: pools, timers, workers and their queues.
 
-Both do the same random steps and must answer the same, number for number and refusal for refusal. What a kernel does
-with them is compared elsewhere.
+Both do the same random steps, and must give the same numbers and the same refusals. Other tests compare whole kernels.
 """
 
 import gc
@@ -42,14 +41,14 @@ WORD_MAX = 2**63 - 1
 
 
 def make_task():
-    """A task of the C kernel; it holds its nursery, and that its kernel."""
+    """A task of the C kernel. The task holds its nursery, and the nursery its kernel."""
     kernel = Kernel()
     assert isinstance(kernel, native.Kernel)
     return kernel.spawn(kernel.root, name="t")
 
 
 def both(*calls):
-    """What came of each call: None, or the words of the rule that refused it."""
+    """The result of each call, or the text of the rule that refused it."""
     answers = []
     for call in calls:
         try:
@@ -71,7 +70,7 @@ STEP = st.tuples(st.sampled_from(STEPS), st.integers(0, 50), st.integers(0, 50),
 
 
 def do(tree, verb, which, other, amount):
-    """One step on a tree of pools, of either kind. What it makes is put in the tree."""
+    """One step on a tree of pools, of either kind. New pools are added to the tree."""
     pool, second = tree[which % len(tree)], tree[other % len(tree)]
     match verb:
         case "lend":
@@ -120,7 +119,7 @@ def test_the_functions_of_the_law_work_on_pools_in_c(purse, wish, more):
     assert told[0] == told[1]
 
 
-def test_a_pool_is_itself_and_nothing_else():
+def test_pools_are_compared_by_identity():
     a, b = native.Pool(5), native.Pool(5)
     assert a == a
     assert a != b
@@ -148,7 +147,7 @@ def test_every_number_of_a_pool_can_be_set_and_none_deleted():
 
 
 @pytest.mark.parametrize("call", [lambda p: native.Pool(-1), lambda p: setattr(p, "left", -1)])
-def test_a_pool_never_holds_less_than_nothing(call):
+def test_a_pool_never_holds_less_than_zero(call):
     with pytest.raises(ValueError, match="BUDGET-3"):
         call(native.Pool(1))
 
@@ -164,7 +163,7 @@ def test_a_count_that_is_refused_stays_as_it_was(name):
 
 
 @pytest.mark.parametrize("amount", [2**63, -(2**63) - 1])
-def test_an_amount_that_no_word_holds_is_refused(amount):
+def test_an_amount_beyond_64_bits_is_refused(amount):
     pool = native.Pool(None)
     child = pool.lend(1)
     for call in (native.Pool, pool.lend, child.mint, lambda n: pool.fill(child, n)):
@@ -173,7 +172,7 @@ def test_an_amount_that_no_word_holds_is_refused(amount):
     assert (figures(pool), figures(child)) == ((None, 0, 0, 0, 1), (1, 1, 0, 0, 0))
 
 
-def test_a_pool_that_would_hold_more_than_a_word_refuses_and_moves_nothing():
+def test_a_pool_refuses_an_amount_with_which_it_would_exceed_64_bits():
     pool = native.Pool(None)
     child = pool.lend(WORD_MAX)
     for call in (lambda: pool.fill(child, 1), lambda: child.mint(1)):
@@ -200,15 +199,15 @@ def test_only_a_pool_of_the_same_kind_is_a_parent_or_filled(wrong):
     assert pool.parent is None
 
 
-def test_a_line_of_pools_is_given_up_without_recursion():
-    """One frame of the C stack each would be far too many."""
+def test_a_chain_of_pools_is_freed_without_recursion():
+    """A frame of the C stack for each pool would overflow the stack."""
     top = pool = native.Pool(None)
     fresh = native.Pool(None)
     for _ in range(200_000):
         pool = pool.lend(1)
     del pool
     assert (top.left, top.lent) == (None, 1)
-    assert sys.getrefcount(top) == sys.getrefcount(fresh)  # how many that is depends on the interpreter
+    assert sys.getrefcount(top) == sys.getrefcount(fresh)  # the number depends on the interpreter
 
 
 def test_pools_that_hold_each_other_are_collected():
@@ -239,14 +238,14 @@ MOVE = st.tuples(st.sampled_from(VERBS), st.integers(0, 30), st.integers(0, 60))
 
 
 def shown(timer):
-    """What can be seen of a timer."""
+    """The visible fields of a timer."""
     if timer is None:
         return None
     return (timer.id, timer.deadline_ns, timer.kind, timer.scope, timer.generation, timer.armed)
 
 
-class Clerk:
-    """Timers of either kind, the tasks that they are armed for, and every note that they make."""
+class ObservedTimers:
+    """Timers of either kind, the tasks for which they are armed, and all their events."""
 
     def __init__(self, timers, tasks):
         self.timers, self.tasks, self.armed, self.notes = timers, tasks, [], []
@@ -278,8 +277,8 @@ def test_timers_do_what_the_law_says(moves):
     tasks = [make_task() for _ in range(3)]
     for task in tasks:
         task.generation = 0
-    law = Clerk(LawTimers(), [Model() for _ in tasks])
-    c = Clerk(native.Timers(), tasks)
+    law = ObservedTimers(LawTimers(), [Model() for _ in tasks])
+    c = ObservedTimers(native.Timers(), tasks)
     for move in moves:
         assert law.do(*move) == c.do(*move)
         assert (len(law.timers), shown(law.timers.next())) == (len(c.timers), shown(c.timers.next()))
@@ -291,7 +290,7 @@ def test_timers_do_what_the_law_says(moves):
 
 
 class Model:
-    """As much of a task as timers look at."""
+    """The part of a task that timers read."""
 
     generation = 0
 
@@ -316,7 +315,7 @@ def test_a_timer_holds_its_task_and_its_scope_until_it_is_gone():
     assert (sys.getrefcount(task), sys.getrefcount(scope)) == before
 
 
-def test_a_record_that_is_used_again_remembers_nothing():
+def test_a_reused_record_has_none_of_its_old_values():
     timers, task = native.Timers(), make_task()
     for i in range(1000):
         kind, scope = TimerKind(i % 3), None if i % 2 else ["a scope"]
@@ -333,7 +332,7 @@ def test_timers_that_are_dropped_leave_their_timers_unarmed():
 
 
 def test_timers_in_a_cycle_are_collected():
-    kernel = Kernel()  # held: a live task is a part of its nursery to the collector (RECORD-4)
+    kernel = Kernel()  # must stay alive, because the collector does not track a live task (RECORD-4)
     timers, task = native.Timers(), kernel.spawn(kernel.root, name="t")
     before = sys.getrefcount(task)
     for _ in range(10):
@@ -343,7 +342,7 @@ def test_timers_in_a_cycle_are_collected():
     assert sys.getrefcount(task) == before
 
 
-def test_a_time_that_no_word_holds_is_refused():
+def test_a_time_beyond_64_bits_is_refused():
     timers, task = native.Timers(), make_task()
     early, late = -(2**63) - 1, 2**63
     for call in (
@@ -358,7 +357,7 @@ def test_a_time_that_no_word_holds_is_refused():
 
 
 @pytest.mark.parametrize("timers", [native.Timers, LawTimers])
-def test_what_is_due_after_the_end_of_time_is_due_then(timers):
+def test_a_deadline_after_the_largest_time_becomes_the_largest_time(timers):
     made = timers()
     late = made.arm(2**200, TimerKind.WAKE, make_task())
     assert late.deadline_ns == made.next_deadline_ns() == TIME_END_NS == WORD_MAX
@@ -367,7 +366,7 @@ def test_what_is_due_after_the_end_of_time_is_due_then(timers):
 
 
 @pytest.mark.parametrize(("id", "generation"), [(-1, 0), (1, -1), (2**64, 0), (1, 2**64), (2, 0), (1, 10**6)])
-def test_a_timer_that_cannot_be_is_not_found(id, generation):
+def test_a_timer_with_an_impossible_number_is_not_found(id, generation):
     timers = native.Timers()
     timers.arm(5, TimerKind.WAKE, make_task())
     assert timers.find(id, generation) is None
@@ -400,8 +399,8 @@ def test_a_timer_is_disarmed_where_it_was_armed():
 
 
 @pytest.mark.parametrize("what", ["timer_armed", "timer_disarmed"])
-def test_an_observer_that_fails_is_heard_and_the_heap_has_changed_all_the_same(what):
-    """As in the law: the note comes last."""
+def test_an_error_of_the_observer_is_raised_after_the_heap_has_changed(what):
+    """As in the law: the event comes after the change."""
     for timers, task in ((LawTimers(), Model()), (native.Timers(), make_task())):
         seen = []
 
@@ -417,7 +416,7 @@ def test_an_observer_that_fails_is_heard_and_the_heap_has_changed_all_the_same(w
         assert seen[0].armed is (what == "timer_armed")
 
 
-def test_an_observer_may_disarm_what_it_is_told_of():
+def test_an_observer_may_disarm_the_timer_of_its_event():
     timers, task = native.Timers(), make_task()
 
     def observer(kind, task, timer):
@@ -437,7 +436,7 @@ class Nap(Wait):
 
 
 def lanes(kernel):
-    """Who is where, by task id. The law lists the timed lane by arrival, C in the order of taking."""
+    """The task ids in each lane. The law lists the timed lane in the order of arrival, C in the order of taking."""
     queues = [q for w in kernel.workers for q in (w.cancel, w.pinned, w.stealable)]
     timed = [worker.timed for worker in kernel.workers]
     for queue in (*queues, *timed, kernel.injector):
@@ -456,7 +455,7 @@ def counts(worker):
 
 
 def go(kernel, verb, number):
-    """One thing that happens to a kernel."""
+    """Make one change to a kernel."""
     match verb:
         case "spawn":
             kernel.spawn(kernel.root, name=f"t{number}", pinned=bool(number % 2))
@@ -530,19 +529,19 @@ def test_a_walk_over_a_view_is_not_disturbed_by_what_happens_meanwhile():
 
 
 def step(kernel):
-    """One task, which then waits for good."""
+    """Make one step. The task then waits and is never woken."""
     task = kernel.step()
     kernel.blocked(task, Nap(task))
     return task
 
 
-def test_nobody_makes_workers_views_timers_or_terms_in_python():
+def test_workers_views_timers_and_terms_cannot_be_made_in_python():
     for kind in (native.Worker, native.QueueView, native.Timer, native.SpawnTerms):
         with pytest.raises(TypeError, match="cannot create"):
             kind()
 
 
-def test_a_worker_can_be_told_not_to_steal_and_nothing_else():
+def test_only_steal_enabled_of_a_worker_can_be_set():
     worker = Kernel().workers[0]
     worker.steal_enabled = False
     assert worker.steal_enabled is False

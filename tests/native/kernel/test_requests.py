@@ -1,13 +1,12 @@
-"""Awaiting makes nothing: a checkpoint, and a send with its receive, ask for no memory.
+"""An await makes no object: a checkpoint, and a send with its receive, request no memory.
 
-All requests for memory are counted, the interpreter's included, while a task awaits n times and then 2n times. What
-both have in common is what a run costs; by what they differ is what an await does. An await that makes an object is
-the control: it must be seen.
+The test counts all requests for memory, also those of the interpreter, while a task awaits n times and then 2n times.
+The difference is the cost of n awaits. A control program, whose await makes an object, must show a difference.
 
-From 3.12 on the interpreter goes on with whatever is no coroutine by its method `send`, which says by a StopIteration
-what the answer is. That of None, which is all that is sent here, is made once; any other value would need a new one.
+From 3.12 on, the interpreter resumes an awaitable that is no coroutine by its method `send`, which returns its result
+in a StopIteration. The StopIteration of None, the only result here, is made once; every other value needs a new one.
 
-This runs in a process of its own (see `main`): the allocator that counts stays in place until the interpreter ends.
+The runs are in a separate process (see `main`), because the allocator stays in place until the interpreter ends.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import gc
 import importlib.util
 import subprocess
 import sys
-from itertools import repeat  # it makes no number
+from itertools import repeat  # unlike `range`, it makes no numbers
 
 import pytest
 from support.processes import with_tests
@@ -26,8 +25,8 @@ from support.time_limits import WAIT_S
 import bursar
 
 AWAITS = 2000
-DIFFERENCE_MAX = 20  # a table that grows, a cache of the interpreter's; an object for each await is 2000
-BATCH = 1 << 20  # decisions: all of a run, as between two batches the pump may make what it likes
+DIFFERENCE_MAX = 20  # a growing table, a cache of the interpreter; with an object for each await it would be 2000
+BATCH = 1 << 20  # decisions: the whole run, because the pump may make objects between two batches
 
 
 async def alone(times):
@@ -81,7 +80,7 @@ async def control(times):
         await _checkpoint()
 
 
-async def _checkpoint():  # its coroutine is the object
+async def _checkpoint():  # calling it makes an object, the coroutine
     await bursar.checkpoint()
 
 
@@ -108,12 +107,12 @@ def requests(failing, program, times):
 
 
 def main(argv):
-    """Run as a program: `test_requests.py <the built extension> <program>`. It prints by how much two runs differ."""
+    """Run as a program: `test_requests.py <the built allocator> <program>`. Prints the difference of two runs."""
     spec = importlib.util.spec_from_file_location("failing", argv[1])
     failing = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(failing)
     program = globals()[argv[2]]
-    gc.disable()  # when it runs depends on what was made before
+    gc.disable()  # the moment of a collection depends on what was made before
     requests(failing, program, 2 * AWAITS)
     print(requests(failing, program, 2 * AWAITS) - requests(failing, program, AWAITS))
     return 0
@@ -130,8 +129,8 @@ def difference(failing, program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_an_await_asks_for_no_memory(failing, program):
-    from bursar import _native  # the fixture has skipped the test where there is none
+def test_an_await_requests_no_memory(failing, program):
+    from bursar import _native  # the fixture has skipped the test if there is no extension
 
     if not _native.build_info()["private_layouts"]:
         pytest.skip("this build has no lists of free records")
@@ -142,8 +141,8 @@ def test_an_object_for_each_await_is_seen(failing):
     assert difference(failing, control) >= AWAITS
 
 
-def test_the_stop_of_none_is_not_used_again_by_who_could_tell():
-    """Whoever steps a request by hand may catch it, keep it and change it."""
+def test_a_caught_stop_iteration_is_not_used_again():
+    """Code that steps a request by itself may catch the StopIteration, keep it and change it."""
     caught, said = [], []
 
     class ByHand:

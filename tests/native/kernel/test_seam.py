@@ -1,4 +1,4 @@
-"""The names that C uses of Python: one list, seam_names.h, checked when Python hands the objects over (SEAM-1)."""
+"""The Python names that C uses: names_from_python.h is checked when Python hands them over (SEAM-1)."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from support.law import state
 import bursar
 
 _native = pytest.importorskip("bursar._native", reason="this build has no extension")
-LIST = Path(__file__).parents[3] / "native" / "python" / "module" / "seam_names.h"
+LIST = Path(__file__).parents[3] / "native" / "python" / "module" / "names_from_python.h"
 
 
 def listed() -> list[str]:
@@ -30,7 +30,7 @@ def test_a_fresh_copy_lacks_every_name_of_the_list():
 
 
 def test_a_name_that_is_not_in_the_list_is_refused():
-    with pytest.raises(SystemError, match=r"no use for brieve: see native/python/module/seam_names\.h"):
+    with pytest.raises(SystemError, match=r"no use for brieve: see native/python/module/names_from_python\.h"):
         fresh_extension().expose({"brieve": str})
 
 
@@ -44,14 +44,14 @@ def test_an_enumeration_of_another_size_is_refused():
         fresh_extension().expose({"State": list(state.State)[1:]})
 
 
-def test_what_is_no_dict_of_names_is_refused():
+def test_an_argument_that_is_no_dict_of_names_is_refused():
     with pytest.raises(TypeError):
         fresh_extension().expose([("State", state.State)])
     with pytest.raises(TypeError):
         fresh_extension().expose({1: state.State})
 
 
-def test_what_was_not_exposed_is_named_when_it_is_called():
+def test_calling_a_name_that_was_not_exposed_names_it():
     module = fresh_extension()
     with pytest.raises(SystemError, match="needs nursery, which no module has exposed"):
         module.nursery(name="early")

@@ -28,7 +28,7 @@ C = fresh_extension()
 
 
 def stub_of(text: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
-    """What a stub defines itself, and what it takes from a Python module: by name in C, the Python name."""
+    """What a stub defines itself, and what it imports from a Python module: name in C → name in Python."""
     modules: dict[str, str] = {}
     defined: dict[str, ast.stmt] = {}
     taken: dict[str, str] = {}
@@ -54,7 +54,7 @@ def stub_of(text: str) -> tuple[dict[str, ast.stmt], dict[str, str]]:
 
 
 def parameters(node: ast.FunctionDef, method: bool) -> str:
-    """The names, kinds and optionality of the parameters of a stub, without those that bind the object."""
+    """The name, the kind and whether it has a default, for each parameter of a stub except `self` or `cls`."""
     a = node.args
     before, usual = [x.arg for x in a.posonlyargs], [x.arg for x in a.args]
     if method:
@@ -69,7 +69,7 @@ def parameters(node: ast.FunctionDef, method: bool) -> str:
 
 
 def introspected(thing: Any, bound: bool) -> str | None:
-    """The same of a function in C, if it says."""
+    """The same for a function in C, or None if it has no signature."""
     try:
         signature = inspect.signature(thing)
     except (ValueError, TypeError):
@@ -144,7 +144,7 @@ def faults(text: str) -> list[str]:
     return sorted(found)
 
 
-def test_the_stub_is_what_the_module_has():
+def test_the_stub_agrees_with_the_module():
     assert faults(TEXT) == []
 
 
@@ -154,7 +154,7 @@ def test_the_stub_is_what_the_module_has():
         ("def unexposed() -> list[str]:", "def unexposed_names() -> list[str]:", "unexposed is missing"),
         ("class Arguments:", "class Argument:", "Argument is not in the module"),
         ("    def before(self)", "    def after(self)", "TraceRing.after is not in the module"),
-        ("    def untold(self) -> bool: ...\n", "", "MemoryAccount.untold is missing"),
+        ("    def notify_once(self) -> bool: ...\n", "", "MemoryAccount.notify_once is missing"),
         ("def paid(self, bytes: int, /)", "def paid(self, octets: int, /)", "MemoryAccount.paid(octets, /) is (bytes)"),
         ("def expose(things: dict[str, Any], /)", "def expose(thing: Any, /)", "expose(thing, /) is (things, /)"),
         ("    def flush_uses(self) -> None: ...\n", "", "Kernel.flush_uses is missing"),
@@ -178,5 +178,5 @@ def test_a_function_in_c_takes_the_parameters_of_its_twin(name: str):
             assert said == introspected(python, bound=True)
 
 
-def test_what_is_only_in_c_is_written_out():
+def test_the_stub_defines_what_exists_only_in_c():
     assert set(ONLY_IN_C) <= {name for name, node in stub_of(TEXT)[0].items() if isinstance(node, ast.ClassDef)}

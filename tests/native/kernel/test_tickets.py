@@ -1,4 +1,4 @@
-"""What the collector knows of permits (TICKET-1, TICKET-2): little, and nothing is lost by that."""
+"""The collector does not track most tickets (TICKET-1, TICKET-2), and still finds every cycle through them."""
 
 import gc
 import weakref
@@ -16,7 +16,7 @@ if not NATIVE:
 
 
 class Mark:
-    """Part of a ring, whose end is seen."""
+    """A part of a cycle, to which a weak reference can be made."""
 
     holds = None
 
@@ -30,7 +30,7 @@ async def waits(event, *_):
 
 
 @needs_fast_paths
-def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
+def test_a_ticket_is_untracked_while_its_task_lives_and_after_a_plain_end():
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
             event = bursar.Event()
@@ -51,7 +51,7 @@ def test_a_ticket_is_hidden_while_its_task_lives_and_when_it_is_settled():
 
 
 @needs_fast_paths
-def test_what_a_settled_task_was_short_of_is_told_when_somebody_asks():
+def test_the_shortage_of_an_ended_task_can_still_be_read():
     async def main():
         async with bursar.nursery(admission=bursar.Authority(max_concurrent=1)) as n:
             event = bursar.Event()
@@ -67,13 +67,13 @@ def test_what_a_settled_task_was_short_of_is_told_when_somebody_asks():
         assert ticket.reasons[0] is note
         assert gc.is_tracked(ticket)
         (past,) = second.history
-        assert past.reason.endswith("short of slot (needs 1, 1 of 1 taken)")
+        assert past.reason.endswith("because it lacked slot (needs 1, 1 of 1 taken)")
 
     bursar.run(main, clock="virtual")
 
 
 def left_in_the_middle(mark):
-    """A run that nobody goes on with while tasks wait at a gate: a ring goes through what they were given."""
+    """Drop a run while tasks wait at a gate. A cycle goes through their arguments."""
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
 
@@ -86,7 +86,7 @@ def left_in_the_middle(mark):
             paused = n.spawn(waits, event, mark)
             await bursar.checkpoint()
             paused.pause()
-            ticket_of(first).retry_of = mark  # something of its own
+            ticket_of(first).retry_of = mark  # a rare field: the ticket is no longer plain
             mark.holds = (runtime, n, first, ticket_of(first), ticket_of(paused))
 
     task = kernel.spawn(kernel.root, name="main", pinned=True)
@@ -97,12 +97,12 @@ def left_in_the_middle(mark):
     assert len(kernel.tasks) == 5
 
 
-def test_a_ring_through_those_who_wait_is_found():
+def test_a_cycle_through_waiting_tasks_is_found():
     mark = Mark()
     left_in_the_middle(mark)
     seen = weakref.ref(mark)
     del mark
-    for _ in range(3):  # what a destructor of the first round gives up, the next one finds
+    for _ in range(3):  # a destructor may make more garbage, which the next collection finds
         gc.collect()
     assert seen() is None
 

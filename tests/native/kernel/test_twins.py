@@ -1,4 +1,4 @@
-"""The table of the seam (`bursar.seam.TWINS`) against the built module: no method is replaced unnoticed (SEAM-2)."""
+"""Compares the table of the seam (`bursar.seam.TWINS`) with the built module: C replaces what is declared (SEAM-2)."""
 
 import ast
 import importlib
@@ -77,9 +77,9 @@ def faults(twin: Twin, c: ModuleType = C) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TWINS, ids=IDS)
-def test_a_row_of_the_table_is_what_the_module_has(name: str):
+def test_a_row_of_the_table_agrees_with_the_module(name: str):
     twin = TWINS[name]
-    if twin.how == "derived":  # its fields are those of several classes of the law
+    if twin.how == "derived":  # it has the fields of several classes of the law
         twin = twin._replace(adds=frozenset(vars(getattr(C, twin.c))) - IGNORED - known(twin.python))
     assert faults(twin) == []
 
@@ -111,7 +111,7 @@ class _Handle:
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A copy of the extension to declare things on, and a copy of the table."""
+    """A copy of the extension and a copy of the table, for declarations of a test."""
     copy = fresh_extension()
     monkeypatch.setattr(seam, "_native", copy)
     monkeypatch.setattr(seam, "TWINS", {})

@@ -1,8 +1,8 @@
-"""Types that the collector follows and cannot take apart: which these are, and that it opens every ring through them.
+"""The types without tp_clear (RECORD-5 in native/python/law/records.h): the collector breaks every cycle through them.
 
-Each refers to one thing at most, which is set when it is made and never changed, and that leads to what can be taken
-apart: RECORD-5 in native/python/law/records.h. The rings through an end, an event, a request, a view, a worker and the
-children of a nursery are in test_lifetimes.py; here are the rest.
+Their objects refer to at most one thing, which never changes and leads to an object that has tp_clear. The cycles
+through an end, an event, a request, a view, a worker and the children of a nursery are in test_lifetimes.py; the others
+are here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SPEC = re.compile(r"PyType_Spec \w+ = \{(.*?)\n\};", re.DOTALL)
 
 
 def collected_types():
-    """Of every type that the collector follows, its name and the text of its slots."""
+    """The name of every type that the collector tracks, and the text of its slots."""
     for path in sorted(SOURCES.rglob("*.c")):
         text = path.read_text(encoding="utf-8")
         slots = dict(SLOTS.findall(text))
@@ -56,14 +56,14 @@ def collected_types():
                 yield name[1], slots[table[1]]
 
 
-def test_these_types_and_no_others_are_not_taken_apart():
-    """Whoever adds one says here where it leads, and why in law/records.h if it is not as said there."""
+def test_these_types_and_no_others_have_no_tp_clear():
+    """For a new type without tp_clear, add the type that it refers to. RECORD-5 in law/records.h must hold for it."""
     types = dict(collected_types())
     assert all("Py_tp_traverse" in slots for slots in types.values())
     assert {name for name, slots in types.items() if "Py_tp_clear" not in slots} == set(LEADS_TO)
 
 
-def test_each_leads_to_what_is_taken_apart():
+def test_each_leads_to_a_type_with_tp_clear():
     types = dict(collected_types())
     for name in LEADS_TO:
         last = name
@@ -72,11 +72,11 @@ def test_each_leads_to_what_is_taken_apart():
         assert LEADS_TO.get(last, "") is None or "Py_tp_clear" in types[last], name
 
 
-# ---- rings
+# ---- cycles
 
 
 class Mark:
-    """Can be watched, and can hold anything."""
+    """An object with attributes, to which a weak reference can be made."""
 
 
 def receiving(mark):
@@ -122,17 +122,17 @@ def ring_operation(mark):
 
 def ring_account(mark):
     try:
-        book = _native.MemoryAccountSet(lambda *_: mark)
+        accounts = _native.MemoryAccountSet(lambda *_: mark)
     except RuntimeError as error:
-        pytest.skip(str(error))  # it is not metered everywhere
-    mark.holds = _native.MemoryAccount(book, 1)
+        pytest.skip(str(error))  # not every build has a memory meter
+    mark.holds = _native.MemoryAccount(accounts, 1)
 
 
 RINGS = [ring for name, ring in sorted(globals().items()) if name.startswith("ring_")]
 
 
 @pytest.mark.parametrize("ring", RINGS, ids=lambda ring: ring.__name__)
-def test_the_collector_opens_every_ring(ring):
+def test_the_collector_breaks_every_cycle(ring):
     gc.collect()
     mark = Mark()
     ring(mark)

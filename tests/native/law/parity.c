@@ -1,19 +1,20 @@
-/* The law in C as a library with plain functions, for tests/native/test_law_parity.py.
+/* The law in C as a library of plain functions, for tests/native/test_law_parity.py.
  *
- * An inline function has no address to call, so each has a face here that does nothing else. Pools and timers live in
- * arenas and are named by number, so that Python holds no pointer into C.
+ * An inline function has no address to call, so each has a function here that only calls it. Pools and timers are in
+ * arrays and are named by number, so that Python holds no pointer into C.
  */
 
 #include <stdlib.h>
 
+#include "law/admission/aging.h"
 #include "law/admission/ticket.h"
-#include "law/budget.h"
 #include "law/cancel.h"
 #include "law/chain.h"
 #include "law/decide.h"
 #include "law/heap.h"
 #include "law/lanes.h"
 #include "law/nursery.h"
+#include "law/pool.h"
 #include "law/state.h"
 #include "law/steal.h"
 #include "law/wake.h"
@@ -139,6 +140,12 @@ parity_streaks_after(int lane, uint32_t *cancel_streak, uint32_t *timed_streak)
 }
 
 EXPORT bool
+parity_effective_priority(int64_t priority, int64_t wait_ns, int64_t interval_ns, int64_t boost, int64_t *effective)
+{
+    return law_effective_priority(priority, wait_ns, interval_ns, boost, effective);
+}
+
+EXPORT bool
 parity_ticket_may_move(unsigned from, unsigned to)
 {
     return law_ticket_may_move(from, to);
@@ -181,9 +188,9 @@ parity_cancel_name(unsigned kind)
 }
 
 EXPORT int
-parity_kind_for_children(int kind, bool at_home)
+parity_kind_for_children(int kind, bool is_target)
 {
-    return (int)law_kind_for_children((LawCancelKind)kind, at_home);
+    return (int)law_kind_for_children((LawCancelKind)kind, is_target);
 }
 
 EXPORT int
@@ -202,7 +209,7 @@ load_of(void *context, uint32_t worker)
     return (size_t)loads[worker];
 }
 
-/* Name up to `attempts` victims. Returns how many there were. */
+/* Choose up to `attempts` victims. Returns how many there were. */
 EXPORT uint32_t
 parity_victims(int policy, uint32_t thief, uint32_t workers, uint64_t *stream_state, uint32_t *next_victim,
                uint64_t *loads, uint32_t attempts, uint32_t *named)
@@ -260,7 +267,7 @@ parity_root(LawPool *bank, uint32_t first, const LawBudget *budget)
     law_root_pools(budget, &bank[first]);
 }
 
-/* Make the pools of a child, its own ones from `first` on; says which they are. Returns how many are its own. */
+/* Make the pools of a child, its own pools from `first` on, and say which they are. Returns how many are its own. */
 EXPORT int
 parity_derive(LawPool *bank, const uint32_t *numbers, const LawBudget *budget, uint32_t first, uint32_t *derived)
 {
@@ -285,7 +292,7 @@ parity_close(LawPool *bank, const uint32_t *numbers, const uint32_t *parents)
     law_close_pools(&pools, &above);
 }
 
-/* Returns what `law_pay` does, or -2 for a cost that is none. */
+/* Returns what `law_pay` returns, or -2 for an invalid cost. */
 EXPORT int
 parity_pay(LawPool *bank, const uint32_t *numbers, unsigned n, const unsigned *components, const int64_t *amounts)
 {

@@ -1,4 +1,4 @@
-/* A scope's phases go forward only, and the counts follow. */
+/* A scope's phases only go forward, and the counts follow. */
 #include "check.h"
 
 #include "law/cancel.h"
@@ -10,7 +10,7 @@ test_the_whole_way(void)
     int32_t requested = 0, draining = 0;
     law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining);
     CHECK(requested == 1 && draining == 0);
-    law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining); /* again: nothing */
+    law_phase_move(&phase, LAW_PHASE_REQUESTED, &requested, &draining); /* again: no effect */
     CHECK(requested == 1 && draining == 0);
     law_phase_move(&phase, LAW_PHASE_DRAINING, &requested, &draining);
     CHECK(requested == 0 && draining == 1);
@@ -21,11 +21,11 @@ test_the_whole_way(void)
 static void
 test_short_cuts(void)
 {
-    uint8_t phase = LAW_PHASE_IDLE; /* out of money: told without having been asked */
+    uint8_t phase = LAW_PHASE_IDLE; /* out of budget: delivered without a request */
     int32_t requested = 2, draining = 0;
     law_phase_move(&phase, LAW_PHASE_DRAINING, &requested, &draining);
     CHECK(requested == 2 && draining == 1);
-    phase = LAW_PHASE_REQUESTED; /* left before it was told */
+    phase = LAW_PHASE_REQUESTED; /* left before delivery */
     law_phase_move(&phase, LAW_PHASE_FINALIZED, &requested, &draining);
     CHECK(requested == 1 && draining == 1);
 }
@@ -51,9 +51,9 @@ test_kinds(void)
     }
     CHECK(strcmp(law_cancel_name(LAW_CANCEL_BUDGET), "budget") == 0);
     CHECK(law_cancel_name(LAW_CANCEL_KINDS) == NULL);
-    CHECK(law_asks(LAW_PHASE_REQUESTED, false));
-    CHECK(!law_asks(LAW_PHASE_REQUESTED, true));
-    CHECK(!law_asks(LAW_PHASE_DRAINING, false));
+    CHECK(law_deliverable(LAW_PHASE_REQUESTED, false));
+    CHECK(!law_deliverable(LAW_PHASE_REQUESTED, true));
+    CHECK(!law_deliverable(LAW_PHASE_DRAINING, false));
 }
 
 int

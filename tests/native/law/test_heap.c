@@ -29,7 +29,7 @@ reallocate(void *context, void *block, size_t bytes)
     return realloc(block, bytes);
 }
 
-/* HEAP-1 and HEAP-2, seen from outside. */
+/* HEAP-1 and HEAP-2, checked from outside. */
 static void
 check_heap(const LawHeap *heap)
 {
@@ -55,7 +55,7 @@ push(LawHeap *heap, Memory *memory, LawHeapEntry *entry, int64_t deadline_ns, ui
     return true;
 }
 
-/* The earliest entry if it is due, taken out; else NULL. */
+/* The earliest entry, taken out, if it is due; otherwise NULL. */
 static LawHeapEntry *
 pop_due(LawHeap *heap, int64_t now_ns)
 {
@@ -117,7 +117,7 @@ test_only_what_is_due(void)
 }
 
 static void
-test_no_memory_is_told(void)
+test_no_memory_is_reported(void)
 {
     Memory memory = {.left = 1};
     LawHeap heap = {0};
@@ -146,6 +146,6 @@ main(void)
 {
     test_order_and_removal();
     test_only_what_is_due();
-    test_no_memory_is_told();
+    test_no_memory_is_reported();
     return finish();
 }

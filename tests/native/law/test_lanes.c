@@ -52,9 +52,9 @@ test_removal_from_anywhere(void)
         Record records[RECORDS];
         fill(&queue, records);
         law_queue_remove(&queue, &records[gone].link);
-        law_queue_discard(&queue, &records[gone].link); /* twice is once */
+        law_queue_discard(&queue, &records[gone].link); /* a second time: no effect */
         CHECK_EQUAL(queue.length, RECORDS - 1);
-        law_queue_append(&queue, &records[gone].link); /* and back, as the newest */
+        law_queue_append(&queue, &records[gone].link); /* back again, as the newest */
         for (int i = 0; i < RECORDS; i++) {
             if (i != gone) {
                 CHECK_EQUAL(take(&queue), i);

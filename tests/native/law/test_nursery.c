@@ -1,4 +1,4 @@
-/* What a nursery may become, and what it comes to. */
+/* The states of a nursery, and its result. */
 #include "check.h"
 
 #include "law/nursery.h"

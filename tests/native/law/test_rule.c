@@ -1,4 +1,4 @@
-/* A broken rule ends the process and says which one it was; a kept one does nothing, and is evaluated once. */
+/* A broken rule ends the process and names the rule; a rule that holds does nothing, and is evaluated once. */
 #include "check.h"
 
 #include "law/rule.h"

@@ -1,5 +1,5 @@
-/* The two tables of a task's states, and what numbers outside of them come to. The whole of them is compared with the
- * Python tables in test_law_parity.py. */
+/* The two tables of a task's states, and the answer for numbers outside of them. test_law_parity.py compares the whole
+ * tables with those in Python. */
 #include "check.h"
 
 #include "law/state.h"
@@ -13,7 +13,7 @@ test_a_life(void)
     CHECK(law_may_move(LAW_STATE_RUNNING, LAW_STATE_BLOCKED));
     CHECK(law_may_move(LAW_STATE_BLOCKED, LAW_STATE_READY));
     CHECK(law_may_move(LAW_STATE_PAUSED, LAW_STATE_PENDING));
-    CHECK(!law_may_move(LAW_STATE_BLOCKED, LAW_STATE_RUNNING)); /* not past the queue */
+    CHECK(!law_may_move(LAW_STATE_BLOCKED, LAW_STATE_RUNNING)); /* only through the queue */
     CHECK(!law_may_move(LAW_STATE_READY, LAW_STATE_BLOCKED));
 }
 

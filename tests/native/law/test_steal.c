@@ -1,4 +1,4 @@
-/* Whom a thief tries: never itself, never too many, and lazily. */
+/* The victims of a thief: never itself, never too many, and chosen one at a time. */
 #include "check.h"
 
 #include "law/steal.h"

@@ -1,4 +1,4 @@
-/* What a permit may become. */
+/* The legal moves of a ticket. */
 #include "check.h"
 
 #include "law/admission/ticket.h"

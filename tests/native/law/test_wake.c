@@ -1,4 +1,4 @@
-/* Many wakes make one entry; a late one makes none. */
+/* Many wakes make one entry; a late wake makes none. */
 #include "check.h"
 
 #include "law/wake.h"

@@ -1,4 +1,4 @@
-"""The owner table of the memory meter, in C: plain, and with the sanitizers that this machine has."""
+"""The owner table of the memory meter, in C: built without sanitizers, and with those of this machine."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ NATIVE = HERE.parents[2] / "native"
 
 
 def compiled(compiler: str, folder: Path, *options: str) -> Path:
-    """The test program. Skips where a compiler, or one of its sanitizers, is not installed."""
+    """The test program. Skips if a compiler, or one of its sanitizers, is not installed."""
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler} on the path")
     probe = folder / "probe.c"

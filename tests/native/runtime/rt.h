@@ -1,6 +1,6 @@
-/* What the tests of the runtime share. Checks may be made by several threads; a task answers by its value instead: printing
- * does not fit on its stack.
- * Which test shows which item of the conformance list, and which fault, is in docs/internals/checklist.md.
+/* What the tests of the runtime share. Several threads may make checks. A task reports by its return value instead:
+ * printing needs more stack than it has. docs/internals/checklist.md says which test shows which item of the
+ * conformance list, and which fault.
  */
 #ifndef TESTS_NATIVE_RUNTIME_RT_H
 #define TESTS_NATIVE_RUNTIME_RT_H
@@ -41,7 +41,7 @@ rt_check_equal(int64_t a, int64_t b, const char *text, const char *file, int lin
 #define CHECK(holds) rt_check((holds), #holds, __FILE__, __LINE__)
 #define CHECK_EQUAL(a, b) rt_check_equal((int64_t)(a), (int64_t)(b), #a " == " #b, __FILE__, __LINE__)
 
-/* A number of tasks or rounds; sanitizers are slow, and ThreadSanitizer knows few threads of control. */
+/* A number of tasks or rounds. Sanitizers are slow, and ThreadSanitizer supports few fibers. */
 #if SANITIZE_ADDRESS || SANITIZE_THREAD
 #  define FEW(number) ((number) / 100 < 10 ? 10 : (number) / 100)
 #else
@@ -80,7 +80,7 @@ rt_statistics(void)
     return now;
 }
 
-/* One task in a nursery of its own; what the nursery came to. */
+/* Run one task in its own nursery. Returns the result of the nursery. */
 static inline int64_t
 rt_run(janus_task_fn fn, void *arg)
 {
@@ -97,7 +97,7 @@ rt_result(void)
     return result;
 }
 
-/* Both ways of running everything. */
+/* Run a test on one worker, on four, and deterministically. */
 static inline void
 rt_each(void (*test)(void))
 {

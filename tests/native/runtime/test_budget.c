@@ -21,7 +21,7 @@ nothing(void *arg)
     return 0;
 }
 
-/* Exactly as many ticks as there are ops; the next one is refused. */
+/* As many ticks as there are ops; the next one is refused. */
 static int64_t
 ticks_out(void *arg)
 {
@@ -30,9 +30,9 @@ ticks_out(void *arg)
     while (janus_tick(ticks) == JANUS_OK) {
         count++;
     }
-    MUST(janus_yield() == JANUS_BUDGET_EXCEEDED); /* and again */
+    MUST(janus_yield() == JANUS_BUDGET_EXCEEDED); /* a second time */
     *(int64_t *)arg = count;
-    return 0; /* what it returns does not hide it */
+    return 0; /* its return value does not hide that */
 }
 
 static void
@@ -79,11 +79,11 @@ pays_for_the_rest(void *arg)
     MUST(janus_charge(&memory) == JANUS_OK && janus_charge(&syscall) == JANUS_OK);
     janus_budget after = janus_budget_get_current();
     MUST(after.ops == before.ops - 2 && after.memory == before.memory - 100 && after.syscalls == before.syscalls - 1);
-    MUST(janus_charge(&much) == JANUS_BUDGET_EXCEEDED); /* it may go on with less */
+    MUST(janus_charge(&much) == JANUS_BUDGET_EXCEEDED); /* a smaller charge may still succeed */
     MUST(janus_budget_get_current().ops == after.ops && janus_budget_get_current().memory == after.memory);
     MUST(janus_charge(&memory) == JANUS_OK);
     MUST(janus_nursery_create() != NULL);
-    MUST(janus_nursery_spawn(nothing, NULL) == 0); /* 1 op and 1 spawn of the task's own */
+    MUST(janus_nursery_spawn(nothing, NULL) == 0); /* costs 1 op and 1 spawn of the task's own budget */
     MUST(janus_nursery_await_all() == JANUS_OK);
     MUST(janus_budget_get_current().spawns == before.spawns - 1);
     MUST(janus_budget_get_current().ops == after.ops - 2);
@@ -100,7 +100,7 @@ costs(void)
     void *n = open_with(&purse, false);
     CHECK_EQUAL(janus_nursery_spawn_with(n, pays_for_channels, c, &options, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_BUDGET_EXCEEDED);
-    CHECK_EQUAL(rt_result().code, 0); /* it did all that it was to do */
+    CHECK_EQUAL(rt_result().code, 0); /* it did everything */
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
     n = open_with(&purse, false);
     options.budget = &rich;
@@ -110,7 +110,7 @@ costs(void)
     janus_channel_destroy_i64(c);
 }
 
-/* Fault 15: what is not granted cannot be had by nesting; NU-5. */
+/* Fault 15: nesting does not give what was not granted; NU-5. */
 static int64_t
 tries_to_nest(void *arg)
 {
@@ -120,7 +120,7 @@ tries_to_nest(void *arg)
     MUST(janus_nursery_await_all() == JANUS_OK);
     janus_budget wish = {10, 10, 1000, 10, 10};
     janus_nursery_options options = {.size = sizeof options, .budget = &wish};
-    void *n = janus_nursery_open(&options); /* over-asking clamps */
+    void *n = janus_nursery_open(&options); /* a demand that is too large is reduced */
     MUST(n != NULL);
     MUST(janus_nursery_spawn_in(n, nothing, NULL) == JANUS_BUDGET_EXCEEDED);
     MUST(janus_nursery_await(n) == JANUS_OK && janus_nursery_destroy(n) == JANUS_OK);
@@ -156,7 +156,7 @@ nesting(void)
     n = open_with(&purse, false);
     CHECK_EQUAL(janus_nursery_spawn_in(n, nests_while_it_can, &born), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
-    CHECK_EQUAL(atomic_load(&born), 50); /* fifty spawns, wherever they are made */
+    CHECK_EQUAL(atomic_load(&born), 50); /* fifty spawns, on whatever level */
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
@@ -228,7 +228,7 @@ recharge(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* A self-recharge needs the right to it, and is bounded by it. */
+/* A self-recharge needs a CapBudget, which limits it. */
 static int64_t
 recharges_itself(void *arg)
 {
@@ -262,10 +262,10 @@ self_recharge(void)
     CHECK_EQUAL(janus_nursery_spawn_in(n, may_not, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
-    CHECK_EQUAL(janus_budget_recharge(two), -1); /* no task */
+    CHECK_EQUAL(janus_budget_recharge(two), -1); /* not called by a task */
 }
 
-/* What was not spent comes back: the same finite purse serves any number of children, one after the other. */
+/* Unspent budget comes back: the same finite purse serves any number of children, one after the other. */
 static int64_t
 spends_one(void *arg)
 {
@@ -294,7 +294,7 @@ refunds(void)
     CHECK_EQUAL(left.spawns, 150);
 }
 
-/* Two tasks that run at the same time share what is left: one spawns a little and goes on, the other takes all the rest. */
+/* Two tasks that run at the same time share what is left: one spawns a little and goes on, the other takes the rest. */
 static atomic_int spawned_one, spawned_all;
 
 static int64_t

@@ -1,7 +1,7 @@
-/* Channels: order, rendezvous, close, and that no worker sleeps on one. CH-1 to CH-15; faults 25 and 26. */
+/* Channels: order, rendezvous, close; and no worker sleeps on a channel. CH-1 to CH-15; faults 25 and 26. */
 #include "rt.h"
 
-/* CH-1, CH-2, CH-5 to CH-8, CH-11 to CH-15: from outside, without a task. */
+/* CH-1, CH-2, CH-5 to CH-8, CH-11 to CH-15: by an outside thread, without a task. */
 static void
 buffered(void)
 {
@@ -35,7 +35,7 @@ buffered(void)
     CHECK_EQUAL(janus_channel_try_recv_i64(c, &value), -1);
     janus_channel_destroy_i64(c);
     void *rendezvous = janus_channel_create_i64(-5);
-    CHECK_EQUAL(janus_channel_try_send_i64(rendezvous, 1), 0); /* fault 26: nobody is there to receive */
+    CHECK_EQUAL(janus_channel_try_send_i64(rendezvous, 1), 0); /* fault 26: no receiver waits */
     janus_channel_destroy_i64(rendezvous);
 }
 
@@ -123,7 +123,7 @@ in_order(void)
     }
 }
 
-/* Fault 26: a close wakes everybody who waits, and tells them. */
+/* Fault 26: a close wakes all waiters with an error. */
 static int64_t
 send_is_refused(void *channel)
 {
@@ -165,16 +165,16 @@ close_wakes(void)
     }
 }
 
-/* Values of any size; and threads outside on the other end. */
+/* Values of any size, and outside threads at the other end. */
 typedef struct {
     char text[100];
-} Letter;
+} Item;
 
 static int64_t
 answers(void *arg)
 {
     void **channels = arg;
-    Letter letter;
+    Item letter;
     for (int i = 0; i < 100; i++) {
         MUST(janus_channel_receive(channels[0], &letter) == JANUS_OK);
         letter.text[0]++;
@@ -184,10 +184,10 @@ answers(void *arg)
 }
 
 static void
-letters_from_outside(void)
+items_from_outside(void)
 {
-    void *channels[] = {janus_channel_create(sizeof(Letter), 0), janus_channel_create(sizeof(Letter), 1)};
-    Letter letter = {"a letter"};
+    void *channels[] = {janus_channel_create(sizeof(Item), 0), janus_channel_create(sizeof(Item), 1)};
+    Item letter = {"a letter"};
     CHECK(janus_channel_create(0, 1) == NULL && janus_channel_create(5000, 1) == NULL);
     janus_nursery_create();
     CHECK_EQUAL(janus_nursery_spawn(answers, channels), 0);
@@ -205,7 +205,7 @@ letters_from_outside(void)
 int
 main(void)
 {
-    void (*const tests[])(void) = {buffered, many_to_one, in_order, close_wakes, letters_from_outside};
+    void (*const tests[])(void) = {buffered, many_to_one, in_order, close_wakes, items_from_outside};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }

@@ -1,5 +1,5 @@
-/* Rows of the checklist (docs/internals/checklist.md) that are statements of their own and need a program of their own: what
- * a worker runs, what a nursery is at each moment, what a compiler would emit. */
+/* Rows of the checklist (docs/internals/checklist.md) that need their own program: what a worker runs, the state of a
+ * nursery at each moment, what a compiler would emit. */
 #include "rt.h"
 
 #include <fenv.h>
@@ -27,7 +27,7 @@ adds_and_yields(void *times)
 
 /* ---- workers */
 
-/* WI-1 to WI-3: once, with its argument, one after the other. */
+/* WI-1 to WI-3: each task runs once, with its argument, one after the other. */
 static void
 tasks_run_once(void)
 {
@@ -58,7 +58,7 @@ yields_resume(void)
     CHECK_EQUAL(atomic_load(&ran), 12);
 }
 
-/* Waits until as many tasks as there are workers are here: so they do run at the same time, and somebody has stolen. */
+/* Waits until as many tasks as there are workers are here: so they run at the same time, and some were stolen. */
 static atomic_int arrived;
 
 static int64_t
@@ -82,8 +82,8 @@ spawns_here(void *how_many)
     return janus_nursery_await_all();
 }
 
-/* MW-1 to MW-3: as many tasks as workers that wait for each other without giving way, all spawned on one worker: the others
- * must come and take them. */
+/* MW-1 to MW-3: as many tasks as workers, all spawned on one worker, wait for each other without giving way. So the
+ * other workers must steal them. */
 static void
 load_is_shared(void)
 {
@@ -101,7 +101,7 @@ load_is_shared(void)
     }
 }
 
-/* Without a thief the order of threads is one order: the same program on one worker runs the same way again. */
+/* Without thieves the order is fixed: the same program on one worker runs in the same order again. */
 static unsigned trail[2][300], trail_length[2];
 static int trail_of;
 
@@ -140,7 +140,7 @@ one_thread_repeats(void)
     CHECK(memcmp(trail[0], trail[1], sizeof trail[0]) == 0);
 }
 
-/* MW-5 to MW-7, WI-5: what is counted is what happened. */
+/* MW-5 to MW-7, WI-5: the counters are right. */
 static int64_t
 spawns_fifty(void *arg)
 {
@@ -175,9 +175,9 @@ counters_are_exact(void)
 
 /* ---- nurseries */
 
-/* SO-2, NU-2: no two nurseries and no two tasks have the same number, and a child's is made of its nursery's. */
+/* SO-2, NU-2: no two nurseries and no two tasks have the same number, and a child's number contains its nursery's. */
 static int64_t
-tells_its_id(void *out)
+stores_its_id(void *out)
 {
     *(uint64_t *)out = janus_task_id();
     return 0;
@@ -191,7 +191,7 @@ ids_are_unique(void)
     for (int n = 0; n < 2; n++) {
         nurseries[n] = janus_nursery_open(NULL);
         for (int i = 0; i < 3; i++) {
-            CHECK_EQUAL(janus_nursery_spawn_in(nurseries[n], tells_its_id, &ids[n][i]), JANUS_OK);
+            CHECK_EQUAL(janus_nursery_spawn_in(nurseries[n], stores_its_id, &ids[n][i]), JANUS_OK);
         }
     }
     CHECK(nurseries[0] != nurseries[1]);
@@ -208,7 +208,7 @@ ids_are_unique(void)
     CHECK(ids[0][0] >> 32 != ids[1][0] >> 32);
 }
 
-/* NI-8, NU-9: open while it takes children, closing while its owner awaits, and can be cancelled even then. */
+/* NI-8, NU-9: open while it takes children, closing while its owner awaits; it can be cancelled even then. */
 typedef struct {
     void *nursery;
     bool cancels;
@@ -263,7 +263,7 @@ ends_are_counted(void)
     CHECK_EQUAL(janus_nursery_task_count(), 0);
 }
 
-/* NU-13, NU-16, NU-17: a task knows the nursery that it has opened until it has awaited it, then the one before. */
+/* NU-13, NU-16, NU-17: a task's nursery is the last one that it opened and has not awaited. */
 static int64_t
 owns(void *arg)
 {
@@ -275,7 +275,7 @@ owns(void *arg)
     MUST(janus_nursery_state(inner) == JANUS_INVALID && janus_nursery_state(outer) == 0);
     MUST(janus_nursery_spawn(adds, (void *)1) == 0); /* into the outer one again */
     MUST(janus_nursery_await_all() == JANUS_OK);
-    MUST(janus_nursery_is_cancelled() && janus_nursery_spawn(adds, NULL) == -1); /* there is none */
+    MUST(janus_nursery_is_cancelled() && janus_nursery_spawn(adds, NULL) == -1); /* no nursery is open */
     return 0;
 }
 
@@ -287,7 +287,7 @@ owner_binding(void)
     CHECK_EQUAL(atomic_load(&ran), 2);
 }
 
-/* ---- the scenarios of the state machine: basic, error, cancelled spinner, nested cancel, order of cleaning up */
+/* ---- the scenarios of the state machine: basic, error, cancelled spinner, nested cancel, order of cleanup */
 
 static atomic_int order[8], order_count, begun;
 
@@ -315,7 +315,7 @@ leaves_three_open(void *arg)
     return 0;
 }
 
-/* PC-9: what was opened last is cleaned up first, each level only when the one inside it is gone. */
+/* PC-9: the nursery that was opened last is cleaned up first; each level only after the level inside it has ended. */
 static void
 cleanup_is_last_in_first_out(void)
 {
@@ -366,14 +366,14 @@ scenarios(void)
     CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_state(n), 3);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
-    n = janus_nursery_open(NULL); /* error: two spinners are cancelled by it, and it wins */
+    n = janus_nursery_open(NULL); /* error: it cancels two spinners, and is the result */
     CHECK_EQUAL(janus_nursery_spawn_in(n, spins, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, spins, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, fails_with, (void *)77), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), -77);
     CHECK_EQUAL(janus_nursery_state(n), 4);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
-    n = janus_nursery_open(NULL); /* nested: the error of one reaches what another has opened */
+    n = janus_nursery_open(NULL); /* nested: the error of one task reaches a nursery that another has opened */
     CHECK_EQUAL(janus_nursery_spawn_in(n, opens_spinners, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, opens_spinners, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, fails_with, (void *)78), JANUS_OK);
@@ -383,7 +383,7 @@ scenarios(void)
     CHECK_EQUAL(now.finished, now.spawned);
 }
 
-/* ---- what a compiler emits: spawn and await only where there is a nursery; every begin has its end */
+/* ---- what a compiler emits: spawn and await only where a nursery is open; every begin has its end */
 
 static int64_t
 misplaced(void *arg)
@@ -423,7 +423,7 @@ thunk(void *arg)
     return call->value = call->a * call->b;
 }
 
-/* AE-3 to AE-9, P3-1, P3-3, P3-5: values come back, of one and of three at once. */
+/* AE-3 to AE-9, P3-1, P3-3, P3-5: values come back, from one task and from three at once. */
 static int64_t
 calls_three(void *arg)
 {
@@ -435,7 +435,7 @@ calls_three(void *arg)
         janus_task_options out = {.size = sizeof out, .value_out = &values[i]};
         MUST(janus_nursery_spawn_with(n, thunk, &calls[i], &out, NULL) == JANUS_OK);
     }
-    MUST(janus_nursery_await(n) == -1); /* AE-10, P3-4: the failed one is told, and which */
+    MUST(janus_nursery_await(n) == -1); /* AE-10, P3-4: the result names the failed task */
     janus_result result;
     MUST(janus_nursery_result(&result) == JANUS_OK && result.kind == JANUS_KIND_FAILED && result.code == -1);
     MUST(values[0] == 42 && values[1] == 100 && values[2] == -1 && calls[0].value == 42);
@@ -448,7 +448,7 @@ awaited_values(void)
     CHECK_EQUAL(rt_run(calls_three, NULL), JANUS_OK);
 }
 
-/* P3-2, P3-6: a token and what is below it, across tasks. */
+/* P3-2, P3-6: a token and its children, across tasks. */
 static int64_t
 watches(void *token)
 {
@@ -594,7 +594,8 @@ communicating_processes(void)
     janus_channel_destroy_i64(system.out);
 }
 
-/* ---- registers and control words under load: each task has its own, whoever ran before, wherever it goes on */
+/* ---- registers and control words under load: each task has its own, whatever ran before on the worker that resumes it
+ */
 
 static int64_t
 keeps_its_numbers(void *arg)
@@ -605,7 +606,7 @@ keeps_its_numbers(void *arg)
     volatile double one = 1.0, three = 3.0;
     double x = (double)number, y = x * 0.5, z = x * 0.25;
     int mode = modes[number % 4];
-    MUST(fegetround() == FE_TONEAREST); /* whoever ran here before */
+    MUST(fegetround() == FE_TONEAREST); /* whatever ran here before */
     fesetround(mode);
     double third = one / three;
     for (int i = 0; i < 50; i++) {
@@ -614,7 +615,7 @@ keeps_its_numbers(void *arg)
         a += 1, b += 2, c += 3, d += 4, e += 5;
         x += 1.0, y += 2.0, z += 3.0;
     }
-    fesetround(FE_TONEAREST); /* a function gives them back as it found them */
+    fesetround(FE_TONEAREST); /* a function must restore them */
     MUST(a == number + 50 && b == 3 * number + 100 && c == 5 * number + 150 && d == 7 * number + 200 &&
          e == 11 * number + 250);
     double n = (double)number;
@@ -641,7 +642,7 @@ registers_under_load(void)
         CHECK_EQUAL(janus_nursery_spawn_in(n, i % 10 == 0 ? panics_rounding_up : keeps_its_numbers, (void *)i),
                     JANUS_OK);
     }
-    CHECK_EQUAL(janus_nursery_await(n), JANUS_PANICKED); /* and none of them with a line number */
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_PANICKED); /* no task failed in a MUST, whose line would be the code */
     CHECK_EQUAL(rt_statistics().failed, 0);
     CHECK_EQUAL(rt_statistics().panicked, FEW(500) / 10);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);

@@ -45,7 +45,7 @@ talks(void *channel)
 }
 
 static int64_t
-listens(void *channel)
+receives_all(void *channel)
 {
     for (int i = 0; i < 10; i++) {
         int32_t error;
@@ -70,7 +70,7 @@ tree(void *arg)
     return janus_nursery_await_all();
 }
 
-/* One run; the hash of what happened in which order, and the chain. */
+/* One run. Returns a hash of the order of events, and the chain. */
 static uint64_t
 run(uint32_t workers, uint64_t seed, uint64_t *chain)
 {
@@ -82,7 +82,7 @@ run(uint32_t workers, uint64_t seed, uint64_t *chain)
         CHECK_EQUAL(janus_nursery_spawn(i % 2 == 0 ? yields : sleeps, (void *)i), 0);
     }
     CHECK_EQUAL(janus_nursery_spawn(talks, channel), 0);
-    CHECK_EQUAL(janus_nursery_spawn(listens, channel), 0);
+    CHECK_EQUAL(janus_nursery_spawn(receives_all, channel), 0);
     CHECK_EQUAL(janus_nursery_spawn(tree, (void *)(intptr_t)4), 0);
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_OK);
     janus_channel_destroy_i64(channel);
@@ -112,7 +112,7 @@ same_seed_same_order(void)
     }
 }
 
-/* Timers that are due come in the order of their deadlines, then of their arming. */
+/* Timers that are due together fire in the order of their deadlines, then of their arming. */
 static int64_t
 sleeps_same(void *arg)
 {
@@ -137,7 +137,7 @@ timers_in_order(void)
     janus_rt_shutdown();
 }
 
-/* Nothing can run and nothing will: the nursery is cancelled, so that the program hears of it instead of hanging. */
+/* Nothing can run any more: the nursery is cancelled, so that the program gets an error instead of hanging. */
 static int64_t
 waits(void *channel)
 {
@@ -156,7 +156,7 @@ deadlock_ends(void)
     janus_rt_shutdown();
 }
 
-/* Another budget, another order: it is part of what decides. */
+/* Another budget gives another order. */
 static int64_t
 ticks(void *arg)
 {

@@ -1,19 +1,19 @@
-/* Every allocation, mapping, advice and thread refused in turn, once and from there on, in scenarios that together use
- * all of the engine: an error comes back, nothing hangs, nothing is left. Faults 2, 8 and 9. */
+/* Every allocation, mapping, advice and thread is refused in turn, once and from there on, in scenarios that together
+ * use the whole engine. The caller gets an error, nothing hangs, and nothing is left. Faults 2, 8 and 9. */
 #include "rt.h"
 
 #include <errno.h>
 
 #include "engine/channel.h"
 #include "engine/channel_ops.h"
-#include "engine/pause.h"
 #include "engine/scheduler.h"
 #include "engine/select.h"
 #include "engine/shutdown.h"
 #include "engine/spawn.h"
-#include "engine/worker_loop.h"
+#include "engine/task_leave.h"
+#include "engine/task_requests.h"
 
-/* One count over all three tables: the call with this number is refused, or all from there on. Several threads ask. */
+/* One count over all three tables: the call with this number is refused, or all from there on. Several threads call. */
 static atomic_long calls, refuse_at, blocks;
 static atomic_bool for_good;
 
@@ -28,7 +28,7 @@ static void *
 allocate(void *context, size_t bytes)
 {
     (void)context;
-    void *block = refused() ? NULL : engine_memory_libc.allocate(NULL, bytes);
+    void *block = refused() ? NULL : engine_allocator_libc.allocate(NULL, bytes);
     atomic_fetch_add(&blocks, block != NULL);
     return block;
 }
@@ -38,7 +38,7 @@ release(void *context, void *block, size_t bytes)
 {
     (void)context;
     atomic_fetch_sub(&blocks, 1);
-    engine_memory_libc.release(NULL, block, bytes);
+    engine_allocator_libc.release(NULL, block, bytes);
 }
 
 static int
@@ -105,7 +105,7 @@ readable(void *context, const void *byte)
     return stack_system_linux.readable(NULL, byte);
 }
 
-static const EngineMemory memory = {allocate, release, NULL};
+static const EngineAllocator memory = {allocate, release, NULL};
 static const EngineThreads threads = {create, NULL};
 static const struct stack_system kernel = {
     .map = map, .unmap = unmap, .advise = advise, .advise_many = advise_many, .forbid = forbid, .readable = readable};
@@ -122,9 +122,9 @@ self(void)
     return LAW_RECORD(fiber, Task, fiber);
 }
 
-/* A nursery of the running task's own: `count` children of `entry`, ends with the first refusal. */
+/* Open a nursery of the running task, spawn `count` children of `entry` until one is refused, and await it. */
 static int64_t
-family(const NurseryOptions *options, int64_t (*entry)(void *), intptr_t count, const LawBudget *budget)
+spawn_and_await(const NurseryOptions *options, int64_t (*entry)(void *), intptr_t count, const LawBudget *budget)
 {
     int error;
     Nursery *nursery = nursery_open(&scheduler, self(), options, &error);
@@ -142,8 +142,9 @@ family(const NurseryOptions *options, int64_t (*entry)(void *), intptr_t count, 
     Ending ending;
     nursery_await(nursery, self(), &ending);
     nursery_free(nursery, task_worker(self()));
-    bool told = error == ENGINE_CLOSED && ending.kind == END_FAILED; /* a child was refused something first */
-    return error != ENGINE_OK && !told ? error : ending.kind == END_OK ? 0 : ending.code < 0 ? ending.code : -1;
+    /* A child was refused something first, which cancelled the nursery. */
+    bool reported = error == ENGINE_CLOSED && ending.kind == END_FAILED;
+    return error != ENGINE_OK && !reported ? error : ending.kind == END_OK ? 0 : ending.code < 0 ? ending.code : -1;
 }
 
 static int64_t
@@ -153,16 +154,16 @@ nothing(void *arg)
     return 0;
 }
 
-/* Spawns more than one chunk, one magazine and one deque hold. */
+/* Spawns more than one chunk, one cache and one deque hold. */
 static int64_t
 spawns(void *arg)
 {
     (void)arg;
     const NurseryOptions options = {.budget = open_budget};
-    return family(&options, nothing, 400, NULL);
+    return spawn_and_await(&options, nothing, 400, NULL);
 }
 
-/* Everybody waits for somebody: each has a stack, and half of them a partner. */
+/* Every task waits for another one: each has a stack, and half of them a partner. */
 static int64_t
 talks(void *arg)
 {
@@ -176,10 +177,10 @@ parks(void *arg)
 {
     (void)arg;
     const NurseryOptions options = {.budget = open_budget};
-    return family(&options, talks, 80, NULL);
+    return spawn_and_await(&options, talks, 80, NULL);
 }
 
-/* The first timer of all makes a thread. */
+/* The first timer makes a thread. */
 static int64_t
 sleeps(void *arg)
 {
@@ -191,7 +192,7 @@ timers(void *arg)
 {
     (void)arg;
     const NurseryOptions options = {.budget = open_budget};
-    return family(&options, sleeps, 40, NULL);
+    return spawn_and_await(&options, sleeps, 40, NULL);
 }
 
 static int64_t
@@ -210,10 +211,10 @@ selecting(void *arg)
 {
     (void)arg;
     const NurseryOptions options = {.budget = open_budget};
-    return family(&options, selects, 40, NULL);
+    return spawn_and_await(&options, selects, 40, NULL);
 }
 
-/* Purses for the nursery and for each child; each pays, and runs out. */
+/* Purses for the nursery and for each child; each child pays until its purse is empty. */
 static int64_t
 pays(void *arg)
 {
@@ -231,11 +232,11 @@ budgets(void *arg)
     (void)arg;
     static const LawBudget some = {{20, 1000, 10, 10, 10}};
     const NurseryOptions options = {.budget = {{5000, 50000, 500, 500, 500}}, .keep_going = true};
-    int64_t ended = family(&options, pays, 20, &some);
-    return ended == ENGINE_BUDGET || ended == -1 ? 0 : ended; /* that is what they were to do */
+    int64_t ended = spawn_and_await(&options, pays, 20, &some);
+    return ended == ENGINE_BUDGET || ended == -1 ? 0 : ended; /* that is what they should do */
 }
 
-/* Families in families, each on a stack of its own, that are cancelled from inside. */
+/* Nested nurseries, each on its own stack, that are cancelled from inside. */
 static int64_t
 waits(void *arg)
 {
@@ -279,7 +280,7 @@ cancels(void *arg)
     return nests((void *)(intptr_t)5);
 }
 
-/* Paused, resumed, panicked, overflown: what ends in the middle gives its stack back. */
+/* Paused, resumed, panicked, overflown: a task that ends in the middle gives its stack back. */
 static int64_t
 goes_wrong(void *arg)
 {
@@ -296,15 +297,15 @@ disasters(void *arg)
 {
     (void)arg;
     const NurseryOptions options = {.budget = open_budget, .keep_going = true};
-    int64_t ended = family(&options, goes_wrong, 30, NULL);
+    int64_t ended = spawn_and_await(&options, goes_wrong, 30, NULL);
     return ended == -1 ? 0 : ended;
 }
 
 static int64_t (*const scenarios[])(void *) = {spawns, parks, timers, selecting, budgets, cancels, disasters};
 
-/* One scenario, from start to stop. True if nothing was refused in a way that shows. */
+/* Run one scenario, from start to stop. Returns whether no refusal had an effect. */
 static bool
-play(int64_t (*scenario)(void *), bool logical)
+run_scenario(int64_t (*scenario)(void *), bool logical)
 {
     const SchedulerOptions options = {.workers = 3,
                                       .seed = 1,
@@ -343,12 +344,12 @@ play(int64_t (*scenario)(void *), bool logical)
 }
 
 static bool
-play_refusing(int64_t (*scenario)(void *), bool logical, long at, bool all_later)
+run_refusing(int64_t (*scenario)(void *), bool logical, long at, bool all_later)
 {
     atomic_store(&refuse_at, at);
     atomic_store(&for_good, all_later);
     atomic_store(&calls, 0);
-    bool whole = play(scenario, logical);
+    bool whole = run_scenario(scenario, logical);
     CHECK_EQUAL(atomic_load(&blocks), 0); /* nothing is left behind */
     return whole;
 }
@@ -358,12 +359,13 @@ every_refusal(void)
 {
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         for (int logical = 0; logical < 2; logical++) {
-            CHECK(play_refusing(scenarios[i], logical != 0, 0, false));
+            CHECK(run_refusing(scenarios[i], logical != 0, 0, false));
             long all = atomic_load(&calls), shown = 0;
             CHECK(all > 10);
-            for (long at = 1; at <= all + 3; at += SANITIZE_THREAD ? 5 : 1) { /* which one is no race */
-                shown += !play_refusing(scenarios[i], logical != 0, at, false);
-                shown += !play_refusing(scenarios[i], logical != 0, at, true);
+            /* ThreadSanitizer is slow: there only every fifth call is refused. */
+            for (long at = 1; at <= all + 3; at += SANITIZE_THREAD ? 5 : 1) {
+                shown += !run_refusing(scenarios[i], logical != 0, at, false);
+                shown += !run_refusing(scenarios[i], logical != 0, at, true);
             }
             CHECK(shown > 5);
         }

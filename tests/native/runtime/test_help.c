@@ -1,5 +1,5 @@
-/* Owners that run their children above their own frames (engine/help_children.c): what the child may do to the owner
- * beneath it, and how a request to stop gets past an owner that cannot run. HELP-1 to HELP-4. */
+/* Owners that run their children above their own frames (engine/help_children.c): what a child may do to the owner
+ * beneath it, and how a cancel request passes an owner that cannot run. HELP-1 to HELP-4. */
 #include "rt.h"
 
 #include <sched.h>
@@ -19,7 +19,7 @@ static int64_t
 owner(void *arg)
 {
     Family *family = arg, next = *family;
-    volatile int64_t mine[8] = {family->level, 1, 2, 3, 4, 5, 6, 7}; /* what lies beneath the child */
+    volatile int64_t mine[8] = {family->level, 1, 2, 3, 4, 5, 6, 7}; /* memory beneath the child */
     if (family->level == LEVELS) {
         atomic_store(&arrived, 1);
         return family->innermost(family->channel);
@@ -51,7 +51,7 @@ yields_until_told(void *channel)
 {
     (void)channel;
     while (!janus_cancelled()) {
-        (void)janus_yield(); /* never waits: it must ask for those beneath it itself (HELP-1) */
+        (void)janus_yield(); /* never waits: it must look for requests to the tasks beneath it (HELP-1) */
     }
     return JANUS_CANCELLED;
 }
@@ -60,12 +60,12 @@ static int64_t
 panics_later(void *channel)
 {
     int64_t value;
-    (void)janus_channel_receive(channel, &value); /* on the way back it is another worker's, perhaps */
+    (void)janus_channel_receive(channel, &value); /* perhaps another worker resumes it */
     janus_panic(7);
     return 0;
 }
 
-/* Until the innermost one is there, and has most probably begun to wait. */
+/* Until the innermost task is there, and has most probably begun to wait. */
 static void
 let_it_arrive(void)
 {
@@ -104,7 +104,7 @@ ends_as(janus_task_fn innermost, janus_task_fn other, bool other_gets_channel)
     return ended;
 }
 
-/* HELP-2, HELP-3: the child waits, and the request wakes those beneath it, one after another. */
+/* HELP-2, HELP-3: the child waits, and the request wakes the tasks beneath it, one after another. */
 static void
 cancelled_while_covered(void)
 {
@@ -129,7 +129,7 @@ goes_on_after_a_wait(void)
     }
 }
 
-/* The frames of the child are dropped, those of its owner are not. */
+/* The frames of the child are dropped, those of its owner stay. */
 static void
 panic_above(void)
 {
@@ -140,7 +140,7 @@ panic_above(void)
 
 static atomic_int ended_well;
 
-/* Every third child panics, every fifth gives way first, and so moves the owner to whichever worker. */
+/* Every third child panics, and every fifth gives way first, which may move the owner to another worker. */
 static int64_t
 one_of_many(void *number)
 {
@@ -158,7 +158,7 @@ one_of_many(void *number)
 static int64_t
 has_many(void *arg)
 {
-    volatile int64_t mine[8] = {0, 1, 2, 3, 4, 5, 6, 7}; /* what lies beneath the children */
+    volatile int64_t mine[8] = {0, 1, 2, 3, 4, 5, 6, 7}; /* memory beneath the children */
     janus_nursery_options options = {.size = sizeof options, .keep_going = true};
     (void)arg;
     for (int round = 0; round < 3; round++) {
@@ -174,7 +174,8 @@ has_many(void *arg)
     return 0;
 }
 
-/* RUNNER-9: all are called from one perch, which is made anew after each panic; nobody is left out or counted twice. */
+/* RUNNER-9: all children are called from one recovery point, which is set again after each panic. Every child is
+ * counted once. */
 static void
 panics_among_many(void)
 {
@@ -186,7 +187,7 @@ panics_among_many(void)
     CHECK_EQUAL(atomic_load(&ended_well), 3 * (MANY - MANY / 3));
 }
 
-/* One that is to stop is told again and again, whatever else is asked of whomever meanwhile (HELP-1). */
+/* A task that must stop gets ENGINE_CANCELLED at every call, whatever other requests there are meanwhile (HELP-1). */
 static int64_t
 asks_again(void *channel)
 {
@@ -197,7 +198,7 @@ asks_again(void *channel)
     for (int i = 0; i < 3; i++) {
         MUST(janus_yield() == JANUS_CANCELLED && janus_cancelled());
         MUST(janus_nursery_create() != NULL);
-        janus_nursery_cancel(); /* another request, for nobody */
+        janus_nursery_cancel(); /* another request, to no task */
         MUST(janus_nursery_await_all() == JANUS_CANCELLED && janus_cancelled());
     }
     return JANUS_CANCELLED;
@@ -211,10 +212,11 @@ stays_told(void)
     CHECK_EQUAL(atomic_load(&owners_told), LEVELS);
 }
 
-/* Three tasks of one worker: one whose child waits above it, another that waits, and one that keeps the worker meanwhile. */
+/* Three tasks of one worker: one whose child waits above it, one that waits, and one that keeps the worker meanwhile.
+ */
 typedef struct {
     void *to_child, *to_other;
-    atomic_int turn; /* 1: the one outside, 2: the one inside */
+    atomic_int turn; /* 1: the thread outside may go on, 2: the task inside may */
 } Outside;
 
 static int64_t
@@ -247,12 +249,12 @@ keeps_the_worker(void *arg)
     while (atomic_load(&outside->turn) != 2) {
         (void)sched_yield();
     }
-    MUST(janus_channel_send(outside->to_child, &value) == JANUS_OK); /* comes before those in the injector */
+    MUST(janus_channel_send(outside->to_child, &value) == JANUS_OK); /* goes before the tasks in the injector */
     return janus_channel_send(outside->to_other, &value);
 }
 
-/* A covered task is in the injector, because it was woken from outside, while its child ends and hands back what it has
- * drawn: neither the task nor whoever comes after it there is lost. */
+/* A covered task is in the injector, because an outside thread woke it, while its child ends and passes its drawn ops
+ * back. Neither this task nor the next one in the injector is lost. */
 static void
 woken_from_outside_while_covered(void)
 {
@@ -280,18 +282,18 @@ woken_from_outside_while_covered(void)
     CHECK_EQUAL(janus_channel_destroy(outside.to_other), JANUS_OK);
 }
 
-/* ---- who is told of a cancellation while an owner is covered */
+/* ---- a callback that is called while an owner is covered */
 
-static atomic_int child_waits, was_told;
-static atomic_uint_least64_t told_as;
+static atomic_int child_waits, callback_calls;
+static atomic_uint_least64_t callback_task;
 
 static void
-is_told(void *arg, int reason)
+note_callback(void *arg, int reason)
 {
     (void)arg;
     (void)reason;
-    atomic_store(&told_as, janus_task_id());
-    atomic_store(&was_told, 1);
+    atomic_store(&callback_task, janus_task_id());
+    atomic_store(&callback_calls, 1);
 }
 
 static int64_t
@@ -306,30 +308,31 @@ watches_its_nursery(void *channel)
 {
     MUST(janus_nursery_create() != NULL);
     void *token = janus_nursery_get_token();
-    MUST(janus_cancel_token_on_cancel(token, is_told, NULL) == JANUS_OK);
+    MUST(janus_cancel_token_on_cancel(token, note_callback, NULL) == JANUS_OK);
     MUST(janus_nursery_spawn(says_that_it_waits, channel) == 0);
     int64_t ended = janus_nursery_await_all();
     janus_cancel_token_destroy(token);
     return ended;
 }
 
-/* The owner is served by the loop, not by a task: whoever is called then is not taken for the one that was parked last. */
+/* The loop serves the covered owner, so no task runs: the callback does not see the task that was parked last as the
+ * running one. */
 static void
-told_by_the_loop(void)
+called_by_the_loop(void)
 {
     void *channel = janus_channel_create(sizeof(int64_t), 0), *nursery = janus_nursery_open(NULL);
     janus_task covered;
     atomic_store(&child_waits, 0);
-    atomic_store(&was_told, 0);
-    atomic_store(&told_as, 1);
+    atomic_store(&callback_calls, 0);
+    atomic_store(&callback_task, 1);
     CHECK_EQUAL(janus_nursery_spawn_with(nursery, watches_its_nursery, channel, NULL, &covered), JANUS_OK);
     while (atomic_load(&child_waits) == 0 || rt_statistics().parked < 1) {
         (void)sched_yield();
     }
     CHECK_EQUAL(janus_task_cancel(covered), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(nursery), JANUS_OK);
-    CHECK_EQUAL(atomic_load(&was_told), 1);
-    CHECK_EQUAL(atomic_load(&told_as), 0);
+    CHECK_EQUAL(atomic_load(&callback_calls), 1);
+    CHECK_EQUAL(atomic_load(&callback_task), 0);
     CHECK_EQUAL(janus_nursery_destroy(nursery), JANUS_OK);
     CHECK_EQUAL(janus_channel_destroy(channel), JANUS_OK);
 }
@@ -352,14 +355,14 @@ fails(void *arg)
     return -100;
 }
 
-/* The owner of children that are asked to stop before they have begun; it runs them itself, the newest first. */
+/* The owner of children that are cancelled before they begin; it runs them itself, newest first. */
 static int64_t
 asks_before_they_begin(void *arg)
 {
     janus_nursery_options options = {.size = sizeof options, .keep_going = true};
     janus_task asked;
     (void)arg;
-    void *nursery = janus_nursery_open(&options); /* one of three, by name */
+    void *nursery = janus_nursery_open(&options); /* one of three, by its handle */
     MUST(janus_nursery_spawn(begins, NULL) == 0);
     MUST(janus_nursery_spawn_with(nursery, begins, NULL, NULL, &asked) == JANUS_OK);
     MUST(janus_nursery_spawn(begins, NULL) == 0);
@@ -372,12 +375,12 @@ asks_before_they_begin(void *arg)
     janus_nursery_cancel();
     MUST(janus_nursery_await_all() == JANUS_CANCELLED && atomic_exchange(&begun, 0) == 0);
 
-    MUST(janus_nursery_create() != NULL); /* those that are left when one has failed */
+    MUST(janus_nursery_create() != NULL); /* the remaining ones, after one has failed */
     MUST(janus_nursery_spawn(begins, NULL) == 0 && janus_nursery_spawn(fails, NULL) == 0);
     MUST(janus_nursery_spawn(begins, NULL) == 0);
     MUST(janus_nursery_await_all() == -100 && atomic_exchange(&begun, 0) == 2);
 
-    MUST(janus_nursery_create() != NULL); /* none: it is others who were asked, when this nursery was open already */
+    MUST(janus_nursery_create() != NULL); /* none: the requests are to other tasks, after this nursery was opened */
     MUST(janus_nursery_spawn(begins, NULL) == 0 && janus_nursery_spawn(begins, NULL) == 0);
     MUST(janus_nursery_create() != NULL && janus_nursery_spawn(begins, NULL) == 0);
     janus_nursery_cancel();
@@ -385,7 +388,7 @@ asks_before_they_begin(void *arg)
     return janus_nursery_await_all() == JANUS_OK && atomic_exchange(&begun, 0) == 2 ? 0 : -1;
 }
 
-/* Who was asked to stop before it began never begins, whether by name, with its nursery, or because a sibling failed
+/* A task that was cancelled before it began never begins: by its handle, with its nursery, or because a sibling failed
  * (HELP-1). */
 static void
 asked_before_it_began(void)
@@ -412,7 +415,7 @@ main(void)
     asked_before_it_began();
     janus_rt_shutdown();
     rt_up(1);
-    told_by_the_loop();
+    called_by_the_loop();
     janus_rt_shutdown();
     return finish();
 }

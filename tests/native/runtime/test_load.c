@@ -1,4 +1,4 @@
-/* Load: many parked tasks, many short ones, deep nests, many workers, storms. `--long`: a million parked, ten million
+/* Load: many parked tasks, many short tasks, deep nests, many workers, storms. `--long`: a million parked, ten million
  * spawned, 256 workers. */
 #include "rt.h"
 
@@ -25,7 +25,7 @@ parks(void *channel)
 
 /* 100,000 tasks wait at once; a close wakes all of them. */
 static int64_t
-crowd(void *arg)
+many_waiters(void *arg)
 {
     Crowd *all = arg;
     janus_nursery_create();
@@ -49,7 +49,7 @@ parked(uint32_t workers)
     Crowd all = {NULL, NULL, size(100000)};
     rt_up(workers);
     all.stop = janus_channel_create_i64(0);
-    CHECK_EQUAL(rt_run(crowd, &all), JANUS_OK);
+    CHECK_EQUAL(rt_run(many_waiters, &all), JANUS_OK);
     janus_statistics now = rt_statistics();
     CHECK_EQUAL(now.finished, all.count + 1);
     janus_channel_destroy_i64(all.stop);
@@ -87,7 +87,7 @@ spawn_and_join(uint32_t workers)
     janus_rt_shutdown();
 }
 
-/* Every level awaits the next one: each has a stack, and ends are passed up in a loop. */
+/* Every level awaits the next one: each has a stack, and the ends are processed in a loop. */
 static int64_t
 nest(void *arg)
 {
@@ -100,7 +100,7 @@ nest(void *arg)
     return janus_nursery_await_all();
 }
 
-/* Nobody awaits: every level returns at once, which cancels those below, and ends when they have. */
+/* No level awaits: every level returns at once, which cancels the levels below, and ends when they have ended. */
 static int64_t
 nest_and_leave(void *arg)
 {
@@ -132,9 +132,9 @@ sleeps_long(void *arg)
     return janus_sleep_ns(INT64_C(3600) * 1000000000);
 }
 
-/* A family of many that is cancelled while it is still being made, again and again. */
+/* A nursery with many children that is cancelled while it is still spawning, again and again. */
 static int64_t
-family(void *arg)
+spawns_many(void *arg)
 {
     int64_t count = *(int64_t *)arg;
     MUST(janus_nursery_create() != NULL);
@@ -165,7 +165,7 @@ cancel_storm(uint32_t workers)
     for (int round = 0; round < 5; round++) {
         void *n = janus_nursery_open(NULL);
         for (int i = 0; i < 4; i++) {
-            CHECK_EQUAL(janus_nursery_spawn_in(n, family, &count), JANUS_OK);
+            CHECK_EQUAL(janus_nursery_spawn_in(n, spawns_many, &count), JANUS_OK);
         }
         CHECK_EQUAL(janus_nursery_spawn_in(n, cancels, n), JANUS_OK);
         CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
@@ -176,9 +176,9 @@ cancel_storm(uint32_t workers)
     janus_rt_shutdown();
 }
 
-/* 100,000 children that wait, all of them in one nursery, and one request. */
+/* 100,000 waiting children in one nursery, and one request. */
 static int64_t
-parks_till_told(void *channel)
+parks_until_cancelled(void *channel)
 {
     int64_t value;
     return janus_channel_receive(channel, &value) == JANUS_CANCELLED ? JANUS_CANCELLED : -1;
@@ -190,7 +190,7 @@ crowd_to_cancel(void *arg)
     Crowd *all = arg;
     void *nursery = janus_nursery_create();
     for (int64_t i = 0; i < all->count; i++) {
-        MUST(janus_nursery_spawn(parks_till_told, all->stop) == 0);
+        MUST(janus_nursery_spawn(parks_until_cancelled, all->stop) == 0);
     }
     while (true) {
         janus_statistics now;
@@ -217,7 +217,7 @@ cancel_crowd(uint32_t workers)
     janus_rt_shutdown();
 }
 
-/* Lost and early wake-ups: pairs that wake each other all the time, on every worker, beside trees of tasks. */
+/* Lost and early wake-ups: pairs that wake each other continuously, on every worker, beside trees of tasks. */
 static int64_t
 ping(void *arg)
 {

@@ -1,4 +1,5 @@
-/* Nurseries: results, failures, cancellation, ownership. */
+/* Nurseries: results, failures, cancellation, ownership. A build with BURSAR_FAST_PATHS=OFF must give the same results
+ * (FASTPATH-2). */
 #include "rt.h"
 
 static int64_t
@@ -15,7 +16,7 @@ panics(void *arg)
     return 0;
 }
 
-/* NU-6, NU-7, NI-4: each kind of ending arrives as what it was. */
+/* NU-6, NU-7, NI-4: each kind of ending is reported as that kind. */
 static void
 results(void)
 {
@@ -24,14 +25,14 @@ results(void)
     CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)-42), -42);
     janus_result failed = rt_result();
     CHECK(failed.kind == JANUS_KIND_FAILED && failed.code == -42 && failed.task_id != 0);
-    CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)-1), -1); /* looks like cancelled, and is told apart */
+    CHECK_EQUAL(rt_run(returns, (void *)(intptr_t)-1), -1); /* the same code as cancelled, but the kind differs */
     CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
     CHECK_EQUAL(rt_run(panics, NULL), JANUS_PANICKED);
     CHECK(rt_result().kind == JANUS_KIND_PANICKED && rt_result().code == -17);
     CHECK(janus_nursery_create() != NULL);
     janus_nursery_cancel();
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_CANCELLED); /* NU-11 */
-    CHECK_EQUAL(janus_nursery_await_all(), JANUS_PENDING);   /* there is none */
+    CHECK_EQUAL(janus_nursery_await_all(), JANUS_PENDING);   /* no nursery is open */
 }
 
 static int32_t
@@ -96,7 +97,7 @@ values(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* NU-1, NU-4, NU-8 to NU-11, NI-5, NI-6, NI-8: the five states, and that terminal ones are reached in the await. */
+/* NU-1, NU-4, NU-8 to NU-11, NI-5, NI-6, NI-8: the five states; terminal states are reached in the await. */
 static void
 states(void)
 {
@@ -107,20 +108,20 @@ states(void)
     CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_state(n), 3);
     CHECK_EQUAL(janus_nursery_spawn_in(n, returns, NULL), JANUS_CLOSED);
-    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK); /* NC-3: harmless */
+    CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK); /* NC-3: no effect */
     CHECK_EQUAL(janus_nursery_state(n), 3);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 
     n = janus_nursery_open(NULL);
     CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
-    CHECK_EQUAL(janus_nursery_state(n), 2); /* still: nobody has awaited */
+    CHECK_EQUAL(janus_nursery_state(n), 2); /* unchanged: it was not awaited */
     CHECK_EQUAL(janus_nursery_spawn_in(n, returns, NULL), JANUS_CLOSED);
     CHECK(janus_nursery_is_cancelled());
     CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
     CHECK_EQUAL(janus_nursery_state(n), 4);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
-    CHECK(janus_nursery_is_cancelled()); /* there is none */
+    CHECK(janus_nursery_is_cancelled()); /* no nursery is open */
 }
 
 static atomic_int begun, cleaned_up;
@@ -131,9 +132,9 @@ waits_for_ever(void *channel)
     int64_t value;
     atomic_fetch_add(&begun, 1);
     int error = janus_channel_receive(channel, &value);
-    atomic_fetch_add(&cleaned_up, 1); /* fault 16: it is unwound by its own code */
+    atomic_fetch_add(&cleaned_up, 1); /* fault 16: its own code cleans up */
     MUST(error == JANUS_CANCELLED && janus_cancelled());
-    MUST(janus_channel_receive(channel, &value) == JANUS_CANCELLED); /* and is told again */
+    MUST(janus_channel_receive(channel, &value) == JANUS_CANCELLED); /* a second time */
     return JANUS_CANCELLED;
 }
 
@@ -170,7 +171,7 @@ fails(void *arg)
     return -99;
 }
 
-/* NC-1, NU-8; fault 10 and 16: blocked and spinning children end, and clean up, each of them. */
+/* NC-1, NU-8; faults 10 and 16: blocked and spinning children end, and each cleans up. */
 static void
 cancel_blocked(void)
 {
@@ -183,7 +184,7 @@ cancel_blocked(void)
     }
     CHECK_EQUAL(janus_nursery_spawn_in(n, spins, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, until_begun, (void *)(intptr_t)11), JANUS_OK);
-    /* NU-12, NC-2; fault 17: the failure cancels the siblings, and beats the cancellation. */
+    /* NU-12, NC-2; fault 17: the failure cancels the siblings, and is the result although they were cancelled. */
     CHECK_EQUAL(janus_nursery_await(n), -99);
     CHECK_EQUAL(rt_result().kind, JANUS_KIND_FAILED);
     CHECK_EQUAL(atomic_load(&cleaned_up), 11);
@@ -191,9 +192,9 @@ cancel_blocked(void)
     CHECK_EQUAL(janus_channel_destroy(channel), JANUS_OK);
 }
 
-/* NU-12: also a failure that comes after the cancellation, in a child that was told to stop. */
+/* NU-12: also a failure after the cancellation, in a child that was cancelled. */
 static int64_t
-fails_when_told(void *arg)
+fails_when_cancelled(void *arg)
 {
     (void)arg;
     atomic_fetch_add(&begun, 1);
@@ -207,7 +208,7 @@ failure_beats_cancellation(void)
 {
     void *n = janus_nursery_open(NULL);
     atomic_store(&begun, 0);
-    CHECK_EQUAL(janus_nursery_spawn_in(n, fails_when_told, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, fails_when_cancelled, NULL), JANUS_OK);
     CHECK_EQUAL(rt_run(until_begun, (void *)(intptr_t)1), -99);
     CHECK_EQUAL(janus_nursery_cancel_in(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), -98);
@@ -229,7 +230,7 @@ opens_and_leaves(void *channel)
     janus_nursery_create();
     MUST(janus_nursery_spawn(waits_for_ever, channel) == 0);
     MUST(janus_yield() == JANUS_OK);
-    return 3; /* without awaiting: the child is cancelled and waited for, no orphan */
+    return 3; /* without awaiting: the child is cancelled and awaited, no orphan */
 }
 
 static int64_t
@@ -252,7 +253,7 @@ no_orphans(void)
     janus_channel_destroy(channel);
 }
 
-/* NU-13 to NU-18; fault 18: a request goes down through every level. */
+/* NU-13 to NU-18; fault 18: a request passes down through every level. */
 static int64_t
 descends(void *arg)
 {
@@ -302,7 +303,7 @@ nested(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* One task of several is asked to stop: the others are not. */
+/* One of several tasks is cancelled; the others are not. */
 static int64_t
 counts_to(void *arg)
 {
@@ -326,7 +327,7 @@ cancel_one(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* Fault 29: the stack of nurseries is the task's own, however tasks are interleaved or moved. */
+/* Fault 29: each task has its own stack of nurseries, however tasks are interleaved or moved. */
 static int64_t
 nests(void *arg)
 {
@@ -372,7 +373,7 @@ says_that_it_runs(void *flag)
     return janus_yield();
 }
 
-/* Not one that its owner runs itself: it has begun before the await, and ends wherever it does. */
+/* Not a child that its owner runs itself: it has begun before the await, and may end on any worker. */
 static int64_t
 waits_for_one(void *arg)
 {
@@ -388,7 +389,7 @@ waits_for_one(void *arg)
     return 0;
 }
 
-/* Faults 5 and 24: far more than a hundred children, nurseries that are freed the moment the last of them ends. */
+/* Faults 5 and 24: far more than a hundred children; nurseries are freed at the moment when the last child ends. */
 static void
 many_short(void)
 {
@@ -397,7 +398,7 @@ many_short(void)
     CHECK_EQUAL(rt_run(waits_for_one, (void *)(intptr_t)FEW(5000)), JANUS_OK);
 }
 
-/* Fault 7: whoever is spawned while the nursery is cancelled is either refused or cancelled. */
+/* Fault 7: a task that is spawned while the nursery is cancelled is either refused or cancelled. */
 static int64_t
 spawns_until_refused(void *nursery)
 {
@@ -422,7 +423,7 @@ spawn_against_cancel(void)
     }
 }
 
-/* A nursery that keeps going: failures are noted, siblings live. */
+/* A nursery with `keep_going`: failures are noted, siblings live. */
 static void
 siblings(void)
 {
@@ -437,9 +438,9 @@ siblings(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* A task that is told to stop and goes on asking is cut off: its parent does not wait for ever. */
+/* A cancelled task that goes on calling is cut off: its parent does not wait forever. */
 static int64_t
-never_listens(void *arg)
+ignores_cancellation(void *arg)
 {
     (void)arg;
     for (;;) {
@@ -452,7 +453,7 @@ static void
 cut_off(void)
 {
     void *n = janus_nursery_open(NULL);
-    CHECK_EQUAL(janus_nursery_spawn_in(n, never_listens, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, ignores_cancellation, NULL), JANUS_OK);
     CHECK_EQUAL(janus_nursery_spawn_in(n, cancels_later, n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_CANCELLED);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);

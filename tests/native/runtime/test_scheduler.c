@@ -15,7 +15,7 @@ adds_one(void *arg)
     return 0;
 }
 
-/* SI-1 to SI-3, SO-1: up, down, up again; twice is refused. */
+/* SI-1 to SI-3, SO-1: start, stop, start again; a second start is refused. */
 static void
 up_and_down(void)
 {
@@ -28,14 +28,14 @@ up_and_down(void)
         janus_rt_shutdown();
         CHECK(!janus_rt_is_running());
     }
-    CHECK(janus_nursery_create() != NULL); /* starts it by itself */
+    CHECK(janus_nursery_create() != NULL); /* starts the runtime */
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_OK);
     janus_rt_shutdown();
     janus_statistics none;
     CHECK_EQUAL(janus_rt_statistics(&none), JANUS_STOPPING);
     void *scheduler = janus_scheduler_create((janus_rt_config){1, 1});
     CHECK(scheduler != NULL && janus_scheduler_create((janus_rt_config){1, 1}) == NULL);
-    janus_scheduler_shutdown((void *)(intptr_t)77); /* not its handle */
+    janus_scheduler_shutdown((void *)(intptr_t)77); /* an invalid handle */
     CHECK(janus_rt_is_running());
     janus_scheduler_shutdown(scheduler);
     CHECK(!janus_rt_is_running());
@@ -57,7 +57,7 @@ counts(void)
     CHECK(now.failed == 0 && now.panicked == 0 && now.cancelled == 0);
 }
 
-/* Fault 13: a task that does nothing but yield does not keep another one, on the only worker, from running. */
+/* Fault 13: a task that only yields does not keep another one, on the only worker, from running. */
 static atomic_int other_ran;
 
 static int64_t
@@ -90,10 +90,10 @@ yield_fair(void)
     CHECK_EQUAL(janus_nursery_spawn(yields_until_other_ran, NULL), 0);
     CHECK_EQUAL(janus_nursery_spawn(other, NULL), 0);
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_OK);
-    CHECK_EQUAL(janus_scheduler_yield(), -1); /* this is no task */
+    CHECK_EQUAL(janus_scheduler_yield(), -1); /* not called by a task */
 }
 
-/* A task that ticks gives way at the end of its turn, without a call of its own. */
+/* A task that ticks gives way at the end of its turn, without calling yield. */
 static int64_t
 ticks_until_other_ran(void *arg)
 {
@@ -118,7 +118,7 @@ tick_fair(void)
     CHECK_EQUAL(janus_tick(outside), JANUS_OK);
 }
 
-/* Fresh tasks go first, but a started one is not starved by a stream of them. */
+/* Fresh tasks go first, but a stream of them does not starve a started one. */
 static int64_t
 spawns_its_successor(void *nursery)
 {
@@ -137,26 +137,26 @@ started_not_starved(void)
     CHECK_EQUAL(janus_nursery_spawn_in(n, spawns_its_successor, n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(m), JANUS_OK);
     int64_t ended = janus_nursery_await(n);
-    CHECK(ended == JANUS_OK || ended < -1000); /* the last of them may find it closed */
+    CHECK(ended == JANUS_OK || ended < -1000); /* the last of them may find the nursery closed */
     CHECK_EQUAL(janus_nursery_destroy(m), JANUS_OK);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* Fault 19: a panic, an overflow and a too large stack end a task; the workers go on. */
+/* Fault 19: a panic, an overflow and a stack that is too large end a task; the workers go on. */
 static __attribute__((noinline)) int64_t
-devour(volatile int64_t depth)
+overflow(volatile int64_t depth)
 {
     volatile char some[200];
     some[0] = (char)depth;
     some[199] = some[0];
-    return depth < 0 ? 0 : devour(depth + 1) + some[199];
+    return depth < 0 ? 0 : overflow(depth + 1) + some[199];
 }
 
 static int64_t
 overflows(void *arg)
 {
     (void)arg;
-    return devour(0);
+    return overflow(0);
 }
 
 static int64_t
@@ -211,7 +211,7 @@ disasters(void)
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
 
-/* The first sleep of all makes a thread, which needs more stack than a task may have left: the loop makes it then. */
+/* The first sleep makes a thread, which needs more stack than a task may have left: then the loop makes it. */
 static int64_t
 sleeps_deep(void *arg)
 {
@@ -229,7 +229,7 @@ deep_sleep(void)
     CHECK_EQUAL(rt_run(sleeps_deep, NULL), JANUS_OK);
 }
 
-/* Fault 1: any number of threads may hand in work. */
+/* Fault 1: any number of threads may spawn. */
 static void *
 hands_in(void *nursery)
 {
@@ -273,7 +273,7 @@ opens_and_sleeps(void *arg)
     return janus_nursery_await_all();
 }
 
-/* Fault 12: stopping ends what was never awaited, however deep, and leaves nothing. */
+/* Fault 12: stopping ends every task that was not awaited, however deep, and leaves nothing. */
 static void
 stop_with_work(void)
 {
@@ -294,7 +294,7 @@ stop_with_work(void)
     }
 }
 
-/* A thread outside that waits for a channel is told when the runtime stops. */
+/* An outside thread that waits for a channel gets an error when the runtime stops. */
 static void *
 receives_outside(void *channel)
 {
@@ -305,7 +305,7 @@ receives_outside(void *channel)
 }
 
 static void
-stop_with_guest(void)
+stop_with_outside_thread(void)
 {
     pthread_t thread;
     rt_up(2);
@@ -319,7 +319,7 @@ static int64_t
 shuts_down(void *arg)
 {
     (void)arg;
-    janus_rt_shutdown(); /* does nothing */
+    janus_rt_shutdown(); /* no effect */
     MUST(janus_rt_is_running());
     MUST(janus_rt_init_default() == -1);
     return 0;
@@ -340,7 +340,7 @@ tree(void *arg)
     return janus_nursery_await_all();
 }
 
-/* Fault 22: the three policies, and none at all; up to 256 workers, started on demand. */
+/* Fault 22: the three policies, and no stealing; up to 256 workers, started on demand. */
 static void
 policies(void)
 {
@@ -397,7 +397,7 @@ idle_workers_sleep(void)
     for (int round = 0; round < 3; round++) {
         CHECK_EQUAL(rt_run(tree, (void *)(intptr_t)4), JANUS_OK);
         int looks = 0;
-        while (looks < 500 && looked_for_work()) { /* a busy machine keeps them awake for a while, not for ever */
+        while (looks < 500 && looked_for_work()) { /* a busy machine keeps them awake for a while, but not forever */
             looks++;
         }
         CHECK(looks < 500);
@@ -438,7 +438,7 @@ main(void)
         rt_each(tests[i]);
     }
     stop_with_work();
-    stop_with_guest();
+    stop_with_outside_thread();
     policies();
     idle_workers_sleep();
     return finish();

@@ -6,7 +6,7 @@ defaults_and_timeouts(void)
 {
     void *c = janus_channel_create_i64(1);
     void *s = janus_select_create();
-    CHECK_EQUAL(janus_select_wait(s), JANUS_INVALID); /* it would wait for ever */
+    CHECK_EQUAL(janus_select_wait(s), JANUS_INVALID); /* it would wait forever */
     CHECK_EQUAL(janus_select_add_recv(s, c), 0);
     CHECK_EQUAL(janus_select_add_default(s), 1);
     CHECK_EQUAL(janus_select_add_default(s), -1);
@@ -112,7 +112,7 @@ several_at_once(void)
     }
 }
 
-/* Of two that are always ready, neither is starved: the first does not always win. */
+/* If two cases are always ready, neither is starved: the first does not always win. */
 static int64_t
 fair(void *arg)
 {
@@ -141,7 +141,7 @@ fairness(void)
     CHECK_EQUAL(rt_run(fair, NULL), JANUS_OK);
 }
 
-/* A select that waits is cancelled, and a time limit inside a task is one. */
+/* A waiting select can be cancelled, and has a time limit inside a task. */
 static int64_t
 select_is_cancelled(void *channel)
 {

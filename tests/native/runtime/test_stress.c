@@ -1,17 +1,17 @@
-/* Everything at once, for as long as the first argument says (seconds; a fraction of one without it): trees, channels,
- * selects, timers, budgets, tokens, pauses, cancellations, panics, overflows, guests, in rounds drawn from a seed, on
- * several workers.
+/* Everything at once, for as many seconds as the first argument says (without it, a fraction of one): trees, channels,
+ * selects, timers, budgets, tokens, pauses, cancellations, panics, overflows, outside threads, in rounds drawn from a
+ * seed, on several workers.
  *
- * Every round must come out as it should, and memory must stay flat: after the first quarter of the time nothing that is
- * mapped for good may grow by more than a stated part. The curve is printed.
+ * Every round must have its expected result, and memory must stay flat: after the first quarter of the time, the mapped
+ * memory may grow only by a stated part. The curve is printed.
  */
 #include "rt.h"
 
 #include <time.h>
 
-#define SHORT_MS 400           /* what `make test` affords */
-#define GROWTH_PERCENT 10      /* allocators and stacks settle where the largest round has put them */
-#define GROWTH_BYTES (8 << 20) /* and what a count of kilobytes may be wrong by */
+#define SHORT_MS 400           /* without an argument, as in `make test` */
+#define GROWTH_PERCENT 10      /* allocators and stacks keep the memory of the largest round */
+#define GROWTH_BYTES (8 << 20) /* the error of a count in kilobytes */
 #define ROUND_TASKS 200
 
 static int64_t
@@ -77,7 +77,7 @@ sends(void *arg)
     Round *round = arg;
     for (int64_t i = 0; i < 20; i++) {
         if (janus_channel_send_i64(round->channels[i % 2], i) != 0) {
-            return 0; /* closed, or to stop */
+            return 0; /* closed, or cancelled */
         }
     }
     return 0;
@@ -136,29 +136,29 @@ panics(void *arg)
 }
 
 static __attribute__((noinline)) int64_t
-devour(volatile int64_t depth)
+overflow(volatile int64_t depth)
 {
     volatile char some[200];
     some[0] = some[199] = (char)depth;
-    return depth < 0 ? 0 : devour(depth + 1) + some[199];
+    return depth < 0 ? 0 : overflow(depth + 1) + some[199];
 }
 
 static int64_t
 overflows(void *arg)
 {
     (void)arg;
-    return devour(0);
+    return overflow(0);
 }
 
-/* Not on a task's stack: it may be cut off before it is called. */
-static atomic_llong told_count;
+/* Not on a task's stack: the task may be cut off before the callback is called. */
+static atomic_llong on_cancel_calls;
 
 static void
-told(void *arg, int reason)
+on_cancel(void *arg, int reason)
 {
     (void)arg;
     (void)reason;
-    atomic_fetch_add(&told_count, 1);
+    atomic_fetch_add(&on_cancel_calls, 1);
 }
 
 static int64_t
@@ -166,7 +166,7 @@ watches(void *arg)
 {
     Round *round = arg;
     void *token = janus_cancel_token_child(round->token);
-    (void)janus_cancel_token_on_cancel(token, told, NULL);
+    (void)janus_cancel_token_on_cancel(token, on_cancel, NULL);
     (void)janus_cancel_token_cancel_after(token, 100000);
     while (!janus_cancel_token_is_cancelled(token) && janus_sleep_ns(50000) == JANUS_OK) {
     }
@@ -204,7 +204,7 @@ cancels(void *arg)
 }
 
 static void *
-guest(void *arg)
+outside(void *arg)
 {
     Round *round = arg;
     for (int64_t i = 0; i < 10; i++) {
@@ -215,9 +215,9 @@ guest(void *arg)
     return NULL;
 }
 
-/* One round: a nursery of everything; sometimes cancelled, sometimes with a thread from outside. */
+/* One round: a nursery with everything; sometimes cancelled, sometimes with an outside thread. */
 static void
-play(uint64_t *random)
+run_round(uint64_t *random)
 {
     static int64_t (*const kinds[])(void *) = {tree,   sends,  receives,  selects, sleeps,
                                                spends, panics, overflows, watches, pauses};
@@ -234,15 +234,15 @@ play(uint64_t *random)
         CHECK_EQUAL(janus_nursery_spawn_with(round.nursery, kinds[kind], arg, &own, NULL), JANUS_OK);
     }
     pthread_t thread;
-    bool has_guest = mixed(random) % 4 == 0 && pthread_create(&thread, NULL, guest, &round) == 0;
+    bool has_outside = mixed(random) % 4 == 0 && pthread_create(&thread, NULL, outside, &round) == 0;
     if (mixed(random) % 2 == 0) {
         int spawned = janus_nursery_spawn_in(round.nursery, cancels, &round);
         CHECK_EQUAL(spawned, JANUS_OK);
-    } else { /* what waits for a partner that is not there is let go */
+    } else { /* release tasks that wait for a partner in vain */
         CHECK_EQUAL(janus_channel_close(round.channels[0]), JANUS_OK);
         CHECK_EQUAL(janus_channel_close(round.channels[1]), JANUS_OK);
     }
-    if (has_guest) {
+    if (has_outside) {
         pthread_join(thread, NULL);
     }
     int64_t ended = janus_nursery_await(round.nursery);
@@ -260,7 +260,7 @@ stress(int64_t duration_ms)
     int64_t begun = now_ms(), shown = 0, elapsed;
     rt_up(4);
     while ((elapsed = now_ms() - begun) < duration_ms) {
-        play(&random);
+        run_round(&random);
         rounds++;
         uint64_t bytes = resident_bytes();
         if (elapsed * 4 < duration_ms || settled == 0) {
@@ -275,7 +275,7 @@ stress(int64_t duration_ms)
     }
     janus_statistics all = rt_statistics();
     CHECK_EQUAL(all.finished, all.spawned);
-    CHECK(atomic_load(&told_count) > 0);
+    CHECK(atomic_load(&on_cancel_calls) > 0);
     fprintf(stderr,
             "%" PRIu64 " rounds, %" PRIu64 " tasks, %" PRIu64 " panics, %" PRIu64 " cancelled; %" PRIu64
             " KiB after a quarter, %" PRIu64 " KiB at most\n",

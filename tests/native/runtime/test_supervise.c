@@ -1,4 +1,4 @@
-/* Looking after others: held tasks are found and recharged, paused ones stand still; profiles; what each worker has done. */
+/* Supervision: held tasks are found and recharged, paused tasks stay paused; profiles; the counters of each worker. */
 #include "rt.h"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ ticks_ten(void *arg)
     return 10;
 }
 
-/* A supervisor finds its held children, another one each time, recharges some and cancels one. TK-5. */
+/* A supervisor finds its held children, a different one each time, recharges some and cancels one. TK-5. */
 static int64_t
 supervises(void *arg)
 {
@@ -25,7 +25,7 @@ supervises(void *arg)
     janus_budget purse = {1000, 0, 10, 0, 0}, three = {3, 0, 0, 0, 0};
     janus_nursery_options holding = {.size = sizeof holding, .budget = &purse, .hold = true};
     janus_task tasks[3], seen[6];
-    MUST(janus_supervisor_poll_exhausted() == 0); /* nothing is open */
+    MUST(janus_supervisor_poll_exhausted() == 0); /* no nursery is open */
     void *n = janus_nursery_open(&holding);
     MUST(n != NULL && janus_supervisor_poll_exhausted() == 0);
     for (int i = 0; i < 3; i++) {
@@ -64,7 +64,7 @@ supervision(void)
     CHECK_EQUAL(janus_supervisor_poll_exhausted(), 0);
 }
 
-/* ---- standing still */
+/* ---- pausing */
 
 typedef struct {
     atomic_int rounds;
@@ -92,11 +92,11 @@ pauses_another(void *arg)
     while (atomic_load(&runner->rounds) < 3) {
         MUST(janus_yield() == JANUS_OK);
     }
-    MUST(janus_task_resume(task) == JANUS_INVALID); /* nobody asked it to stand still */
+    MUST(janus_task_resume(task) == JANUS_INVALID); /* it was not asked to pause */
     for (int round = 0; round < 5; round++) {
         MUST(janus_task_pause(task) == JANUS_OK && janus_task_pause(task) == JANUS_OK);
         int before;
-        do { /* it stands still when it has made no round while we waited our turn a hundred times */
+        do { /* it is paused if it made no round while this task yielded a hundred times */
             before = atomic_load(&runner->rounds);
             for (int i = 0; i < 100; i++) {
                 MUST(janus_yield() == JANUS_OK);
@@ -121,9 +121,9 @@ pause_and_resume(void)
     CHECK(atomic_load(&runner.rounds) >= 8);
 }
 
-/* A paused task is cancelled as any other: it is told, and its parent does not wait for ever. */
+/* A paused task can be cancelled: it gets the code, and its parent does not wait forever. */
 static int64_t
-is_told(void *arg)
+gets_cancelled(void *arg)
 {
     (void)arg;
     for (;;) {
@@ -141,15 +141,15 @@ cancels_paused(void *arg)
     (void)arg;
     janus_task one, two;
     void *n = janus_nursery_open(NULL);
-    MUST(janus_nursery_spawn_with(n, is_told, NULL, NULL, &one) == JANUS_OK);
-    MUST(janus_nursery_spawn_with(n, is_told, NULL, NULL, &two) == JANUS_OK);
+    MUST(janus_nursery_spawn_with(n, gets_cancelled, NULL, NULL, &one) == JANUS_OK);
+    MUST(janus_nursery_spawn_with(n, gets_cancelled, NULL, NULL, &two) == JANUS_OK);
     MUST(janus_task_pause(one) == JANUS_OK && janus_task_pause(two) == JANUS_OK);
     for (int i = 0; i < 20; i++) {
         MUST(janus_yield() == JANUS_OK);
     }
-    MUST(janus_task_cancel(one) == JANUS_OK); /* by name; the other one with the nursery */
+    MUST(janus_task_cancel(one) == JANUS_OK); /* by its handle; the other one with the nursery */
     int paused = janus_task_pause(one);
-    MUST(paused == JANUS_CANCELLED || paused == JANUS_INVALID); /* a request to stop is not taken back */
+    MUST(paused == JANUS_CANCELLED || paused == JANUS_INVALID); /* a cancel request is not revoked */
     MUST(janus_nursery_cancel_in(n) == JANUS_OK);
     MUST(janus_nursery_await(n) == JANUS_CANCELLED);
     return janus_nursery_destroy(n);
@@ -162,7 +162,7 @@ pause_and_cancel(void)
     CHECK(rt_statistics().cancelled >= 2);
 }
 
-/* A late request, for a task that has ended, does not touch the next one in the same record. */
+/* A late request, for a task that has ended, does not affect the next one in the same record. */
 static int64_t
 late_requests(void *arg)
 {
@@ -228,7 +228,7 @@ profiles(void)
           child.syscalls == 10);
 
     janus_rt_options options = {.size = sizeof options, .worker_count = 2, .profile = JANUS_PROFILE_CORE};
-    CHECK_EQUAL(janus_rt_init_with(&options), JANUS_INVALID); /* it has no scheduler */
+    CHECK_EQUAL(janus_rt_init_with(&options), JANUS_INVALID); /* this profile has no scheduler */
     options.profile = 17;
     CHECK_EQUAL(janus_rt_init_with(&options), JANUS_INVALID);
     options.profile = JANUS_PROFILE_SOVEREIGN;
@@ -259,7 +259,7 @@ profiles(void)
     CHECK_EQUAL(turns[1], 19); /* twenty of 512 */
 }
 
-/* ---- WK-3: what the workers have done adds up; WORKER-5: one whose task crashed is repaired and counted */
+/* ---- WK-3: the counters of the workers add up; WORKER-5: a worker whose task crashed is repaired and counted */
 
 static int64_t
 panics(void *arg)
@@ -336,8 +336,9 @@ sleeps(void *nanoseconds)
     return janus_sleep_ns((int64_t)(intptr_t)nanoseconds);
 }
 
-/* Four threads have nothing to do for a fifth of a second, and one outside awaits: each worker hesitates for a moment, up to
- * a millisecond, and then sleeps until it is called. Whoever looked again every millisecond would do so 800 times. */
+/* Four threads have nothing to do for a fifth of a second, and an outside thread awaits. Each worker tries again for up
+ * to a millisecond, and then sleeps until it is called. A worker that looked again every millisecond would do so 800
+ * times. */
 static void
 idle_workers_use_no_processor(void)
 {

@@ -1,4 +1,4 @@
-/* The word of a task, slabs and locks: what everything else stands on. TK-1 to TK-5; fault 6. */
+/* The word of a task, its record, slabs and locks: the base of everything else. TK-1 to TK-5; fault 6. */
 #include "rt.h"
 
 #include <sched.h>
@@ -12,7 +12,7 @@ states(void)
 {
     memset(&task, 0, sizeof task);
     task_word_begin(&task);
-    CHECK_EQUAL(task_state(&task), LAW_STATE_RUNNING); /* on its way, in a queue or not */
+    CHECK_EQUAL(task_state(&task), LAW_STATE_RUNNING); /* runnable, in a queue or not */
     task_dispatched(&task);
     CHECK(!task_notified(&task, false));         /* noted */
     CHECK(!task_notified(&task, true));          /* merged */
@@ -21,7 +21,7 @@ states(void)
     CHECK(!task_rests(&task, LAW_STATE_BLOCKED));
     CHECK_EQUAL(task_state(&task), LAW_STATE_BLOCKED);
     CHECK(task_notified(&task, false));
-    CHECK(!task_notified(&task, false)); /* many wakes, one entry; but it is told to look again */
+    CHECK(!task_notified(&task, false)); /* many wakes, one entry; but the task must check again */
     CHECK(task_rests(&task, LAW_STATE_EXHAUSTED));
     CHECK(!task_rests(&task, LAW_STATE_EXHAUSTED));
     CHECK(!task_notified(&task, false));            /* a wake is no recharge */
@@ -32,12 +32,12 @@ states(void)
     CHECK(!task_notified(&task, true)); /* stale */
     CHECK_BREAKS("TASK-1", task_dispatched(&task));
     CHECK_BREAKS("TASK-1", task_word_end(&task, LAW_OUTCOME_OK));
-    task_word_begin(&task); /* the record is another task's */
+    task_word_begin(&task); /* the record belongs to another task now */
     CHECK(!task_rests(&task, LAW_STATE_BLOCKED));
     CHECK_BREAKS("TASK-1", task_word_end(&task, LAW_OUTCOME_OK)); /* it waits */
 }
 
-/* A waker and a task that rests: whatever they do at once, each rest is followed by exactly one entry. */
+/* A waker and a task that rests: however they interleave, each rest is followed by exactly one entry. */
 static atomic_long entries;
 static atomic_bool over;
 
@@ -63,7 +63,7 @@ wakes_against_rests(void)
     CHECK_EQUAL(pthread_create(&thread, NULL, wakes, NULL), 0);
     for (int i = 0; i < FEW(200); i++) {
         while (atomic_load(&entries) == 0) {
-            sched_yield(); /* the waker may share a processor with us */
+            sched_yield(); /* the waker may share a processor with this thread */
         }
         CHECK(atomic_fetch_sub(&entries, 1) == 1);
         task_dispatched(&task);
@@ -75,6 +75,17 @@ wakes_against_rests(void)
     pthread_join(thread, NULL);
 }
 
+/* TASK-5. */
+static void
+record(void)
+{
+    CHECK(sizeof(Task) <= TASK_BYTES);
+    memset(&task, 0, sizeof task);
+    fiber_init(&task.fiber, "fresh", NULL, NULL, 0);
+    CHECK(task.fiber.stack == NULL && task.fiber.state == FIBER_FRESH);
+}
+
+/* SLAB-1, SLAB-2: a free record stays a record, and the slab hands out the same memory again. */
 static void
 slabs(void)
 {
@@ -82,7 +93,8 @@ slabs(void)
     SlabCache a, b;
     static void *records[1000];
     uint32_t generation = 0;
-    slab_init(&slab, 64, NULL, &engine_memory_libc);
+    CHECK_BREAKS("SLAB-1", slab_init(&slab, 40, NULL, &engine_allocator_libc)); /* not aligned */
+    slab_init(&slab, 64, NULL, &engine_allocator_libc);
     slab_cache_init(&a, &slab);
     slab_cache_init(&b, &slab);
     CHECK(slab_peek(&slab, 0, &generation) == NULL);
@@ -104,7 +116,7 @@ slabs(void)
     for (int i = 0; i < 1000; i++) {
         records[i] = slab_take(&slab);
     }
-    CHECK_EQUAL(slab.carved, carved > 1000 ? carved : 1000); /* nothing new was carved */
+    CHECK_EQUAL(slab.carved, carved > 1000 ? carved : 1000); /* no new record was made */
     for (int i = 0; i < 1000; i++) {
         slab_give(&slab, records[i]);
     }
@@ -143,9 +155,9 @@ locks(void)
 int
 main(void)
 {
-    CHECK(sizeof(Task) <= 224);
     states();
     wakes_against_rests();
+    record();
     slabs();
     locks();
     return finish();

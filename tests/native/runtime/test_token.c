@@ -1,4 +1,4 @@
-/* Cancel tokens: flags, reasons, callbacks, time limits; fault 28. And handles that mean nothing. */
+/* Cancel tokens: flags, reasons, callbacks, time limits; fault 28. And invalid handles. */
 #include "rt.h"
 
 static void
@@ -6,14 +6,14 @@ tokens(void)
 {
     void *root = janus_cancel_token_create(), *children[100];
     CHECK(root != NULL && !janus_cancel_token_is_cancelled(root));
-    for (int i = 0; i < 100; i++) { /* the ninth is as good as the first */
+    for (int i = 0; i < 100; i++) { /* more than eight children */
         children[i] = janus_cancel_token_child(i == 0 ? root : i < 50 ? children[i - 1] : root);
         CHECK(children[i] != NULL && !janus_cancel_token_is_cancelled(children[i]));
     }
     janus_cancel_token_cancel(children[20]);
     CHECK(!janus_cancel_token_is_cancelled(children[19]) && janus_cancel_token_is_cancelled(children[20]));
     CHECK(janus_cancel_token_is_cancelled(children[49]) && !janus_cancel_token_is_cancelled(children[50]));
-    janus_cancel_token_destroy(children[10]); /* its children live on, and still hear from above */
+    janus_cancel_token_destroy(children[10]); /* its children live on, and still get a cancellation from above */
     CHECK(janus_cancel_token_is_cancelled(children[10]) && !janus_cancel_token_is_cancelled(children[11]));
     janus_cancel_token_cancel(root);
     janus_cancel_token_cancel(root);
@@ -46,7 +46,7 @@ of_a_nursery(void)
     janus_cancel_token_destroy(token);
 }
 
-/* TO-1, TO-2: flag, reason and check; once is enough. */
+/* TO-1, TO-2: flag, reason and check; a second cancel has no effect. */
 static void
 explicit_cancel(void)
 {
@@ -60,10 +60,10 @@ explicit_cancel(void)
         CHECK_EQUAL(janus_cancel_token_check(token), JANUS_CANCELLED);
     }
     janus_cancel_token_destroy(token);
-    CHECK_EQUAL(janus_cancel_token_reason(token), JANUS_REASON_PARENT); /* gone: counts as cancelled */
+    CHECK_EQUAL(janus_cancel_token_reason(token), JANUS_REASON_PARENT); /* a destroyed token counts as cancelled */
 }
 
-/* TO-3, TO-6: what is below hears that it came from above, whether it is there already or comes later. */
+/* TO-3, TO-6: a child gets the reason PARENT, whether it exists already or is made later. */
 static void
 from_above(void)
 {
@@ -83,86 +83,86 @@ from_above(void)
     }
 }
 
-/* What callbacks have heard, in order. */
-static int heard[300], heard_count;
+/* The calls of callbacks, in order. */
+static int recorded[300], recorded_count;
 
 static void
-hears(void *arg, int reason)
+record_call(void *arg, int reason)
 {
-    if (heard_count < 300) {
-        heard[heard_count++] = (int)(intptr_t)arg * 10 + reason;
+    if (recorded_count < 300) {
+        recorded[recorded_count++] = (int)(intptr_t)arg * 10 + reason;
     }
 }
 
 static void
 cancels_another(void *token, int reason)
 {
-    hears((void *)9, reason);
+    record_call((void *)9, reason);
     janus_cancel_token_cancel(token);
-    janus_rt_shutdown(); /* does nothing here */
+    janus_rt_shutdown(); /* no effect here */
 }
 
-/* TO-4: called once, in the order of asking, with the reason, for all below; at once if it is too late; never if
- * destroyed. */
+/* TO-4: called once, in the order of registration, with the reason, for all tokens below; at once if the token is
+ * cancelled already; never if it is destroyed. */
 static void
 callbacks(void)
 {
     void *root = janus_cancel_token_create(), *child = janus_cancel_token_child(root),
          *other = janus_cancel_token_create();
     void *gone = janus_cancel_token_child(root);
-    heard_count = 0;
-    CHECK_EQUAL(janus_cancel_token_on_cancel(root, hears, (void *)1), JANUS_OK);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(root, hears, (void *)2), JANUS_OK);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(child, hears, (void *)3), JANUS_OK);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(gone, hears, (void *)4), JANUS_OK);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(other, hears, (void *)5), JANUS_OK);
+    recorded_count = 0;
+    CHECK_EQUAL(janus_cancel_token_on_cancel(root, record_call, (void *)1), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(root, record_call, (void *)2), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(child, record_call, (void *)3), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(gone, record_call, (void *)4), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(other, record_call, (void *)5), JANUS_OK);
     CHECK_EQUAL(janus_cancel_token_on_cancel(root, cancels_another, other), JANUS_OK);
     CHECK_EQUAL(janus_cancel_token_on_cancel(root, NULL, NULL), JANUS_INVALID);
     janus_cancel_token_destroy(gone);
-    CHECK_EQUAL(heard_count, 0);
+    CHECK_EQUAL(recorded_count, 0);
     janus_cancel_token_cancel(root);
     janus_cancel_token_cancel(root);
     const int expected[] = {10 + JANUS_REASON_USER, 20 + JANUS_REASON_USER, 90 + JANUS_REASON_USER,
                             50 + JANUS_REASON_USER, 30 + JANUS_REASON_PARENT};
-    CHECK_EQUAL(heard_count, 5);
+    CHECK_EQUAL(recorded_count, 5);
     for (int i = 0; i < 5; i++) {
-        CHECK_EQUAL(heard[i], expected[i]);
+        CHECK_EQUAL(recorded[i], expected[i]);
     }
-    CHECK_EQUAL(janus_cancel_token_on_cancel(child, hears, (void *)6), JANUS_OK);
-    CHECK_EQUAL(heard_count, 6); /* at once */
-    CHECK_EQUAL(heard[5], 60 + JANUS_REASON_PARENT);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(child, record_call, (void *)6), JANUS_OK);
+    CHECK_EQUAL(recorded_count, 6); /* at once */
+    CHECK_EQUAL(recorded[5], 60 + JANUS_REASON_PARENT);
     janus_cancel_token_destroy(root);
     janus_cancel_token_destroy(child);
     janus_cancel_token_destroy(other);
     CHECK(janus_rt_is_running());
 }
 
-/* Fault 28: hundreds of children and callbacks; there is no table to run full. */
+/* Fault 28: hundreds of children and callbacks; no table can fill up. */
 static void
 many_callbacks(void)
 {
     void *root = janus_cancel_token_create(), *children[200];
-    heard_count = 0;
+    recorded_count = 0;
     for (intptr_t i = 0; i < 200; i++) {
         children[i] = janus_cancel_token_child(i % 2 == 0 || i == 0 ? root : children[i - 1]);
-        CHECK_EQUAL(janus_cancel_token_on_cancel(children[i], hears, (void *)i), JANUS_OK);
+        CHECK_EQUAL(janus_cancel_token_on_cancel(children[i], record_call, (void *)i), JANUS_OK);
     }
     janus_cancel_token_cancel(root);
-    CHECK_EQUAL(heard_count, 200);
+    CHECK_EQUAL(recorded_count, 200);
     for (int i = 0; i < 200; i++) {
         janus_cancel_token_destroy(children[199 - i]);
     }
     janus_cancel_token_destroy(root);
 }
 
-/* TO-5: a time limit, its reason and its answer; and what is below it. In a task, so that virtual time passes. */
-static atomic_int rung;
+/* TO-5: a time limit, its reason and its result; and the tokens below. In a task, so that virtual time passes. */
+static atomic_int timeout_calls;
 
 static void
-rings(void *arg, int reason)
+on_timeout(void *arg, int reason)
 {
     (void)arg;
-    atomic_fetch_add(&rung, reason == JANUS_REASON_TIMEOUT ? 1 : 100);
+    atomic_fetch_add(&timeout_calls, reason == JANUS_REASON_TIMEOUT ? 1 : 100);
 }
 
 static int64_t
@@ -171,25 +171,25 @@ runs_out_of_time(void *arg)
     (void)arg;
     void *token = janus_cancel_token_create(), *child = janus_cancel_token_child(token);
     void *never = janus_cancel_token_create(), *moved = janus_cancel_token_create();
-    atomic_store(&rung, 0);
-    MUST(janus_cancel_token_on_cancel(token, rings, NULL) == JANUS_OK);
+    atomic_store(&timeout_calls, 0);
+    MUST(janus_cancel_token_on_cancel(token, on_timeout, NULL) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(never, INT64_C(3600) * 1000000000) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(moved, 1) == JANUS_OK &&
          janus_cancel_token_cancel_after(moved, INT64_MAX) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(token, 1000000) == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(token, -1) == JANUS_INVALID);
-    while (!janus_cancel_token_is_cancelled(child) || atomic_load(&rung) == 0) {
+    while (!janus_cancel_token_is_cancelled(child) || atomic_load(&timeout_calls) == 0) {
         MUST(janus_sleep_ns(100000) == JANUS_OK);
     }
     MUST(janus_cancel_token_reason(token) == JANUS_REASON_TIMEOUT && janus_cancel_token_check(token) == JANUS_TIMEOUT);
     MUST(janus_cancel_token_reason(child) == JANUS_REASON_PARENT && janus_cancel_token_check(child) == JANUS_CANCELLED);
     MUST(!janus_cancel_token_is_cancelled(never));
-    MUST(atomic_load(&rung) == 1);
-    janus_cancel_token_cancel(moved); /* whichever came first, its reason stays */
+    MUST(atomic_load(&timeout_calls) == 1);
+    janus_cancel_token_cancel(moved); /* the reason of the first cancellation stays */
     MUST(janus_cancel_token_is_cancelled(moved));
     janus_cancel_token_destroy(token);
     janus_cancel_token_destroy(child);
-    janus_cancel_token_destroy(never); /* its time has not come, and will not */
+    janus_cancel_token_destroy(never); /* before its time limit */
     janus_cancel_token_destroy(moved);
     return 0;
 }
@@ -200,9 +200,9 @@ timeouts(void)
     CHECK_EQUAL(rt_run(runs_out_of_time, NULL), JANUS_OK);
 }
 
-/* A nursery's time limit, by its token: those who wait end, and hear why. */
+/* A nursery's time limit, by its token: waiting tasks end, and get the reason. */
 static int64_t
-sleeps_till_told(void *arg)
+sleeps_until_cancelled(void *arg)
 {
     int *reason = arg;
     MUST(janus_cancel_reason() == JANUS_REASON_NONE);
@@ -216,16 +216,16 @@ limits_its_nursery(void *arg)
 {
     MUST(janus_nursery_create() != NULL);
     void *token = janus_nursery_get_token(), *same = janus_nursery_get_token();
-    MUST(janus_cancel_token_on_cancel(same, rings, NULL) == JANUS_OK);
-    MUST(janus_nursery_spawn(sleeps_till_told, arg) == 0);
+    MUST(janus_cancel_token_on_cancel(same, on_timeout, NULL) == JANUS_OK);
+    MUST(janus_nursery_spawn(sleeps_until_cancelled, arg) == 0);
     MUST(janus_yield() == JANUS_OK);
     MUST(janus_cancel_token_cancel_after(token, 1000000) == JANUS_OK);
     MUST(janus_nursery_await_all() == JANUS_CANCELLED);
     MUST(janus_cancel_token_reason(token) == JANUS_REASON_TIMEOUT);
-    while (atomic_load(&rung) == 0) { /* on the thread of the timers, after the nursery was cancelled */
+    while (atomic_load(&timeout_calls) == 0) { /* on the thread of the timers, after the nursery was cancelled */
         MUST(janus_sleep_ns(1000) == JANUS_OK);
     }
-    MUST(atomic_load(&rung) == 1);
+    MUST(atomic_load(&timeout_calls) == 1);
     janus_cancel_token_destroy(token);
     janus_cancel_token_destroy(same);
     return 0;
@@ -235,12 +235,13 @@ static void
 nursery_timeouts(void)
 {
     int reason = JANUS_REASON_TIMEOUT; /* a child that had not begun by then ends without running */
-    atomic_store(&rung, 0);
+    atomic_store(&timeout_calls, 0);
     CHECK_EQUAL(rt_run(limits_its_nursery, &reason), JANUS_OK);
     CHECK_EQUAL(reason, JANUS_REASON_TIMEOUT);
 }
 
-/* A token of a nursery hears why the nursery was cancelled, whoever did it; and one that is fetched afterwards. */
+/* The token of a nursery gets the reason of the nursery's cancellation, whatever cancelled it; also a token that is
+ * fetched later. */
 static int64_t
 fails_at_once(void *arg)
 {
@@ -251,41 +252,41 @@ fails_at_once(void *arg)
 static void
 nursery_reasons(void)
 {
-    heard_count = 0;
+    recorded_count = 0;
     CHECK(janus_nursery_create() != NULL);
     void *token = janus_nursery_get_token(), *child = janus_cancel_token_child(token);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(child, hears, (void *)1), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(child, record_call, (void *)1), JANUS_OK);
     janus_nursery_cancel();
-    CHECK(heard_count == 1 && heard[0] == 10 + JANUS_REASON_PARENT);
+    CHECK(recorded_count == 1 && recorded[0] == 10 + JANUS_REASON_PARENT);
     void *late = janus_nursery_get_token();
     CHECK_EQUAL(janus_cancel_token_reason(token), JANUS_REASON_USER);
     CHECK_EQUAL(janus_cancel_token_reason(late), JANUS_REASON_USER);
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_CANCELLED);
     janus_cancel_token_destroy(late);
 
-    CHECK(janus_nursery_create() != NULL); /* likely the same record, with a token of its former life around */
+    CHECK(janus_nursery_create() != NULL); /* likely the same record, with a token of the nursery before */
     void *other = janus_nursery_get_token();
     CHECK_EQUAL(janus_cancel_token_reason(other), JANUS_REASON_NONE);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(other, rings, NULL), JANUS_OK);
-    atomic_store(&rung, 0);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(other, on_timeout, NULL), JANUS_OK);
+    atomic_store(&timeout_calls, 0);
     CHECK_EQUAL(janus_nursery_spawn(fails_at_once, NULL), 0);
     CHECK_EQUAL(janus_nursery_await_all(), -3);
     CHECK_EQUAL(janus_cancel_token_reason(other), JANUS_REASON_SIBLING);
-    CHECK_EQUAL(atomic_load(&rung), 100);
+    CHECK_EQUAL(atomic_load(&timeout_calls), 100);
     janus_cancel_token_destroy(other);
     janus_cancel_token_destroy(child);
     janus_cancel_token_destroy(token);
 
-    CHECK(janus_nursery_create() != NULL); /* ends well: nobody is called, and what it stood for is gone */
+    CHECK(janus_nursery_create() != NULL); /* ends well: no callback is called, and the token's nursery is gone */
     void *well = janus_nursery_get_token();
-    CHECK_EQUAL(janus_cancel_token_on_cancel(well, hears, (void *)7), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(well, record_call, (void *)7), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await_all(), JANUS_OK);
-    CHECK_EQUAL(heard_count, 1);
+    CHECK_EQUAL(recorded_count, 1);
     CHECK_EQUAL(janus_cancel_token_reason(well), JANUS_REASON_PARENT);
     janus_cancel_token_destroy(well);
 }
 
-/* Registered while somebody cancels: called exactly once, by one of the two. */
+/* Registered while another thread cancels: called exactly once, by one of the two. */
 typedef struct {
     void *token;
     atomic_int calls;
@@ -335,16 +336,16 @@ registered_against_cancel(void)
 
 /* Stopping the runtime is a reason too. */
 static void
-told_by_shutdown(void)
+cancelled_by_shutdown(void)
 {
     rt_up(2);
-    heard_count = 0;
+    recorded_count = 0;
     CHECK(janus_nursery_create() != NULL);
     void *token = janus_nursery_get_token();
-    CHECK_EQUAL(janus_cancel_token_on_cancel(token, hears, (void *)1), JANUS_OK);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(token, record_call, (void *)1), JANUS_OK);
     CHECK_EQUAL(janus_cancel_token_cancel_after(janus_cancel_token_create(), INT64_MAX), JANUS_OK);
     janus_rt_shutdown();
-    CHECK(heard_count == 1 && heard[0] == 10 + JANUS_REASON_SHUTDOWN);
+    CHECK(recorded_count == 1 && recorded[0] == 10 + JANUS_REASON_SHUTDOWN);
     CHECK(janus_cancel_token_is_cancelled(token));
 }
 
@@ -355,7 +356,7 @@ nothing(void *arg)
     return 0;
 }
 
-/* Null, invented, stale, of another kind: each function answers. */
+/* Null, invented, stale, of another kind: each function returns an error. */
 static void
 try_everything(void *handle)
 {
@@ -387,7 +388,7 @@ try_everything(void *handle)
     janus_cancel_token_cancel(handle);
     janus_cancel_token_destroy(handle);
     CHECK_EQUAL(janus_cancel_token_check(handle), JANUS_CANCELLED);
-    CHECK_EQUAL(janus_cancel_token_on_cancel(handle, hears, NULL), JANUS_INVALID);
+    CHECK_EQUAL(janus_cancel_token_on_cancel(handle, record_call, NULL), JANUS_INVALID);
     CHECK_EQUAL(janus_cancel_token_cancel_after(handle, 1), JANUS_INVALID);
     CHECK_EQUAL(janus_task_pause((janus_task)(uintptr_t)handle), JANUS_INVALID);
     CHECK_EQUAL(janus_task_resume((janus_task)(uintptr_t)handle), JANUS_INVALID);
@@ -404,7 +405,7 @@ try_everything(void *handle)
     janus_channel_destroy_i64(handle);
 }
 
-/* Each kind of handle, freed twice, and handed to everything that wants another kind. */
+/* Each kind of handle, freed twice, and passed to every function that wants another kind. */
 static void
 freed_twice(void)
 {
@@ -466,9 +467,9 @@ handles(void)
     CHECK_EQUAL(janus_rt_init_with(NULL), JANUS_INVALID);
 }
 
-/* A nursery is awaited by whoever opened it and by nobody else. */
+/* Only the task or thread that opened a nursery may await it. */
 static int64_t
-awaits_a_strangers(void *nursery)
+awaits_foreign_nursery(void *nursery)
 {
     MUST(janus_nursery_await(nursery) == JANUS_INVALID);
     MUST(janus_nursery_destroy(nursery) == JANUS_AGAIN);
@@ -479,7 +480,7 @@ static void
 strangers(void)
 {
     void *n = janus_nursery_open(NULL);
-    CHECK_EQUAL(janus_nursery_spawn_in(n, awaits_a_strangers, n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_spawn_in(n, awaits_foreign_nursery, n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
     CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
 }
@@ -502,10 +503,10 @@ sleeps_past_a_limit(void *token)
     return janus_sleep_ns(1000000);
 }
 
-/* In a deterministic runtime nobody runs while time passes: the callback is no task's, least of all that of one that
+/* In a deterministic runtime no task runs while time passes: the callback belongs to no task, not even to the one that
  * sleeps. */
 static void
-told_by_nobody(void)
+callback_outside_tasks(void)
 {
     rt_up_logical(1, 7, NULL);
     void *token = janus_cancel_token_create();
@@ -533,7 +534,7 @@ main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }
-    told_by_shutdown();
-    told_by_nobody();
+    cancelled_by_shutdown();
+    callback_outside_tasks();
     return finish();
 }

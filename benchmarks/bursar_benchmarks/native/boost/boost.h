@@ -1,7 +1,7 @@
-/* What the programs of this folder share: fibers on stacks that are reused, and as small as the library says they may be, in
- * whole pages. Where the processor has wide registers that is more than Bursar's 8 KiB: the dynamic linker saves all of them
- * on the fiber's stack when it binds a function at its first call, and nothing guards the end. One thread: the library's own
- * work stealing is a sample scheduler, and slower at all of this. */
+/* The common part of the programs in this folder. Stacks are reused. They have the smallest size that the library
+ * allows, in whole pages. With wide registers that is more than Bursar's 8 KiB: the dynamic linker saves all registers
+ * on the fiber's stack when it binds a function at its first call, and there is no guard page. One thread: the library's
+ * work stealing is a sample scheduler, and slower in all cases. */
 #ifndef BURSAR_BENCH_BOOST_H
 #define BURSAR_BENCH_BOOST_H
 

@@ -1,4 +1,4 @@
-/* Fibers that wait, each with a stack (boost.h) and no guard; bytes of each. */
+/* Fibers that wait, each with a stack (boost.h) and no guard; bytes per fiber. */
 #include <vector>
 
 #include "boost.h"

@@ -1,4 +1,4 @@
-/* A number goes to and fro over two channels without room; per message. */
+/* Two fibers send a number back and forth over two channels without a buffer; per message. */
 #include "boost.h"
 
 int

@@ -1,4 +1,4 @@
-/* Two fibers that give way to each other; per yield. */
+/* Two fibers that yield to each other; per yield. */
 #include "boost.h"
 
 int

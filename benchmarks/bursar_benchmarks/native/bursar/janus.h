@@ -1,5 +1,5 @@
-/* What the programs of this folder share: they use the C interface as any program does, with budgets, cancellation, guards
- * and statistics on. */
+/* The common part of the programs in this folder. They use the C interface as any program does, with budgets,
+ * cancellation, guards and statistics on. */
 #ifndef BURSAR_BENCH_JANUS_H
 #define BURSAR_BENCH_JANUS_H
 

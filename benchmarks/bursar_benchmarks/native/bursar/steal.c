@@ -1,5 +1,5 @@
-/* From before a spawn until the child runs on another worker, which searches on another processor: the spawner computes and
- * does not give way. The median of SIZE hands per round; both readings of the clock are in it. */
+/* From before a spawn until the child runs on another worker, which searches on another processor. The spawner computes
+ * and does not yield. Each round gives the median of SIZE spawns, with both readings of the clock included. */
 #include "janus.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* A loop whose body is a multiplication that the next one waits for, with a tick in each iteration; per iteration. The
- * peer is the same loop without (plain/tick.c). */
+/* A loop with a tick in each iteration; per iteration. The body is a multiplication that needs the result of the one
+ * before. The peer is the same loop without a tick (plain/tick.c). */
 #include "janus.h"
 #include "loop.h"
 

@@ -1,4 +1,4 @@
-/* Tasks that were spawned and have not begun; bytes per task, the worker's queue included. One worker. */
+/* Tasks that were spawned and have not begun; bytes per task, with the worker's queue. One worker. */
 #include "janus.h"
 
 static int64_t size;

@@ -1,4 +1,4 @@
-/* What a spawn pays for the chance that somebody sleeps, when nobody does: engine/idle.h, per notification. */
+/* Notifies when no worker sleeps: what every spawn pays because a worker might sleep (engine/idle.h). */
 #include "engine/idle.h"
 #include "measure.h"
 
@@ -15,7 +15,7 @@ main(int count, char **arguments)
 {
     int64_t size = argument(count, arguments, 2, 100000000);
     IdleSet set;
-    if (!idle_init(&set, 2, nothing, NULL, &engine_memory_libc)) {
+    if (!idle_init(&set, 2, nothing, NULL, &engine_allocator_libc)) {
         fail("no memory");
     }
     for (int64_t round = argument(count, arguments, 3, 5); round > 0; round--) {

@@ -1,4 +1,4 @@
-/* Two tasks that give way to each other; per yield. */
+/* Two tasks that yield to each other; per yield. */
 #include "janus.h"
 
 static int64_t

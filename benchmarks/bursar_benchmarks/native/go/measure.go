@@ -1,4 +1,4 @@
-// What measure.h is for C: the command line, the two clocks, the line of a round.
+// The same as measure.h for C: the command line, the two clocks, the line of a round.
 package main
 
 import (

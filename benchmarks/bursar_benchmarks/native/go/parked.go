@@ -1,4 +1,4 @@
-// Goroutines that wait; bytes of each.
+// Goroutines that wait; bytes per goroutine.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// A number goes to and fro over two channels without room; per message.
+// Two goroutines send a number back and forth over two channels without a buffer; per message.
 package main
 
 import "sync"

@@ -1,5 +1,5 @@
-// From before a go statement until the goroutine runs on another processor; the spawner computes and does not give way.
-// Go has no say in which processor that is: on a busy machine it may be the same one, and then this is the kernel's switch.
+// From before a go statement until the goroutine runs on another processor. The spawner computes and does not yield.
+// Go cannot choose that processor. On a busy machine it may be the same one; then this measures a switch of the system.
 package main
 
 import "sync/atomic"

@@ -1,4 +1,4 @@
-// Two goroutines that give way to each other; per yield.
+// Two goroutines that yield to each other; per yield.
 package main
 
 import (

@@ -1,6 +1,6 @@
-/* What a theft cannot be quicker than: from before a flag is set on one processor until it is seen on another, by
- * threads that do nothing else. Depends on where the two processors are: the caches of one chip may be four times as
- * near as those of two. */
+/* The lower bound for a steal: the time from setting a flag on one processor until a thread on another one sees it. The
+ * two threads do nothing else. The time depends on the two processors: between two chips it may be four times as long
+ * as within one. */
 #include "measure.h"
 
 #include <pthread.h>

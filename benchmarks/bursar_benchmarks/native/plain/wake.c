@@ -1,4 +1,4 @@
-/* A futex wake that nobody waits for: what a waker would pay that does not look first. */
+/* A futex wake without a waiter: what each notification would cost if it did not first look for a sleeper. */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
-/* From before a task is given to a group until it runs on another worker, on another processor; the spawner computes and does
- * not give way. */
+/* From before a task is given to a group until it runs on another worker, on another processor. The spawner computes
+ * and does not yield. */
 #include <atomic>
 #include <vector>
 

@@ -1,4 +1,4 @@
-/* What the programs of this folder share. */
+/* The common part of the programs in this folder. */
 #ifndef BURSAR_BENCH_TBB_H
 #define BURSAR_BENCH_TBB_H
 

@@ -1,10 +1,9 @@
-/* The gate: asking, being let in, ending. After law/admission/gate.py and law/admission/graph.py.
+/* The gate: a task asks, is admitted, and ends. After law/admission/gate.py and law/admission/graph.py.
  *
- * What nearly every task does is here: it asks, counts down those whom it follows, is let in because it fits and nobody
- * waits, or queues, ends well, and counts down those who follow it; gate_decide.c has the choice among those who queue.
- * Everything else is the methods of `Gate`: a queue that is limited; a task that is not plain (see ticket.c), that failed,
- * that was asked to stop; an observer who is to hear what a task asked for. So there is one account of it, and C hands over
- * before it has changed anything.
+ * C does what nearly every task does. It asks, and waits for its dependencies. Then it is admitted if it fits and no
+ * other ticket waits; otherwise it is queued, and gate_decide.c chooses. When it succeeds, it counts down its
+ * successors. C calls the methods of `Gate` in Python for everything else: a queue with limits, a ticket that is not
+ * plain (ticket.h), a task that failed or was asked to stop, a kernel with an observer.
  */
 
 #include "python/law/admission/gate.h"
@@ -13,13 +12,13 @@
 #include "python/law/admission/queues.h"
 #include "python/law/admission/resources.h"
 #include "python/law/admission/ticket.h"
+#include "python/law/admission/ticket_fast.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
 #include "python/law/observer.h"
 #include "python/law/task.h"
 #include "python/trace/events.h"
 
-/* Call a method of the gate with the kernel and perhaps one thing more. Whether it returned something true; -1: error. */
 int
 gate_in_python(GateCore *gate, const char *method, Kernel *k, PyObject *with)
 {
@@ -47,13 +46,13 @@ k_admit(Kernel *k, Task *task, int64_t priority, int64_t effective)
     return k_ready(k, task, false, 0);
 }
 
-/* It has everything but permission. If nobody else waits and it fits, it has that too: it would come next; else it queues.
- * 1: the gate must be settled; 0: it need not be; -1: error. */
+/* The ticket waits for permission only. If no other ticket waits and it fits, admit it: it would be next. Otherwise
+ * queue it. 1: the gate must make a pass (`gate_admit_waiting`); 0: it need not; -1: error. */
 static int
 ready(Kernel *k, Ticket *ticket)
 {
     GateCore *gate = ticket->gate;
-    int room = somebody_waits(gate) ? 0 : resources_fit(gate, gate->taken, ticket->demand);
+    int room = has_waiting_tickets(gate) ? 0 : resources_fit(gate, gate->taken, ticket->demand);
     if (room < 0) {
         return -1;
     }
@@ -78,7 +77,7 @@ ready(Kernel *k, Ticket *ticket)
     return gate_admit(k, gate, ticket, ticket->priority);
 }
 
-/* Enter the edge from `other` to `ticket`, unless there is nothing to wait for. 0, or -1 with an exception set. */
+/* Enter the edge from `other` to `ticket`, unless `other` is DONE. 0, or -1 with an exception set. */
 static int
 follow(Ticket *ticket, Ticket *other)
 {
@@ -92,9 +91,9 @@ follow(Ticket *ticket, Ticket *other)
     return 0;
 }
 
-/* The same by the method, which tells the observer. */
+/* `gate_enter` by the Python method, which gives the event to the observer. */
 static int
-enter_observed(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
+enter_in_python(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
@@ -111,7 +110,7 @@ int
 gate_enter(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
 {
     if (k->observer != NULL) {
-        return enter_observed(k, ticket, after, n);
+        return enter_in_python(k, ticket, after, n);
     }
     GateCore *gate = ticket->gate;
     gate->totals->entered += 1;
@@ -132,16 +131,16 @@ gate_enter(Kernel *k, Ticket *ticket, Ticket *const *after, Py_ssize_t n)
 
 /* ---- ends */
 
-/* Whether C can let these in that are free now: all plain, all of this gate, and of one priority, so that their order is
- * the one that they are in. *free: how many they are. */
+/* Whether C can release the successors without unmet dependencies: all are plain, at this gate and of one priority, so
+ * that they are in the right order. *free: how many there are. */
 static bool
-usual(ModuleState *st, const GateCore *gate, const Successors *successors, int32_t *free)
+are_plain_successors(ModuleState *st, const GateCore *gate, const Successors *successors, int32_t *free)
 {
     const Ticket *first = NULL;
     bool all = true;
     *free = 0;
     for (int32_t i = 0; i < successors->n; i++) {
-        const Ticket *one = successors->those[i];
+        const Ticket *one = successors->tickets[i];
         if (one->unmet == 0 && one->state == LAW_TICKET_WAITING) {
             first = first != NULL ? first : one;
             *free += 1;
@@ -152,26 +151,26 @@ usual(ModuleState *st, const GateCore *gate, const Successors *successors, int32
     return all;
 }
 
-/* They have nothing left to wait for but permission, all at once. */
+/* The successors without unmet dependencies now wait for permission only. 0, or -1 with an exception set. */
 static int
-let_free(Kernel *k, GateCore *gate, const Successors *successors)
+release_successors(Kernel *k, GateCore *gate, const Successors *successors)
 {
     int32_t n;
     int failed = 0;
-    bool plain = usual(k->st, gate, successors, &n);
+    bool plain = are_plain_successors(k->st, gate, successors, &n);
     PyObject *list = plain || n == 0 ? NULL : PyList_New(0);
     if (!plain && n > 0 && list == NULL) {
         return -1;
     }
     for (int32_t i = 0; n > 0 && failed == 0 && i < successors->n; i++) {
-        Ticket *one = successors->those[i];
+        Ticket *one = successors->tickets[i];
         if (one->unmet != 0 || one->state != LAW_TICKET_WAITING) {
             continue;
         }
         if (list != NULL) {
             failed = PyList_Append(list, (PyObject *)one);
-        } else if (((Task *)one->task)->state == LAW_STATE_PENDING) { /* else it stands still */
-            failed = ready(k, one) < 0 ? -1 : 0;                      /* all of them first; then the gate is settled */
+        } else if (((Task *)one->task)->state == LAW_STATE_PENDING) { /* otherwise it is paused */
+            failed = ready(k, one) < 0 ? -1 : 0;                      /* the caller makes one pass for all of them */
         }
     }
     if (list != NULL && failed == 0) {
@@ -181,9 +180,9 @@ let_free(Kernel *k, GateCore *gate, const Successors *successors)
     return failed;
 }
 
-/* A plain task that was held has succeeded. */
+/* A task with a plain ADMITTED ticket has succeeded. 0, or -1 with an exception set. */
 static int
-ended_well(Kernel *k, GateCore *gate, Ticket *ticket)
+end_succeeded(Kernel *k, GateCore *gate, Ticket *ticket)
 {
     if (resources_take(gate, ticket->demand, -1) < 0 || PyDict_DelItem(gate->held, (PyObject *)ticket) < 0) {
         return -1;
@@ -191,12 +190,12 @@ ended_well(Kernel *k, GateCore *gate, Ticket *ticket)
     Successors successors = ticket->successors;
     ticket->successors = (Successors){NULL, 0};
     law_ticket_move(&ticket->state, LAW_TICKET_DONE);
-    Py_CLEAR(ticket->task); /* TICKET-2; not the last reference: it ends right now, */
-    Py_CLEAR(ticket->gate); /* and the caller has one */
+    Py_CLEAR(ticket->task); /* TICKET-2; the caller holds references to the task */
+    Py_CLEAR(ticket->gate); /* and to the gate */
     for (int32_t i = 0; i < successors.n; i++) {
-        successors.those[i]->unmet -= 1;
+        successors.tickets[i]->unmet -= 1;
     }
-    int failed = successors.n > 0 ? let_free(k, gate, &successors) : 0;
+    int failed = successors.n > 0 ? release_successors(k, gate, &successors) : 0;
     successors_drop(&successors);
     return failed < 0 ? -1 : gate_admit_waiting(k, gate);
 }
@@ -211,7 +210,7 @@ gate_ended(Kernel *k, Task *task)
     if (gate != NULL && task->kind == LAW_OUTCOME_OK && ticket->state == LAW_TICKET_ADMITTED &&
         ticket->task == (PyObject *)task && gate->reserved != (PyObject *)ticket) {
         Py_INCREF(gate);
-        failed = ended_well(k, gate, ticket);
+        failed = end_succeeded(k, gate, ticket);
         Py_DECREF(gate);
     } else {
         PyObject *outcome = task_outcome(k->st, task);

@@ -1,12 +1,12 @@
-/* Deciding who is let in: after `Gate.settle` and what it calls, in law/admission/gate.py.
+/* The choice of the ticket that is admitted next: after `Gate.admit_waiting` in law/admission/gate.py.
  *
- * Here: the choice among the first of each class, one after the other until nobody fits, with the reservation that one who
- * has waited for long holds. To the methods of `Gate`, before anything has changed, goes a gate where a queue is limited or
- * somebody returns; a first that is not plain, or so old that its priority is no number of ours; an observer; and more
- * classes than are looked at here.
+ * C looks at the first ticket of each class, admits the first in the order that fits, and repeats this until no ticket
+ * fits. A ticket that has waited for `reserve_after` holds a reservation. In the other cases C admits nothing, and the
+ * method in Python decides: a queue with limits, RETURNING tickets, a first ticket that is not plain or whose effective
+ * priority does not fit 64 bits, an observer, more than CLASSES_MAX classes.
  *
- *   ADMIT-1  from the look at those who wait until one of them is let in no code of a program runs: no observer and no
- *       method, and the collector, which a note of what somebody is short of could set off, is held off
+ *   ADMIT-1  no program code runs between the look at the waiting tickets and the admission of one: no observer, no
+ *       method, and no collection, which noting a shortage could start
  */
 
 #include "python/law/admission/gate_decide.h"
@@ -18,7 +18,9 @@
 #include "python/law/admission/ticket.h"
 #include "python/memory/accounts.h"
 
-enum { ROWS_MAX = 32 }; /* classes that are put in order here */
+#include "law/admission/aging.h"
+
+enum { CLASSES_MAX = 32 }; /* the order is an insertion sort on the stack: more classes are left to Python */
 
 int
 gate_take(GateCore *gate, Ticket *ticket)
@@ -34,13 +36,13 @@ gate_admit(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
     return k_admit(k, (Task *)ticket->task, ticket->priority, effective);
 }
 
-/* The first of a class, and the priority that counts. */
+/* The first ticket of a class, and its effective priority. */
 typedef struct First {
     Ticket *ticket;
     int64_t effective;
 } First;
 
-/* Whether `one` comes before `other`: higher priorities first, then who has waited longer. */
+/* Whether `one` goes before `other`: higher effective priority, then the ticket that has waited longer. */
 static bool
 goes_before(const First *one, const First *other)
 {
@@ -48,7 +50,7 @@ goes_before(const First *one, const First *other)
                                               : one->ticket->place < other->ticket->place;
 }
 
-/* Whether the newest note of a ticket says what it is short of. */
+/* Whether the newest wait reason of a ticket is a shortage. */
 static bool
 had_shortage(ModuleState *st, const Ticket *ticket)
 {
@@ -60,7 +62,7 @@ had_shortage(ModuleState *st, const Ticket *ticket)
     return n > 0 && Py_IS_TYPE(PyList_GET_ITEM(reasons, n - 1), (PyTypeObject *)st->ShortageRecord);
 }
 
-/* Whether the first of a class can be looked at here: it is plain, and has no notes but of what it was short of. */
+/* Whether C can look at the first ticket of a class: it is plain, and its newest wait reason, if any, is a shortage. */
 static bool
 is_plain_pass(ModuleState *st, const GateCore *gate, const Ticket *one)
 {
@@ -69,20 +71,21 @@ is_plain_pass(ModuleState *st, const GateCore *gate, const Ticket *one)
     return plain && (one->reasons == NULL || had_shortage(st, one));
 }
 
-/* The first of each class, in order, in `into`. How many they are; -1: it is not for here. */
+/* Put the first ticket of each class into `into`, in order. Returns how many there are; -1: Python must decide. */
 static int
 firsts(const Kernel *k, const GateCore *gate, First *into)
 {
     int n = 0;
     Py_ssize_t at = 0;
     PyObject *wait_class;
-    if (PyDict_GET_SIZE(gate->queues->classes) > ROWS_MAX) {
+    if (PyDict_GET_SIZE(gate->queues->classes) > CLASSES_MAX) {
         return -1;
     }
     while (PyDict_Next(gate->queues->classes, &at, NULL, &wait_class)) {
         First one = {.ticket = wait_class_first((WaitClass *)wait_class)};
         if (!is_plain_pass(k->st, gate, one.ticket) ||
-            !queues_effective(gate->queues, one.ticket, k->now_ns, &one.effective)) {
+            !law_effective_priority(one.ticket->priority, k->now_ns - one.ticket->ready_ns, gate->queues->interval_ns,
+                                    gate->queues->boost, &one.effective)) {
             return -1;
         }
         int place = n++;
@@ -94,16 +97,16 @@ firsts(const Kernel *k, const GateCore *gate, First *into)
     return n;
 }
 
-/* Write down what it is short of: in numbers, for hardly anybody asks. It is its first note. */
+/* Note what the ticket is short of. Keep only numbers, because the text is rarely needed. */
 static int
 note_shortage(Kernel *k, GateCore *gate, Ticket *ticket)
 {
-    PyObject *other = gate->reserved == (PyObject *)ticket ? NULL : gate->reserved; /* another one of the firsts */
+    PyObject *other = gate->reserved == (PyObject *)ticket ? NULL : gate->reserved; /* the first of another class */
     PyObject *kept_for = other == NULL ? NULL : ((Task *)((Ticket *)other)->task)->name;
     return ticket_note_shortage(ticket, k->now_ns, gate->resources, gate->taken, kept_for);
 }
 
-/* The first of its class may not start; what for is written down once. */
+/* The first ticket of a class may not start. Note its shortage, once. */
 static int
 pass_over(Kernel *k, GateCore *gate, Ticket *ticket)
 {
@@ -111,20 +114,20 @@ pass_over(Kernel *k, GateCore *gate, Ticket *ticket)
     return had_shortage(k->st, ticket) ? 0 : note_shortage(k, gate, ticket);
 }
 
-/* Who of those is let in now: *found, or NULL. 0, or -1 with an exception set. */
+/* *found: which of `candidates` is admitted now; NULL if none may be. 0, or -1 with an exception set. */
 static int
-choose(Kernel *k, GateCore *gate, const First *those, int n, const First **found)
+choose(Kernel *k, GateCore *gate, const First *candidates, int n, const First **found)
 {
     PyObject *reserved = NULL; /* a demand */
     *found = NULL;
     for (int i = 0; i < n; i++) {
-        Ticket *one = those[i].ticket;
+        Ticket *one = candidates[i].ticket;
         int room = resources_fit(gate, gate->taken, one->demand);
         if (room > 0) {
-            int spoils = reserved == NULL ? 0 : resources_spoil(gate, one->demand, reserved);
-            if (spoils <= 0) {
-                *found = &those[i];
-                return spoils;
+            int breaks = reserved == NULL ? 0 : resources_break_reservation(gate, one->demand, reserved);
+            if (breaks <= 0) {
+                *found = &candidates[i];
+                return breaks;
             }
         } else if (room == 0 && reserved == NULL && k->now_ns - one->ready_ns >= gate->reserve_after_ns) {
             room = resources_fit(gate, gate->kept, one->demand); /* Resources.drains */
@@ -140,16 +143,17 @@ choose(Kernel *k, GateCore *gate, const First *those, int n, const First **found
     return 0;
 }
 
+/* Add a duration to a sum, and update the maximum. */
 static void
-count(int64_t ns, int64_t *sum, int64_t *most)
+add_duration(int64_t ns, int64_t *sum, int64_t *most)
 {
     *sum += ns;
     *most = ns > *most ? ns : *most;
 }
 
-/* It leaves the queue for what it asked for. What may fail for want of memory comes first. */
+/* Give a queued ticket its demand, take it out of the queue and admit it. What can run out of memory comes first. */
 static int
-let_in(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
+admit_queued(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
 {
     GateTotalsCore *totals = gate->totals;
     int64_t waited = k->now_ns - ticket->ready_ns, starved = waited != 0 ? queues_starved_ns(ticket, k->now_ns) : 0;
@@ -159,36 +163,36 @@ let_in(Kernel *k, GateCore *gate, Ticket *ticket, int64_t effective)
     }
     ticket->waited_ns = waited;
     ticket->starved_ns = starved;
-    count(waited, &totals->wait_ns, &totals->wait_max_ns);
-    count(starved, &totals->starved_ns, &totals->starved_max_ns);
+    add_duration(waited, &totals->wait_ns, &totals->wait_max_ns);
+    add_duration(starved, &totals->starved_ns, &totals->starved_max_ns);
     totals->starved += starved != 0;
     return gate_admit(k, gate, ticket, effective);
 }
 
-/* Let in one. 1: so it was; 0: nobody may be; 2: it is not for here; -1: error. */
+/* Admit one ticket. 1: done; 0: no ticket may be admitted; 2: Python must decide; -1: error. */
 static int
-let_in_next(Kernel *k, GateCore *gate)
+admit_next(Kernel *k, GateCore *gate)
 {
-    First those[ROWS_MAX];
+    First candidates[CLASSES_MAX];
     const First *found;
-    Py_CLEAR(gate->reserved); /* first: whatever goes with it has gone when those are looked at */
-    int n = PyDict_GET_SIZE(gate->returning) > 0 ? -1 : firsts(k, gate, those);
+    Py_CLEAR(gate->reserved); /* before the look at the tickets: freeing one may run code (ADMIT-1) */
+    int n = PyDict_GET_SIZE(gate->returning) > 0 ? -1 : firsts(k, gate, candidates);
     if (n < 0) {
         return 2;
     }
-    if (choose(k, gate, those, n, &found) < 0) {
+    if (choose(k, gate, candidates, n, &found) < 0) {
         return -1;
     }
-    return found == NULL ? 0 : let_in(k, gate, found->ticket, found->effective) < 0 ? -1 : 1;
+    return found == NULL ? 0 : admit_queued(k, gate, found->ticket, found->effective) < 0 ? -1 : 1;
 }
 
-/* The same until nobody may be let in. */
+/* One pass: admit tickets until none may be admitted. 0: done; 2: Python must go on; -1: error. */
 static int
-let_in_all(Kernel *k, GateCore *gate)
+admit_all(Kernel *k, GateCore *gate)
 {
     int done, collects = PyGC_Disable(); /* ADMIT-1 */
     gate->last_pass_ns = k->now_ns;
-    while ((done = let_in_next(k, gate)) == 1) {
+    while ((done = admit_next(k, gate)) == 1) {
     }
     if (collects) {
         PyGC_Enable();
@@ -199,10 +203,10 @@ let_in_all(Kernel *k, GateCore *gate)
 int
 gate_admit_waiting(Kernel *k, GateCore *gate)
 {
-    if (!somebody_waits(gate)) {
+    if (!has_waiting_tickets(gate)) {
         return 0;
     }
     bool here = k->observer == NULL && !gate->drops && !gate->admitting;
-    int done = here ? let_in_all(k, gate) : 2;
+    int done = here ? admit_all(k, gate) : 2;
     return done == 2 ? gate_in_python(gate, "admit_waiting", k, NULL) : done;
 }

@@ -1,11 +1,11 @@
-/* The part of a gate that is C: after `GateTotalsCore` and `GateCore` in gate.py. Attributes for Python, life
- * and death; nothing that decides.
+/* The Python types `GateTotalsCore` and `GateCore`, after law/admission/gate.py: how they are made and freed, and their
+ * attributes. Nothing here decides.
  */
 
 #include "python/law/admission/gate_record.h"
 #include "python/law/admission/queues.h"
 
-/* ---- Flow */
+/* ---- GateTotalsCore */
 
 static PyMemberDef gate_totals_members[] = {
     {"entered", T_LONGLONG, offsetof(GateTotalsCore, entered), 0, NULL},
@@ -20,7 +20,7 @@ static PyMemberDef gate_totals_members[] = {
 };
 
 static PyType_Slot gate_totals_slots[] = {
-    {Py_tp_doc, "How many asked, how many were let in, and how long that took."},
+    {Py_tp_doc, "How many tasks asked, how many were admitted, and how long they waited."},
     {Py_tp_members, gate_totals_members},
     {0, NULL},
 };
@@ -32,11 +32,11 @@ PyType_Spec gate_totals_spec = {
     .slots = gate_totals_slots,
 };
 
-/* ---- Turnstile */
+/* ---- GateCore */
 
-/* Read one attribute of the resources, which must be of this type. 0, or -1 with an exception set. */
+/* Read an attribute of the resources into a field. It must be of this type. 0, or -1 with an exception set. */
 static int
-take_over(PyObject *resources, const char *name, PyTypeObject *type, PyObject **into)
+read_attribute(PyObject *resources, const char *name, PyTypeObject *type, PyObject **into)
 {
     PyObject *found = PyObject_GetAttrString(resources, name);
     if (found != NULL && !Py_IS_TYPE(found, type)) {
@@ -47,7 +47,7 @@ take_over(PyObject *resources, const char *name, PyTypeObject *type, PyObject **
     return found == NULL ? -1 : 0;
 }
 
-/* Turnstile(totals, queues, resources, reserve_after_ns, drops) */
+/* GateCore(totals, queues, resources, reserve_after_ns, drops) */
 static int
 gate_core_init(GateCore *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
@@ -55,22 +55,22 @@ gate_core_init(GateCore *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     PyObject *totals, *queues, *resources;
     long long reserve_after_ns;
     int drops;
-    if (st == NULL || !PyArg_ParseTuple(args, "O!O!OLp:Turnstile", st->GateTotalsCore, &totals, st->QueuesCore, &queues,
+    if (st == NULL || !PyArg_ParseTuple(args, "O!O!OLp:GateCore", st->GateTotalsCore, &totals, st->QueuesCore, &queues,
                                         &resources, &reserve_after_ns, &drops)) {
         return -1;
     }
     self->reserve_after_ns = reserve_after_ns;
     self->drops = (char)drops;
-    if (take_over(resources, "limits", &PyTuple_Type, &self->limits) < 0 ||
-        take_over(resources, "taken", &PyList_Type, &self->taken) < 0 ||
-        take_over(resources, "peak", &PyList_Type, &self->peak) < 0 ||
-        take_over(resources, "kept", &PyList_Type, &self->kept) < 0 ||
-        take_over(resources, "least", &PyTuple_Type, &self->least) < 0 ||
-        take_over(resources, "thread_demand", &PyTuple_Type, &self->thread) < 0) {
+    if (read_attribute(resources, "limits", &PyTuple_Type, &self->limits) < 0 ||
+        read_attribute(resources, "taken", &PyList_Type, &self->taken) < 0 ||
+        read_attribute(resources, "peak", &PyList_Type, &self->peak) < 0 ||
+        read_attribute(resources, "kept", &PyList_Type, &self->kept) < 0 ||
+        read_attribute(resources, "least", &PyTuple_Type, &self->least) < 0 ||
+        read_attribute(resources, "thread_demand", &PyTuple_Type, &self->thread) < 0) {
         return -1;
     }
     if (PyTuple_GET_SIZE(self->thread) != 2 || !PyTuple_CheckExact(PyTuple_GET_ITEM(self->thread, 0))) {
-        PyErr_SetString(PyExc_TypeError, "thread_demand of the resources is not a demand and needs");
+        PyErr_SetString(PyExc_TypeError, "thread_demand of the resources is not a pair (demand, needs)");
         return -1;
     }
     Py_XSETREF(self->totals, (GateTotalsCore *)Py_NewRef(totals));
@@ -103,7 +103,7 @@ gate_core_traverse(GateCore *self, visitproc visit, void *arg)
 static int
 gate_core_clear(GateCore *self)
 {
-    Py_CLEAR(self->held); /* first: without it nothing here is used any more (`as_gate_core`) */
+    Py_CLEAR(self->held); /* first: without it C no longer uses the gate (`as_gate_core`) */
     Py_CLEAR(self->totals);
     Py_CLEAR(self->returning);
     Py_CLEAR(self->queues);
@@ -145,7 +145,7 @@ static PyMemberDef gate_core_members[] = {
 };
 
 static PyType_Slot gate_core_slots[] = {
-    {Py_tp_doc, "What every task changes that asks, is let in and ends."},
+    {Py_tp_doc, "The part of a gate that changes when any task asks, is admitted or ends."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, gate_core_init},
     {Py_tp_traverse, gate_core_traverse},

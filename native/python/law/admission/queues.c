@@ -1,7 +1,8 @@
-/* Who waits for permission, by classes: after `WaitClass` and `QueuesCore` in law/admission/queues.py.
+/* The tickets that wait for permission, by class: after `WaitClass` and `QueuesCore` in law/admission/queues.py.
  *
- * A row is a ring of links that are in the tickets, so that who gives up leaves from anywhere at no cost. It owns each of
- * its tickets, and each knows its row. `QueuesCore.classes` owns the rows; one that becomes empty is taken out.
+ * A wait class is a ring of links inside its tickets, so a ticket can leave from the middle in O(1). A class owns its
+ * tickets, and each ticket knows its class. `QueuesCore.classes` owns the classes; a class that becomes empty is
+ * removed.
  */
 
 #include "python/law/admission/queues.h"
@@ -18,7 +19,7 @@ wait_class_last(const WaitClass *wait_class)
     return LAW_RECORD(wait_class->queue.ring.older, Ticket, link);
 }
 
-/* A row for this key, which holds nobody yet. New reference. */
+/* An empty class. New reference, or NULL with MemoryError set. */
 static WaitClass *
 wait_class_new(ModuleState *st, PyObject *key, int64_t priority)
 {
@@ -78,7 +79,7 @@ wait_class_length(WaitClass *self)
     return (Py_ssize_t)self->queue.length;
 }
 
-/* Of those who are in it now. */
+/* Iterates over a list of the tickets that are in the class now. */
 static PyObject *
 wait_class_iter(WaitClass *self)
 {
@@ -120,7 +121,7 @@ static PyMemberDef wait_class_members[] = {
 };
 
 static PyType_Slot wait_class_slots[] = {
-    {Py_tp_doc, "Those of one class who wait, first come first served; never empty."},
+    {Py_tp_doc, "The waiting tickets of one class, first come, first served; never empty."},
     {Py_tp_traverse, wait_class_traverse},
     {Py_tp_clear, wait_class_clear},
     {Py_tp_dealloc, wait_class_dealloc},
@@ -140,12 +141,12 @@ PyType_Spec wait_class_spec = {
 
 /* ---- all classes */
 
-/* The row of a ticket's class, made if there is none (*made). Borrowed; NULL: error. What is made here could set off the
- * collector, and with it a destructor that changes the rows: it is held off. */
+/* The class of a ticket, made if there is none (*made). Borrowed; NULL: error. No collection runs here: an allocation
+ * could start one, and a destructor could change the queues. */
 static WaitClass *
-wait_class_for(ModuleState *st, QueuesCore *rows, const Ticket *ticket, bool *made)
+wait_class_for(ModuleState *st, QueuesCore *queues, const Ticket *ticket, bool *made)
 {
-    WaitClass *wait_class = rows->recent; /* whoever comes is mostly like the one before */
+    WaitClass *wait_class = queues->recent; /* most tickets have the class of the ticket before them */
     *made = false;
     if (wait_class != NULL && wait_class->priority == ticket->priority &&
         PyTuple_GET_ITEM(wait_class->key, 1) == ticket->demand) {
@@ -153,11 +154,11 @@ wait_class_for(ModuleState *st, QueuesCore *rows, const Ticket *ticket, bool *ma
     }
     int collects = PyGC_Disable();
     PyObject *key = Py_BuildValue("LO", (long long)ticket->priority, ticket->demand);
-    wait_class = key == NULL ? NULL : (WaitClass *)PyDict_GetItemWithError(rows->classes, key);
+    wait_class = key == NULL ? NULL : (WaitClass *)PyDict_GetItemWithError(queues->classes, key);
     if (key != NULL && wait_class == NULL && !PyErr_Occurred()) {
         wait_class = wait_class_new(st, key, ticket->priority);
-        int failed = wait_class == NULL ? -1 : PyDict_SetItem(rows->classes, key, (PyObject *)wait_class);
-        Py_XDECREF((PyObject *)wait_class); /* the dict has it */
+        int failed = wait_class == NULL ? -1 : PyDict_SetItem(queues->classes, key, (PyObject *)wait_class);
+        Py_XDECREF((PyObject *)wait_class); /* the dict owns it */
         wait_class = failed < 0 ? NULL : wait_class;
         *made = true;
     }
@@ -165,32 +166,32 @@ wait_class_for(ModuleState *st, QueuesCore *rows, const Ticket *ticket, bool *ma
     if (collects) {
         PyGC_Enable();
     }
-    rows->recent = wait_class;
+    queues->recent = wait_class;
     return wait_class;
 }
 
 int
-queues_enter(ModuleState *st, QueuesCore *rows, Ticket *ticket)
+queues_enter(ModuleState *st, QueuesCore *queues, Ticket *ticket)
 {
     bool made;
     if (rule(ticket->wait_class == NULL, "GATE-3") < 0) {
         return -1;
     }
-    WaitClass *wait_class = wait_class_for(st, rows, ticket, &made);
+    WaitClass *wait_class = wait_class_for(st, queues, ticket, &made);
     if (wait_class == NULL) {
         return -1;
     }
     law_queue_append(&wait_class->queue, &ticket->link);
     ticket->wait_class = wait_class;
     Py_INCREF((PyObject *)ticket);
-    rows->entered += 1;
-    rows->length += 1;
-    ticket->place = rows->entered;
+    queues->entered += 1;
+    queues->length += 1;
+    ticket->place = queues->entered;
     return made ? 1 : 0;
 }
 
 int
-queues_leave(QueuesCore *rows, Ticket *ticket)
+queues_leave(QueuesCore *queues, Ticket *ticket)
 {
     WaitClass *wait_class = ticket->wait_class;
     if (rule(wait_class != NULL, "GATE-3") < 0) {
@@ -198,17 +199,17 @@ queues_leave(QueuesCore *rows, Ticket *ticket)
     }
     int failed = 0;
     ticket->wait_class = NULL;
-    rows->length -= 1;
+    queues->length -= 1;
     law_queue_remove(&wait_class->queue, &ticket->link);
     if (wait_class->queue.length == 0) {
-        rows->recent = rows->recent == wait_class ? NULL : rows->recent;
-        failed = PyDict_DelItem(rows->classes, wait_class->key);
+        queues->recent = queues->recent == wait_class ? NULL : queues->recent;
+        failed = PyDict_DelItem(queues->classes, wait_class->key);
     }
     Py_DECREF((PyObject *)ticket);
     return failed;
 }
 
-/* The i-th time that a row was overtaken: up to which place, and when. */
+/* Read the i-th pair of `overtaken`: the last place that was overtaken, and when. */
 static void
 read_time(PyObject *times, Py_ssize_t i, int64_t *place, int64_t *at_ns)
 {
@@ -218,11 +219,11 @@ read_time(PyObject *times, Py_ssize_t i, int64_t *place, int64_t *at_ns)
 }
 
 int
-queues_let_in(QueuesCore *rows, const Ticket *ticket, int64_t now_ns)
+queues_let_in(QueuesCore *queues, const Ticket *ticket, int64_t now_ns)
 {
     Py_ssize_t at = 0;
     PyObject *value;
-    while (PyDict_Next(rows->classes, &at, NULL, &value)) {
+    while (PyDict_Next(queues->classes, &at, NULL, &value)) {
         WaitClass *wait_class = (WaitClass *)value;
         Py_ssize_t n = PyList_GET_SIZE(wait_class->overtaken);
         int64_t place = 0, before_ns;
@@ -230,11 +231,11 @@ queues_let_in(QueuesCore *rows, const Ticket *ticket, int64_t now_ns)
             read_time(wait_class->overtaken, n - 1, &place, &before_ns);
         }
         if (wait_class->priority >= ticket->priority ||
-            place >= wait_class_last(wait_class)->place) { /* all who wait were overtaken before */
+            place >= wait_class_last(wait_class)->place) { /* all of them were overtaken before */
             continue;
         }
-        Py_INCREF(value); /* RECORD-3: what is made here could set off the collector */
-        PyObject *time = Py_BuildValue("LL", (long long)rows->entered, (long long)now_ns);
+        Py_INCREF(value); /* RECORD-3: an allocation could start a collection */
+        PyObject *time = Py_BuildValue("LL", (long long)queues->entered, (long long)now_ns);
         int failed = time == NULL ? -1 : PyList_Append(wait_class->overtaken, time);
         Py_XDECREF(time);
         Py_DECREF(value);
@@ -251,7 +252,7 @@ queues_starved_ns(const Ticket *ticket, int64_t now_ns)
     PyObject *times = ticket->wait_class == NULL ? NULL : ticket->wait_class->overtaken;
     Py_ssize_t low = 0, n = times == NULL ? 0 : PyList_GET_SIZE(times), high = n;
     int64_t place, at_ns = now_ns;
-    while (low < high) { /* the first time that was not before it came */
+    while (low < high) { /* find the first pair whose place is not before the ticket */
         Py_ssize_t middle = (low + high) / 2;
         read_time(times, middle, &place, &at_ns);
         if (place < ticket->place) {
@@ -269,16 +270,16 @@ queues_starved_ns(const Ticket *ticket, int64_t now_ns)
 
 /* ---- for Python */
 
-/* Rows(interval_ns, boost) */
+/* QueuesCore(interval_ns, boost) */
 static int
 queues_init(QueuesCore *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     long long interval_ns, boost;
-    if (!PyArg_ParseTuple(args, "LL:Rows", &interval_ns, &boost)) {
+    if (!PyArg_ParseTuple(args, "LL:QueuesCore", &interval_ns, &boost)) {
         return -1;
     }
     if (interval_ns < 1 && boost != 0) {
-        PyErr_SetString(PyExc_ValueError, "Rows() takes an interval of a nanosecond or more");
+        PyErr_SetString(PyExc_ValueError, "QueuesCore() takes an interval of at least one nanosecond");
         return -1;
     }
     self->interval_ns = interval_ns;
@@ -320,13 +321,14 @@ queues_length(QueuesCore *self)
     return (Py_ssize_t)self->length;
 }
 
-/* The ticket among the arguments of a method, and the time if there is to be one. NULL: they are wrong. */
+/* The ticket and, with `wanted` 2, the time from the arguments of a method. NULL with an exception set: they are
+ * wrong. */
 static Ticket *
 read_args(QueuesCore *self, PyObject *const *args, Py_ssize_t n, Py_ssize_t wanted, ModuleState **st, int64_t *now_ns)
 {
     *st = state_of(Py_TYPE(self));
     if (*st == NULL || n != wanted || Py_TYPE(args[0]) != (*st)->Ticket || self->classes == NULL) {
-        PyErr_SetString(PyExc_TypeError, "rows are of permits");
+        PyErr_SetString(PyExc_TypeError, "the first argument must be a ticket of the native kernel");
         return NULL;
     }
     *now_ns = n > 1 ? PyLong_AsLongLong(args[1]) : 0;
@@ -372,12 +374,12 @@ queues_py_starved_ns(QueuesCore *self, PyObject *const *args, Py_ssize_t n)
 
 static PyMethodDef queues_methods[] = {
     {"enter", (PyCFunction)(void (*)(void))queues_py_enter, METH_FASTCALL,
-     "Take it in. Whether it is the first of its class."},
-    {"leave", (PyCFunction)(void (*)(void))queues_py_leave, METH_FASTCALL, "It waits no longer."},
+     "Add a ticket. Returns whether it is the first of its class."},
+    {"leave", (PyCFunction)(void (*)(void))queues_py_leave, METH_FASTCALL, "Take a ticket out."},
     {"let_in", (PyCFunction)(void (*)(void))queues_py_let_in, METH_FASTCALL,
-     "Somebody is let in: those of lower priority that wait have been overtaken."},
+     "A ticket is admitted: note that the waiting tickets of lower priority were overtaken."},
     {"starved_ns", (PyCFunction)(void (*)(void))queues_py_starved_ns, METH_FASTCALL,
-     "For how long it has been waiting since it was first overtaken."},
+     "How long the ticket has waited since it was first overtaken."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -391,7 +393,7 @@ static PyMemberDef queues_members[] = {
 };
 
 static PyType_Slot queues_slots[] = {
-    {Py_tp_doc, "All who have everything but permission, by their classes."},
+    {Py_tp_doc, "All tickets that wait for permission only, by class."},
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_init, queues_init},
     {Py_tp_traverse, queues_traverse},

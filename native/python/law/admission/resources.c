@@ -1,14 +1,14 @@
-/* The books of a gate: what there is, what is taken, whether a demand fits. After `Resources` in resources.py.
+/* The resources of a gate: what is taken, and whether a demand fits. After `Resources` in law/admission/resources.py.
  *
- * The lists and tuples are those of Python, so both write in the same books. An amount is at most 2**60 (`AMOUNT_MAX`), and
- * what is taken never exceeds a limit by more than one of them: so it can be added to two more.
+ * C uses the lists and tuples of the Python object, so both languages change the same numbers. An amount is at most
+ * 2**60 (`AMOUNT_MAX`), and what is taken exceeds a limit by at most one amount. So the sums here fit 64 bits.
  */
 
 #include "python/law/admission/resources.h"
 #include "python/law/admission/gate_record.h"
 #include "python/law/deferred_error.h"
 
-/* The number and the amount of the i-th pair of a demand, and what is taken of it. -1: error. */
+/* Read the i-th pair of a demand (the number of the resource, the amount), and what is taken of it. -1: error. */
 static int
 read_pair(PyObject *list, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, int64_t *amount, int64_t *taken)
 {
@@ -19,7 +19,7 @@ read_pair(PyObject *list, PyObject *demand, Py_ssize_t i, Py_ssize_t *number, in
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* What there is of a resource, and whether one task alone may exceed it. -1: error. */
+/* Read the limit of a resource, and whether the limit is soft. -1: error. */
 static int
 read_limit(const GateCore *gate, Py_ssize_t number, int64_t *most, bool *soft)
 {
@@ -47,9 +47,9 @@ resources_fit(const GateCore *gate, PyObject *taken, PyObject *demand)
 }
 
 int
-resources_spoil(const GateCore *gate, PyObject *demand, PyObject *reserved)
+resources_break_reservation(const GateCore *gate, PyObject *demand, PyObject *reserved)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand) * PyTuple_GET_SIZE(reserved); i++) { /* each with each */
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(demand) * PyTuple_GET_SIZE(reserved); i++) { /* each pair with each */
         Py_ssize_t number, other;
         int64_t amount, needed, taken, most;
         bool soft;

@@ -1,23 +1,24 @@
-/* Tickets: after admission/ticket.py. Attributes for Python, life and death; nothing that decides.
+/* Tickets: how they are made and freed, and their attributes for Python. After law/admission/ticket.py. Nothing here
+ * decides.
  *
- * A ticket has the fields that every task uses which asks. Those that few need (pauses, attempts, timers) are in a dict
- * that is made when one of them is set; until then what Python reads is their default in the class. What a task was short
- * of, which nearly everybody is who queues, is kept in numbers, and becomes a note when somebody asks.
+ * The struct has the fields that every ticket uses. The fields that few tickets need (pauses, attempts, timers) are in
+ * a dict, which is made when one of them is set; until then Python reads their defaults in the class. A shortage, which
+ * nearly every queued ticket has, is kept in numbers, and becomes a ShortageRecord when Python reads it.
  *
- *   TICKET-1  a ticket that was made here is not tracked by the collector while its task holds it: the task shows what
- *       it refers to, as its nursery does for the task (RECORD-4), so a crowd that waits costs collections nothing. One
- *       that outlives its task is tracked from then on
- *   TICKET-2  a ticket that is over has let go of its gate, its task and those who followed. If it has no notes but of
- *       what it was short of, it is *settled*: nothing that it holds leads back to it
+ *   TICKET-1  the collector does not track a ticket made by `ticket_new` while its task holds it; the task visits what
+ *       the ticket refers to, as the nursery does for the task (RECORD-4). So waiting tickets cost collections nothing.
+ *       A ticket that outlives its task is tracked from then on
+ *   TICKET-2  a ticket that is over refers to no gate, no task and no successor. If it has no wait reason but a
+ *       shortage that Python has not read, nothing that it holds leads back to it
  *
- * Rejected: lists of those who follow. Each is two objects more that the collector goes through; an array is none.
+ * Rejected: Python lists of successors. The collector would visit each list; it does not see an array.
  */
 
 #include "python/law/admission/ticket.h"
 #include "python/law/admission/gate_record.h"
 #include "python/module/seam.h"
 
-/* ---- life */
+/* ---- making and freeing */
 
 Ticket *
 ticket_new(ModuleState *st, GateCore *gate, int64_t priority, PyObject *demand, PyObject *needs)
@@ -44,7 +45,7 @@ ticket_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(k
     return self;
 }
 
-/* Permit(gate, priority, demand, needs=NOTHING, state=TicketState.WAITING) */
+/* Ticket(gate, priority, demand, needs=NOTHING, state=TicketState.WAITING) */
 static int
 ticket_init(Ticket *self, PyObject *args, PyObject *kwargs)
 {
@@ -53,12 +54,12 @@ ticket_init(Ticket *self, PyObject *args, PyObject *kwargs)
     PyObject *gate, *demand, *needs = NULL;
     long long priority;
     int state = LAW_TICKET_WAITING;
-    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!LO!|Oi:Permit", names, st->GateCore, &gate,
+    if (st == NULL || !PyArg_ParseTupleAndKeywords(args, kwargs, "O!LO!|Oi:Ticket", names, st->GateCore, &gate,
                                                    &priority, &PyTuple_Type, &demand, &needs, &state)) {
         return -1;
     }
     if (state < 0 || state >= LAW_TICKETS) {
-        PyErr_SetString(PyExc_ValueError, "there is no such state of a permit");
+        PyErr_SetString(PyExc_ValueError, "not the number of a TicketState");
         return -1;
     }
     Py_XSETREF(self->gate, (GateCore *)Py_NewRef(gate));
@@ -69,7 +70,7 @@ ticket_init(Ticket *self, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-/* All that it refers to, for the collector: for the ticket itself, or for the task that shows it (TICKET-1). */
+/* Visit what the ticket refers to, for the ticket itself or for its task (TICKET-1). */
 static int
 visit_fields(Ticket *self, visitproc visit, void *arg)
 {
@@ -83,7 +84,7 @@ visit_fields(Ticket *self, visitproc visit, void *arg)
         Py_VISIT(self->shortage->resources);
     }
     for (int32_t i = 0; i < self->successors.n; i++) {
-        Py_VISIT((PyObject *)self->successors.those[i]);
+        Py_VISIT((PyObject *)self->successors.tickets[i]);
     }
     return 0;
 }
@@ -97,17 +98,17 @@ ticket_traverse(Ticket *self, visitproc visit, void *arg)
 
 static void ticket_dealloc(Ticket *self);
 
-/* Whether it is a ticket, and the collector does not track it. */
+/* Whether the object is a Ticket that the collector does not track. */
 static bool
-is_hidden(PyObject *ticket)
+is_untracked(PyObject *ticket)
 {
     return Py_TYPE(ticket)->tp_dealloc == (destructor)ticket_dealloc && !PyObject_GC_IsTracked(ticket);
 }
 
 int
-ticket_show(PyObject *ticket, visitproc visit, void *arg)
+ticket_visit(PyObject *ticket, visitproc visit, void *arg)
 {
-    if (ticket != NULL && is_hidden(ticket)) {
+    if (ticket != NULL && is_untracked(ticket)) {
         return visit_fields((Ticket *)ticket, visit, arg);
     }
     Py_VISIT(ticket);
@@ -115,9 +116,9 @@ ticket_show(PyObject *ticket, visitproc visit, void *arg)
 }
 
 void
-ticket_leave(PyObject *ticket)
+ticket_release(PyObject *ticket)
 {
-    if (ticket != NULL && Py_REFCNT(ticket) > 1 && is_hidden(ticket)) {
+    if (ticket != NULL && Py_REFCNT(ticket) > 1 && is_untracked(ticket)) {
         PyObject_GC_Track(ticket); /* TICKET-1 */
     }
     Py_XDECREF(ticket);
@@ -127,7 +128,7 @@ bool
 ticket_is_done(PyObject *ticket)
 {
     const Ticket *self = (Ticket *)ticket;
-    return is_hidden(ticket) && self->state == LAW_TICKET_DONE && self->gate == NULL && self->rare == NULL &&
+    return is_untracked(ticket) && self->state == LAW_TICKET_DONE && self->gate == NULL && self->rare == NULL &&
            self->reasons == NULL && self->task == NULL;
 }
 
@@ -137,25 +138,25 @@ successors_drop(Successors *successors)
     Successors gone = *successors;
     *successors = (Successors){NULL, 0};
     for (int32_t i = 0; i < gone.n; i++) {
-        Py_DECREF((PyObject *)gone.those[i]);
+        Py_DECREF((PyObject *)gone.tickets[i]);
     }
-    PyMem_Free(gone.those);
+    PyMem_Free(gone.tickets);
 }
 
 int
 successors_add(Successors *successors, Ticket *ticket)
 {
     int32_t n = successors->n;
-    if ((n & (n - 1)) == 0) { /* full: there is room for the next power of two */
+    if ((n & (n - 1)) == 0) { /* the array is full: its size is a power of two */
         size_t room = n == 0 ? 1 : 2 * (size_t)n;
-        Ticket **those = room > INT32_MAX ? NULL : PyMem_Realloc(successors->those, sizeof(Ticket *) * room);
-        if (those == NULL) {
+        Ticket **tickets = room > INT32_MAX ? NULL : PyMem_Realloc(successors->tickets, sizeof(Ticket *) * room);
+        if (tickets == NULL) {
             PyErr_NoMemory();
             return -1;
         }
-        successors->those = those;
+        successors->tickets = tickets;
     }
-    successors->those[successors->n++] = (Ticket *)Py_NewRef((PyObject *)ticket);
+    successors->tickets[successors->n++] = (Ticket *)Py_NewRef((PyObject *)ticket);
     return 0;
 }
 
@@ -185,7 +186,7 @@ ticket_clear(Ticket *self)
     return 0;
 }
 
-/* Those who follow are held by those whom they follow: the trashcan keeps the end of a chain from being a recursion. */
+/* A ticket holds its successors, which hold their own. The trashcan frees such a chain without recursion. */
 static void
 ticket_dealloc(Ticket *self)
 {
@@ -196,7 +197,7 @@ ticket_dealloc(Ticket *self)
     Py_TRASHCAN_END
 }
 
-/* ---- what it was short of */
+/* ---- shortages */
 
 int
 ticket_note_shortage(Ticket *self, int64_t now_ns, PyObject *resources, PyObject *taken, PyObject *kept_for)
@@ -222,9 +223,9 @@ ticket_note_shortage(Ticket *self, int64_t now_ns, PyObject *resources, PyObject
     return 0;
 }
 
-/* The note that the law in Python would have written: Short(since_ns, resources, demand, taken, kept_for). */
+/* The shortage as a ShortageRecord(since_ns, resources, demand, taken, kept_for). New reference. */
 static PyObject *
-told(ModuleState *st, const Ticket *self)
+shortage_record(ModuleState *st, const Ticket *self)
 {
     const Shortage *shortage = self->shortage;
     PyObject *taken = PyTuple_New(shortage->n);
@@ -249,7 +250,7 @@ told(ModuleState *st, const Ticket *self)
     return note;
 }
 
-/* ---- for Python */
+/* ---- the Python type */
 
 static PyObject *
 get_state(Ticket *self, void *Py_UNUSED(closure))
@@ -258,14 +259,14 @@ get_state(Ticket *self, void *Py_UNUSED(closure))
     return st == NULL ? NULL : Py_NewRef(st->ticket_states[self->state]);
 }
 
-/* Python has checked it against the table (`move`). */
+/* Sets only the field: `move` in Python checks the table. */
 static int
 set_state(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     long state = value == NULL ? -1 : PyLong_AsLong(value);
     if (state < 0 || state >= LAW_TICKETS) {
         if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "there is no such state of a permit");
+            PyErr_SetString(PyExc_ValueError, "not the number of a TicketState");
         }
         return -1;
     }
@@ -291,7 +292,7 @@ static int
 set_demand(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value == NULL || !PyTuple_CheckExact(value)) {
-        PyErr_SetString(PyExc_TypeError, "a demand is a tuple");
+        PyErr_SetString(PyExc_TypeError, "a demand is a tuple of pairs (resource, amount)");
         return -1;
     }
     Py_XSETREF(self->demand, Py_NewRef(value));
@@ -304,7 +305,7 @@ get_demand(Ticket *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->demand != NULL ? self->demand : Py_None);
 }
 
-/* A list that is made for whoever asks. */
+/* A new list, or None if there is no successor. */
 static PyObject *
 get_successors(Ticket *self, void *Py_UNUSED(closure))
 {
@@ -313,7 +314,7 @@ get_successors(Ticket *self, void *Py_UNUSED(closure))
     }
     PyObject *list = PyList_New(self->successors.n);
     for (int32_t i = 0; list != NULL && i < self->successors.n; i++) {
-        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)self->successors.those[i]));
+        PyList_SET_ITEM(list, i, Py_NewRef((PyObject *)self->successors.tickets[i]));
     }
     return list;
 }
@@ -331,7 +332,7 @@ set_successors(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
         failed = n < 0 ? 0 : successors_add(&successors, (Ticket *)one);
     }
     if (n < 0) {
-        PyErr_SetString(PyExc_TypeError, "those who follow are a list of permits");
+        PyErr_SetString(PyExc_TypeError, "successors is a list of tickets of the native kernel, or None");
         failed = -1;
     }
     Successors before = self->successors;
@@ -348,7 +349,7 @@ ticket_precede(Ticket *self, PyObject *other)
 {
     ModuleState *st = state_of(Py_TYPE(self));
     if (st == NULL || !Py_IS_TYPE(other, st->Ticket)) {
-        PyErr_SetString(PyExc_TypeError, "a permit precedes permits");
+        PyErr_SetString(PyExc_TypeError, "precede() takes a ticket of the native kernel");
         return NULL;
     }
     return successors_add(&self->successors, (Ticket *)other) < 0 ? NULL : Py_NewRef(Py_None);
@@ -358,8 +359,8 @@ static PyObject *
 get_reasons(Ticket *self, void *Py_UNUSED(closure))
 {
     ModuleState *st = self->shortage == NULL ? NULL : state_of(Py_TYPE(self));
-    if (st != NULL) { /* it was its first note */
-        PyObject *note = told(st, self), *list = note == NULL ? NULL : PyList_New(1);
+    if (st != NULL) { /* make the list of wait reasons, with the shortage as the first */
+        PyObject *note = shortage_record(st, self), *list = note == NULL ? NULL : PyList_New(1);
         if (list == NULL) {
             Py_XDECREF(note);
             return NULL;
@@ -367,8 +368,8 @@ get_reasons(Ticket *self, void *Py_UNUSED(closure))
         PyList_SET_ITEM(list, 0, note);
         Py_XSETREF(self->reasons, list);
         drop_shortage(self);
-        if (self->state == LAW_TICKET_DONE && is_hidden((PyObject *)self)) {
-            PyObject_GC_Track((PyObject *)self); /* it is not settled any more (TICKET-2) */
+        if (self->state == LAW_TICKET_DONE && is_untracked((PyObject *)self)) {
+            PyObject_GC_Track((PyObject *)self); /* the list could lead back to the ticket (TICKET-2) */
         }
     }
     return Py_NewRef(self->reasons != NULL ? self->reasons : Py_None);
@@ -388,12 +389,12 @@ get_gate(Ticket *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->gate != NULL ? (PyObject *)self->gate : Py_None);
 }
 
-/* None: it is over, and lets go of its gate. There is no other. */
+/* Only to None, when the task has ended. */
 static int
 set_gate(Ticket *self, PyObject *value, void *Py_UNUSED(closure))
 {
     if (value != Py_None) {
-        PyErr_SetString(PyExc_AttributeError, "a permit does not change its gate");
+        PyErr_SetString(PyExc_AttributeError, "the gate of a ticket can only be set to None");
         return -1;
     }
     Py_CLEAR(self->gate);
@@ -425,12 +426,12 @@ static PyMemberDef ticket_members[] = {
 };
 
 static PyMethodDef ticket_methods[] = {
-    {"precede", (PyCFunction)ticket_precede, METH_O, "That one follows it."},
+    {"precede", (PyCFunction)ticket_precede, METH_O, "Note that the ticket `other` follows this one."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot ticket_slots[] = {
-    {Py_tp_doc, "What admission knows of one task."},
+    {Py_tp_doc, "What a gate knows of one task, from its spawn to its end."},
     {Py_tp_new, ticket_make},
     {Py_tp_init, ticket_init},
     {Py_tp_traverse, ticket_traverse},

@@ -1,1 +1,5 @@
-"""Replay: a recorded run again, with the trace in the place of the world."""
+"""Replay: run a program again, with its trace instead of the host."""
+
+from bursar.evidence.replay.replay_runtime import Replayed, replay
+
+__all__ = ["Replayed", "replay"]

@@ -1,10 +1,10 @@
-"""The tape: a trace with its next record in sight, and the observer that holds a program to it, event by event.
+"""The replay cursor: the position in a trace, and the observer that compares each event of a program with it.
 
-REPLAY-2  after the first difference nothing is compared, and no task is polled any more
+REPLAY-2  after the first difference, no event is compared and no task is polled
 REPLAY-3  an error of the replay is raised only where no code of the program is on the stack
 
-The law tells its observer what happens while it happens, often from the middle of a task. So the first difference is
-kept, and raised with the next event that the pump itself tells.
+The law calls its observer at once, often while a task's code is on the stack. So the cursor keeps the first difference,
+and raises it at the next event that comes from the pump itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from bursar.trace.reader import Trace
 from bursar.trace.writer import versions
 
 BEFORE: Final = 5  # equal events that a divergence shows before the two that differ
-NOISE: Final = frozenset(  # what depends on the host, and has no effect: a call at a bad moment, a turn in between
+NOISE: Final = frozenset(  # not compared: these depend on the host and have no effect on the run
     {"scheduler_reentrancy_deferred", "scheduler_host_handoff"}
 )
-TORN_DOWN: Final = "run_torn_down"  # what comes after it happened while nobody drove the program any more
+TORN_DOWN: Final = "run_torn_down"  # after this record, no pump drove the program
 OUTER: Final = frozenset({"host_turn", "scheduler_step_begin", "scheduler_step_end"})  # by the pump itself (REPLAY-3)
 
 
 class ReplayCursor:
-    """The trace with the next record in sight, and the observer that holds the program to it."""
+    """The next record of a trace, and the observer that compares the program with it."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -56,22 +56,22 @@ class ReplayCursor:
         return noise
 
     def upcoming(self, name: str) -> TraceRecord | None:
-        """The next record, if it is of that kind."""
+        """The next record if it is of this kind, otherwise None."""
         return self.next if self.next is not None and self.next.name == name else None
 
     def now_ns(self) -> int:
-        """The time; where the trace says nothing about it, it stood still."""
+        """The time of the next record. 0: the record has no time, so the time of the run stays as it is."""
         record = self.upcoming("host_turn") or self.upcoming("clock")
         return record.numbers[-1] if record is not None else 0
 
     def advance(self) -> None:
-        assert self.next is not None, "there is one"
+        assert self.next is not None, "there is a next record"
         self._before.append((self.number, self.next))
         self.number += 1
         self._load()
 
     def __call__(self, name: str, task: Task | None, detail: Any) -> None:
-        """The program did something: it must be what comes next."""
+        """Compare an event of the program with the next record."""
         if self.failure is None and name not in NOISE:
             kind = KINDS[name]
             numbers, text = kind.describe(self.kernel, task, detail)
@@ -85,31 +85,31 @@ class ReplayCursor:
             assert self.failure is not None, "REPLAY-2"
             raise self.failure
 
-    # ---- the end of the agreement
+    # ---- differences
 
     def differ(self, happened: TraceRecord | str) -> None:
-        """The program and the trace part here. Only the first time counts (REPLAY-2)."""
+        """Keep the difference between program and trace. Only the first one counts (REPLAY-2)."""
         if self.failure is None and not self._ended_early():
-            told = happened if isinstance(happened, str) else self._describe(happened)
+            described = happened if isinstance(happened, str) else self._describe(happened)
             recorded = "nothing more: the run was over" if self.next is None else self._describe(self.next)
             self.failure = Divergence(
-                f"{self.trace.path}: at event {self.number:,} the program does something else than the trace says",
+                f"{self.trace.path}: at event {self.number:,} the program does not do what the trace says",
                 recorded,
-                told,
+                described,
                 number=self.number,
                 before=tuple(f"{number:,} {self._describe(record)}" for number, record in self._before),
                 hint=self._hint(happened),
             )
 
     def over(self) -> None:
-        """The program is over: was that all?"""
+        """The program has ended: check that the trace has too."""
         if self.failure is None and (self.next is not None or self._cut is not None):
             self.differ("nothing more: the program is over")
 
     def _ended_early(self) -> bool:
-        """The recorded run did not come to its end: neither can the replay, and up to here it was right."""
+        """Whether the recorded run did not reach its end. Then the replay ends here too, without a difference."""
         if self._cut is not None:
-            same = f"up to there the program did the same again, {self.number:,} events long"
+            same = f"up to there the program did the same again: {self.number:,} events"
             self.failure = TraceCut(f"{self._cut}; {same}", self._cut.record)
         elif self.upcoming(TORN_DOWN) is not None:
             by = (self.trace.ending or {}).get("error")
@@ -126,11 +126,11 @@ class ReplayCursor:
         for name in ("bursar", "python"):
             there = cast("dict[str, str]", made_with).get(name) if isinstance(made_with, dict) else None
             if there != here[name]:
-                return f"the trace was made with {name} {there}, this is {here[name]}"
-        told = (happened.text if isinstance(happened, TraceRecord) else b"") + (self.next.text if self.next else b"")
-        if b"aclose for " in told:
+                return f"the trace was made with {name} {there}; this is {name} {here[name]}"
+        texts = (happened.text if isinstance(happened, TraceRecord) else b"") + (self.next.text if self.next else b"")
+        if b"aclose for " in texts:
             return "an async generator was collected at another moment: close it, with contextlib.aclosing"
         return (
-            "the program was changed, or something that no trace holds decides what it does: "
+            "the program was changed, or its behaviour depends on something that is not in the trace: "
             "random, time, the order of a set, a file; bursar.entropy, bursar.now and bursar.host_entropy are safe"
         )

@@ -1,7 +1,7 @@
-"""Replay of a program that was a guest of asyncio's: in a loop of asyncio's, on the recorded time.
+"""Replay of a program that ran as a guest in asyncio: in an asyncio loop, but on the recorded time.
 
-What its tasks wait for in asyncio is no answer of a host: no trace holds it. So that part of the program really runs,
-and takes the time that it takes; what comes of it is let in at the recorded moment, and everything else is replayed.
+A trace does not hold the results of asyncio futures. So the asyncio part of the program really runs, in real time. Its
+results are delivered at the recorded moments, and everything else comes from the trace.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Any, Final, TypeVarTuple
 from bursar.drive.pump import Pump
 from bursar.errors import HostLost, TraceCut
 from bursar.evidence.replay.cursor import ReplayCursor
-from bursar.evidence.replay.replay import Replayed, ReplayPump, judge, prepare
+from bursar.evidence.replay.replay_runtime import Replayed, ReplayPump, finish, prepare
 from bursar.hosts.asyncio import AsyncioHost
 from bursar.law.capability import Capability
 from bursar.trace.reader import Trace
 
 Ts = TypeVarTuple("Ts")
 
-BROUGHT: Final = frozenset({"asyncio"})
+BY_ASYNCIO: Final = frozenset({"asyncio"})  # the kinds of posts that the loop repeats
 NOTHING: Final = Counter[str]()
 
 
 class AsyncioReplayHost(AsyncioHost):
-    """A guest of asyncio's that begins a batch when the trace has one and asyncio has done its part of it."""
+    """A guest in asyncio that begins the next recorded batch when asyncio has posted what this batch delivers."""
 
     def __init__(self, cursor: ReplayCursor) -> None:
         super().__init__()
         self.name = str(cursor.trace.header["host"])
         self.virtual = cursor.is_virtual
         self._cursor = cursor
-        self._batches = needed(cursor.trace)
+        self._batches = posts_by_batch(cursor.trace)
         self._awaited: Counter[str] = next(self._batches, NOTHING)
-        self._limit: asyncio.TimerHandle | None = None  # how long asyncio may take
+        self._limit: asyncio.TimerHandle | None = None  # ends the replay if asyncio takes too long
         self._replaying: ReplayPump | None = None
 
     def open(self, pump: Pump) -> None:
         super().open(pump)
-        assert isinstance(pump, ReplayPump), "a replay has a pump of its own"
+        assert isinstance(pump, ReplayPump), "a replay uses a ReplayPump"
         self._replaying = pump
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class AsyncioReplayHost(AsyncioHost):
         return self._cursor.now_ns()
 
     def alarm(self, deadline_ns: int | None) -> None:
-        """It has rung when the trace has a batch next."""
+        """Try the next batch soon: the trace decides, not the deadline."""
         if self._replaying is not None:
             self.microtask()
 
@@ -79,8 +79,8 @@ class AsyncioReplayHost(AsyncioHost):
             self._limit = None
 
 
-def needed(trace: Trace) -> Iterator[Counter[str]]:
-    """For each batch, what asyncio must have done before it can begin."""
+def posts_by_batch(trace: Trace) -> Iterator[Counter[str]]:
+    """For each batch: the labels that asyncio must have posted before the batch can begin."""
     labels = NOTHING
     with contextlib.suppress(TraceCut):
         for kind, _, text in trace.records():
@@ -90,7 +90,7 @@ def needed(trace: Trace) -> Iterator[Counter[str]]:
                 labels = Counter[str]()
             elif kind.name == "outside":
                 label = text.decode("utf-8", "replace")
-                labels[label] += label.partition(" ")[0] in BROUGHT
+                labels[label] += label.partition(" ")[0] in BY_ASYNCIO
     yield labels
 
 
@@ -100,8 +100,8 @@ async def replay(
     *args: *Ts,
     capabilities: Iterable[Capability] | None = None,
 ) -> Replayed:
-    """Replay a program that ran as a guest in asyncio. Awaited in an asyncio loop."""
-    runtime = prepare(trace, capabilities, AsyncioReplayHost, BROUGHT)
+    """Replay a program that ran as a guest in asyncio. Await it in an asyncio loop."""
+    runtime = prepare(trace, capabilities, AsyncioReplayHost, BY_ASYNCIO)
     over = asyncio.Event()
     runtime.on_end = over.set
     runtime.start(fn, *args)
@@ -114,4 +114,4 @@ async def replay(
         value = runtime.result()
     except BaseException as raised:
         error = raised
-    return judge(runtime, value, error)
+    return finish(runtime, value, error)

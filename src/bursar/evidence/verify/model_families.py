@@ -1,7 +1,7 @@
-"""The model, continued: what tasks own, how they are asked to stop, and what they pay.
+"""The model, continued: nurseries, cancellation, obligations and budgets.
 
-Each act is checked for what the law leaves to its callers (whose name a request is made in, who may recharge out of
-which purse) and then handed to the law.
+The law leaves some checks to its callers: which task may request a cancellation, which purse may recharge a task. Each
+`on_…` makes these checks, and then calls the law.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Final, cast
 from bursar.errors import BudgetExceeded
 from bursar.evidence.verify.model_tasks import FAILURES, Model, budget_of
 from bursar.law import cancel
-from bursar.law.budget import CHANNEL, Cost, Pools
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
+from bursar.law.costs import CHANNEL, Cost
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
+from bursar.law.pool import Pools
 from bursar.law.task import Task
 from bursar.trace.catalogue import CANCEL_KINDS, NONE
 from bursar.trace.events import TraceRecord
 
-WAKES_OF_OTHERS: Final = frozenset(
+WAKES_OF_OTHERS: Final = frozenset(  # what a waiting task causes when it gets what another one gave back
     {"task_woken", "stale_wake", "obligation_made"}
-)  # what giving something back leads to
+)
 
 
-class Acts(Model):
-    """The whole model. The layers are those of the kernel: tasks below, families and money above."""
+class Families(Model):
+    """The model with ownership and economy."""
 
     # ---- ownership
 
     def _owned(self, owner: int, id: int) -> Nursery:
-        """A nursery, by its owner, who must run; nobody runs when the root is meant."""
+        """The nursery. Its owner must be the running task; for the root nursery, no task may be left."""
         nursery = self._nurseries.get(id)
         if nursery is None:
             raise self.records.wrong(f"there is no nursery {id}")
@@ -42,10 +43,10 @@ class Acts(Model):
     def on_nursery_opened(self, id: int, region: int, *granted: int) -> None:
         self._number(region)
         self._billed()
-        name = cast("TraceRecord", self.records.next).said
+        name = cast("TraceRecord", self.records.next).decoded_text
         nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
         nursery.name = name
-        nursery.cancel_on_failure = False  # whether it does is the program's choice: an act
+        nursery.cancel_on_failure = False  # the program chose: if the nursery cancels, the trace has an act
         self._nurseries[region] = nursery
 
     def on_nursery_closing(self, id: int, region: int) -> None:
@@ -60,7 +61,7 @@ class Acts(Model):
         self._holding.pop(region, None)
 
     def on_nursery_cancelling(self, id: int, region: int, cause: int, by: int) -> None:
-        """The block of the nursery was asked before, or is behind a shield."""
+        """The act of a request whose `cancel_requested` is missing: the scope was cancelled before, or is shielded."""
         nursery = self._nurseries.get(region)
         if nursery is None:
             raise self.records.wrong(f"there is no nursery {region}")
@@ -69,7 +70,7 @@ class Acts(Model):
     def on_cancel_requested(self, id: int, cause: int, by: int, depth: int) -> None:
         scopes = list(cancel.outward(self._live(id)))
         if depth >= len(scopes):
-            raise self.records.wrong(f"task {id} has {len(scopes) - 1} open blocks")
+            raise self.records.wrong(f"task {id} has {len(scopes) - 1} open cancel scopes")
         scope = scopes[len(scopes) - 1 - depth]
         reason = self._reason(cause, by, scope.body_of)
         if scope.body_of is not None:
@@ -78,7 +79,7 @@ class Acts(Model):
             cancel.request(self, scope, reason)
 
     def _reason(self, cause: int, by: int, nursery: Nursery | None) -> CancelReason:
-        """Who may ask for a cancellation, and in whose name. A timeout, a budget ask by themselves."""
+        """The recorded reason, if its cause could arise here. Timeouts and budgets are consequences, never acts."""
         kind = CANCEL_KINDS[cause] if cause < len(CANCEL_KINDS) else None
         runs = NONE if self.current is None else self.current.id
         ended = self._ended
@@ -97,25 +98,27 @@ class Acts(Model):
             case _:
                 fits = False
         if not fits or kind is None:
-            raise self.records.wrong("nobody could have asked for this, in this name and for this reason")
-        text = cast("TraceRecord", self.records.next).said
+            raise self.records.wrong(
+                "no task and no host could have made this request, with this cause and by this task"
+            )
+        text = cast("TraceRecord", self.records.next).decoded_text
         return CancelReason(kind, text, None if by == NONE else by)
 
     def on_cancel_delivered(self, id: int, *_: int) -> None:
         cancel.deliver(self, self._acting(id))
 
     def on_cleanup_cut(self, id: int) -> None:
-        """Because it ran out of operations; or nothing can wake anybody any more."""
+        """The task has no cleanup ops left, or no task can ever run again."""
         task = self._live(id)
         overran = task is self.current and task.cleanup_left >= 0
         stuck = self.current is None and not self.runnable and task.nursery is self.root
         if not overran and not stuck:
-            raise self.records.wrong("the task does not clean up, or does not run")
+            raise self.records.wrong("the task is not in its cleanup, or does not run")
         cancel.cut(self, task, "")
 
     def on_obligation_made(self, id: int, obligation: int, settled: int) -> None:
         self._number(obligation)
-        what = cast("TraceRecord", self.records.next).said
+        what = cast("TraceRecord", self.records.next).decoded_text
         self.promise(self._live(id), what, "", self._given_back)
 
     def on_obligation_settled(self, id: int, number: int, settled: int) -> None:
@@ -124,11 +127,11 @@ class Acts(Model):
             return
         obligation = (self._live(id).obligations or {}).get(number)
         if obligation is None or settled == Settled.OPEN:
-            raise self.records.wrong(f"task {id} has no open obligation {number}, or this does not settle it")
+            raise self.records.wrong(f"task {id} has no open obligation {number}, or this record does not settle it")
         obligation.settle(Settled(settled))
 
     def _given_back(self) -> None:
-        """Whoever waits for what an obligation held gets it now."""
+        """A task that waits for what the obligation held gets it now."""
         while self.records.next is not None and self.records.next.name in WAKES_OF_OTHERS:
             record = self.records.next
             getattr(self, "on_" + record.name)(*record.numbers)
@@ -137,14 +140,14 @@ class Acts(Model):
 
     def _cost(self, amounts: Sequence[int]) -> Cost:
         if min(amounts) < 0:
-            raise self.records.wrong("nobody pays less than nothing")
+            raise self.records.wrong("a cost is never negative")
         return tuple((component, amount) for component, amount in enumerate(amounts) if amount)
 
     def on_charged(self, id: int, *amounts: int) -> None:
         task, cost = self._acting(id), self._cost(amounts)
         if not cost:
-            raise self.records.wrong("what is free is not charged")
-        if cost != CHANNEL:  # these may be charged to a task that does not await
+            raise self.records.wrong("a cost of zero is never charged")
+        if cost != CHANNEL:  # the `_nowait` methods of channels charge without an await
             self._awaits(task)
             if task.turn_left <= 0:
                 raise self.records.wrong(f"the law would have ended the turn of task {id}")
@@ -152,14 +155,14 @@ class Acts(Model):
         self.paid = cost
 
     def on_settled(self, id: int, *difference: int) -> None:
-        """By a task that does something elsewhere, and cannot be interrupted: never more than there is, nor back more
-        than was paid."""
+        """A charge for a task whose function runs elsewhere. It takes at most what is left, and refunds at most what
+        was spent."""
         task = self._live(id)
         if task.wait is None or task.wait.interruptible:
-            raise self.records.wrong(f"task {id} does nothing elsewhere that it could pay for")
+            raise self.records.wrong(f"task {id} has no function on a thread or in native code that could spend this")
         for pool, amount, spent in zip(task.pools, difference, task.spent, strict=True):
             if (pool.left is not None and pool.left < amount) or spent + amount < 0:
-                raise self.records.wrong(f"task {id} has not so much to pay, or to get back")
+                raise self.records.wrong(f"task {id} has less than this left, or has spent less than this")
         self.charge_difference(task, difference)
 
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
@@ -175,7 +178,7 @@ class Acts(Model):
         self._mint(self._live(id), budget_of(amounts))
 
     def on_recharged(self, id: int, *amounts: int) -> None:
-        """By the owner of the nursery: out of its purse, and if that is too small out of the owner's own."""
+        """By the owner of the nursery, out of the nursery's purse; if that is too small, out of the owner's pools."""
         task = self._live(id)
         owner = task.nursery.owner
         if owner is None or owner is not self.current:
@@ -188,7 +191,7 @@ class Acts(Model):
     def _recharge_from(self, sources: Pools, task: Task, amounts: Sequence[int]) -> None:
         self.recharge(task, sources, budget_of(amounts))
 
-    # ---- what changes nothing
+    # ---- records that change no state
 
     def _by_running_task(self, id: int) -> None:
         self._acting(id)
@@ -202,6 +205,6 @@ class Acts(Model):
 
     def on_cancel_swallowed(self, id: int) -> None:
         if self._acting(id).phase is not CancelPhase.DRAINING or id in self.returned:
-            raise self.records.wrong("the task was not told to stop, or this was told before")
+            raise self.records.wrong("the task did not get Cancelled, or this was reported before")
         self.returned.add(id)
         self.records.advance()

@@ -1,6 +1,7 @@
-"""The model, continued: admission. The gates are the real ones, led by the trace.
+"""The model, continued: admission. The model uses the law's own gates.
 
-What a task asked for is in the record of its submission; who was let in, and when, must follow from that.
+The record of a submission holds what the task asked for. Which tasks the gate admits, and when, must follow from these
+records.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from bursar.errors import BursarError
-from bursar.evidence.verify.model_families import WAKES_OF_OTHERS, Acts
+from bursar.evidence.verify.model_families import WAKES_OF_OTHERS, Families
 from bursar.evidence.verify.model_tasks import Records
 from bursar.law.admission import graph
 from bursar.law.admission.authority import Authority
@@ -29,7 +30,8 @@ from bursar.trace.events import TraceRecord
 
 
 class _Wakes(Wait):
-    """Whoever waits for a task of the model to stand, or to have its place: their wakes are in the trace."""
+    """Stands for the tasks that wait until a task is paused, or until a ticket is admitted again. Their wakes are in
+    the trace."""
 
     __slots__ = ("_model",)
 
@@ -44,13 +46,13 @@ class _Wakes(Wait):
         self._model.wakes_of_others()
 
 
-class Gates(Acts):
-    """The whole model."""
+class Gates(Families):
+    """The complete model."""
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
         super().__init__(header, records)
         self.gate = Gate(0, Authority._read(header["admission"]))
-        self._lent_to: dict[int, Nursery] = {}  # task -> whose children have its place
+        self._lent_to: dict[int, Nursery] = {}  # task → the nursery whose children use what its ticket lent
         if header["admits_all"]:
             self.root.gate = self.gate
 
@@ -64,28 +66,28 @@ class Gates(Acts):
         try:
             authority = Authority._read(cast("TraceRecord", self.records.next).text)
         except (ValueError, TypeError, KeyError) as wrong:
-            raise self.records.wrong(f"this is no authority: {wrong}") from None
+            raise self.records.wrong(f"this is not an Authority: {wrong}") from None
         if nursery.gate is not None and nursery.gate is not self.gate:
             raise self.records.wrong(f"{nursery.name} has a gate already")
         nursery.gate = Gate(region, authority, self.gate.totals)
         self.note("gate_opened", nursery.owner, nursery.gate)
 
-    # ---- asking
+    # ---- submission
 
     def _submitted(self, nursery: Nursery, name: str, budget: Budget, again: bool) -> None:
         by = nursery.owner if again or self.current is None else None
         ticket = Ticket(nursery.gate or self.gate, 0, ())
         first = self.current if again else None
         if again:
-            ticket.retry_of = first  # before the spawn, which tells of it
+            ticket.retry_of = first  # before the spawn, whose event shows it
         task = self.spawn(nursery, name=name, budget=budget, ticket=ticket, again=again, spawner=by)
         ticket.task = task
         record = self.records.next
         if record is None or record.name != "task_submitted":
-            raise self.records.wrong(f"task {task.id} was to ask for permission here")
+            raise self.records.wrong(f"task {task.id} would have asked for permission here")
         _, gate, priority, _ = record.numbers
         if gate != ticket.gate.number:
-            raise self.records.wrong(f"task {task.id} asks at gate {ticket.gate.number}")
+            raise self.records.wrong(f"task {task.id} would have asked at gate {ticket.gate.number}")
         try:
             asked: dict[str, Any] = json.loads(record.text)
             ticket.priority = priority
@@ -93,7 +95,7 @@ class Gates(Acts):
             after = [self._ticket(self._live(id)) for id in asked.get("after", ())]
             delay_ns, failed_cause = int(asked.get("delay_ns", 0)), asked.get("doom")
         except (BursarError, ValueError, TypeError, KeyError) as wrong:
-            raise self.records.wrong(f"nobody could ask for this: {wrong}") from None
+            raise self.records.wrong(f"no task can ask for this: {wrong}") from None
         if first is not None:
             graph.try_again(self._ticket(first), ticket)
         if failed_cause is not None:
@@ -101,7 +103,7 @@ class Gates(Acts):
         ticket.gate.enter(self, ticket, after, delay_ns)
 
     def _failed_before(self, gate: Gate, by: int) -> Ticket:
-        """Somebody who is over, and whom nobody can follow."""
+        """A ticket in place of a dependency that failed before the submission."""
         if not 0 < by < self._next_id or by in self.tasks:
             raise self.records.wrong(f"task {by} has not failed")
         ticket = Ticket(gate, 0, (), state=TicketState.DONE)
@@ -120,7 +122,7 @@ class Gates(Acts):
     # ---- acts
 
     def on_task_dropped(self, id: int, by: int, *_: int) -> None:
-        """By hand; else it follows from something."""
+        """An explicit drop; all other drops are consequences."""
         ticket = self._ticket(self._live(id))
         if ticket.state not in (TicketState.WAITING, TicketState.QUEUED):
             raise self.records.wrong(f"task {id} does not wait for permission")
@@ -128,7 +130,7 @@ class Gates(Acts):
         ticket.gate.drop(self, ticket, "explicit", "", runs)
 
     def finish(self, task: Task, outcome: Outcome) -> bool:
-        """One that never started may be dropped in the middle of anything, and then wakes whoever waited for it."""
+        """A task that never started may be dropped during any other act. Tasks that wait for it are woken at once."""
         never_started = task.state is State.PENDING
         over = super().finish(task, outcome)
         if never_started:
@@ -155,11 +157,11 @@ class Gates(Acts):
         gate = self._ticket(task).gate
         nursery = next((n for n in self._leaves(task) if (n.gate or self.gate) is gate and n.children), None)
         if nursery is None or pause.give_way(self, task, nursery) is None:
-            raise self.records.wrong(f"task {id} has no place that its children could use")
+            raise self.records.wrong(f"task {id} has nothing to lend that its children could use")
         self._lent_to[id] = nursery
 
     def _leaves(self, task: Task) -> Iterator[Nursery]:
-        """The nurseries whose blocks it leaves, the innermost first; those around them are not asked for their end."""
+        """The nurseries whose blocks the task is leaving, innermost first."""
         for nursery in reversed((task.owned or {}).values()):
             if nursery.scope is not None and nursery.scope.exiting:
                 yield nursery
@@ -170,9 +172,9 @@ class Gates(Acts):
         if not ticket.waits_for_children:
             raise self.records.wrong(f"task {id} has lent nothing")
         nursery = self._lent_to.pop(id)
-        in_order = task.inner is nursery.scope and not task.cut  # else the block cannot end, and says so
+        in_order = task.inner is nursery.scope and not task.cut  # otherwise the block cannot end, and raises
         if in_order and not nursery.state.terminal:
-            raise self.records.wrong(f"task {id} asks for its place before {nursery.name} is closed")
+            raise self.records.wrong(f"task {id} asks for what it lent before {nursery.name} is closed")
         pause.ask(self, ticket)
         if ticket.state is TicketState.RETURNING:
             ticket.regain = _Wakes(self, task)

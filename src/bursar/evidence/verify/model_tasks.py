@@ -1,16 +1,16 @@
-"""The model of a verified run: a real kernel that is led through a trace instead of a program.
+"""The model of a verified run: a real kernel that a trace drives instead of a program.
 
-A record is either an *act* or a *consequence*. An act is what the law cannot know: a program asked for something, time
-has come so far, something happened outside. A consequence is what the law makes of it. The model takes an act from the
-trace, calls the function of the law that the run must have called, and the law does the rest: it is the observer of its
-own kernel, and each time the law tells it something, the next record must say the same. So nothing of the law is said a
-second time here, and a record that the law does not lead to cannot be in its place.
+A record is either an *act* or a *consequence*. An act is an input of the law: a request of the program, the time, a
+post from outside. A consequence is what the law does with it. The model takes an act from the trace, and calls the
+function of the law that the run must have called. The model is the observer of its own kernel: each event that the law
+then reports must equal the next record. So the law is not written a second time here, and every record that the law
+does not lead to is found.
 
-What a program does while the law calls it back (the end of a wait, the undoing of an obligation) is read from the trace
-at that very place. Of a task that is over nothing is kept, unless it went into debt for its cleanup.
+The law also calls the program back: at the end of a wait, and when an obligation is undone. What the program did there
+is read from the trace at this point. Nothing is kept of a task that ended, unless other tasks clean up for it.
 
-Rejected: comparing the order of records against rules of its own ("delivered follows requested"). Each such rule is a
-second law, weaker than the first, and a forger needs to fool only the weaker one.
+Rejected: own rules about the order of records ("delivered follows requested"). Each such rule would be a second law,
+weaker than the first, and a forger would have to satisfy only the weaker law.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any, Final, cast
 
 from bursar.errors import TraceError
 from bursar.law import cancel
-from bursar.law.budget import OP, PAID, SYSCALLS, Budget, Cost
+from bursar.law.budget import SYSCALLS, Budget
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason, CancelScope
 from bursar.law.capability import CapSpawn
+from bursar.law.costs import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.kernel import Kernel
 from bursar.law.nursery import Nursery
+from bursar.law.pool import PAID
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.task import Task
@@ -36,18 +38,18 @@ from bursar.trace.catalogue import KINDS, NONE, SPAWNED
 from bursar.trace.events import TraceContext, TraceRecord
 
 FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
-WORDS: Final = frozenset(  # kinds whose text is made up by the law, or was told before
+LAW_TEXTS: Final = frozenset(  # kinds whose text the law makes, or an earlier record had
     {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"}
 )
 LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 
 
 class Records:
-    """The records of a trace, one after the other, with a look at the next one."""
+    """The records of a trace, one after the other. `next` is the record that comes next."""
 
     def __init__(self, records: Iterator[TraceRecord]) -> None:
         self._rest = records
-        self.number = -1  # of the next one, counted from 0
+        self.number = -1  # of the next record, counted from 0
         self.next: TraceRecord | None = None
         self.advance()
 
@@ -59,20 +61,20 @@ class Records:
         return self.next is not None and self.next.kind.name == name
 
     def wrong(self, what: str) -> TraceError:
-        """The error that names the next record, and what is wrong with it."""
+        """An error that shows the next record and says what is wrong with it."""
         shown = "the end of the trace" if self.next is None else str(self.next)
         return TraceError(f"record {self.number:,}: {shown} — {what}", self.number)
 
 
 class _Wait(Wait):
-    """What a task of the model waits for: all that the law knows of it."""
+    """The wait of a task of the model, with all that the law needs to know."""
 
     __slots__ = ("interruptible", "timers")
 
     def __init__(self, task: Task, interruptible: bool, timers: list[Timer]) -> None:
         super().__init__(task)
         self.interruptible = interruptible
-        self.timers = timers  # armed for this wait, in order
+        self.timers = timers  # that the task armed for this wait, in order
 
     @property
     def reason(self) -> str:
@@ -87,13 +89,13 @@ class _Wait(Wait):
 
 
 class _Ending:
-    """The outcome of a task that is ending, read from the trace when the law asks for it."""
+    """Stands for the outcome of a task that ends. It is read from the trace when the law needs it."""
 
     def __init__(self, records: Records, task: Task, swallowed: bool) -> None:
         self._records = records
         self._task = task
-        told = task.phase is CancelPhase.DRAINING and task.reason is not None
-        self._stopped = told and task.reason is not None and task.reason.kind is not CancelKind.BUDGET
+        draining = task.phase is CancelPhase.DRAINING and task.reason is not None
+        self._stopped = draining and task.reason is not None and task.reason.kind is not CancelKind.BUDGET
         self._swallowed = swallowed
         self._kind: OutcomeKind | None = None
 
@@ -105,11 +107,11 @@ class _Ending:
                 raise self._records.wrong(f"the law would have ended task {self._task.id} here")
             self._kind = OutcomeKind(done.numbers[1])
             if bool(done.text) != (self._kind in FAILURES):
-                raise self._records.wrong("a task that failed, and no other, ends with an error")
+                raise self._records.wrong("a failed task ends with an error, and no other task does")
             if (self._stopped and self._kind is OutcomeKind.OK) or (
                 self._swallowed and self._kind is not OutcomeKind.CANCELLED
             ):
-                raise self._records.wrong("the task was told to stop: the law would have ended it as cancelled")
+                raise self._records.wrong("the task got Cancelled: the law would have ended it as cancelled")
         return self._kind
 
     @property
@@ -126,9 +128,9 @@ def budget_of(amounts: Sequence[int]) -> Budget:
 
 
 class Model(Kernel):
-    """A kernel that acts as a trace says. `on_…` takes the act of that name, and all that follows from it.
+    """A kernel that a trace drives. Each `on_…` takes the act of that name, and all its consequences.
 
-    Here are its tasks, timers and blocks; `evidence.verify.model_families` has the rest.
+    This class has tasks, timers and cancel scopes. `model_families` and `model_gates` add the rest.
     """
 
     def __init__(self, header: dict[str, Any], records: Records) -> None:
@@ -143,22 +145,25 @@ class Model(Kernel):
         )
         self.records = records
         self.root.cancel_on_failure = False
-        self.root.capabilities = {**self.root.capabilities, CapSpawn: self.registry.mint(CapSpawn())}  # all may spawn
+        self.root.capabilities = {
+            **self.root.capabilities,
+            CapSpawn: self.registry.mint(CapSpawn()),
+        }  # every task may spawn
         self._nurseries: dict[int, Nursery] = {self.root.id: self.root}
-        self._holding: dict[int, bool] = {}  # nurseries in which somebody ran out
-        self._debtors: dict[int, Task] = {}  # tasks that are over, and whose cleanup credit is used
-        self._armed: list[Timer] = []  # by the task that runs, for the wait that comes
+        self._holding: dict[int, bool] = {}  # nursery in which a task was short of budget → does it hold such tasks?
+        self._debtors: dict[int, Task] = {}  # tasks that ended, and whose cleanup credit other tasks use
+        self._armed: list[Timer] = []  # by the running task, for its next wait
         self._ended: Task | None = None  # the task that ended last
-        self.returned: set[int] = set()  # tasks that were told to stop, and whose code is over
-        self.paid: Cost | None = None  # what was charged last, if nothing happened since
+        self.returned: set[int] = set()  # cancelled tasks whose code has ended
+        self.paid: Cost | None = None  # the last charge, until the act that it pays for
         self.observe(self._on_note)
 
     def _on_note(self, name: str, task: Task | None, detail: Any) -> None:
-        """The law tells something: the next record must say the same."""
+        """The observer: the event must equal the next record."""
         kind = KINDS[name]
         numbers, text = kind.describe(self, task, detail)
         records = self.records
-        while name in LEAVING and records.comes("failure_unraised"):  # the model keeps no errors of the program
+        while name in LEAVING and records.comes("failure_unraised"):  # the model has no exceptions of the program
             self.on_failure_unraised(*cast("TraceRecord", records.next).numbers)
         found = records.next
         if (
@@ -167,71 +172,71 @@ class Model(Kernel):
             or found.numbers != numbers
             or (self._is_law_text(name, detail) and found.text != str(text).encode())
         ):
-            raise records.wrong(self._instead(TraceRecord(kind, numbers, str(text).encode())))
+            raise records.wrong(self._expected(TraceRecord(kind, numbers, str(text).encode())))
         records.advance()
         if name == "task_exhausted" and task is not None:
             self._learn_hold_policy(task)
         elif name == "cancel_requested" and task is not None:
             scope = list(cancel.outward(task))[-1 - numbers[3]]
-            scope.reason = replace(detail, detail=found.said)
+            scope.reason = replace(detail, detail=found.decoded_text)
 
     def _learn_hold_policy(self, task: Task) -> None:
-        """Whether a nursery holds those who run out is a rule of its own, which shows when the first one does."""
+        """A trace does not say whether a nursery holds exhausted tasks. The first exhausted task shows it."""
         nursery = task.nursery
         if task.short_of != PAID and nursery.reason is None and not task.requested:
             nursery.hold = self._holding.setdefault(nursery.id, self.records.comes("budget_held"))
 
     def _is_law_text(self, name: str, detail: Any) -> bool:
-        """Whether the text can be known; else it contains words of the program."""
+        """Whether the law determines the text. Otherwise the text comes from the program."""
         if name == "task_done":
-            return isinstance(detail, Outcome)  # of a task that was dropped: it has no code that could fail
+            return isinstance(detail, Outcome)  # not `_Ending`: a dropped task, which has no code that could fail
         if name == "task_dropped":
-            return bool(detail.detail)  # not by hand
-        return name in WORDS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
+            return bool(detail.detail)  # not an explicit drop
+        return name in LAW_TEXTS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
 
-    def _instead(self, lawful: TraceRecord) -> str:
+    def _expected(self, lawful: TraceRecord) -> str:
         if lawful.name == "scheduler_step_decision":
-            told = TraceContext().event(*lawful)
-            worker = f" of worker {told.numbers['worker']}" if len(self.workers) > 1 else ""
-            return f"the law would have dispatched task {told.task_id} from the {told.lane} lane{worker}: {lawful}"
-        return f"the law would have told {lawful}"
+            event = TraceContext().event(*lawful)
+            worker = f" of worker {event.numbers['worker']}" if len(self.workers) > 1 else ""
+            return f"the law would have dispatched task {event.task_id} from the {event.lane} lane{worker}: {lawful}"
+        return f"the law would have recorded {lawful}"
 
-    # ---- who and what
+    # ---- checks of one record
 
     def _live(self, id: int) -> Task:
         task = self.tasks.get(id)
         if task is None:
-            raise self.records.wrong(f"there is no living task {id}")
+            raise self.records.wrong(f"there is no live task {id}")
         return task
 
     def _acting(self, id: int) -> Task:
-        """The task that runs, which must be the one that is meant."""
+        """The running task, which must have this id."""
         task = self.current
         if task is None or task.id != id:
             runs = "no task runs" if task is None else f"task {task.id} runs"
-            raise self.records.wrong(f"only the task that runs can do this, and {runs}")
+            raise self.records.wrong(f"only the running task can do this, and {runs}")
         return task
 
     def _awaits(self, task: Task) -> None:
-        """A request to stop is delivered before what the task awaits takes effect; who is cut off awaits nothing."""
+        """The task awaits a request. `Cancelled` comes first, and a cut task awaits nothing."""
         if task.cut:
-            raise self.records.wrong(f"task {task.id} was cut off: the law would have closed it")
+            raise self.records.wrong(f"task {task.id} was cut: the law would have closed it")
         if task.cancel_pending and cancel.deliverable(task) is not None:
-            raise self.records.wrong(f"the law would have told task {task.id} first that it is to stop")
+            raise self.records.wrong(f"the law would first have delivered Cancelled to task {task.id}")
 
     def _billed(self) -> None:
-        """What a task asks for is billed before it is done."""
+        """A request is billed before it is performed."""
         if self.paid is None:
             raise self.records.wrong("the law would have charged the task for this first")
 
     def _calls_out(self) -> bool:
-        """Whether it has just paid for something that the host does."""
+        """Whether the running task has just paid for a call of the host."""
         return any(component == SYSCALLS for component, _ in self.paid or ())
 
     def _number(self, id: int) -> None:
-        """The next thing has this number. Channels are numbered too, and not told: there may be gaps."""
+        """Give this id to the next object. Channels have ids too but no events, so there may be gaps."""
         if id < self._next_id:
-            raise self.records.wrong(f"numbers grow: the next is {self._next_id} at least")
+            raise self.records.wrong(f"ids only grow: the next id is at least {self._next_id}")
         self._next_id = id
 
     # ---- tasks
@@ -241,12 +246,12 @@ class Model(Kernel):
         if nursery is None:
             raise self.records.wrong(f"there is no nursery {region}")
         self._number(id)
-        name = cast("TraceRecord", self.records.next).said
+        name = cast("TraceRecord", self.records.next).decoded_text
         how = SPAWNED[pinned] if pinned < len(SPAWNED) else ""
         if how in ("pending", "again"):
             self._submitted(nursery, name, budget_of(granted), how == "again")
             return
-        outside = self.current is None and not pinned  # another thread spawned it, in the name of the owner
+        outside = self.current is None and not pinned  # another thread spawned it, for the nursery's owner
         by = nursery.owner if outside else None
         task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
         if self.records.comes("task_tidies"):
@@ -256,7 +261,7 @@ class Model(Kernel):
         raise NotImplementedError  # see `evidence.verify.model_gates`
 
     def _debtor(self, id: int) -> Task:
-        """The task whose cleanup credit is used; it may be over."""
+        """The task whose cleanup credit is used. It may have ended."""
         if not self.root.id < id < self._next_id or id in self._nurseries:
             raise self.records.wrong(f"there was no task {id}")
         debtor = self.tasks.get(id) or self._debtors.get(id)
@@ -265,24 +270,23 @@ class Model(Kernel):
         return debtor
 
     def on_task_enqueued(self, id: int, *_: int) -> None:
-        """Everything else that queues a task is an act of its own, so this one gave way, which costs one op."""
+        """A yield, which costs one op. Every other way into a queue is a consequence of another act."""
         if self.paid != OP:
-            raise self.records.wrong("the law would have charged the task one op for giving way")
+            raise self.records.wrong("the law would have charged the task one op for the yield")
         self.yielded(self._acting(id))
 
     def on_task_blocked(self, id: int, interruptible: int) -> None:
         task, timers, self._armed = self._acting(id), self._armed, []
         if interruptible:
             self._awaits(task)
-            waits_for_children = any(
-                scope.exiting for scope in cancel.outward(task)
-            )  # waiting for one's children is free,
-            regains = getattr(task.ticket, "regain", None) is not None  # and for the place that was lent to them
+            # These waits are free: for the task's children, and for the slot that its ticket lent to them.
+            waits_for_children = any(scope.exiting for scope in cancel.outward(task))
+            regains = getattr(task.ticket, "regain", None) is not None
             if not timers and not waits_for_children and not regains:
                 self._billed()
         elif not self._calls_out() and (self.paid or timers or not (task.has_children() or task.cleanup_left >= 0)):
             raise self.records.wrong(
-                "only who waits for the children it leaves, for asyncio, a thread or native code is not interrupted"
+                "only a wait for children at the end, for asyncio, a thread or native code is not interruptible"
             )
         self.blocked(task, _Wait(task, bool(interruptible), timers))
 
@@ -298,7 +302,7 @@ class Model(Kernel):
         self.records.advance()
 
     def wait_interrupted(self, wait: _Wait) -> None:
-        """The wait goes on, and may have been told to see to its own end."""
+        """A request to cancel leaves this wait in place. The wait may then end by itself, or get a time limit."""
         task = wait.task
         if self.records.comes("asyncio_abandoned"):
             self.report("asyncio_abandoned", task, "")
@@ -307,7 +311,7 @@ class Model(Kernel):
             wait.timers.append(self.timers.arm(self.now_ns + self.cleanup_ns, TimerKind.CLEANUP, task))
 
     def on_task_done(self, id: int, *_: int) -> None:
-        """Also where the end begins with what the task leaves behind: obligations, a cleanup."""
+        """The end of a task. Its first record may also be a leaked obligation or the end of a cleanup."""
         task, nursery = self._acting(id), self._acting(id).nursery
         self.finish(task, cast("Outcome", _Ending(self.records, task, id in self.returned)))
         self.returned.discard(id)
@@ -326,11 +330,13 @@ class Model(Kernel):
     # ---- timers and scopes
 
     def on_timer_armed(self, id: int, timer: int, generation: int, deadline_ns: int, kind: int) -> None:
-        """For a sleep, perhaps one of several in a select; the others follow from something."""
+        """A sleep, perhaps one of several in a select. All other timers are consequences."""
         if not self._armed:
             self._billed()
         if deadline_ns <= self.now_ns:
-            raise self.records.wrong(f"it is {self.now_ns:,} ns already: nobody waits for what has come")
+            raise self.records.wrong(
+                f"it is already {self.now_ns:,} ns: a task does not wait for a time that has passed"
+            )
         self._armed.append(self.timers.arm(deadline_ns, TimerKind.WAKE, self._acting(id)))
 
     def on_stale_timer(self, id: int, region: int, timer: int, generation: int) -> None:
@@ -349,5 +355,5 @@ class Model(Kernel):
     def on_scope_left(self, id: int) -> None:
         block = self._acting(id).inner
         if block is None or block.body_of is not None:
-            raise self.records.wrong(f"no timeout and no shield is the innermost open block of task {id}")
+            raise self.records.wrong(f"the innermost open scope of task {id} is neither a timeout nor a shield")
         cancel.leave(self, block)

@@ -3,7 +3,8 @@
     authority   the rules of a gate          resources   limits, and whether a demand fits
     gate        the decision                 queues      the tasks that wait, in their order
     ticket      what is known of one task    graph       the dependencies
-    retry       when to try again            explain     why a task waits
+    retry       when to try again            blockers    what a task waits for
+    aging       the priority that counts after a wait
 
 `ops.gate_spawn` takes a spawn to its gate, and `ops.pause` pauses and resumes tasks.
 

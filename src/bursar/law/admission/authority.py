@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, Final
 
 from bursar.law.admission.resources import Hard, Limit, Soft, limits_of
 from bursar.law.timers import to_ns
+from bursar.text import NamedInt
 
 PRIORITY_MAX: Final = 10**9  # also as a negative number; aging cannot bridge such a distance
 RESERVE_INTERVALS: Final = 3  # how many intervals a task that does not fit waits before it holds a reservation
@@ -22,7 +22,7 @@ INTERVAL: Final = 0.5
 PAUSE_TIMEOUT: Final = 1.5
 
 
-class Priority(IntEnum):
+class Priority(NamedInt):
     """How soon a task gets permission to start. It does not decide which task runs next.
 
     Any whole number is a priority; the larger one goes first. `HIGH` is 100, `NORMAL` is 50, `LOW` is 10.
@@ -176,14 +176,14 @@ class Authority:
         """Read what `written` wrote. Raises ValueError, TypeError or KeyError for anything else."""
         import json  # only traces need it
 
-        told: dict[str, Any] = json.loads(text)
-        aging = told["aging"]
+        facts: dict[str, Any] = json.loads(text)
+        aging = facts["aging"]
         return cls(
             order=Strict() if aging is None else Aging(*aging),
-            max_concurrent=told["max_concurrent"],
-            max_queue=told["max_queue"],
-            max_wait=told["max_wait"],
-            resources={name: (Soft if soft else Hard)(amount) for name, amount, soft in told["resources"]},
-            reserve_after=told["reserve_after"],
-            pause_timeout=told["pause_timeout"],
+            max_concurrent=facts["max_concurrent"],
+            max_queue=facts["max_queue"],
+            max_wait=facts["max_wait"],
+            resources={name: (Soft if soft else Hard)(amount) for name, amount, soft in facts["resources"]},
+            reserve_after=facts["reserve_after"],
+            pause_timeout=facts["pause_timeout"],
         )

@@ -13,7 +13,7 @@ GATE-1  no task is admitted or resumed beyond `max_concurrent` or a hard limit (
     asked to stop takes back what it lent at once, free or not, because the task must not wait for others. What it
     takes counts, so no task is admitted until there is room again
 GATE-2  after every change, no task waits that may be admitted
-GATE-3  entered = waiting + queued + held + aside + over
+GATE-3  entered = waiting + queued + held + lent + over
 
 Rejected: a score for every waiting task. It gives the same order, but every decision costs O(waiting tasks).
 """
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from bursar.errors import PauseTimeout
 from bursar.law.admission import graph
+from bursar.law.admission.aging import effective_priority
 from bursar.law.admission.queues import Queues
 from bursar.law.admission.resources import Demand, Resources
 from bursar.law.admission.ticket import ShortageRecord, Ticket, TicketState, move
@@ -241,7 +242,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         for ticket in self.queues.firsts(now_ns):
             demand = ticket.demand
             if resources.fits(demand):
-                if reserved is None or not resources.spoils(demand, reserved):
+                if reserved is None or not resources.breaks_reservation(demand, reserved):
                     return ticket
             elif reserved is None and now_ns - ticket.ready_ns >= self.reserve_after_ns and resources.drains(demand):
                 self.reserved, reserved = ticket, demand
@@ -272,8 +273,8 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self._go_on(kernel, ticket)
             return
         queues, totals = self.queues, self.totals
-        effective = queues.effective(ticket, now_ns)
         ticket.waited_ns = waited = now_ns - ticket.ready_ns
+        effective = effective_priority(ticket.priority, waited, queues.interval_ns, queues.boost)
         ticket.starved_ns = starved = queues.starved_ns(ticket, now_ns) if waited else 0
         queues.let_in(ticket, now_ns)
         self._hold(ticket, queues)
@@ -327,9 +328,9 @@ class GateRules(GateCore if TYPE_CHECKING else object):
     def _free(self, kernel: Dispatch, tickets: list[Ticket]) -> None:
         """These tickets, perhaps of several gates, now wait for permission only."""
         if len(tickets) > 1:
-            tickets.sort(key=lambda ticket: -ticket.priority)  # in the order of a queue
+            tickets.sort(key=lambda ticket: -ticket.priority)  # the highest priority first, as in a queue
         for ticket in tickets:
-            if ticket.task.state is State.PENDING and ticket.timer is None:  # otherwise it is paused
+            if ticket.task.state is State.PENDING and ticket.timer is None:  # not paused, no retry delay
                 ticket.gate._ready(kernel, ticket)
         for gate in {id(ticket.gate): ticket.gate for ticket in tickets}.values():
             if gate is not self:
@@ -357,10 +358,10 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             assert self._max_wait_ns is not None, "only a max_wait sets this timer"
             self.drop(kernel, ticket, "wait", f"it waited for more than {self._max_wait_ns / 1e9:g} s")
         elif ticket.pausing is not None:
-            told = f"it did not come to a checkpoint within {ticket.patience_ns / 1e9:g} s of being asked to pause"
-            ticket.late = PauseTimeout(f"task {ticket.task.name!r} was cancelled: {told}")
+            detail = f"it did not come to a checkpoint within {ticket.patience_ns / 1e9:g} s of being asked to pause"
+            ticket.late = PauseTimeout(f"task {ticket.task.name!r} was cancelled: {detail}")
             waits, ticket.pausing, ticket.paused = ticket.pausing, None, False
-            cast("Kernel", kernel).cancel_request(ticket.task, CancelReason(CancelKind.TIMEOUT, told))
+            cast("Kernel", kernel).cancel_request(ticket.task, CancelReason(CancelKind.TIMEOUT, detail))
             for wait in waits:
                 wait.refuse(kernel, ticket.late)
 
@@ -374,12 +375,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
                 self._gives_up(kernel, ticket)
                 self.waiting += 1
             move(ticket, _STOPPING)
-            self.admit_waiting(kernel)  # what it had reserved
+            self.admit_waiting(kernel)  # others may take what it had reserved
         elif ticket.state in (_LENT, _RETURNING) and not ticket.waits_for_children:
             self.reclaim(kernel, ticket)
 
     def scope_cancelled(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """A block in the task was asked to stop. If the task only waits for what it lent, it continues at once."""
+        """A block in the task was asked to stop. If the ticket asks for what it lent, it takes that back at once, and
+        the task continues."""
         if ticket.state is _RETURNING:
             self.reclaim(kernel, ticket)
             self._go_on(kernel, ticket)
@@ -446,7 +448,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         ticket.lent = ()
         ticket.reclaimed = True
         move(ticket, _ADMITTED)
-        self.admit_waiting(kernel)  # what it had reserved
+        self.admit_waiting(kernel)  # others may take what it had reserved
         self._regained(kernel, ticket)
 
     def withdraw_return(self, ticket: Ticket) -> None:
@@ -462,7 +464,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
             self.admit_waiting(kernel)
 
     def _go_on(self, kernel: Dispatch, ticket: Ticket) -> None:
-        """The ticket has back what it lent: resume its task, or answer its wait."""
+        """The ticket has back what it lent: resume its task if it is paused, and answer its wait if it has one."""
         law, task = cast("Kernel", kernel), ticket.task
         if law.is_paused(task):
             law.resume(task, True)
@@ -477,27 +479,27 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         if regain is not None:
             regain.answer(kernel, None)
 
-    def answer_pause_waiters(self, kernel: Dispatch, ticket: Ticket, stands: bool) -> None:
+    def answer_pause_waiters(self, kernel: Dispatch, ticket: Ticket, paused: bool) -> None:
         """Tell the tasks that wait for the pause whether the task is paused."""
         waits, ticket.pausing = ticket.pausing, None
         for wait in waits or ():
-            wait.answer(kernel, stands)
+            wait.answer(kernel, paused)
 
     # ---- for evidence
 
     @staticmethod
     def written(ticket: Ticket, delay_ns: int, failed_cause: CancelReason | None, after: Iterable[int]) -> bytes:
         """Everything about a task's demand that the decision depends on, as a trace holds it."""
-        told: dict[str, Any] = {"needs": ticket.needs}
+        facts: dict[str, Any] = {"needs": ticket.needs}
         if follows := list(after):
-            told["after"] = follows
+            facts["after"] = follows
         if delay_ns:
-            told["delay_ns"] = delay_ns
+            facts["delay_ns"] = delay_ns
         if failed_cause is not None:
-            told["doom"] = failed_cause.by
+            facts["doom"] = failed_cause.by
         import json  # only traces need it
 
-        return json.dumps(told, separators=(",", ":")).encode()
+        return json.dumps(facts, separators=(",", ":")).encode()
 
 
 class Gate(GateRules, GateCore):

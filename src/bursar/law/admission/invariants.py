@@ -37,7 +37,7 @@ def check(kernel: Kernel) -> None:
         assert left is None, f"GATE-2: {left} may be admitted, but waits"
     _graph(tickets)
     for ticket in tickets:
-        _standing(kernel, ticket)
+        _ticket_and_task(kernel, ticket)
 
 
 def gates_of(kernel: Kernel) -> list[Gate]:
@@ -105,13 +105,13 @@ def _graph(tickets: list[Ticket]) -> None:
             continue
         assert ticket.unmet == unmet[ticket], f"{ticket} waits for {ticket.unmet}, and {unmet[ticket]} know of it"
         if ticket.state is TicketState.WAITING:
-            stands = ticket.task.state is State.PAUSED
-            assert ticket.unmet or ticket.timer is not None or stands, f"GATE-2: {ticket} waits for nothing"
+            paused = ticket.task.state is State.PAUSED
+            assert ticket.unmet or ticket.timer is not None or paused, f"GATE-2: {ticket} waits for nothing"
         else:
             assert not ticket.unmet, f"{ticket} was admitted before its dependencies had ended"
 
 
-def _standing(kernel: Kernel, ticket: Ticket) -> None:
+def _ticket_and_task(kernel: Kernel, ticket: Ticket) -> None:
     """The ticket and its task agree."""
     task = ticket.task
     assert task.state in _STATES[ticket.state], f"{ticket} of {task}"
@@ -128,7 +128,7 @@ def _standing(kernel: Kernel, ticket: Ticket) -> None:
     if ticket.state is TicketState.RETURNING:
         assert not task.cancel_pending, f"GATE-1: {task} is asked to stop, but waits for its slot"
     if kernel.is_paused(task) and ticket.state is not TicketState.RETURNING:
-        assert ticket.paused, f"{task} stands still, but was not paused"
+        assert ticket.paused, f"{task} is paused, but was not asked to pause"
     if ticket.pausing is not None:
         assert ticket.paused, f"a task waits for the pause of {ticket}, which was not asked to pause"
         assert ticket.timer is not None, f"{ticket} was asked to pause without a timeout"
@@ -157,7 +157,7 @@ def choose(
         reserved = lent
     for ticket in sorted(queued, key=lambda ticket: score(gate, ticket, now_ns)):
         if _fits(resources, ticket.demand, taken):
-            if reserved is None or not _spoils(resources, ticket.demand, dict(reserved), taken):
+            if reserved is None or not _breaks_reservation(resources, ticket.demand, dict(reserved), taken):
                 return ticket
         elif reserved is None and now_ns - ticket.ready_ns >= gate.authority._reserve_after_ns:
             reserved = ticket.demand if _fits(resources, ticket.demand, kept) else None
@@ -197,7 +197,7 @@ def _fits(resources: Resources, demand: Demand, taken: Counter[int]) -> bool:
     )
 
 
-def _spoils(resources: Resources, demand: Demand, reserved: dict[int, int], taken: Counter[int]) -> bool:
+def _breaks_reservation(resources: Resources, demand: Demand, reserved: dict[int, int], taken: Counter[int]) -> bool:
     return any(
         number in reserved and taken[number] + amount + reserved[number] > resources.limit(number)
         for number, amount in demand

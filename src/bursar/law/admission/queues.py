@@ -4,15 +4,14 @@ Tickets with the same priority and the same demand form a *wait class*, first co
 age alike, so its first ticket is always its most urgent one. A choice looks only at the first ticket of each class: it
 costs O(classes), however many tickets wait.
 
-    effective priority = priority + floor(wait / interval) * boost        (boost 0: strict)
-    order: higher effective priority, then the ticket that has waited longer
+    order: higher effective priority (`law/admission/aging.py`), then the ticket that has waited longer
 
 Each ticket that enters gets a `place`, a number that only grows. The ticket with the smaller place has waited longer.
 
 A ticket is *starved* from the moment when a ticket of higher priority is admitted while it waits.
 
 `WaitClass` and `QueuesCore` hold the tickets, and are C in the native kernel
-(`native/python/law/admission/queues.c`). The order is written only here.
+(`native/python/law/admission/queues.c`). `QueueOrder` has the order; C has the same order in `gate_decide.c`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from bursar.law.admission.aging import effective_priority
 
 if TYPE_CHECKING:
     from bursar.law.admission.resources import Demand
@@ -125,14 +126,13 @@ class QueueOrder(QueuesCore if TYPE_CHECKING else object):
         return dict(sorted(counts.items(), reverse=True))
 
     def effective(self, ticket: Ticket, now_ns: int) -> int:
-        """The priority that counts now, with aging."""
-        if not self.boost:
-            return ticket.priority
-        return ticket.priority + (now_ns - ticket.ready_ns) // self.interval_ns * self.boost
+        """The priority that counts now."""
+        return effective_priority(ticket.priority, now_ns - ticket.ready_ns, self.interval_ns, self.boost)
 
     def rank(self, ticket: Ticket, now_ns: int) -> tuple[int, int]:
         """The sort key of a ticket: the smaller one goes first."""
-        return -self.effective(ticket, now_ns), ticket.place
+        wait_ns = now_ns - ticket.ready_ns
+        return -effective_priority(ticket.priority, wait_ns, self.interval_ns, self.boost), ticket.place
 
     def firsts(self, now_ns: int) -> list[Ticket]:
         """The first ticket of each class, in order."""

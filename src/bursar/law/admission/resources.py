@@ -2,6 +2,8 @@
 
 A *slot* is a resource too: every admitted task takes one, and `max_concurrent` is the number of slots. A demand holds
 pairs (resource, amount), for limited resources only. So a resource without a limit costs nothing to check.
+`law/admission/gate.py` has the reservations: what a big task that waits keeps later tasks from taking. (A reservation
+in a channel is another thing: `ops/channel.py`.)
 
 RESOURCES-1  no task gets more of a hard resource than its limit leaves
 RESOURCES-2  no task gets more of a soft resource than its limit leaves, unless no other task takes any of it (the
@@ -148,17 +150,17 @@ class Resources:
         known = self._known.get(id(needs))
         if known is not None:
             return known
-        amounts, told = dict(self.least), dict[str, int]()
+        amounts, stated = dict(self.least), dict[str, int]()
         for name, value in needs.items():
             number = self.numbers.get(name)
             if number is None or name == SLOT:
                 known = ", ".join(limit.name for limit in self.limits[1:]) or "none"
                 raise InfeasibleDemand(
                     f"task {task!r} needs {brief(name, repr)}, which its gate does not have (it has: {known}); "
-                    "add it to Authority(resources={...})"
+                    "add it to the resources of the gate"
                 )
             _, limit, soft = self.limits[number]
-            amount = told[name] = to_amount(value, f"task {task!r} needs {name}")
+            amount = stated[name] = to_amount(value, f"task {task!r} needs {name}")
             if limit is None or not amount:
                 continue
             if amount > limit and not soft:
@@ -167,9 +169,9 @@ class Resources:
                     "it could never start"
                 )
             amounts[number] = amount
-        alike = self._alike.get(key := tuple(told.items()))
+        alike = self._alike.get(key := tuple(stated.items()))
         if alike is None:
-            alike = tuple(sorted(amounts.items())), told
+            alike = tuple(sorted(amounts.items())), stated
             if len(self._alike) < ALIKE_MAX:
                 self._alike[key] = alike
         return alike
@@ -198,7 +200,7 @@ class Resources:
             if not self.fits(((number, amount),), taken)
         ]
 
-    def spoils(self, demand: Demand, reserved: Demand) -> bool:
+    def breaks_reservation(self, demand: Demand, reserved: Demand) -> bool:
         """Whether taking `demand` now would prevent or delay that `reserved` fits."""
         wanted = dict(reserved)
         for number, amount in demand:

@@ -9,8 +9,8 @@
 
 WAITING: for dependencies, for the time of a retry, or for a resume. STOPPING: the task was asked to stop before it was
 admitted, and is about to end. LENT: the task was admitted and is now paused, or waits for its children at the same
-gate. It gave back what it does not use, and must ask for that again: RETURNING. If the task of a LENT or RETURNING
-ticket is asked to stop, the ticket is ADMITTED at once, without asking.
+gate. The ticket gave back its slot and its CPU. RETURNING: the ticket asks for them again. If the task of a LENT or
+RETURNING ticket is asked to stop, the ticket is ADMITTED at once, without asking.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class ShortageRecord(NamedTuple):
     taken: tuple[int, ...]  # what was taken at that moment
     kept_for: str  # the other task that held a reservation, if there was one
 
-    def told(self) -> WaitReason:
+    def as_wait_reason(self) -> WaitReason:
         short = self.resources.shortages(self.demand, self.taken)
         what = ", ".join(str(one) for one in short)
         if not short and self.kept_for:
             what = f"what is reserved for task {self.kept_for!r}"
-        return WaitReason(self.since_ns / 1e9, f"waits for permission{what and f', at first short of {what}'}")
+        return WaitReason(self.since_ns / 1e9, f"waits for permission{what and f', because it lacked {what}'}")
 
 
 class Ticket:
@@ -177,8 +177,8 @@ class Ticket:
         first: list[WaitReason] = []
         if self.dependency_count:
             tasks = f"{self.dependency_count:,} task{'s' if self.dependency_count > 1 else ''}"
-            first = [WaitReason(self.entered_ns / 1e9, f"waits for {tasks} that it follows")]
-        later = [past.told() if isinstance(past, ShortageRecord) else past for past in self.reasons or ()]
+            first = [WaitReason(self.entered_ns / 1e9, f"waits for {tasks} that it depends on")]
+        later = [past.as_wait_reason() if isinstance(past, ShortageRecord) else past for past in self.reasons or ()]
         if self.waited_ns and (not later or later[0].since > self.ready_ns / 1e9):
             first.append(WaitReason(self.ready_ns / 1e9, "comes after others in the queue"))
         return first + later
@@ -216,4 +216,4 @@ class Ticket:
         self.gate.expired(kernel, self)
 
     def __repr__(self) -> str:
-        return f"<permit of {self.task!r} {self.state.name}>"
+        return f"<ticket of {self.task!r} {self.state.name}>"
