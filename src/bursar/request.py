@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Never, TypeVar, cast
 
 from bursar.backend import Kernel, Task, Wait
 from bursar.errors import ScopeMisuse
@@ -63,7 +63,7 @@ def where(task: Task) -> str:
     return place
 
 
-@accelerated(adds={"__iter__", "__next__", "send"})  # in C a request is its own iterator
+@accelerated(adds={"send"})  # in C a request is its own iterator
 class Request(Generic[T_co]):
     """A description of something that a task asks its kernel for."""
 
@@ -78,6 +78,14 @@ class Request(Generic[T_co]):
 
     def __await__(self) -> Generator[Request[Any], Any, T_co]:
         return (yield self)
+
+    if not TYPE_CHECKING:  # a type checker must refuse to iterate a request
+
+        def __iter__(self) -> Never:
+            """Refuses: the program forgot `await`, and iterating would lose what the request asks for."""
+            raise TypeError(f"a request ({type(self).__name__}) cannot be iterated; write `await` before it")
+
+        __next__ = __iter__
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
         """Perform the request. Returns its result; or SUSPENDED if the poll is over, after telling the kernel how it

@@ -63,6 +63,64 @@ def test_awaiting_yields_the_request_itself():
     assert stop.value.value == "answer"
 
 
+def stepped(request):
+    yield from request
+
+
+def looped(request):
+    for _ in request:
+        raise AssertionError("a step of the loop")
+
+
+FORGOTTEN = [list, tuple, iter, next, looped, lambda r: list(stepped(r)), lambda r: [*r], lambda r: dict.fromkeys(r)]
+
+
+@pytest.mark.parametrize("forgotten", FORGOTTEN)
+@pytest.mark.parametrize("awaited_before", [False, True])
+@pytest.mark.parametrize("full", [False, True])
+def test_a_request_cannot_be_iterated_by_mistake(run, forgotten, awaited_before, full):
+    async def main():
+        send, receive = bursar.channel(4)
+        for value in range(2):
+            await send.send(value)
+        request = receive.receive()
+        if awaited_before:
+            await request
+            await send.send(2)
+        if not full:
+            await receive.receive(), await receive.receive()
+        with pytest.raises(TypeError, match=r"Receive.*cannot be iterated; write `await` before it"):
+            forgotten(request)
+        return len(receive), awaited_before and full and await request
+
+    assert run(main) == (2 if full else 0, 1 if awaited_before and full else False)
+
+
+@pytest.mark.parametrize("make", [lambda: bursar.sleep(1), bursar.checkpoint, bursar.now, lambda: Number(1)])
+@pytest.mark.parametrize("forgotten", FORGOTTEN)
+def test_no_kind_of_request_can_be_iterated(make, forgotten):
+    request = make()
+    with pytest.raises(TypeError, match="write `await` before it"):
+        forgotten(request)
+
+
+def test_a_generator_may_step_what_await_returns(run):
+    class Wrapped:
+        def __init__(self, request):
+            self.request = request
+
+        def __await__(self):
+            return (yield from self.request.__await__())
+
+    async def main():
+        send, receive = bursar.channel(1)
+        await Wrapped(send.send(5))
+        await Wrapped(bursar.checkpoint())
+        return await Wrapped(receive.receive())
+
+    assert run(main) == 5
+
+
 def test_a_refusal_is_raised_at_the_await(run):
     async def main():
         with pytest.raises(LookupError, match="no"):

@@ -103,10 +103,11 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
         if (request == NULL) {
             return -1;
         }
-        if (!LIKELY(request->awaited && !task->by_generator)) {
-            task->by_generator = !request->awaited;
+        bool awaited = request->step == REQUEST_YIELDED;
+        if (!LIKELY(awaited && !task->by_generator)) {
+            task->by_generator = !awaited;
         }
-        request->awaited = false;
+        request->step = REQUEST_USED;
         AskResult asked = driver_answer(self, task, request, &value, &error);
         if (asked != ASK_ANSWERED) {
             return asked == ASK_ERROR ? -1 : 0;

@@ -15,8 +15,8 @@ static inline bool
 is_plain_checkpoint(const Kernel *k, const Task *task, PySendResult status, const PyObject *thing)
 {
     const Request *checkpoint = k->st->checkpoint;
-    return FAST_PATHS && status == PYGEN_NEXT && thing == (const PyObject *)checkpoint && checkpoint->awaited &&
-           !task->by_generator && is_plain_yield(k, task);
+    return FAST_PATHS && status == PYGEN_NEXT && thing == (const PyObject *)checkpoint &&
+           checkpoint->step == REQUEST_YIELDED && !task->by_generator && is_plain_yield(k, task);
 }
 
 /* End the poll at such a checkpoint, after it was paid. */
@@ -24,7 +24,7 @@ static inline void
 checkpoint_fast(Kernel *k, Task *task, PyObject *checkpoint)
 {
     k_yield_fast(k, task);
-    ((Request *)checkpoint)->awaited = false;
+    ((Request *)checkpoint)->step = REQUEST_USED;
     Py_DECREF(checkpoint);
 }
 

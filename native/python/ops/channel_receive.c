@@ -26,7 +26,7 @@ receive_of(ChannelEnd *end, PyTypeObject *type, FreeList *free)
         return NULL;
     }
     self->request.vt = &receive_vt;
-    self->request.awaited = false;
+    self->request.step = REQUEST_NEW;
     self->end = (ChannelEnd *)Py_NewRef(end);
     PyObject_GC_Track(self);
     return (PyObject *)self;

@@ -24,7 +24,7 @@ send_make(ChannelEnd *end, PyObject *value)
         return NULL;
     }
     self->request.vt = &send_vt;
-    self->request.awaited = false;
+    self->request.step = REQUEST_NEW;
     self->end = (ChannelEnd *)Py_NewRef(end);
     self->value = Py_NewRef(value);
     PyObject_GC_Track(self);

@@ -184,7 +184,7 @@ sleep_for(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names
     Sleep *self = ns < 0 ? NULL : PyObject_GC_New(Sleep, st->Sleep);
     if (self != NULL) { /* not tracked by the collector: it refers to nothing */
         self->request.vt = &sleep_vt;
-        self->request.awaited = false;
+        self->request.step = REQUEST_NEW;
         self->ns = ns;
         self->absolute = false;
     }

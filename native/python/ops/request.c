@@ -2,8 +2,12 @@
  *
  * A request is its own iterator, so an `await` makes no object: the first send yields the request itself to the driver.
  * The driver resumes the coroutine by sending a `Resume`, which holds the result. A Resume cannot be confused with a
- * first send, even if the result is None. A generator may also yield a request without awaiting it: `awaited` is not
- * set then, and the driver sends the plain result.
+ * first send, even if the result is None. A generator may also yield a request without awaiting it: it is not
+ * REQUEST_YIELDED then, and the driver sends the plain result.
+ *
+ * A program that forgets `await` may iterate a request: `list(r.receive())`. Such a step would take a message and lose
+ * it. So a request can be iterated only after `__await__` was called, and once for each call. `am_send` needs no check:
+ * only an `await` and a `yield from` use it, and both get their iterator from `__await__` or `__iter__`.
  *
  * A request that need not wait may be answered where it is awaited, without suspending the coroutine. `running_task` in
  * request_fast.h says when. The bill, the effect and the decisions are the same as by the driver.
@@ -83,12 +87,38 @@ first_send(Request *self, PyObject **result)
     Kernel *k = vt->ready_now_in(self);
     Task *task = running_task(k);
     if (task != NULL && k_bill_fast(k, task, &vt->cost)) {
+        self->step = REQUEST_USED;
         *result = vt->take(k, task, self);
         return *result != NULL ? PYGEN_RETURN : PYGEN_ERROR;
     }
-    self->awaited = true;
+    self->step = REQUEST_YIELDED;
     *result = Py_NewRef((PyObject *)self);
     return PYGEN_NEXT;
+}
+
+PyObject *
+request_await(PyObject *self)
+{
+    ((Request *)self)->step = REQUEST_BEGUN;
+    return Py_NewRef(self);
+}
+
+bool
+request_may_step(const Request *self)
+{
+    if (LIKELY(self->step == REQUEST_BEGUN)) {
+        return true;
+    }
+    const char *name = strrchr(Py_TYPE(self)->tp_name, '.');
+    name = name != NULL ? name + 1 : Py_TYPE(self)->tp_name;
+    PyErr_Format(PyExc_TypeError, "a request (%s) cannot be iterated; write `await` before it", name);
+    return false;
+}
+
+PyObject *
+request_iter(PyObject *self)
+{
+    return request_may_step((Request *)self) ? Py_NewRef(self) : NULL;
 }
 
 PySendResult
@@ -102,7 +132,7 @@ request_send(PyObject *thing, PyObject *sent, PyObject **result)
     if (self->vt != NULL && self->vt->ready_now_in != NULL) {
         return first_send(self, result);
     }
-    self->awaited = true;
+    self->step = REQUEST_YIELDED;
     *result = Py_NewRef(thing);
     return PYGEN_NEXT;
 }
@@ -194,6 +224,9 @@ PyObject *
 request_next(PyObject *self)
 {
     PyObject *result = NULL;
+    if (!request_may_step((Request *)self)) {
+        return NULL;
+    }
     PySendResult status = request_send(self, Py_None, &result);
     if (status == PYGEN_RETURN && result == Py_None) {
         Py_DECREF(result);

@@ -25,10 +25,18 @@ typedef struct RequestVT {
     Kernel *(*ready_now_in)(const Request *);
 } RequestVT;
 
+/* How far the latest `await` of a request has come. */
+typedef enum RequestStep {
+    REQUEST_NEW,     /* no task awaited it, and no select has it as a case */
+    REQUEST_BEGUN,   /* `__await__` was called: the next step is the first of an `await` */
+    REQUEST_YIELDED, /* an `await` yielded it, and not a generator by itself */
+    REQUEST_USED,    /* it was answered, or the driver has it; it may be awaited again */
+} RequestStep;
+
 struct Request {
     PyObject_HEAD
     const RequestVT *vt; /* NULL: written in Python */
-    bool awaited;        /* an `await` yielded it, and not a generator by itself */
+    uint8_t step;        /* a RequestStep */
 };
 
 extern PyType_Spec request_spec, operation_spec, resume_spec;
@@ -83,6 +91,10 @@ PyObject *as_iteration(
 /* The same for a call of `send`, by the driver or by the program. */
 PyObject *as_answer(PyObject *sent, PySendResult status, PyObject *result);
 PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
+PyObject *request_await(PyObject *self); /* `__await__` */
+PyObject *request_iter(PyObject *self);  /* `__iter__`, which only the iterator that `__await__` returned has */
+/* Whether this step is one of an `await`. False with TypeError set: the program iterates a request by mistake. */
+bool request_may_step(const Request *self);
 PyObject *request_next(PyObject *self);
 PyObject *nursery_block_next(PyObject *self); /* `__next__` of a NurseryBlock, which is more than a request */
 

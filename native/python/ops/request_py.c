@@ -70,6 +70,9 @@ static PyObject *
 request_py_send(PyObject *self, PyObject *sent)
 {
     PyObject *result = NULL;
+    if (sent == Py_None && !request_may_step((Request *)self)) {
+        return NULL;
+    }
     PySendResult status = request_send(self, sent, &result);
     return as_answer(sent, status, result);
 }
@@ -87,9 +90,9 @@ static PyType_Slot request_slots[] = {
     {Py_tp_new, PyType_GenericNew},
     {Py_tp_traverse, request_traverse},
     {Py_tp_dealloc, request_dealloc},
-    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iter, request_iter},
     {Py_tp_iternext, request_next},
-    {Py_am_await, PyObject_SelfIter},
+    {Py_am_await, request_await},
     {Py_am_send, request_send},
     {Py_tp_methods, request_methods},
     {0, NULL},

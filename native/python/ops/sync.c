@@ -176,7 +176,7 @@ event_wait(Event *self, PyObject *Py_UNUSED(unused))
             return NULL;
         }
         request->request.vt = &event_wait_vt;
-        request->request.awaited = false;
+        request->request.step = REQUEST_NEW;
         request->event = (Event *)Py_NewRef(self);
         PyObject_GC_Track(request);
         self->request = request;
