@@ -82,22 +82,23 @@ law_heap_rise(LawHeap *heap, uint32_t place, LawHeapSlot slot)
 static inline void
 law_heap_sink(LawHeap *heap, uint32_t place, LawHeapSlot slot)
 {
+    LawHeapSlot *slots = heap->slots, *over = slots + heap->count;
     for (;;) {
-        size_t first = (size_t)place * LAW_HEAP_CHILDREN + 1;
-        if (first >= heap->count) {
+        LawHeapSlot *least = slots + (size_t)place * LAW_HEAP_CHILDREN + 1;
+        if (least >= over) {
             break;
         }
-        size_t end = heap->count - first < LAW_HEAP_CHILDREN ? heap->count : first + LAW_HEAP_CHILDREN, least = first;
-        for (size_t child = first + 1; child < end; child++) {
-            if (law_heap_earlier(&heap->slots[child], &heap->slots[least])) {
+        LawHeapSlot *end = over - least < LAW_HEAP_CHILDREN ? over : least + LAW_HEAP_CHILDREN;
+        for (LawHeapSlot *child = least + 1; child < end; child++) {
+            if (law_heap_earlier(child, least)) {
                 least = child;
             }
         }
-        if (!law_heap_earlier(&heap->slots[least], &slot)) {
+        if (!law_heap_earlier(least, &slot)) {
             break;
         }
-        law_heap_write(heap, place, heap->slots[least]);
-        place = (uint32_t)least;
+        law_heap_write(heap, place, *least);
+        place = (uint32_t)(least - slots);
     }
     law_heap_write(heap, place, slot);
 }
