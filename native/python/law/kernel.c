@@ -29,6 +29,16 @@ kernel_make(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(k
     return (PyObject *)self;
 }
 
+bool
+kernel_is_whole(const Kernel *k)
+{
+    if (k->root == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this kernel is not initialized; make it by calling its class");
+        return false;
+    }
+    return true;
+}
+
 static int
 make_workers(Kernel *k, uint64_t seed, int n)
 {

@@ -11,6 +11,8 @@ extern PyType_Spec kernel_spec;
 PyObject *kernel_make(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 /* Fill the kernel, once. 0, or -1 with an exception set. */
 int kernel_init(Kernel *k, PyObject *args, PyObject *kwargs);
+/* Whether `__init__` has made the parts of the kernel. False with RuntimeError set: only `__new__` was called. */
+bool kernel_is_whole(const Kernel *k);
 int kernel_traverse(Kernel *k, visitproc visit, void *arg);
 int kernel_clear(Kernel *k);
 void kernel_dealloc(Kernel *k);

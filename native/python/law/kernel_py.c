@@ -45,7 +45,7 @@ static PyObject *
 kernel_step(Kernel *k, PyObject *Py_UNUSED(unused))
 {
     Task *task;
-    return k_step(k, &task) < 0 ? NULL : Py_NewRef(task ? (PyObject *)task : Py_None);
+    return !kernel_is_whole(k) || k_step(k, &task) < 0 ? NULL : Py_NewRef(task ? (PyObject *)task : Py_None);
 }
 
 #define TASK_METHOD(name, call)                                \
@@ -126,7 +126,8 @@ static PyObject *
 kernel_observe(Kernel *k, PyObject *observer)
 {
     TraceWriter *trace_writer = NULL;
-    if (cleanup_arm_promised(k) < 0 || (observer != Py_None && trace_writer_of(k->st, observer, &trace_writer) < 0)) {
+    if (!kernel_is_whole(k) || cleanup_arm_promised(k) < 0 ||
+        (observer != Py_None && trace_writer_of(k->st, observer, &trace_writer) < 0)) {
         return NULL;
     }
     Py_XSETREF(k->trace_writer, trace_writer);
@@ -339,13 +340,6 @@ set_current(Kernel *k, PyObject *value, void *Py_UNUSED(closure))
 }
 
 static int
-set_at(Kernel *k, PyObject *value, void *Py_UNUSED(closure))
-{
-    k->at = value == NULL || value == Py_None ? NULL : (Worker *)value;
-    return 0;
-}
-
-static int
 set_observer(Kernel *k, PyObject *value, void *Py_UNUSED(closure))
 {
     PyObject *done = kernel_observe(k, value != NULL ? value : Py_None);
@@ -355,7 +349,7 @@ set_observer(Kernel *k, PyObject *value, void *Py_UNUSED(closure))
 
 static PyGetSetDef kernel_getset[] = {
     {"current", (getter)get_current, (setter)set_current, NULL, NULL},
-    {"at", (getter)get_at, (setter)set_at, NULL, NULL},
+    {"at", (getter)get_at, NULL, NULL, NULL},
     {"injector", (getter)get_injector, NULL, NULL, NULL},
     {"observer", (getter)get_observer, (setter)set_observer, NULL, NULL},
     {"ended", (getter)get_done, NULL, NULL, NULL},

@@ -17,6 +17,7 @@
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch.h"
 #include "python/law/dispatch_wake.h"
+#include "python/law/kernel.h"
 #include "python/law/observer.h"
 #include "python/module/seam.h"
 #include "python/trace/events.h"
@@ -251,6 +252,9 @@ kernel_advance(Kernel *k, PyObject *const *args, Py_ssize_t n)
         if (!PyErr_Occurred()) {
             PyErr_SetString(PyExc_TypeError, "advance() takes the time and the largest number of timers to fire");
         }
+        return NULL;
+    }
+    if (!kernel_is_whole(k)) {
         return NULL;
     }
     k->now_ns = now_ns > k->now_ns ? now_ns : k->now_ns;
