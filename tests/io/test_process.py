@@ -85,6 +85,35 @@ def test_output_that_was_not_read_before_the_exit_is_delivered(monkeypatch):
     assert shell("printf all", capture=True) == "all"
 
 
+@pytest.mark.parametrize("child", ["yes", "setsid yes"])
+def test_children_that_keep_writing_do_not_delay_the_end(child):
+    """PROCESS-4. The group is killed; a child in another session gets SIGPIPE, because the pipe is closed."""
+    shell(f"{child} & {child} & yes | head -c 1000000")
+
+
+def test_the_end_reads_only_what_a_pipe_holds():
+    """PROCESS-4, with a child that has written more after each read."""
+
+    class Refilled:
+        def __init__(self):
+            self.data = []
+
+        def keep_output(self, name, data):
+            self.data.append(data)
+            os.write(writing, b"more")
+
+        def line(self, name, line):
+            pass
+
+    reading, writing = os.pipe()
+    running = Refilled()
+    with open(reading, "rb", buffering=0) as file, contextlib.closing(process._Pipe(file, "out", running)) as pipe:
+        os.write(writing, b"first")
+        pipe.read_rest()
+        assert running.data == [b"first"]
+        os.close(writing)
+
+
 def test_too_much_for_a_result(monkeypatch):
     monkeypatch.setattr(process, "CAPTURE_MAX", 10)
     with pytest.raises(CommandFailed, match="wrote more than 10 bytes, which is too much for a result"):

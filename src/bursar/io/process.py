@@ -11,6 +11,8 @@ output open for ever.
 PROCESS-1  when `execute` has returned, raised or been closed, every process of the group has ended or got SIGKILL
 PROCESS-2  the group gets signals only until its leader is reaped: later its number may belong to another group
 PROCESS-3  all output that was written before the exit is delivered before the result
+PROCESS-4  the end of a command does not depend on what its children do with its output: after the exit only the bytes
+    that are in the pipes then are read, however fast a child writes more
 
 Rejected: threads that read pipes, because they cannot be cancelled. Rejected: SIGCHLD, because a process has one
 handler for it, which may belong to the program.
@@ -23,6 +25,7 @@ import contextlib
 import os
 import shlex
 import signal
+import struct
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +35,12 @@ from bursar.errors import Cancelled, CommandFailed, WorkflowError
 from bursar.io.files import wait_readable
 from bursar.ops.clock import now, sleep
 from bursar.ops.select import select
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows: there, a pipe cannot say how much it holds
+    fcntl = termios = None
 
 LOOK_S: Final = 0.05  # between two looks where there is no pidfd: too short to notice, and cheap enough
 READ_BYTES: Final = 1 << 16  # what a pipe holds
@@ -96,15 +105,15 @@ class _Pipe:
         self._rest = ""
         os.set_blocking(file.fileno(), False)
 
-    def read(self) -> bool:
-        """Read once. False: there is nothing to read now, or nothing will come any more."""
+    def read(self, most: int = READ_BYTES) -> int:
+        """Read once. Returns the number of bytes; 0: there is nothing to read now, or nothing will come any more."""
         try:
-            data = os.read(self.file.fileno(), READ_BYTES)
+            data = os.read(self.file.fileno(), most)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
             self.close()
-            return False
+            return 0
         self._running.keep_output(self._name, data)
         *lines, self._rest = (self._rest + self._decode(data)).replace("\r", "\n").split("\n")
         while len(self._rest) > LINE_MAX:
@@ -112,7 +121,19 @@ class _Pipe:
             self._rest = self._rest[LINE_MAX:]
         for line in lines:
             self._running.line(self._name, line)
-        return True
+        return len(data)
+
+    def read_rest(self) -> None:
+        """Read what the pipe holds now, and nothing that is written later (PROCESS-4)."""
+        left = 0 if self.file.closed else self._held()
+        while left > 0 and (count := self.read(min(left, READ_BYTES))):
+            left -= count
+
+    def _held(self) -> int:
+        """The number of bytes in the pipe."""
+        if fcntl is None or termios is None:
+            return READ_BYTES
+        return struct.unpack("i", fcntl.ioctl(self.file.fileno(), termios.FIONREAD, bytes(4)))[0]
 
     def close(self) -> None:
         if not self.file.closed:
@@ -150,8 +171,7 @@ class _Running:
                 return False
             await self._wait_once(left)
         for pipe in self._pipes:
-            while not pipe.file.closed and pipe.read():
-                """PROCESS-3."""
+            pipe.read_rest()  # PROCESS-3
         return True
 
     async def _wait_once(self, left: float | None) -> None:
