@@ -31,6 +31,12 @@ def brief(thing: object, how: Callable[[Any], str] = str) -> str:
     return text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + "…"
 
 
+def storable(text: str) -> str:
+    """The text with an escape for each lone surrogate, such as a file name that is not UTF-8 contains. Files, databases
+    and terminals refuse a lone surrogate."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def type_name(thing: object) -> str:
     """The real name of an object's class, even if its metaclass reports another one."""
     return type.__dict__["__name__"].__get__(type(thing))

@@ -3,6 +3,7 @@
 The runs use real threads, processes and files.
 """
 
+import asyncio
 import itertools
 import sys
 import threading
@@ -216,6 +217,62 @@ def test_sys_exit_fails_the_task(w, asynchronous):
     report = w.run()
     assert report.tasks["a"].error == "called sys.exit(3)"
     assert report.results == {"b": 0}
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, Odd, BaseExceptionGroup])
+def test_any_exception_is_the_end_of_its_step_only(w, path, kind, asynchronous):
+    error = kind("why", [Odd()]) if kind is BaseExceptionGroup else kind("why")
+
+    def fail():
+        raise error
+
+    async def fail_async():
+        raise error
+
+    w.task("a", fail_async if asynchronous else fail)
+    w.task("b", int)
+    w.task("c", int, after=["a"])
+    report = w.run(journal=path)
+    assert report.tasks["a"].error.startswith(f"raised {kind.__name__}: why")
+    assert report.results == {"b": 0}
+    assert rows(path, "SELECT name, state FROM task ORDER BY name") == [
+        ("a", "failed"),
+        ("b", "ok"),
+        ("c", "cancelled"),
+    ]
+    assert rows(path, "SELECT count(*) FROM attempt WHERE ending IS NULL") == [(0,)]
+
+
+@pytest.mark.parametrize("retry", [None, 2])
+def test_an_error_that_is_not_utf_8_is_recorded(w, path, heard, retry):
+    w.task("a", lambda: fails("cannot read caf\udce9.txt"), retry=retry)
+    w.task("b", int, after=["a"])
+    report = w.run(journal=path, listener=heard)
+    assert report.tasks["a"].error.endswith("cannot read caf\\udce9.txt")
+    assert rows(path, "SELECT state, error FROM task WHERE name = 'a'") == [("failed", report.tasks["a"].error)]
+    assert report.tasks["b"].state == "cancelled"
+
+
+def test_a_result_whose_methods_raise_is_passed_on_and_not_kept(w, path):
+    class Weird(dict):
+        def items(self):
+            raise OSError("items")
+
+    w.task("a", lambda: Weird(a=1))
+    w.task("b", len, args=["x"], after=["a"])
+    assert w.run(journal=path).ok
+    assert rows(path, "SELECT state FROM task") == [("ok",), ("ok",)]
+
+
+@pytest.mark.parametrize("setting", [{"timeout": 1e300}, {"timeout": 10**400}, {"priority": 10**30}])
+def test_a_setting_out_of_range_is_refused(w, setting):
+    with pytest.raises(WorkflowError, match=r"task 'a': .* must be"):
+        w.task("a", int, **setting)
 
 
 def test_retries_are_attempts(w, heard, path):

@@ -118,8 +118,8 @@ def test_what_to_run_is_said_once(w, given):
         ("is a Python function and takes no cwd", {"run": work, "cwd": "."}),
         ("is a Python function and takes no output", {"run": work, "output": "capture"}),
         ("its priority must be a Priority or a whole number, not '1'", {"run": work, "priority": "1"}),
-        ("timeout must be a number of seconds, not -1", {"run": work, "timeout": -1}),
-        ("timeout must be a number of seconds, not nan", {"run": work, "timeout": float("nan")}),
+        ("timeout must be a number of seconds up to 1e+09, not -1", {"run": work, "timeout": -1}),
+        ("timeout must be a number of seconds up to 1e+09, not nan", {"run": work, "timeout": float("nan")}),
     ],
 )
 def test_what_does_not_go_together(w, message, given):

@@ -68,10 +68,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def plain_errors(path: Path) -> Generator[None]:
-    """Turn an error of SQLite into a `JournalError` that names the file."""
+    """Turn an error of SQLite, or a text that is damaged or not UTF-8, into a `JournalError` that names the file."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise JournalError(f"{path}: the journal cannot be used: {error}") from error
 
 

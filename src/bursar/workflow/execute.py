@@ -40,7 +40,7 @@ from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.scope import timeout
 from bursar.ops.task import Task, current_task
 from bursar.runtime import Cleanup, Runtime
-from bursar.text import brief, counted
+from bursar.text import brief, counted, storable, type_name
 from bursar.threads.job import on_thread
 from bursar.workflow.events import Event, Listener, StepRun
 from bursar.workflow.graph import in_order
@@ -217,22 +217,19 @@ class Execution:
         limit = timeout(run.step.timeout)
         try:
             async with limit:
-                value = await self._work(run.step)
+                kept = keep(await self._work(run.step))
         except Cancelled as cancelled:
             self._ended(run, "cancelled", str(cancelled.reason))
             raise
-        except Exception as error:
+        except BaseException as error:
+            if self.runtime.driver.aborting:  # a second Ctrl-C waits for no record
+                raise
             late = isinstance(error, TimeoutError) and limit.expired
-            said = f"was not done within {run.step.timeout:g} s" if late else _said(error)
-            self._failed(run, task.attempt, error, said)
-            if late:
-                raise TimeoutError(said) from error  # the cancelled dependents quote this error
-            raise
-        except SystemExit as error:  # a step that calls sys.exit has failed
-            failure = WorkflowError(f"called sys.exit({brief(error.code, repr)})")
-            self._failed(run, task.attempt, failure, str(failure))
-            raise failure from error
-        kept = keep(value)
+            failure = TimeoutError(f"was not done within {run.step.timeout:g} s") if late else _failure(error)
+            self._failed(run, task.attempt, failure, str(failure) if late else _said(failure))
+            if failure is error:
+                raise
+            raise failure from error  # the cancelled dependents quote this error
         run.seconds = self.now() - run.began
         self._write(lambda journal: journal.succeeded(name, kept))  # WORKFLOW-1
         run.state, run.value, self.results[name] = "ok", kept.value, kept.value
@@ -283,7 +280,7 @@ class Execution:
 
     def _ended(self, run: StepRun, state: str, error: str) -> None:
         """Record that a step failed, or was cancelled or dropped, possibly before it began."""
-        name = run.step.name
+        name, error = run.step.name, storable(error)
         if run.state == "running":
             run.seconds = self.now() - run.began
         if self._broken is None:
@@ -348,7 +345,7 @@ class Execution:
     def _publish(
         self, kind: str, task: str = "", attempt: int = 0, detail: str = "", seconds: float = 0.0, value: Any = None
     ) -> None:
-        event = Event(self.now(), kind, task, attempt, detail, seconds, value)
+        event = Event(self.now(), kind, task, attempt, storable(detail), seconds, value)
         self._call_listener(lambda listener: listener.on_event(event))
 
     def _call_listener(self, call: Callable[[Listener], None]) -> None:
@@ -400,9 +397,18 @@ def _history(task: Task[Any], until: float) -> list[Waited]:
     return [Waited(one.reason, max(0.0, end - one.since)) for one, end in zip(past, ends, strict=False)]
 
 
+def _failure(error: BaseException) -> Exception:
+    """The failure of a step that ended with any error. An error that is no `Exception` would end the whole run."""
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, SystemExit):
+        return WorkflowError(f"called sys.exit({brief(error.code, repr)})")
+    return WorkflowError(f"raised {type_name(error)}: {brief(error)}".removesuffix(": "))
+
+
 def _said(error: Exception) -> str:
     text = brief(error)
-    return text if isinstance(error, WorkflowError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, WorkflowError) else f"{type_name(error)}: {text}"
 
 
 def run_workflow(

@@ -20,7 +20,6 @@ import hashlib
 import importlib
 import inspect
 import json
-import math
 import os
 import re
 import sys
@@ -30,9 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from bursar.errors import BursarError, WorkflowError
-from bursar.law.admission.authority import Authority, Priority
+from bursar.law.admission.authority import PRIORITY_MAX, Authority, Priority
 from bursar.law.admission.resources import Resources
 from bursar.law.admission.retry import Retry
+from bursar.law.timers import SECONDS_MAX
 from bursar.text import brief
 from bursar.workflow.graph import cycle
 from bursar.workflow.references import NAME, Ref, Template, convert, references
@@ -331,13 +331,17 @@ class Workflow:
     def _checked_priority(self, name: str, priority: Any) -> int:
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise WorkflowError(f"task {name!r}: its priority must be a Priority or a whole number, not {priority!r}")
+        if abs(priority) > PRIORITY_MAX:
+            raise WorkflowError(f"task {name!r}: its priority must be between -{PRIORITY_MAX:,} and {PRIORITY_MAX:,}")
         return priority
 
     def _checked_seconds(self, name: str, what: str, value: Any) -> float | None:
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
-            raise WorkflowError(f"task {name!r}: {what} must be a number of seconds, not {brief(value, repr)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+            raise WorkflowError(
+                f"task {name!r}: {what} must be a number of seconds up to {SECONDS_MAX:g}, not {brief(value, repr)}"
+            )
         return float(value)
 
     @staticmethod

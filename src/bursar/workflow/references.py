@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from bursar.errors import WorkflowError
-from bursar.text import brief
+from bursar.text import brief, type_name
 
 RESULT_MAX: Final = 1 << 20  # characters of JSON: a journal keeps no larger result; a task should write it to a file
 
@@ -144,8 +144,8 @@ def keep(value: Any) -> Kept:
     try:
         text = json.dumps(value)
         again = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        return Kept(value, None, f"it is a {type(value).__name__} that JSON cannot hold ({brief(error)})")
+    except Exception as error:  # also what the methods of the value raise
+        return Kept(value, None, f"it is a {type_name(value)} that JSON cannot hold ({brief(error)})")
     if len(text) > RESULT_MAX:
         return Kept(again, None, f"it is {len(text):,} characters of JSON, and {RESULT_MAX:,} are kept at most")
     return Kept(again, text)
