@@ -363,6 +363,8 @@ expose_law(
         "spawn_budget": _spawn_budget,
         "acquire_spawn": _acquire_spawn,
         "affordable": pool.affordable,
+        "name_pools": pool.name_pools,
+        "close_named": pool.close_named,
         "nursery_capabilities": _nursery_capabilities,
         "release_leftovers": law.Kernel.release_leftovers,
         "cleanup_too_long": _cleanup_too_long,

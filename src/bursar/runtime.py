@@ -220,6 +220,7 @@ class Runtime:
         self._settings: dict[str, Any] = {
             "clock": clock,
             "budget": (budget or UNSTATED).as_tuple(),
+            **({"named": dict(budget.named)} if budget is not None and budget.named else {}),
             "capabilities": None if capabilities is None else sorted(type(c).__name__ for c in given),
             "admits_all": admission is not None,
         }

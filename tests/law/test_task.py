@@ -29,6 +29,7 @@ def test_a_new_task_carries_who_it_is_and_what_it_may_spend():
 # what every field says before anything has happened
 FRESH = {
     "state": State.PENDING,
+    "named_spent": None,
     "outcome": None,
     "wake": WakeState.IDLE,
     "generation": 0,

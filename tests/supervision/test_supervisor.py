@@ -410,7 +410,7 @@ def test_recharge_comes_from_the_supervisors_budget_first_and_then_from_the_capa
 
 def run_minted(runtime):
     (spent,) = runtime.kernel.registry._spent.values()
-    return spent[0]
+    return spent["ops"]
 
 
 def test_a_child_that_nobody_can_recharge_any_more_is_cancelled(supervise):

@@ -21,12 +21,8 @@
 COLD static BillResult
 bill_by_method(Driver *self, Task *task, Request *request, PyObject **refusal)
 {
-    LawCost cost;
     PyObject *row = PyObject_CallMethod((PyObject *)request, "bill", NULL);
-    BillResult result = BILL_ERROR;
-    if (row != NULL && cost_of_row(row, &cost) == 0) {
-        result = k_bill(self->kernel, task, &cost, row, refusal);
-    }
+    BillResult result = row == NULL ? BILL_ERROR : k_bill_row(self->kernel, task, row, refusal);
     Py_XDECREF(row);
     return result;
 }

@@ -1,7 +1,8 @@
 /* The ledger: bills tasks. After law/ledger.py.
  *
  * C pays a bill that the task's pools can pay during its turn: nearly every bill. If the turn is over, the cleanup
- * allowance is spent or the pools are short, C charges nothing and calls `Ledger.bill` in Python, which decides.
+ * allowance is spent, the pools are short or the cost has a named counter, C charges nothing and calls `Ledger.bill` in
+ * Python, which decides.
  */
 
 #include "python/law/ledger.h"
@@ -74,6 +75,16 @@ bill_in_python(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObje
     return BILL_REFUSED;
 }
 
+/* Whether a cost has named counters. Their pairs come last. */
+static bool
+row_has_names(PyObject *row)
+{
+    Py_ssize_t n = PyTuple_Check(row) ? PyTuple_GET_SIZE(row) : 0;
+    PyObject *last = n > 0 ? PyTuple_GET_ITEM(row, n - 1) : NULL;
+    return last != NULL && PyTuple_Check(last) && PyTuple_GET_SIZE(last) == 2 &&
+           PyUnicode_Check(PyTuple_GET_ITEM(last, 0));
+}
+
 BillResult
 k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal)
 {
@@ -97,6 +108,16 @@ k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **ref
         return BILL_ERROR;
     }
     return BILL_PAID;
+}
+
+BillResult
+k_bill_row(Kernel *k, Task *task, PyObject *row, PyObject **refusal)
+{
+    LawCost cost;
+    if (row_has_names(row)) {
+        return task_extra(task) == NULL ? BILL_ERROR : bill_in_python(k, task, NULL, row, refusal);
+    }
+    return cost_of_row(row, &cost) < 0 ? BILL_ERROR : k_bill(k, task, &cost, row, refusal);
 }
 
 int
@@ -125,16 +146,12 @@ cost_of_row(PyObject *row, LawCost *cost)
 PyObject *
 ledger_bill(Kernel *k, PyObject *const *args, Py_ssize_t n)
 {
-    LawCost cost;
     PyObject *refusal = NULL;
     if (n != 2 || !is_task(args[0])) {
         PyErr_SetString(PyExc_TypeError, "bill() takes a task and a cost");
         return NULL;
     }
-    if (cost_of_row(args[1], &cost) < 0) {
-        return NULL;
-    }
-    switch (k_bill(k, (Task *)args[0], &cost, args[1], &refusal)) {
+    switch (k_bill_row(k, (Task *)args[0], args[1], &refusal)) {
     case BILL_PAID:
         return Py_NewRef(k->st->bills[LAW_BILL_PAID]);
     case BILL_SUSPENDED:

@@ -16,6 +16,8 @@ typedef enum {
  * REFUSED: *refusal is the error to raise in the task, a new reference. ERROR: an exception is set. `row` is the cost
  * as a row of Python's cost table; NULL: made if needed. */
 BillResult k_bill(Kernel *k, Task *task, const LawCost *cost, PyObject *row, PyObject **refusal);
+/* The same for a cost as a row of Python. */
+BillResult k_bill_row(Kernel *k, Task *task, PyObject *row, PyObject **refusal);
 int k_record_spent(Task *task, const LawCost *cost); /* -1 with MemoryError set, only if there is no TaskExtra yet */
 int k_record_refund(Task *task, unsigned component, int64_t amount); /* the same */
 int cost_of_row(PyObject *row, LawCost *cost);                       /* -1 with an exception set: `row` is no cost */

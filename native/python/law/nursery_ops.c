@@ -57,7 +57,7 @@ k_open_nursery(Kernel *k, Task *owner, PyObject *name, PyObject *budget, PyObjec
         Py_CLEAR(nursery);
     }
     if (nursery == NULL) {
-        return_pools(pools, owner->terms->pools);
+        return_pools(k, pools, owner->terms->pools);
         goto done;
     }
     k->next_id += 1;
@@ -133,7 +133,7 @@ k_end_nursery(Kernel *k, Nursery *nursery)
     }
     LAW_RULE(nursery->scope != NULL && owner->extra != NULL && law_linked(&nursery->owned_link), "NURSERY-1");
     law_queue_remove(&owner->extra->owned, &nursery->owned_link);
-    return_pools(nursery->pools, nursery->purse_of);
+    return_pools(k, nursery->pools, nursery->purse_of);
     if (LIKELY(is_plain_leave(owner, nursery->scope))) {
         leave_fast(owner, nursery->scope);
     } else if (cancel_leave(k, nursery->scope) < 0 || cancel_resume_cleanup(k, owner) < 0) {

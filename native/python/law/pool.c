@@ -331,7 +331,28 @@ PyType_Spec pool_spec = {
     .slots = pool_slots,
 };
 
-/* ---- all five pools of a purse */
+/* ---- all pools of a purse
+ *
+ * The pools of named counters are Pool objects of Python: a purse that has them is a `NamedPools`, a subclass of tuple.
+ * Only Python reads them, so the five pools cost the same with and without named counters. */
+
+/* Add named pools to the five, as `name_pools` does: those of `parents`, which may be NULL, and those that `budget`
+ * states. Steals `five`. On a failure the five are closed, and NULL is returned with an exception set. */
+static PyObject *
+with_named(ModuleState *st, PyObject *five, PyObject *parents, PyObject *budget)
+{
+    PyObject *args[] = {five, parents != NULL ? parents : Py_None, budget};
+    PyObject *pools = py_call(st, PY_name_pools, args, 3);
+    if (pools == NULL && parents != NULL) {
+        for (int c = 0; c < LAW_COMPONENTS; c++) {
+            if (pool_of(five, c) != pool_of(parents, c)) {
+                law_pool_close(&pool_of(five, c)->account);
+            }
+        }
+    }
+    Py_DECREF(five);
+    return pools;
+}
 
 /* The five numbers of a Budget; LAW_OPEN for None. 0, or -1 with an exception set. */
 static int
@@ -367,7 +388,7 @@ pools_root(ModuleState *st, PyObject *budget)
         law_pool_init(&pool->account, limits[c]);
         PyTuple_SET_ITEM(pools, c, (PyObject *)pool);
     }
-    return pools;
+    return pools == NULL ? NULL : with_named(st, pools, NULL, budget);
 }
 
 /* All pools are made before any amount is lent, so a failure changes nothing. */
@@ -391,7 +412,7 @@ pools_derive(ModuleState *st, PyObject *parents, PyObject *budget)
             law_pool_lend(&pool_of(parents, c)->account, &pool_of(pools, c)->account, limits[c]);
         }
     }
-    return pools;
+    return pools == NULL ? NULL : with_named(st, pools, parents, budget);
 }
 
 void
@@ -404,17 +425,22 @@ pools_refund(PyObject *pools, const LawCost *cost)
     }
 }
 
-/* Close those of `pools` that are not shared with `parents`. Always 0: LAW_RULE ends the process if a rule is
- * broken. */
+/* Close those of `pools` that are not shared with `parents`. LAW_RULE ends the process if a rule is broken; only named
+ * pools, which Python closes, can fail. */
 int
-pools_close(PyObject *pools, PyObject *parents)
+pools_close(ModuleState *st, PyObject *pools, PyObject *parents)
 {
     for (int i = 0; i < LAW_COMPONENTS; i++) {
         if (pool_of(pools, i) != pool_of(parents, i)) {
             law_pool_close(&pool_of(pools, i)->account);
         }
     }
-    return 0;
+    if (PyTuple_CheckExact(pools)) {
+        return 0;
+    }
+    PyObject *args[] = {pools, parents}, *closed = py_call(st, PY_close_named, args, 2);
+    Py_XDECREF(closed);
+    return closed == NULL ? -1 : 0;
 }
 
 PyObject *
@@ -432,9 +458,16 @@ pools_for(Kernel *k, PyObject *parents, PyObject **budget)
 }
 
 void
-return_pools(PyObject *pools, PyObject *parents)
+return_pools(Kernel *k, PyObject *pools, PyObject *parents)
 {
-    if (pools != NULL && pools != parents) {
-        pools_close(pools, parents);
+    if (pools == NULL || pools == parents) {
+        return;
+    }
+    PyObject *error = PyErr_GetRaisedException(); /* a caller may clean up after one */
+    if (pools_close(k->st, pools, parents) < 0) {
+        PyErr_WriteUnraisable(pools);
+    }
+    if (error != NULL) {
+        PyErr_SetRaisedException(error);
     }
 }

@@ -25,8 +25,8 @@ PyObject *pools_derive(ModuleState *st, PyObject *parents, PyObject *budget);
  * part that `parents` can pay. New reference, or NULL with an exception set: nothing was lent. */
 PyObject *pools_for(Kernel *k, PyObject *parents, PyObject **budget);
 /* Give what is left in `pools` back to `parents`. 0, or -1 with an exception set. */
-int pools_close(PyObject *pools, PyObject *parents);
+int pools_close(ModuleState *st, PyObject *pools, PyObject *parents);
 /* Give back what `pools_for` took from `parents`. `pools` may be NULL. */
-void return_pools(PyObject *pools, PyObject *parents);
+void return_pools(Kernel *k, PyObject *pools, PyObject *parents);
 /* Undo one payment of this cost by `pools_pay`. Cannot fail. */
 void pools_refund(PyObject *pools, const LawCost *cost);

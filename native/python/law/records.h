@@ -68,7 +68,7 @@ typedef struct Pool {
 /* What tasks of equal spawns share, because it never changes: pools, capabilities, the CapSpawn of their spawner. */
 typedef struct SpawnTerms {
     PyObject_HEAD
-    PyObject *pools;        /* tuple of five Pool */
+    PyObject *pools;        /* tuple of five Pool; with named counters a NamedPools */
     PyObject *capabilities; /* mapping: kind -> capability */
     PyObject *spawn_cap;    /* the CapSpawn that counts the task; NULL: no CapSpawn counts it */
 } SpawnTerms;
@@ -92,6 +92,7 @@ typedef struct TaskExtra {
     PyObject *ending;              /* the Outcome of a task whose code has ended while its children live */
     PyObject *ticket;              /* NULL: the task never needed admission and was never paused */
     PyObject *memory;              /* its MemoryAccount; NULL: there is no memory meter, or the task has not run yet */
+    PyObject *named_spent;         /* dict: name -> what it has spent of a named counter; or NULL */
     int64_t spent[LAW_COMPONENTS]; /* by component; ops are in `ops_spent` of the task instead */
     int8_t short_of;
 } TaskExtra;

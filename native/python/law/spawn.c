@@ -220,7 +220,7 @@ make_task(Kernel *k, Nursery *nursery, PyObject *name, PyObject **budget, PyObje
         }
     }
     if (task == NULL) {
-        return_pools(pools, nursery->pools);
+        return_pools(k, pools, nursery->pools);
         pools_refund(nursery->pools, &LAW_SPAWN);
     } else {
         k->next_id = id + 1;

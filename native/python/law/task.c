@@ -64,6 +64,7 @@ task_visit(Task *self, visitproc visit, void *arg)
             return stop;
         }
         Py_VISIT(extra->memory);
+        Py_VISIT(extra->named_spent);
         for (LawLink *l = law_queue_oldest(&extra->owned); l != NULL; l = law_queue_newer(&extra->owned, l)) {
             Py_VISIT(LAW_RECORD(l, Nursery, owned_link));
         }
@@ -92,6 +93,7 @@ drop_extra(Task *self)
     Py_CLEAR(extra->ending);
     ticket_release(extra->ticket);
     Py_CLEAR(extra->memory);
+    Py_CLEAR(extra->named_spent);
     PyMem_Free(extra);
 }
 

@@ -230,7 +230,7 @@ has_no_way_back(const TaskExtra *extra)
 {
     return extra->reason == NULL && extra->inner == NULL && law_queue_empty(&extra->owned) &&
            extra->obligations == NULL && extra->waiters == NULL && extra->cleanup_timer == NULL &&
-           extra->credit_of == NULL && extra->ending == NULL && extra->memory == NULL &&
+           extra->credit_of == NULL && extra->ending == NULL && extra->memory == NULL && extra->named_spent == NULL &&
            (extra->ticket == NULL || ticket_is_done(extra->ticket));
 }
 
@@ -325,7 +325,7 @@ k_finish(Kernel *k, Task *task, LawOutcome kind, PyObject *content, PyObject *ou
         return -1;
     }
     Nursery *nursery = task->nursery;
-    if (task->terms->pools != nursery->pools && pools_close(task->terms->pools, nursery->pools) < 0) {
+    if (task->terms->pools != nursery->pools && pools_close(k->st, task->terms->pools, nursery->pools) < 0) {
         return -1;
     }
     if (release_spawn_cap(k, task) < 0) {

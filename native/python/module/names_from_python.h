@@ -53,6 +53,8 @@
     X(spawn_budget)         \
     X(acquire_spawn)        \
     X(affordable)           \
+    X(name_pools)           \
+    X(close_named)          \
     X(nursery_capabilities) \
     X(release_leftovers)    \
     X(cleanup_too_long)     \

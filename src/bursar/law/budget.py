@@ -1,33 +1,38 @@
 """Budgets: limits on what a task may spend, one for each component.
 
-A `Budget` is a statement: five numbers, where None means that no limit is stated. It is a value and holds nothing:
+A `Budget` is a statement: five numbers, where None means that no limit is stated, and the limits of named counters. A
+named counter is a unit of the program: tokens, tool calls, money. A `Budget` is a value and holds nothing:
 `law/pool.py` has the accounts, and `law/costs.py` what each operation costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import Iterable, Iterator
+from typing import Final, NoReturn, Self
 
 COMPONENTS: Final = ("ops", "memory", "spawns", "channel_ops", "syscalls")
 OPS, MEMORY, SPAWNS, CHANNEL_OPS, SYSCALLS = range(5)
+NAMED: Final = 5  # stands for any named counter where only a number fits
+NAMED_MAX: Final = 16  # named counters in one budget: a task with a budget of its own has a pool for each
 UNITS_MAX: Final = (1 << 62) - 1  # fits a signed 64-bit word with room for one addition
 
 
-@dataclass(frozen=True, slots=True)
 class Budget:
-    """Five limits. None means that no limit is stated; 0 means that nothing is granted. Immutable.
+    """Five limits, and the limits of named counters. None means that no limit is stated; 0 means that nothing is
+    granted. Immutable.
 
     ```python
     from bursar import Budget
 
     print(Budget(ops=100, spawns=5).clamp(Budget(ops=30)))
     print(Budget(ops=100).within(Budget.service()))
+    print(Budget(tokens=200_000).tokens)
     ```
 
     ```text
     ops=30, spawns=5
     False
+    200000
     ```
 
     Attributes:
@@ -36,26 +41,74 @@ class Budget:
         spawns: Tasks.
         channel_ops: Operations on channels.
         syscalls: Operations on files, sockets and signals.
+        named: The limits of named counters, as pairs of name and limit, sorted by name.
     """
 
-    ops: int | None = None
-    memory: int | None = None
-    spawns: int | None = None
-    channel_ops: int | None = None
-    syscalls: int | None = None
+    __slots__ = ("channel_ops", "memory", "named", "ops", "spawns", "syscalls")
+    __match_args__ = COMPONENTS
 
-    def __post_init__(self) -> None:
-        for name, value in zip(COMPONENTS, self.as_tuple(), strict=True):
-            if value is None:
-                continue
-            if type(value) is not int:
-                raise TypeError(
-                    f"Budget({name}={value!r}): a budget is counted in whole units; give an int, or None for no limit"
-                )
-            if not 0 <= value <= UNITS_MAX:
-                raise ValueError(
-                    f"Budget({name}={value}): must be between 0 (not granted) and {UNITS_MAX}; use None for no limit"
-                )
+    ops: int | None
+    memory: int | None
+    spawns: int | None
+    channel_ops: int | None
+    syscalls: int | None
+    named: tuple[tuple[str, int], ...]
+
+    def __init__(
+        self,
+        ops: int | None = None,
+        memory: int | None = None,
+        spawns: int | None = None,
+        channel_ops: int | None = None,
+        syscalls: int | None = None,
+        **named: int | None,
+    ) -> None:
+        limits = (ops, memory, spawns, channel_ops, syscalls)
+        for name, value in (*zip(COMPONENTS, limits, strict=True), *named.items()):
+            _require_limit(name, value)
+        stated = tuple(sorted((name, value) for name, value in named.items() if value is not None))
+        for name, _ in stated:
+            require_counter_name(name)
+        if len(stated) > NAMED_MAX:
+            raise ValueError(f"a Budget has at most {NAMED_MAX} named counters, and this one states {len(stated)}")
+        for name, value in (*zip(COMPONENTS, limits, strict=True), ("named", stated)):
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> int | None:
+        """The limit of a named counter."""
+        if name != "named":  # an object that `copy` or `pickle` has not filled yet has no names
+            for known, limit in self.named:
+                if known == name:
+                    return limit
+        raise AttributeError(f"{self!r} states no counter {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Budget cannot be changed: cannot set {name!r}; make another one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Budget cannot be changed: cannot delete {name!r}; make another one")
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.as_tuple() == other.as_tuple() and self.named == other.named
+
+    def __hash__(self) -> int:
+        return hash((self.as_tuple(), self.named))
+
+    def __repr__(self) -> str:
+        limits = (*zip(COMPONENTS, self.as_tuple(), strict=True), *self.named)
+        return f"{type(self).__qualname__}({', '.join(f'{name}={limit!r}' for name, limit in limits)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _make, (type(self), self.as_tuple(), self.named)
+
+    def limits(self) -> Iterator[tuple[str, int]]:
+        """The limits that are stated, by name: the five first, then the named counters."""
+        for name, limit in zip(COMPONENTS, self.as_tuple(), strict=True):
+            if limit is not None:
+                yield name, limit
+        yield from self.named
 
     @classmethod
     def none(cls) -> Self:
@@ -84,18 +137,18 @@ class Budget:
 
     def clamp(self, limit: Budget) -> Budget:
         """The smaller of the two, counter by counter. None is larger than any number."""
-        return Budget(*(_least(a, b) for a, b in zip(self.as_tuple(), limit.as_tuple(), strict=True)))
+        five = (_least(a, b) for a, b in zip(self.as_tuple(), limit.as_tuple(), strict=True))
+        if not self.named and not limit.named:
+            return Budget(*five)
+        mine, others = dict(self.named), dict(limit.named)
+        return Budget(*five, **{name: _least(mine.get(name), others.get(name)) for name in {**mine, **others}})
 
     def within(self, limit: Budget) -> bool:
         """Whether no counter exceeds that of `limit`."""
         return self.clamp(limit) == self
 
     def __str__(self) -> str:
-        stated = [f"{n}={v:,}" for n, v in zip(COMPONENTS, self.as_tuple(), strict=True) if v is not None]
-        return ", ".join(stated) or "unlimited"
-
-
-UNSTATED: Final = Budget()
+        return ", ".join(f"{name}={limit:,}" for name, limit in self.limits()) or "unlimited"
 
 
 def require_plain(budget: Budget) -> None:
@@ -104,7 +157,55 @@ def require_plain(budget: Budget) -> None:
         raise TypeError(f"{budget!r} is not a Budget")
 
 
+def require_counter_name(name: str) -> None:
+    """Raise unless `name` can be the name of a counter. A keyword may be any text: `Budget(**{"a b": 1})`."""
+    if not name.isidentifier() or name.startswith("_") or hasattr(Budget, name):
+        raise ValueError(
+            f"{name!r} cannot name a counter: choose an identifier without a leading underscore "
+            "that is not the name of an attribute of Budget"
+        )
+
+
+def similar_name(name: str, known: Iterable[str]) -> str:
+    """The first of the `known` names that `name` probably misspells; "" if there is none.
+
+    A plural, an underscore, upper case or one letter too many or too few is a misspelling. Another letter is not:
+    `tokens_a` and `tokens_b` are two counters.
+    """
+    plain = _plain(name)
+    for other in known:
+        short, long = sorted((plain, _plain(other)), key=len)
+        if short == long or any(long[:i] + long[i + 1 :] == short for i in range(len(long))):
+            return other
+    return ""
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower().rstrip("s")
+
+
+def _require_limit(name: str, value: object) -> None:
+    if value is None:
+        return
+    if type(value) is not int:
+        raise TypeError(
+            f"Budget({name}={value!r}): a budget is counted in whole units; give an int, or None for no limit"
+        )
+    if not 0 <= value <= UNITS_MAX:
+        raise ValueError(
+            f"Budget({name}={value}): must be between 0 (not granted) and {UNITS_MAX}; use None for no limit"
+        )
+
+
+def _make(kind: type[Budget], five: tuple[int | None, ...], named: tuple[tuple[str, int], ...]) -> Budget:
+    """Unpickle a budget."""
+    return kind(*five, **dict(named))
+
+
 def _least(a: int | None, b: int | None) -> int | None:
     if a is None or b is None:
         return b if a is None else a
     return min(a, b)
+
+
+UNSTATED: Final = Budget()

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from bursar.errors import CapabilityDenied, CapabilityForged, CapabilityRevoked
-from bursar.law.budget import COMPONENTS, Budget
+from bursar.law.budget import Budget
 
 if TYPE_CHECKING:
     from bursar.law.task import Task
@@ -178,7 +178,7 @@ class Registry:
         self._serial = 0
         self._revoked: set[int] = set()
         self._in_use: dict[int, int] = {}  # serial → live tasks or open channels
-        self._spent: dict[int, list[int]] = {}  # serial of a CapBudget → what was recharged under it
+        self._spent: dict[int, dict[str, int]] = {}  # serial of a CapBudget → what was recharged under it
         self.current: Task | None = None  # the task that derives: the kernel sets this to the RUNNING task
 
     @property
@@ -271,14 +271,16 @@ class Registry:
 
     def draw(self, task: Task, capability: CapBudget, amount: Budget) -> None:
         """Count a recharge against a `CapBudget` and its ancestors, whole or not at all (CAPABILITY-2)."""
-        amounts = [n or 0 for n in amount.as_tuple()]
+        amounts = dict(amount.limits())
         line = [c for c in capability.ancestors() if isinstance(c, CapBudget)]
-        after: dict[int, list[int]] = {}
+        after: dict[int, dict[str, int]] = {}
         for c in line:
             serial = self._seal_of(c).serial
-            after[serial] = [u + m for u, m in zip(self._spent.get(serial, [0] * 5), amounts, strict=True)]
-            for name, limit, total, more in zip(COMPONENTS, c.limits.as_tuple(), after[serial], amounts, strict=True):
-                if limit is not None and total > limit:
+            used = self._spent.get(serial, {})
+            after[serial] = used | {name: used.get(name, 0) + more for name, more in amounts.items()}
+            for name, limit in c.limits.limits():
+                total, more = after[serial].get(name, 0), amounts.get(name, 0)
+                if total > limit:
                     raise CapabilityDenied(
                         f"{_subject(task)} may not recharge {name} by {more:,}: "
                         f"its CapBudget allows {limit:,} in total and {total - more:,} are used"

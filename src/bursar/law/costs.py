@@ -9,8 +9,10 @@ from typing import Final
 
 from bursar.law.budget import CHANNEL_OPS, MEMORY, OPS, SPAWNS, SYSCALLS
 
-# A cost is a sparse row of the cost table: (component, amount) pairs.
-Cost = tuple[tuple[int, int], ...]
+# A cost is a sparse row of the cost table: (component, amount) pairs. The component of a named counter is its name;
+# such pairs come last.
+Component = int | str
+Cost = tuple[tuple[Component, int], ...]
 FREE: Final[Cost] = ()
 OP: Final[Cost] = ((OPS, 1),)  # a loop iteration or a function call
 SPAWN: Final[Cost] = ((OPS, 1), (SPAWNS, 1))

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from bursar.law.budget import COMPONENTS
 from bursar.law.capability import CapSpawn
+from bursar.law.costs import Component
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.kernel import Kernel
 from bursar.law.lanes import Lane
 from bursar.law.nursery import Nursery, NurseryState
-from bursar.law.pool import Pool, Pools
+from bursar.law.pool import Pool, Pools, named_of
 from bursar.law.state import State
 from bursar.law.task import Task
 from bursar.law.wake import WakeState
@@ -110,23 +111,32 @@ def _pool_pairs(kernel: Kernel) -> Iterator[tuple[Pools, Pools]]:
             yield nursery.pools, nursery.purse_of
 
 
+def _components(pools: Pools) -> dict[Component, Pool]:
+    """The pools by component, and by name."""
+    return {**dict(enumerate(pools)), **named_of(pools)}
+
+
 def _money(kernel: Kernel) -> None:
     lent: Counter[Pool] = Counter()
-    pools: dict[Pool, int] = {pool: i for i, pool in enumerate(kernel.root.pools)}
+    pools: dict[Pool, Component] = {pool: c for c, pool in _components(kernel.root.pools).items()}
     for mine, makers in _pool_pairs(kernel):
-        for i, (pool, maker) in enumerate(zip(mine, makers, strict=True)):
+        above = _components(makers)
+        assert above.keys() <= _components(mine).keys(), "BUDGET-2: a limit from above is missing"
+        for component, pool in _components(mine).items():
+            maker = above.get(component, pool.parent)
             if pool is not maker:
+                assert maker is not None, "BUDGET-2: a pool has no maker"
                 assert pool.parent is maker, "BUDGET-2: a pool was not lent by its maker"
                 assert pool not in pools, "BUDGET-2: two makers for one pool"
                 lent[maker] += pool.granted - pool.minted
-                pools[pool] = i
-    for pool, i in pools.items():
-        assert pool.lent == lent[pool], f"BUDGET-2: {COMPONENTS[i]}: lent {pool.lent}, but sub-pools hold {lent[pool]}"
+                pools[pool] = component
+    for pool, component in pools.items():
+        name = COMPONENTS[component] if isinstance(component, int) else component
+        assert pool.lent == lent[pool], f"BUDGET-2: {name}: lent {pool.lent}, but sub-pools hold {lent[pool]}"
         if pool.left is not None:
-            assert pool.left >= 0, f"BUDGET-3: {COMPONENTS[i]} is overdrawn"
+            assert pool.left >= 0, f"BUDGET-3: {name} is overdrawn"
             assert pool.granted == pool.left + pool.spent + pool.lent, (
-                f"BUDGET-1: {COMPONENTS[i]}: {pool.granted} granted, "
-                f"{pool.left} left, {pool.spent} spent, {pool.lent} lent"
+                f"BUDGET-1: {name}: {pool.granted} granted, {pool.left} left, {pool.spent} spent, {pool.lent} lent"
             )
 
 

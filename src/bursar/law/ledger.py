@@ -5,7 +5,7 @@ paid whole; or nothing is paid, and one of three things follows:
 
     the turn is over            EXHAUSTED, gets another turn, READY at the back of the queue (the fairness tick)
     memory, spawns are short    the task gets an exception at its await point, and may recharge or fail
-    ops, channel ops, syscalls  EXHAUSTED; its nursery's policy decides: end with `BudgetExceeded`, or hold
+    ops and all the others      EXHAUSTED; its nursery's policy decides: end with `BudgetExceeded`, or hold
 
 A task on hold waits for `recharge` by its nursery's owner, by a supervisor or by a holder of `CapBudget`. A task that
 cleans up may use credit for its ops, up to the cleanup allowance. A task that overruns its allowance is cut.
@@ -19,11 +19,11 @@ from enum import Enum
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
 from bursar.law import cancel
 from bursar.law import pool as purse
-from bursar.law.budget import COMPONENTS, MEMORY, OPS, SPAWNS, UNITS_MAX, Budget, require_plain
+from bursar.law.budget import COMPONENTS, MEMORY, NAMED, OPS, SPAWNS, UNITS_MAX, Budget, require_plain, similar_name
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
 from bursar.law.cleanup import begin_cleanup
-from bursar.law.costs import Cost
+from bursar.law.costs import Component, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.pool import PAID, Pools
 from bursar.law.state import State, move
@@ -39,14 +39,24 @@ class Bill(Enum):
     CUT = "cut"  # the task overran its cleanup and must be closed
 
 
+def short_name(task: Task) -> str:
+    """The name of what the EXHAUSTED task could not pay. Its error has the name of a named counter."""
+    if task.short_of == NAMED and isinstance(task.error, BudgetExceeded):
+        return task.error.component
+    return COMPONENTS[task.short_of]
+
+
 class Ledger(Dispatch):
     """Dispatch, plus budgets."""
 
     cleanup_ops: int
     cleanup_ns: int
+    inherit: bool
 
-    def bill(self, task: Task, cost: Cost) -> Bill | BudgetExceeded:
+    def bill(self, task: Task, cost: Cost) -> Bill | BudgetExceeded | ValueError:
         """Charge the RUNNING task for a request. The driver raises a returned error at the task's await."""
+        if cost and isinstance(cost[-1][0], str) and (refused := self._refuse_names(task, cost)) is not None:
+            return refused
         if task.turn_left <= 0:
             self.counters["turns_over"] += 1
             self._exhausted(task, PAID, cost)
@@ -55,7 +65,7 @@ class Ledger(Dispatch):
         cleaning = task.cleanup_left >= 0
         short = self._pay_cleanup(task, cost) if cleaning else purse.pay(task.pools, cost)
         if short == PAID:
-            self._record_spent(task, cost)
+            self._record_whole(task, cost)
             if cost and self.observer is not None:
                 self.observer("charged", task, cost)
             return Bill.PAID
@@ -67,12 +77,33 @@ class Ledger(Dispatch):
         self._exhaust(task, short, cost)
         return Bill.SUSPENDED
 
+    def _refuse_names(self, task: Task, cost: Cost) -> BudgetExceeded | ValueError | None:
+        """The error for a counter that no budget states, if it is probably misspelt, or if this run grants nothing
+        without a statement. Otherwise a misspelt counter would never be billed."""
+        stated = purse.named_of(task.pools)
+        for name, _ in cost:
+            if isinstance(name, int) or name in stated:
+                continue
+            if meant := similar_name(name, stated):
+                return ValueError(
+                    f"task {task.name!r} ({task.id}) charges {name!r}, which no budget states, and {meant!r} is "
+                    f"limited; did you mean {meant!r}? If not, state a limit for {name!r} as well"
+                )
+            if not self.inherit:
+                return BudgetExceeded(
+                    f"task {task.name!r} ({task.id}) was not granted {name!r}: profile 'sovereign' grants nothing by "
+                    f"itself; state it in a budget above the task",
+                    task=task.name,
+                    component=name,
+                )
+        return None
+
     def charge_now(self, task: Task, cost: Cost) -> None:
         """Charge the RUNNING task for something that does not wait. Raises if the task cannot pay at once."""
         short = self._pay_cleanup(task, cost) if task.cleanup_left >= 0 else purse.pay(task.pools, cost)
         if short != PAID:
             raise self.shortage(task, short, cost)
-        self._record_spent(task, cost)
+        self._record_whole(task, cost)
         if self.observer is not None:
             self.observer("charged", task, cost)
 
@@ -110,6 +141,18 @@ class Ledger(Dispatch):
         if any(difference):
             self.note("settled", task, difference)
 
+    def _record_whole(self, task: Task, cost: Cost) -> None:
+        """Write down what was paid, named counters as well."""
+        if not cost or isinstance(cost[-1][0], int):
+            self._record_spent(task, cost)
+            return
+        self._record_spent(task, tuple(row for row in cost if isinstance(row[0], int)))
+        spent = {**(task.named_spent or {})}
+        for name, amount in cost:
+            if isinstance(name, str):
+                spent[name] = min(spent.get(name, 0) + amount, UNITS_MAX)
+        task.named_spent = spent
+
     def _record_refund(self, task: Task, component: int, amount: int) -> None:
         """Write down what was refunded. A saturated record becomes inexact."""
         task.spent[component] = max(task.spent[component] - amount, 0)
@@ -118,12 +161,13 @@ class Ledger(Dispatch):
         """Write down what was paid. The record saturates; the pools do not."""
         spent = task.spent
         for component, amount in cost:
+            assert isinstance(component, int), "a named counter is in `named_spent`"
             total = spent[component] + amount
             spent[component] = total if total < UNITS_MAX else UNITS_MAX
             if component == OPS:
                 task.turn_left -= amount
 
-    def _pay_cleanup(self, task: Task, cost: Cost) -> int:
+    def _pay_cleanup(self, task: Task, cost: Cost) -> Component:
         """Charge a task that cleans up. It pays as usual; ops that it cannot pay go on its credit.
 
         The credit is as large as the allowance, and lasts for the whole life of the task. Otherwise a task that is
@@ -141,17 +185,17 @@ class Ledger(Dispatch):
             task.cleanup_left -= ops
         return short
 
-    def _exhausted(self, task: Task, component: int, cost: Cost) -> None:
+    def _exhausted(self, task: Task, component: Component, cost: Cost) -> None:
         """Make the task EXHAUSTED. Nothing was charged or performed, so a wake that came during the poll is dropped."""
         self._poll_over(task)
         move(task, State.EXHAUSTED)
         task.wake = WakeState.IDLE
         self._discard_answer(task)
-        task.short_of = component
+        task.short_of = component if isinstance(component, int) else NAMED
         task.since_ns = self.now_ns
-        self.note("task_exhausted", task, (component, cost))
+        self.note("task_exhausted", task, (task.short_of, cost))
 
-    def _exhaust(self, task: Task, component: int, cost: Cost) -> None:
+    def _exhaust(self, task: Task, component: Component, cost: Cost) -> None:
         """The task cannot pay. Hold it if its nursery says so; otherwise raise the error in it, once, so that it can
         clean up."""
         self.counters["exhausted"] += 1
@@ -161,7 +205,7 @@ class Ledger(Dispatch):
         if not nursery.hold or nursery.reason is not None or task.requested:
             self._end_exhausted(task)
             return
-        self.note("budget_held", task, COMPONENTS[component])
+        self.note("budget_held", task, short_name(task))
         nursery.exhausted[task.id] = task
         waiter, nursery.exhausted_waiter = nursery.exhausted_waiter, None
         if waiter is not None:
@@ -169,23 +213,27 @@ class Ledger(Dispatch):
 
     def _end_exhausted(self, task: Task) -> None:
         """No recharge will come for the EXHAUSTED task: raise the error in it, once, so that it can clean up."""
-        self.note("budget_exceeded", task, COMPONENTS[task.short_of])
+        self.note("budget_exceeded", task, short_name(task))
         task.unpaid_request = None
         cancel.move(task, CancelPhase.DRAINING)
         task.reason = CancelReason(CancelKind.BUDGET, str(task.error))
         begin_cleanup(self, task)
         self._ready(task)
 
-    def shortage(self, task: Task, component: int, cost: Cost) -> BudgetExceeded:
+    def shortage(self, task: Task, component: Component, cost: Cost) -> BudgetExceeded:
         """The error for a component that the task cannot pay."""
-        needed, left = dict(cost)[component], task.pools[component].left
+        pool = purse.pool_of(task.pools, component)
+        needed, left = dict(cost)[component], pool.left if pool is not None else 0
         if task.cleanup_left >= 0 and component == OPS:
             left = task.cleanup_left
-        name = COMPONENTS[component]
-        kind = {MEMORY: MemoryBudgetExceeded, SPAWNS: SpawnBudgetExceeded}.get(component, BudgetExceeded)
+        if isinstance(component, int):
+            name, spent = COMPONENTS[component], task.spent[component]
+            kind = {MEMORY: MemoryBudgetExceeded, SPAWNS: SpawnBudgetExceeded}.get(component, BudgetExceeded)
+        else:
+            name, spent, kind = component, (task.named_spent or {}).get(component, 0), BudgetExceeded
         return kind(
             f"task {task.name!r} ({task.id}) is out of {name}: it needs {needed:,}, has {left:,} "
-            f"left and has spent {task.spent[component]:,}; give it a larger budget or recharge it",
+            f"left and has spent {spent:,}; give it a larger budget or recharge it",
             task=task.name,
             component=name,
         )
@@ -197,10 +245,11 @@ class Ledger(Dispatch):
         self._require_countable(task, amount)
         short = purse.top_up(task.pools, sources, amount)
         if short != PAID:
+            name = COMPONENTS[short] if isinstance(short, int) else short
             raise BudgetExceeded(
-                f"task {task.name!r} cannot be recharged: the nurseries above it are short of {COMPONENTS[short]}",
+                f"task {task.name!r} cannot be recharged: the nurseries above it are short of {name}",
                 task=task.name,
-                component=COMPONENTS[short],
+                component=name,
             )
         self._recharged(task, amount)
 
@@ -213,16 +262,16 @@ class Ledger(Dispatch):
 
     def _mint(self, task: Task, amount: Budget) -> None:
         self.note("minted", task, amount)
-        for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
-            pool.mint(units or 0)
+        for pool, units in purse.counted(task.pools, amount):
+            pool.mint(units)
         self._recharged(task, amount)
 
     def _require_countable(self, task: Task, amount: Budget) -> None:
         require_plain(amount)
         if task.outcome is not None:
             raise ValueError(f"task {task.name!r} has ended and cannot be recharged")
-        for pool, units in zip(task.pools, amount.as_tuple(), strict=True):
-            if pool.left is not None and pool.left + (units or 0) > UNITS_MAX:
+        for pool, units in purse.counted(task.pools, amount):
+            if pool.left is not None and pool.left + units > UNITS_MAX:
                 raise ValueError(
                     f"task {task.name!r} cannot be recharged by {amount}: "
                     f"its budget would exceed {UNITS_MAX}; recharge by less"

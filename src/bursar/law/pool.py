@@ -8,6 +8,9 @@ nursery's pool. Therefore
 - a charge is one subtraction, however deep the nursery is, because tasks share pools;
 - no task hoards: a task that shares a purse takes from it only what it spends, when it spends it.
 
+Where a budget states named counters, the five pools are a `NamedPools`, which has a pool for each name as well. It
+passes the names on to all that is derived from it. A counter without a pool is unlimited and costs nothing here.
+
 The tests check these invariants after every step, and the code asserts them where they could break:
 
 BUDGET-1  granted = left + spent + lent                       (for every pool that is not open)
@@ -23,10 +26,12 @@ does this instead: `Ledger.bill` ends it after `yield_interval` ops.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
-from bursar.law.costs import Cost
+from bursar.law.costs import Component, Cost
 
 PAID: Final = -1  # what `pay` returns when no component is short
 
@@ -91,10 +96,43 @@ class Pool:
 Pools = tuple[Pool, Pool, Pool, Pool, Pool]
 
 
+class NamedPools(tuple[Pool, Pool, Pool, Pool, Pool]):
+    """Five pools, and a pool for each named counter that this budget or one above it states."""
+
+    named: Mapping[str, Pool]
+
+
+_NO_NAMES: Final[Mapping[str, Pool]] = MappingProxyType({})
+
+
+def named_of(pools: Pools) -> Mapping[str, Pool]:
+    """The pools of the named counters."""
+    return pools.named if isinstance(pools, NamedPools) else _NO_NAMES
+
+
+def pool_of(pools: Pools, component: Component) -> Pool | None:
+    """The pool that pays for a component. None: a named counter without a limit."""
+    return pools[component] if isinstance(component, int) else named_of(pools).get(component)
+
+
+def name_pools(five: Pools, parents: Pools | None, budget: Budget) -> Pools:
+    """Add to five derived pools the named pools of `parents`, and own ones where `budget` states a name.
+
+    A name that no budget above states is lent by an open pool, so every pool below a root pool has a parent.
+    """
+    inherited = named_of(parents) if parents is not None else _NO_NAMES
+    if not inherited and not budget.named:
+        return five
+    own = {name: (inherited.get(name) or Pool(None)).lend(limit) for name, limit in budget.named}
+    pools = NamedPools(five)
+    pools.named = {**inherited, **own}
+    return pools
+
+
 def root_pools(budget: Budget) -> Pools:
     """The purse of a root nursery."""
     a, b, c, d, e = budget.as_tuple()
-    return (Pool(a), Pool(b), Pool(c), Pool(d), Pool(e))
+    return name_pools((Pool(a), Pool(b), Pool(c), Pool(d), Pool(e)), None, budget)
 
 
 def affordable(pools: Pools, budget: Budget) -> Budget:
@@ -105,8 +143,14 @@ def affordable(pools: Pools, budget: Budget) -> Budget:
         *(
             wish if wish is None or pool.left is None else min(wish, pool.left)
             for wish, pool in zip(budget.as_tuple(), pools, strict=True)
-        )
+        ),
+        **{name: _affordable_named(pools, name, wish) for name, wish in budget.named},
     )
+
+
+def _affordable_named(pools: Pools, name: str, wish: int) -> int:
+    pool = pool_of(pools, name)
+    return wish if pool is None or pool.left is None else min(wish, pool.left)
 
 
 def derive(pools: Pools, budget: Budget) -> Pools:
@@ -116,7 +160,7 @@ def derive(pools: Pools, budget: Budget) -> Pools:
     a, b, c, d, e = (
         pool if amount is None else pool.lend(amount) for pool, amount in zip(pools, budget.as_tuple(), strict=True)
     )
-    return (a, b, c, d, e)
+    return name_pools((a, b, c, d, e), pools, budget)
 
 
 def close(pools: Pools, parents: Pools) -> None:
@@ -126,16 +170,27 @@ def close(pools: Pools, parents: Pools) -> None:
     for pool, parent in zip(pools, parents, strict=True):
         if pool is not parent:
             pool.close()
+    close_named(pools, parents)
 
 
-def pay(pools: Pools, cost: Cost) -> int:
+def close_named(pools: Pools, parents: Pools) -> None:
+    """Close those of the named pools that are not shared with `parents`."""
+    above = named_of(parents)
+    for name, pool in named_of(pools).items():
+        if pool is not above.get(name):
+            pool.close()
+
+
+def pay(pools: Pools, cost: Cost) -> Component:
     """Charge a cost, whole or not at all (BUDGET-3). Returns PAID, or the component that falls short."""
     for component, amount in cost:
-        left = pools[component].left
-        if left is not None and left < amount:
+        pool = pools[component] if isinstance(component, int) else pool_of(pools, component)
+        if pool is not None and pool.left is not None and pool.left < amount:
             return component
     for component, amount in cost:
-        pool = pools[component]
+        pool = pools[component] if isinstance(component, int) else pool_of(pools, component)
+        if pool is None:
+            continue
         if pool.left is not None:
             pool.spent += amount
             pool.left -= amount
@@ -158,22 +213,25 @@ def refund(pool: Pool, amount: int) -> None:
     pool.spent = max(pool.spent - amount, 0)  # the count of an open pool may have saturated
 
 
-def top_up(pools: Pools, sources: Pools, amounts: Budget) -> int:
+def top_up(pools: Pools, sources: Pools, amounts: Budget) -> Component:
     """Move `amounts` into `pools` from the pools above them, up to and including `sources`.
 
     Moves the whole amount or nothing. Returns PAID, or the first component that the sources cannot give. A component
     that is shared all the way up counts as short, because there is no pool to move it from.
     """
-    wishes = [(c, n) for c, n in enumerate(amounts.as_tuple()) if n]
-    for component, amount in wishes:
-        if not _reaches(pools[component], sources[component], amount):
+    wishes: list[tuple[Component, int]] = [(c, n) for c, n in enumerate(amounts.as_tuple()) if n]
+    wishes += [(name, n) for name, n in amounts.named if n and pool_of(pools, name) is not None]
+    moves = [(c, pool_of(pools, c), pool_of(sources, c), n) for c, n in wishes]
+    for component, pool, source, amount in moves:
+        if pool is not None and not _reaches(pool, source, amount):
             return component
-    for component, amount in wishes:
-        _pull(pools[component], sources[component], amount)
+    for _, pool, source, amount in moves:
+        if pool is not None:
+            _pull(pool, source, amount)
     return PAID
 
 
-def _reaches(pool: Pool, source: Pool, amount: int) -> bool:
+def _reaches(pool: Pool, source: Pool | None, amount: int) -> bool:
     """Whether the pools above `pool`, up to `source`, hold `amount` together."""
     if pool.left is None:
         return True
@@ -187,7 +245,7 @@ def _reaches(pool: Pool, source: Pool, amount: int) -> bool:
     return found >= amount
 
 
-def _pull(pool: Pool, source: Pool, amount: int) -> None:
+def _pull(pool: Pool, source: Pool | None, amount: int) -> None:
     """Move `amount` down to `pool`. Each level takes from above only what it lacks itself."""
     steps: list[tuple[Pool, Pool, int]] = []
     lower, lacking = pool, amount
@@ -203,4 +261,23 @@ def _pull(pool: Pool, source: Pool, amount: int) -> None:
 
 def left(pools: Pools) -> Budget:
     """What is left in the pools, as a statement."""
-    return Budget(*(pool.left for pool in pools))
+    return Budget(*(pool.left for pool in pools), **{name: pool.left for name, pool in named_of(pools).items()})
+
+
+def own_left(pools: Pools, parents: Pools) -> Budget:
+    """What is left in the pools that are not shared with `parents`, as a statement."""
+    above = named_of(parents)
+    return Budget(
+        *(pool.left if pool is not parent else None for pool, parent in zip(pools, parents, strict=True)),
+        **{name: pool.left for name, pool in named_of(pools).items() if pool is not above.get(name)},
+    )
+
+
+def counted(pools: Pools, amounts: Budget) -> Iterator[tuple[Pool, int]]:
+    """The pools that hold the components of `amounts`, each with its amount."""
+    for pool, amount in zip(pools, amounts.as_tuple(), strict=True):
+        yield pool, amount or 0
+    for name, amount in amounts.named:
+        pool = pool_of(pools, name)
+        if pool is not None:
+            yield pool, amount

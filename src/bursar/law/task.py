@@ -54,6 +54,7 @@ class Task(Scope):
         "inner",
         "lane",
         "name",
+        "named_spent",
         "nursery",
         "obligations",
         "outcome",
@@ -119,6 +120,7 @@ class Task(Scope):
         self.credit_used = 0  # ops of cleanup that it, or a task that cleans up for it, could not pay
         self.credit_of: Task | None = None  # the task whose credit it uses; None: its own
         self.spent = array("q", _NOTHING)  # by component; an array, which the collector does not visit
+        self.named_spent: dict[str, int] | None = None  # what it has spent of named counters
         self.turn_left = 0
         self.short_of = -1  # the component that it could not pay; -1 = its turn was over
         self.capabilities = capabilities

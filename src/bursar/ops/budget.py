@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bursar.backend import Kernel
 from bursar.backend import Task as LawTask
-from bursar.law.budget import COMPONENTS, UNITS_MAX, Budget
+from bursar.law.budget import COMPONENTS, NAMED_MAX, UNITS_MAX, Budget, require_counter_name
 from bursar.law.costs import Cost
 from bursar.ops.task import Task
 from bursar.request import Request, loop_module
@@ -25,19 +25,31 @@ class _Charge(Request[None]):
         """Nothing to do: the driver has billed the cost."""
 
 
-def charge(ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0) -> Request[None]:
+def charge(
+    ops: int = 0, *, memory: int = 0, spawns: int = 0, channel_ops: int = 0, syscalls: int = 0, **named: int
+) -> Request[None]:
     """Awaited: pay for work that Bursar cannot see: `await charge(ops=n)` after n rounds of a loop.
 
     A charge is paid in full or not at all, and costs at least one op, like any request. If there is too little memory
     or too few spawns, it raises `MemoryBudgetExceeded` or `SpawnBudgetExceeded` and the task continues; too little of
     the others exhausts the task. When the turn is over, the other tasks run first.
+
+    Other keywords are named counters, the program's own units: `await charge(tokens=1_500, tool_calls=1)`. A counter
+    that no budget above the task states is only counted. If its name is close to a counter that is limited for the
+    task, the charge raises `ValueError`: the name is probably misspelt.
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
-    for name, amount in zip(COMPONENTS, amounts, strict=True):
+    if named:
+        for name in named:
+            require_counter_name(name)
+        if len(named) > NAMED_MAX:
+            raise ValueError(f"a charge has at most {NAMED_MAX} named counters, and this one has {len(named)}")
+    for name, amount in (*zip(COMPONENTS, amounts, strict=True), *named.items()):
         if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
             raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
     billed = (max(ops, 1), *amounts[1:])  # every request costs at least one op
-    return _Charge(tuple((component, amount) for component, amount in enumerate(billed) if amount))
+    cost = tuple((component, amount) for component, amount in enumerate(billed) if amount)
+    return _Charge((*cost, *sorted((name, amount) for name, amount in named.items() if amount)))
 
 
 class _Recharge(Request[None]):

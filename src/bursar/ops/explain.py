@@ -14,6 +14,7 @@ from bursar.backend import Kernel, Task, Ticket
 from bursar.law.admission.blockers import Admission, admission_of
 from bursar.law.budget import COMPONENTS, OPS, Budget
 from bursar.law.cancel import CancelPhase, outward
+from bursar.law.ledger import short_name
 from bursar.law.state import State
 
 NAMED_MAX: Final = 8  # how many blockers a sentence names before it says "and more"
@@ -67,7 +68,7 @@ def why(task: Task) -> str:
         case State.RUNNING:
             return "runs"
         case State.EXHAUSTED:
-            return f"ran out of {COMPONENTS[task.short_of]} and waits for {task.nursery.name} to recharge it"
+            return f"ran out of {short_name(task)} and waits for {task.nursery.name} to recharge it"
         case State.DONE:
             return str(task.outcome)
         case State.PENDING | State.PAUSED:
@@ -110,7 +111,7 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
         blockers,
         more,
         seconds,
-        Budget(*task.spent),
+        Budget(*task.spent, **(task.named_spent or {})),
         asked[-1] if asked else "",
         gate,
     )
@@ -118,5 +119,5 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
 
 def spent_in_words(budget: Budget) -> str:
     """The components that were spent, with their amounts."""
-    amounts = [f"{v:,} {n}" for n, v in zip(COMPONENTS, budget.as_tuple(), strict=True) if v]
+    amounts = [f"{amount:,} {name}" for name, amount in budget.limits() if amount]
     return ", ".join(amounts) or f"0 {COMPONENTS[OPS]}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from bursar.backend import Kernel, Task, Wait
-from bursar.law.costs import Cost
+from bursar.law.costs import Component, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
@@ -96,11 +96,11 @@ class Select(Request[Selected]):
 
     def bill(self) -> Cost:
         """For each component, the highest amount of any case: only one case happens."""
-        highest: dict[int, int] = {}
+        highest: dict[Component, int] = {}
         for case in self._cases:
             for component, amount in case.bill():
                 highest[component] = max(amount, highest.get(component, 0))
-        return tuple(sorted(highest.items()))
+        return tuple(sorted(highest.items(), key=lambda row: (isinstance(row[0], str), row[0])))
 
     def perform(self, kernel: Kernel, task: Task) -> Any:
         ready = [i for i, case in enumerate(self._cases) if case.ready(kernel, task)]

@@ -14,6 +14,7 @@ from bursar.backend import Task as LawTask
 from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
+from bursar.law.pool import own_left
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.pause import drop_task, pause_task, resume_task
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
@@ -167,13 +168,12 @@ class Task(Generic[T_co]):
     @property
     def spent(self) -> Budget:
         """What the task has spent so far."""
-        return Budget(*self._record.spent)
+        return Budget(*self._record.spent, **(self._record.named_spent or {}))
 
     @property
     def budget(self) -> Budget:
         """What the task may still spend of its own budget; None where it draws on its nursery's purse."""
-        mine, purse = self._record.pools, self._record.purse_of
-        return Budget(*(p.left if p is not q else None for p, q in zip(mine, purse, strict=True)))
+        return own_left(self._record.pools, self._record.purse_of)
 
     def wait(self) -> Operation[Outcome]:
         """Awaited: the task's `Outcome`, without raising. Works in `select`."""

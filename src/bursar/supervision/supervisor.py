@@ -24,8 +24,9 @@ from typing import Any, Literal, Self, TypeVarTuple, cast, get_args
 from bursar.backend import Kernel
 from bursar.backend import Task as LawTask
 from bursar.errors import BudgetExceeded, CapabilityDenied, ProfileError, RestartLimitExceeded, ScopeMisuse
-from bursar.law.budget import COMPONENTS, UNSTATED, Budget
+from bursar.law.budget import UNSTATED, Budget
 from bursar.law.capability import Capabilities, Capability, CapSpawn
+from bursar.law.ledger import short_name
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.timers import NS, to_ns
 from bursar.ops.budget import recharge as recharge_by_capability
@@ -368,8 +369,8 @@ class Supervisor:
         record = task._inside(kernel)
         if record.id not in nursery.exhausted:
             return  # it was cancelled in the meantime
-        if not self._recharge.as_tuple()[record.short_of]:
-            task.cancel(f"it ran out of {COMPONENTS[record.short_of]}, which the supervisor does not recharge")
+        if not dict(self._recharge.limits()).get(short_name(record)):
+            task.cancel(f"it ran out of {short_name(record)}, which the supervisor does not recharge")
             return
         try:
             kernel.recharge(record, nursery.pools, self._recharge)

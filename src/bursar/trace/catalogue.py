@@ -97,7 +97,7 @@ REGION: Final = Field("region_id", "Q")
 GENERATION: Final = Field("generation", "Q")
 NOTICE: Final = Field("notice", "B", names=_names(Notice))
 TIMER: Final = Field("timer_id", "Q")
-COMPONENT: Final = Field("component", "b", names=COMPONENTS)  # NONE: only the turn ended
+COMPONENT: Final = Field("component", "b", names=(*COMPONENTS, "named"))  # NONE: only the turn ended
 MONEY: Final = tuple(Field(name, "q") for name in COMPONENTS)
 
 KINDS: Final[dict[str, Kind]] = {}
@@ -157,7 +157,8 @@ def _cost(cost: Cost) -> Numbers:
     """The amounts by component. A sum stops at UNITS_MAX, as in the record of what a task has spent."""
     amounts = [0] * len(COMPONENTS)
     for component, amount in cost:
-        amounts[component] = min(amounts[component] + amount, UNITS_MAX)
+        if isinstance(component, int):
+            amounts[component] = min(amounts[component] + amount, UNITS_MAX)
     return tuple(amounts)
 
 

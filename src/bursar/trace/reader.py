@@ -163,6 +163,8 @@ class _Reader:
         for name, kind in HEADER.items():
             if type(header.get(name)) is not kind:
                 raise self._fail(f"{name} in the header is missing or invalid: {brief(header.get(name), repr)}")
+        if type(header.get("named", {})) is not dict:  # only in the trace of a run whose budget has named counters
+            raise self._fail(f"named in the header is invalid: {brief(header['named'], repr)}")
         if not 1 <= header["workers"] <= WORKERS_MAX:
             raise self._fail(f"the header says {header['workers']} workers; 1 to {WORKERS_MAX} are allowed")
         return header

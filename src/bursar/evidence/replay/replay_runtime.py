@@ -252,7 +252,7 @@ class ReplayRuntime(Runtime):
         self.cursor = ReplayCursor(trace)
         self.responses: dict[str, dict[int, str]] = {}  # label of a thread job → number of a checkpoint → response
         super().__init__(
-            budget=Budget(**dict(zip(COMPONENTS, header["budget"], strict=True))),
+            budget=Budget(**dict(zip(COMPONENTS, header["budget"], strict=True)), **header.get("named", {})),
             profile=header["profile"],
             seed=header["seed"],
             workers=header["workers"],

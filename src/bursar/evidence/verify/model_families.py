@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from bursar.errors import BudgetExceeded
-from bursar.evidence.verify.model_tasks import FAILURES, Model, budget_of
+from bursar.evidence.verify.model_tasks import FAILURES, UNKNOWN_NAME, Model, budget_of
 from bursar.law import cancel
+from bursar.law.budget import NAMED
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.costs import CHANNEL, Cost
 from bursar.law.nursery import Nursery
@@ -168,7 +169,16 @@ class Families(Model):
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
         self._awaits(task)
+        if component == NAMED:
+            self._exhausted_by_name(task, self._cost(amounts))
+            return
         self.bill(task, self._cost(amounts))
+
+    def _exhausted_by_name(self, task: Task, cost: Cost) -> None:
+        """A trace has no amounts of named counters, so that the task could not pay is taken from the trace."""
+        if task.turn_left <= 0 or task.cleanup_left >= 0:
+            raise self.records.wrong(f"the law would have ended the turn of task {task.id}, or it cleans up")
+        self._exhaust(task, UNKNOWN_NAME, (*cost, (UNKNOWN_NAME, 0)))
 
     def on_minted(self, id: int, *amounts: int) -> None:
         if self.current is None:

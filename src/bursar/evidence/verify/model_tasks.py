@@ -41,6 +41,7 @@ FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
 LAW_TEXTS: Final = frozenset(  # kinds whose text the law makes, or an earlier record had
     {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"}
 )
+UNKNOWN_NAME: Final = "named"  # stands for a named counter: only the text of a record has its name
 LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 
 
@@ -190,6 +191,8 @@ class Model(Kernel):
         """Whether the law determines the text. Otherwise the text comes from the program."""
         if name == "task_done":
             return isinstance(detail, Outcome)  # not `_Ending`: a dropped task, which has no code that could fail
+        if name in ("budget_held", "budget_exceeded") and detail == UNKNOWN_NAME:
+            return False
         if name == "task_dropped":
             return bool(detail.detail)  # not an explicit drop
         return name in LAW_TEXTS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
