@@ -21,7 +21,7 @@ PUBLIC = {
     "Actor": "ask close send send_nowait task",
     "Aging": "boost interval",
     "Authority": "max_concurrent max_queue max_wait order pause_timeout reserve_after resources",
-    "Budget": "as_tuple channel_ops child clamp cluster memory none ops service spawns syscalls within",
+    "Budget": "as_tuple channel_ops child clamp cluster limits memory named none ops service spawns syscalls within",
     "BudgetExceeded": "code",
     "Call": "answered fail payload reply",
     "CancelKind": "BUDGET DEPENDENCY DROP PARENT SHUTDOWN SIBLING TIMEOUT USER",
