@@ -24,11 +24,28 @@ from bursar.errors import ScopeMisuse
 from bursar.law.costs import OP, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.wake import SUSPENDED as SUSPENDED
-from bursar.seam import accelerated
+from bursar.seam import accelerated, expose_to_c
 from bursar.tracebacks import is_own
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+def require_thread(kernel: Kernel, what: str) -> None:
+    """Every method that changes something without an await calls this first. Raises `ScopeMisuse`, which names `what`,
+    in another thread than the one that drives `kernel`.
+
+    A change from another thread would not wake the loop: it would take effect late, or never. Before and after a run
+    no thread drives the kernel, and every thread may change its objects.
+    """
+    if kernel.thread and kernel.thread != threading.get_ident():
+        raise ScopeMisuse(
+            f"{what} was used from another thread than the one that runs its runtime, where it would take effect late "
+            "or never; open a portal to a nursery, and use portal.call(function, *args) or portal.spawn there"
+        )
+
+
+expose_to_c(require_thread=require_thread)
 
 
 def running(kernel: Kernel, what: str) -> Task:
@@ -36,10 +53,9 @@ def running(kernel: Kernel, what: str) -> Task:
 
     Raises `ScopeMisuse`, which names `what`, if no task runs here.
     """
+    require_thread(kernel, what)
     if kernel.current is None:
         raise ScopeMisuse(f"{what} was used outside any task of its runtime; use it inside a task")
-    if kernel.runtime is not None and kernel.runtime.thread != threading.get_ident():
-        raise ScopeMisuse(f"{what} was used from another thread than the one that runs its runtime; use a Portal there")
     return kernel.current
 
 

@@ -47,6 +47,7 @@ from bursar.ops.classify import require_coroutine_function
 from bursar.ops.start import start
 from bursar.ops.task import Task as TaskHandle
 from bursar.ops.task import unwrap
+from bursar.request import require_thread
 from bursar.text import brief, counted, type_name
 from bursar.threads import job as job  # the import registers how plain functions run
 from bursar.tracebacks import hide_own_frames
@@ -113,7 +114,7 @@ def _by_default(found: settings.Settings) -> Authority:
 
 
 # Parts of a runtime that the package uses and a program does not: `dir(runtime)` leaves them out.
-_PARTS: Final = frozenset({"driver", "kernel", "on_end", "profile", "program", "pump", "settings", "thread"})
+_PARTS: Final = frozenset({"driver", "kernel", "on_end", "profile", "program", "pump", "settings"})
 
 
 class Runtime:
@@ -212,7 +213,6 @@ class Runtime:
         self.pump = self._make_pump()
         self.driver.clock = self.pump.now_ns
         self._meter = MemoryMeter(self.kernel, is_interruptible) if meter_memory else None
-        self.thread = threading.get_ident()  # where it runs
         self.on_end: Callable[[], None] | None = None
         self._record = record
         self._recorder: Recorder | None = None
@@ -269,8 +269,7 @@ class Runtime:
         ended."""
         require_coroutine_function(fn)
         self._require_unused()
-        self.thread = self.kernel.thread = threading.get_ident()
-        self.pump.thread = self.thread
+        self.kernel.thread = self.pump.thread = threading.get_ident()
         self._begin_evidence()
         try:
             if self._meter is not None:
@@ -409,6 +408,7 @@ class Runtime:
 
     def grant(self, capability: C, to: TaskHandle[Any] | None = None) -> C:
         """Mint a capability from its description. With `to`, also give it to a task."""
+        require_thread(self.kernel, "Runtime.grant()")
         minted = self.kernel.registry.mint(capability)
         if to is not None:
             record = to._inside(self.kernel)
@@ -424,6 +424,7 @@ class Runtime:
 
     def revoke(self, capability: Capability) -> None:
         """Revoke a capability, and every capability that was derived from it."""
+        require_thread(self.kernel, "Runtime.revoke()")
         self.kernel.registry.revoke(capability)
 
     # ---- evidence

@@ -592,7 +592,7 @@ def test_eight_threads_wake_a_loop_that_sleeps():
 
     def take(who: int, i: int) -> None:
         log.append((who, i))
-        assert threading.get_ident() == runtime.thread
+        assert threading.get_ident() == runtime.pump.thread
         if len(log) == 8 * each:
             arrivals.pop()()
 

@@ -469,7 +469,7 @@ def test_submissions_that_race_the_end_of_the_run_are_all_answered(seed):
 
 def test_a_portal_is_not_closed_from_another_thread():
     def work(p):
-        with pytest.raises(ScopeMisuse, match="closed from another thread than the one that runs its runtime"):
+        with pytest.raises(ScopeMisuse, match=r"Portal.close\(\) was used from another thread"):
             p.close()
         return p.spawn(double, 1).result(WAIT_S)
 

@@ -296,5 +296,5 @@ struct Kernel {
     PyObject *default_spawns; /* int or None */
     bool inherit;
     bool answers;         /* a poll runs, and its awaits may be answered at once: see request.c */
-    unsigned long thread; /* the thread that runs the kernel, by threading.get_ident; 0: not set */
+    unsigned long thread; /* the thread that drives the run now, by threading.get_ident; 0: there is no run */
 };

@@ -81,7 +81,8 @@
     X(as_request)            \
     X(raise_later)           \
     X(own_modules)           \
-    X(refuse_awaitable)
+    X(refuse_awaitable)      \
+    X(require_thread)
 
 #define SEAM_OBJECTS(X) SEAM_LAW(X) SEAM_LATER(X)
 

@@ -20,6 +20,7 @@
 #include "python/law/dispatch_wake.h"
 #include "python/law/ledger_fast.h"
 #include "python/law/task.h"
+#include "python/module/seam.h"
 #include "python/ops/request_fast.h"
 
 /* ---- Resume */
@@ -296,4 +297,15 @@ PyObject *
 request_take_nothing(Kernel *Py_UNUSED(k), Task *Py_UNUSED(task), Request *Py_UNUSED(request))
 {
     Py_RETURN_NONE;
+}
+
+int
+refuse_thread(const Kernel *k, const char *what)
+{
+    PyObject *text = PyUnicode_FromString(what);
+    PyObject *args[] = {(PyObject *)k, text};
+    PyObject *none = text == NULL ? NULL : py_call(k->st, PY_require_thread, args, 2);
+    Py_XDECREF(text);
+    Py_XDECREF(none);
+    return none == NULL ? -1 : 0;
 }

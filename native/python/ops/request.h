@@ -106,5 +106,6 @@ is_request(const PyObject *thing)
     iternextfunc next = Py_TYPE(thing)->tp_iternext;
     return next == request_next || next == nursery_block_next;
 }
+int refuse_thread(const Kernel *k, const char *what); /* -1 with ScopeMisuse set: see `require_thread` */
 PyObject *operation_perform(Kernel *k, Task *task, Request *request);
 PyObject *cost_row(const LawCost *cost); /* a cost as Python writes it: new tuple of pairs */

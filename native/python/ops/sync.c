@@ -12,6 +12,7 @@
 #include "python/law/waitlist.h"
 #include "python/module/seam.h"
 #include "python/ops/request.h"
+#include "python/ops/request_fast.h"
 #include "law/generated/docstrings.h"
 
 typedef struct EventWait EventWait;
@@ -156,6 +157,9 @@ event_is_set(Event *self, PyObject *Py_UNUSED(unused))
 static PyObject *
 event_set(Event *self, PyObject *Py_UNUSED(unused))
 {
+    if (self->kernel != NULL && require_thread(self->kernel, "Event.set()") < 0) {
+        return NULL;
+    }
     self->set = true;
     while (!waitlist_empty(self->waiters)) {
         if (event_answer(self, Py_None) < 0) {

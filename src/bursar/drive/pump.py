@@ -277,6 +277,7 @@ class Pump:
         self.turn += 1
         driver.anywhere = True
         try:
+            kernel.thread = threading.get_ident()
             kernel.advance(now_ns, self.burst_limit)
             self.take_in_ends()
             left, cut = driver.run(self.burst_limit, None)
@@ -285,6 +286,7 @@ class Pump:
             self._thread_error = error
         finally:
             driver.anywhere = False
+            kernel.thread = self.thread
             self.state = PumpState.IDLE
         if self._cut or self._inbox or self._pending or kernel.runnable or self._thread_error or self._alarm_is_wrong():
             self.host.wake()
@@ -400,6 +402,7 @@ class Pump:
         if self.over:
             return
         self.over, self.error = True, error
+        self.kernel.thread = 0
         self.program.driver.stopped = True
         try:
             self._end()

@@ -14,7 +14,6 @@ STREAMS-2  a stream returns bytes in the order of their arrival, each once, what
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
@@ -32,7 +31,7 @@ from bursar.io.files import FileOperation, Watches, require_files
 from bursar.io.sockets import WANT_WRITE, SocketBox
 from bursar.law.capability import CapIO, require
 from bursar.law.costs import SYSCALL, Cost
-from bursar.request import Entry, Operation, Request, loop_module
+from bursar.request import Entry, Operation, Request, loop_module, require_thread
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -117,8 +116,7 @@ class Endpoint:
 
     def close(self) -> None:
         """Close the connection, at once and for free. A task that waits on it gets `StreamClosed`. Idempotent."""
-        if self._kernel.runtime.thread != threading.get_ident() and not self._kernel.runtime.pump.over:
-            raise ScopeMisuse(f"{self.name} cannot be closed from this thread; close it in the thread of its runtime")
+        require_thread(self._kernel, self.name)
         if self._box.socket is not None:
             Watches.of(self._kernel.runtime.pump).forget(self._box.fd)
             self._box.close()

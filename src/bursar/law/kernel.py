@@ -82,7 +82,7 @@ class Kernel(Permission):
         self.cleanup_ns = cleanup_ns
         self.inherit = inherit  # children get their nursery's capabilities without being passed them
         self.default_spawns = default_spawns  # the `spawns` of a budget that does not state it
-        self.thread = 0  # the thread that the run belongs to; 0: unknown
+        self.thread = 0  # the thread that drives the run now; 0: there is no run
         self.runtime: Any = None  # the runtime of the run; requests may use it, the law never does
         self.gate: Any = None  # admits tasks that need admission and whose nursery has no gate of its own
         self.choices = RandomStream(seed, -1)  # for select

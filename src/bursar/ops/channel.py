@@ -27,7 +27,7 @@ from bursar.errors import BursarError, CapabilityDenied, ChannelClosed, ScopeMis
 from bursar.law.capability import CapChannel, require
 from bursar.law.costs import CHANNEL, Cost
 from bursar.law.obligation import Settled
-from bursar.request import Entry, Operation, Request, loop_module, running, where
+from bursar.request import Entry, Operation, Request, loop_module, require_thread, running, where
 from bursar.seam import accelerated
 
 loop_module(__name__)
@@ -195,15 +195,19 @@ class _End(EndCore[T]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _charge_now(self) -> None:
-        """Bill the running task for an operation that does not wait."""
+    def _require_thread(self) -> None:
+        if self._channel.kernel is not None:
+            require_thread(self._channel.kernel, str(self._channel))
+
+    def _payer(self) -> tuple[Kernel, Task]:
+        """The running task, which pays for an operation that does not wait, and its kernel."""
         kernel = self._channel.kernel
         if kernel is None:
             raise ScopeMisuse(
                 "no task has used this channel yet, so there is no task to bill: "
                 "make it with `send, receive = await channel(n)`, or await send() or receive() once"
             )
-        kernel.charge_now(running(kernel, str(self._channel)), CHANNEL)
+        return kernel, running(kernel, str(self._channel))
 
 
 @accelerated
@@ -235,18 +239,21 @@ class SendEnd(SendCore[T], _End[T]):
         not attached."""
         channel = self._channel
         self._check()
-        if channel.kernel is not None and channel.room() <= 0:
+        kernel, task = self._payer()
+        if channel.room() <= 0:
             raise WouldBlock(f"{channel} has no room; await send(), or make the buffer larger")
-        self._charge_now()
+        kernel.charge_now(task, CHANNEL)
         channel.accept(value)
 
     def clone(self) -> SendEnd[T]:
         """Another end of the same side. The side is closed when all its ends are closed."""
+        self._require_thread()
         self._check()
         return SendEnd(self._channel)
 
     def close(self) -> None:
         """Close this end. Idempotent."""
+        self._require_thread()
         if self._open:
             self._open = False
             self._channel.send_ends -= 1
@@ -298,19 +305,22 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
     def receive_nowait(self) -> T:
         """The next value now, or raise `WouldBlock`."""
         receive = Receive(self)
-        if self._channel.kernel is not None and not receive.possible():
+        kernel, task = self._payer()
+        if not receive.possible():
             raise WouldBlock(f"{self._channel} has nothing to receive; await receive()")
-        self._charge_now()
+        kernel.charge_now(task, CHANNEL)
         return receive.get()
 
     def clone(self) -> ReceiveEnd[T]:
         """Another end of the same side. The side is closed when all its ends are closed."""
+        self._require_thread()
         if not self._open:
             raise self._channel.closed_here()
         return ReceiveEnd(self._channel)
 
     def close(self) -> None:
         """Close this end. Idempotent. Closing the last receiving end discards the buffered values."""
+        self._require_thread()
         if self._open:
             self._open = False
             self._channel.receive_ends -= 1
@@ -392,11 +402,12 @@ class Reservation(Generic[T]):
     """A reserved place in a channel: send one value, or abort, before the task ends. `with` aborts if nothing was
     sent."""
 
-    __slots__ = ("_channel", "_obligation")
+    __slots__ = ("_channel", "_kernel", "_obligation")
 
     def __init__(self, channel: _Channel[T], kernel: Kernel, task: Task) -> None:
         self._channel = channel
         what = f"a reserved place in {channel}"
+        self._kernel = kernel
         self._obligation = kernel.promise(task, what, where(task), self._give_back)
 
     def _give_back(self) -> None:
@@ -406,6 +417,7 @@ class Reservation(Generic[T]):
 
     def send(self, value: T) -> None:
         """Put the value in. Never waits, and costs nothing more. Raises `ChannelClosed` if no receiver is left."""
+        require_thread(self._kernel, self._obligation.what)
         if self._obligation.settled is not Settled.OPEN:
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         if not self._channel.receive_ends:
@@ -418,6 +430,7 @@ class Reservation(Generic[T]):
 
     def abort(self) -> None:
         """Give the place back. Idempotent."""
+        require_thread(self._kernel, self._obligation.what)
         if self._obligation.settled is Settled.OPEN:
             self._obligation.settle(Settled.ABORTED)
 

@@ -32,7 +32,7 @@ from bursar.ops.gate_spawn import ask, records_of
 from bursar.ops.pause import give_way, take_back
 from bursar.ops.start import PLAIN, start
 from bursar.ops.task import Task
-from bursar.request import Entry, Operation, Request, loop_module, running
+from bursar.request import Entry, Operation, Request, loop_module, require_thread, running
 from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief, counted
 from bursar.tracebacks import hide_own_frames
@@ -302,6 +302,7 @@ class Nursery:
 
     def cancel(self, detail: str = "") -> None:
         """Ask every task of the nursery, and the rest of its block, to stop. Does not wait."""
+        require_thread(self._kernel, "Nursery.cancel()")
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         self._kernel.cancel_nursery(self._record, reason)
@@ -313,6 +314,7 @@ class Nursery:
         Only the task that opened the nursery may call it. Other tasks need a `CapBudget` and `bursar.recharge(amount,
         task)`. Raises `BudgetExceeded` if there is not enough, and `ValueError` if `task` is not a living child.
         """
+        require_thread(self._kernel, "Nursery.recharge()")
         record, current = task._inside(self._kernel), self._kernel.current
         if record.nursery is not self._record or record.outcome is not None:
             raise ValueError(f"task {task.name!r} is not a living task of {self.name}")

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from bursar.backend import Kernel, Task, WaitList
 from bursar.errors import BursarError, ScopeMisuse
 from bursar.law.obligation import Settled
-from bursar.request import Entry, Operation, loop_module, where
+from bursar.request import Entry, Operation, loop_module, require_thread, where
 from bursar.seam import accelerated
 
 loop_module(__name__)
@@ -35,6 +35,10 @@ class _Shared:
             self._kernel = kernel
         elif self._kernel is not kernel:
             raise ScopeMisuse(f"task {task.name!r} used a {type(self).__name__} that belongs to another runtime")
+
+    def _require_thread(self, what: str) -> None:
+        if self._kernel is not None:
+            require_thread(self._kernel, what)
 
     def _answer_oldest(self, value: object) -> None:
         assert self._kernel is not None, "only a bound object has waiters"
@@ -72,6 +76,7 @@ class Event(_Shared):
 
     def set(self) -> None:
         """Let the event happen. Idempotent and free."""
+        self._require_thread("Event.set()")
         self._set = True
         while self._waiters:
             self._answer_oldest(None)
@@ -207,6 +212,7 @@ class Hold:
 
     def release(self) -> None:
         """Give the unit back. A second release is an error: it would release another task's hold."""
+        self._semaphore._require_thread("Hold.release()")
         if self._obligation.settled is not Settled.OPEN:
             raise BursarError(f"{self._obligation.what} was {self._obligation.settled.name.lower()} already")
         self._obligation.settle(Settled.ABORTED)
@@ -241,6 +247,7 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock. Only the task that holds it may do this."""
+        self._semaphore._require_thread("Lock.release()")
         kernel = self._semaphore._kernel
         current = kernel.current if kernel is not None else None
         for hold in self._semaphore._holds():

@@ -17,7 +17,7 @@ from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.pool import own_left
 from bursar.law.state import Outcome, OutcomeKind, State
 from bursar.ops.pause import drop_task, pause_task, resume_task
-from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
+from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module, require_thread
 from bursar.seam import accelerated, expose_to_c, methods_on
 from bursar.text import brief
 from bursar.tracebacks import hide_own_frames
@@ -195,6 +195,7 @@ class Task(Generic[T_co]):
 
     def cancel(self, detail: str = "") -> None:
         """Ask the task to stop. It gets `Cancelled` at its next await. Does not wait."""
+        require_thread(self._kernel, "Task.cancel()")
         by = self._kernel.current
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         self._kernel.cancel_request(self._record, reason)
@@ -212,14 +213,17 @@ class Task(Generic[T_co]):
         Awaited: True when the task is paused, False if it ended first. If it reaches no checkpoint within `timeout`
         seconds it is cancelled, and the await raises `PauseTimeout`. A task cannot pause itself.
         """
+        require_thread(self._kernel, "Task.pause()")
         return pause_task(self._kernel, self._record, timeout)
 
     def resume(self) -> None:
         """Let a paused task continue. It waits for the slot and the CPU that it gave back."""
+        require_thread(self._kernel, "Task.resume()")
         resume_task(self._kernel, self._record)
 
     def drop(self, detail: str = "") -> None:
         """Drop a task that waits for permission: it will not start. Its handle raises `TaskDropped`."""
+        require_thread(self._kernel, "Task.drop()")
         drop_task(self._kernel, self._record, brief(detail))
 
     @property

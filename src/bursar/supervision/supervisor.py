@@ -36,7 +36,7 @@ from bursar.ops.select import select
 from bursar.ops.start import start
 from bursar.ops.sync import Event
 from bursar.ops.task import Task
-from bursar.request import Entry, Operation, Request, loop_module, running
+from bursar.request import Entry, Operation, Request, loop_module, require_thread, running
 from bursar.text import brief, counted
 
 loop_module(__name__)
@@ -249,6 +249,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Cancel all children and restart none; the block can then end."""
+        if self._kernel is not None:
+            require_thread(self._kernel, "Supervisor.stop()")
         self._closing.set()
         for child in self.children:
             child.restart = "temporary"

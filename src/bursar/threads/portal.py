@@ -30,7 +30,7 @@ from bursar.law.nursery import NurseryState
 from bursar.law.state import Outcome
 from bursar.ops.classify import require_coroutine_function, title_of
 from bursar.ops.nursery import Nursery
-from bursar.request import running
+from bursar.request import require_thread, running
 from bursar.seam import accelerated
 from bursar.text import brief, type_name
 
@@ -156,8 +156,7 @@ class Portal:
 
     def close(self) -> None:
         """Accept nothing more. Tasks that came through continue. Idempotent; only in the runtime's thread."""
-        if self._kernel.runtime.thread != threading.get_ident() and not self._pump.over:
-            raise ScopeMisuse(f"{self!r} was closed from another thread than the one that runs its runtime")
+        require_thread(self._kernel, "Portal.close()")
         if self._open:
             self._open = self._calls.open = False
             self._pump.sources -= 1

@@ -442,7 +442,7 @@ def one_run(failing, scenario, n, observer, kernel_only, in_batches=False, empty
         empty_lists(failing)
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
-    kernel.thread = runtime.thread
+    kernel.thread = runtime.pump.thread
     if observer is not None:
         kernel.observe(observer())
     main = kernel.spawn(kernel.root, name="main", pinned=True)

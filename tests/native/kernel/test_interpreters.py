@@ -54,7 +54,7 @@ async def stuck(event):
 def leave_pending():
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
-    kernel.thread = runtime.thread
+    kernel.thread = runtime.pump.thread
     event = bursar.Event()
     for _ in range(20):
         start(kernel.spawn(kernel.root), stuck, (event,))

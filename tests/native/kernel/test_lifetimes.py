@@ -187,7 +187,7 @@ def half_run(main, *args):
     """Drop a runtime after some steps, whatever its tasks do at that moment."""
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
-    kernel.thread = runtime.thread
+    kernel.thread = runtime.pump.thread
     start(kernel.spawn(kernel.root, name="main", pinned=True), main, args)
     for _ in range(BATCH + BATCH // 2):
         task = kernel.step()
@@ -444,7 +444,7 @@ def ring_arguments(mark):
 
     def spawned_and_not_begun():
         kernel = runtime.kernel
-        kernel.thread = runtime.thread
+        kernel.thread = runtime.pump.thread
         start(kernel.spawn(kernel.root, name="main", pinned=True), main, ())
         runtime.driver.poll(kernel.step())
 

@@ -91,7 +91,7 @@ def requests(failing, program, times):
     """How many requests for memory one run makes."""
     runtime = bursar.Runtime(clock="virtual")
     kernel = runtime.kernel
-    kernel.thread = runtime.thread
+    kernel.thread = runtime.pump.thread
     main = kernel.spawn(kernel.root, name="main", pinned=True)
     start(main, program, (times,))
     gc.collect()
