@@ -278,9 +278,12 @@ k_step(Kernel *k, Task **task)
     if (k_check_deferred(k) < 0 || rule(k->current == NULL, "DISPATCH-2") < 0) {
         return -1;
     }
+    if (k->runnable == 0) {
+        return 0;
+    }
     int drains = draining(k);
-    if (k->runnable == 0 || drains < 0) {
-        return drains < 0 ? -1 : 0;
+    if (drains < 0) {
+        return -1;
     }
     uint32_t limit = law_cancel_limit(drains > 0);
     return k->only == NULL ? step_of_many(k, limit, task) : dispatch(k, k->only, false, limit, task);
