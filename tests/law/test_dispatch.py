@@ -713,3 +713,12 @@ def test_drain_mode_lasts_while_regions_or_holders_drain():
     task.obligations = {}
     assert kernel.draining is False
     assert not kernel.draining_holders
+
+
+def test_a_step_without_a_runnable_task_leaves_the_holders_alone():
+    kernel = new_kernel()
+    task = kernel.spawn(kernel.root)
+    block(kernel, task)
+    kernel.draining_holders[task] = None
+    assert kernel.step() is None
+    assert list(kernel.draining_holders) == [task]
