@@ -109,9 +109,36 @@ def test_the_end_reads_only_what_a_pipe_holds():
     running = Refilled()
     with open(reading, "rb", buffering=0) as file, contextlib.closing(process._Pipe(file, "out", running)) as pipe:
         os.write(writing, b"first")
-        pipe.read_rest()
+        bursar.run(pipe.read_rest)
         assert running.data == [b"first"]
         os.close(writing)
+
+
+def test_other_tasks_have_turns_between_very_many_lines(monkeypatch):
+    """PROCESS-5."""
+
+    async def wait_for_the_exit_only(running, left):
+        await bursar.wait_readable(running._pidfd)
+
+    monkeypatch.setattr(process._Running, "_wait_once", wait_for_the_exit_only)
+    turns, seen = 0, []
+
+    async def count_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await bursar.sleep(0)
+
+    async def main():
+        async with bursar.nursery() as n:
+            counting = n.spawn(count_turns)
+            line = "head -c 60000 /dev/zero | tr '\\0' '\\n'"
+            await process.execute([line], shell=True, grace=5.0, on_line=lambda stream, text: seen.append(turns))
+            counting.cancel("done")
+
+    bursar.run(main)
+    assert len(seen) == 60_000
+    assert max(seen.count(turn) for turn in set(seen)) <= process.READ_BYTES
 
 
 def test_too_much_for_a_result(monkeypatch):

@@ -13,6 +13,7 @@ PROCESS-2  the group gets signals only until its leader is reaped: later its num
 PROCESS-3  all output that was written before the exit is delivered before the result
 PROCESS-4  the end of a command does not depend on what its children do with its output: after the exit only the bytes
     that are in the pipes then are read, however fast a child writes more
+PROCESS-5  between two turns of other tasks at most `READ_BYTES` bytes of output are passed on
 
 Rejected: threads that read pipes, because they cannot be cancelled. Rejected: SIGCHLD, because a process has one
 handler for it, which may belong to the program.
@@ -43,7 +44,8 @@ except ImportError:  # Windows: there, a pipe cannot say how much it holds
     fcntl = termios = None
 
 LOOK_S: Final = 0.05  # between two looks where there is no pidfd: too short to notice, and cheap enough
-READ_BYTES: Final = 1 << 16  # what a pipe holds
+READ_BYTES: Final = 1 << 12  # read at once: so many empty lines are passed on without a turn for other tasks
+PIPE_BYTES: Final = 1 << 16  # what a pipe holds, where it cannot say how much
 LINE_MAX: Final = 4_096  # characters shown as one line: a progress bar without line ends must not grow for ever
 TAIL_LINES: Final = 20  # last lines of the output, in the error of a command that failed
 CAPTURE_MAX: Final = 1 << 20  # bytes of output as a result; more belongs in a file
@@ -123,16 +125,17 @@ class _Pipe:
             self._running.line(self._name, line)
         return len(data)
 
-    def read_rest(self) -> None:
+    async def read_rest(self) -> None:
         """Read what the pipe holds now, and nothing that is written later (PROCESS-4)."""
         left = 0 if self.file.closed else self._held()
         while left > 0 and (count := self.read(min(left, READ_BYTES))):
             left -= count
+            await sleep(0)  # PROCESS-5
 
     def _held(self) -> int:
         """The number of bytes in the pipe."""
         if fcntl is None or termios is None:
-            return READ_BYTES
+            return PIPE_BYTES
         return struct.unpack("i", fcntl.ioctl(self.file.fileno(), termios.FIONREAD, bytes(4)))[0]
 
     def close(self) -> None:
@@ -171,7 +174,7 @@ class _Running:
                 return False
             await self._wait_once(left)
         for pipe in self._pipes:
-            pipe.read_rest()  # PROCESS-3
+            await pipe.read_rest()  # PROCESS-3
         return True
 
     async def _wait_once(self, left: float | None) -> None:
