@@ -365,6 +365,7 @@ expose_law(
         "affordable": pool.affordable,
         "name_pools": pool.name_pools,
         "close_named": pool.close_named,
+        "note_counters": law.Kernel._note_counters,
         "nursery_capabilities": _nursery_capabilities,
         "release_leftovers": law.Kernel.release_leftovers,
         "cleanup_too_long": _cleanup_too_long,

@@ -10,6 +10,7 @@ import random
 import pytest
 from tests.support.evidence import Trace, verify
 from tests.support.law import check
+from tests.support.trace_forgery import Forgery
 
 import bursar
 from bursar import Budget, BudgetExceeded, CapabilityDenied, CapBudget
@@ -179,3 +180,37 @@ def test_conservation_in_random_trees(seed, tmp_path):
     assert root.lent == 0
     assert root.left + root.spent == 60
     verify(Trace(path))
+
+
+def record_named(path) -> None:
+    async def main():
+        with contextlib.suppress(BaseExceptionGroup):
+            async with bursar.nursery(budget=Budget(tokens=5)) as n:
+                n.spawn(spend, 3, 3, budget=Budget(tokens=4, calls=1))
+
+    bursar.run(main, clock="virtual", record=path, budget=Budget(tokens=10))
+
+
+@pytest.mark.parametrize("old", [b"tokens=5", b"tokens=3", b"calls=1 tokens=4"])
+@pytest.mark.parametrize("new", [b"", b"tokens=1", b"tokens=x", b"tokens=3 tokens=3", b"tokens=-1"])
+def test_a_forged_amount_is_found(old, new, tmp_path):
+    path = tmp_path / "run.trace"
+    record_named(path)
+    forger = Forgery(path)
+    at = next(i for i, record in enumerate(forger.records) if record.name == "named_amounts" and record.text == old)
+    forged = [*forger.records]
+    forged[at] = forged[at]._replace(text=new)
+    with pytest.raises(bursar.TraceError):
+        forger.verify(forged)
+    if old == b"tokens=3":  # without a stated counter, a budget is that of another lawful run
+        with pytest.raises(bursar.TraceError):
+            forger.verify([*forger.records[:at], *forger.records[at + 1 :]])
+    with pytest.raises(bursar.TraceError):
+        forger.verify([*forger.records[: at + 1], *forger.records[at:]])
+
+
+def test_the_trace_says_what_was_charged(tmp_path):
+    path = tmp_path / "run.trace"
+    record_named(path)
+    events = [event for event in Trace(path).events() if event.name == "named_amounts"]
+    assert [event.text for event in events] == ["tokens=5", "calls=1 tokens=4", "tokens=3", "tokens=3"]

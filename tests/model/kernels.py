@@ -13,7 +13,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from support.kernel import NativeKernel
-from support.law import Nursery, Obligation, Pool, Scope, Task, Timer, TimerKind, cancel, check, kernel, outward, wake
+from support.law import (
+    Nursery,
+    Obligation,
+    Pool,
+    Scope,
+    Task,
+    Timer,
+    TimerKind,
+    cancel,
+    check,
+    kernel,
+    named_of,
+    outward,
+    wake,
+)
 
 from bursar import Budget, BursarError, CancelReason, Capability, Outcome, State, _native
 
@@ -182,7 +196,7 @@ class Side:
             case CancelReason():
                 return str(thing.kind), thing.detail, thing.by
             case Budget():
-                return thing.as_tuple()
+                return thing.as_tuple(), thing.named
             case Capability():
                 return type(thing).__name__, thing._seal.serial if thing._seal is not None else None
             case Obligation():
@@ -294,7 +308,8 @@ def of_worker(worker: Any) -> dict[str, Any]:
 
 
 def of_pools(pools: tuple[Pool, ...]) -> list[tuple[int | None, ...]]:
-    return [(pool.left, pool.granted, pool.minted, pool.spent, pool.lent) for pool in pools]
+    every = (*pools, *dict(sorted(named_of(pools).items())).values())
+    return [(pool.left, pool.granted, pool.minted, pool.spent, pool.lent) for pool in every]
 
 
 def shared(pools: tuple[Pool, ...], makers: tuple[Pool, ...]) -> list[bool]:

@@ -78,6 +78,8 @@ COSTS = [
     allocation(7),
     allocation(40),
     ((OPS, 1), (1, 2), (2, 1), (3, 1), (4, 1)),
+    ((OPS, 1), ("tokens", 9)),
+    ((OPS, 1), ("pages", 1), ("tokens", 25)),
 ]
 
 
@@ -91,7 +93,8 @@ def coin(random: Random) -> bool:
 
 def budget(random: Random) -> Budget:
     amounts = [random.choice([None, None, random.randrange(60)]) for _ in range(5)]
-    return random.choice([UNSTATED, Budget(ops=amounts[0]), Budget(*amounts)])
+    named = {name: random.randrange(40) for name in random.sample(["tokens", "pages"], random.randrange(3))}
+    return random.choice([UNSTATED, Budget(ops=amounts[0]), Budget(*amounts), Budget(amounts[0], **named)])
 
 
 def cancel_kind(random: Random) -> CancelKind:
@@ -143,6 +146,7 @@ ACTS: dict[str, tuple[int, Callable[[Random], tuple]]] = {
 }
 REACHED = {"task_exhausted", "budget_held", "budget_exceeded", "recharged", "minted", "charged", "task_tidies"}
 REACHED |= {"cancel_delivered", "cleanup_begun", "cleanup_ended", "cleanup_cut", "scope_left", "nursery_closed"}
+REACHED |= {"named_amounts"}
 REACHED |= {"task_admitted", "task_dropped", "task_paused", "task_resumed"}
 REACHED |= {"obligation_settled", "obligation_leaked", "failure_unraised", "timer_fired", "stale_timer", "stale_wake"}
 NAMES = [name for name, (weight, _) in ACTS.items() for _ in range(weight)]
@@ -153,7 +157,9 @@ class Machine(RuleBasedStateMachine):
         seed=st.integers(0, 2**64 - 1),
         workers=st.sampled_from([1, 1, 2, 3, 5]),
         policy=st.sampled_from(list(StealPolicy)),
-        budget=st.sampled_from([UNSTATED, Budget(ops=900, memory=300, spawns=60), Budget(80, 80, 80, 8, 8)]),
+        budget=st.sampled_from(
+            [UNSTATED, Budget(ops=900, memory=300, spawns=60), Budget(80, 80, 80, 8, 8), Budget(900, tokens=60)]
+        ),
         yield_interval=st.sampled_from([1, 5, 1024]),
         cleanup=st.sampled_from([(0, 0), (3, 5), (40, 50)]),
         inherit=st.booleans(),
@@ -166,7 +172,11 @@ class Machine(RuleBasedStateMachine):
 
     def begin(self, tasks_max, task_budget, cleanup, policy, **named) -> None:
         self.pair = Pair(steal_policy=policy, cleanup_ops=cleanup[0], cleanup_ns=cleanup[1], **named)
-        described = [CapSpawn(max_tasks=tasks_max, task_budget=task_budget), CapTimer(), CapBudget(Budget(ops=90))]
+        described = [
+            CapSpawn(max_tasks=tasks_max, task_budget=task_budget),
+            CapTimer(),
+            CapBudget(Budget(ops=90, tokens=50)),
+        ]
 
         def grant(side: Side) -> None:
             side.capabilities += [side.kernel.registry.mint(one) for one in described]
@@ -597,7 +607,7 @@ def test_long_histories_are_the_same_and_go_everywhere():
             seed=seed,
             workers=workers,
             policy=policy,
-            budget=random.choice([UNSTATED, Budget(ops=2000, memory=300, spawns=200)]),
+            budget=random.choice([UNSTATED, Budget(ops=2000, memory=300, spawns=200), Budget(2000, tokens=300)]),
             yield_interval=random.choice([5, 1024]),
             cleanup=(40, 50),
             inherit=True,

@@ -28,7 +28,7 @@ COMMANDS_MAX = 4  # a task that is blocked is not given more than this to do
 END_MAX = 20_000  # decisions after which a cancelled program must be over
 CHANNELS, LOCKS, EVENTS = 3, 2, 2
 CLEANUP = bursar.Cleanup(ops=40, seconds=2.0)
-FINITE = Budget(ops=2500, memory=500, spawns=60, channel_ops=120, syscalls=50)
+FINITE = Budget(ops=2500, memory=500, spawns=60, channel_ops=120, syscalls=50, tokens=400)
 
 pick = st.integers(0, 999)
 steps = st.integers(0, 5)
@@ -38,6 +38,7 @@ amounts = st.one_of(
     st.builds(Budget, ops=st.integers(0, 60)),
     st.builds(Budget, ops=st.one_of(st.none(), st.integers(10, 300)), spawns=st.one_of(st.none(), st.integers(0, 4))),
     st.builds(Budget, channel_ops=st.integers(0, 6), memory=st.integers(0, 60)),
+    st.builds(Budget, tokens=st.integers(0, 40), pages=st.one_of(st.none(), st.integers(0, 9))),
 )
 
 
@@ -106,6 +107,9 @@ class Player:
 
     async def do_charge(self, ops, memory, syscalls) -> None:
         await bursar.charge(ops=ops, memory=memory, syscalls=syscalls)
+
+    async def do_charge_named(self, tokens, pages) -> None:
+        await bursar.charge(tokens=tokens, pages=pages)
 
     async def do_recharge(self, budget) -> None:
         await bursar.recharge(budget)
@@ -531,6 +535,10 @@ class Machine(RuleBasedStateMachine):
             handle = next(n for n in self.nurseries if n._inside()[1] is chosen)
             self.players[chosen.owner.id].tell("recharge_child", handle, 0, Budget(ops=ops))
             self.go(n)
+
+    @rule(who=pick, tokens=st.integers(0, 30), pages=st.integers(0, 4), n=steps)
+    def pays_in_its_own_units(self, who, tokens, pages, n) -> None:
+        self.tell(who, n, "charge_named", tokens, pages)
 
     # ---- rules: time and the host
 

@@ -13,8 +13,9 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import programs
+from support import named_programs, programs
 from support.drive import Watch, checked, over, paid
+from support.law import named_of
 
 import bursar
 from bursar import Budget, Runtime
@@ -22,10 +23,10 @@ from bursar import Budget, Runtime
 RUNTIMES = [(w, policy) for w in (1, 2, 4) for policy in programs.POLICIES]
 
 
-def run_checked(runtime: Runtime, program: list) -> str:
+def run_checked(runtime: Runtime, program: list, interpreter=programs.Interpreter) -> str:
     """Run with checks; what is left at the end is nothing."""
     watch = Watch(checked(runtime))
-    ending = programs.run(runtime, program)
+    ending = programs.run(runtime, program, interpreter)
     over(runtime)
     paid(runtime.kernel, watch.records, watch.by_runtime)
     done = Counter(task.outcome.kind for task in watch.records)
@@ -40,6 +41,33 @@ def test_the_law_holds_at_every_step_of_numbered_programs(workers, policy):
         runtime = programs.runtime_for(number, workers, seed=number, steal=policy)
         endings[run_checked(runtime, programs.make(Random(number)))] += 1
     assert len(endings) >= 3, f"the programs are all alike: {endings}"
+
+
+def run_named(number: int, workers: int, policy: str) -> Runtime:
+    """A program with named counters: what was granted of each is left or spent."""
+    runtime = named_programs.runtime_for(number, workers, seed=number, steal=policy)
+    pools = named_of(runtime.kernel.root.pools)
+    limits = {name: pool.granted for name, pool in pools.items()}
+    run_checked(runtime, programs.make(Random(number)), named_programs.NamedInterpreter)
+    for name, pool in pools.items():
+        assert pool.left + pool.spent == pool.granted == limits[name] + pool.minted, name
+    return runtime
+
+
+@pytest.mark.parametrize(("workers", "policy"), RUNTIMES)
+def test_the_law_holds_at_every_step_with_named_counters(workers, policy):
+    counters = Counter()
+    for number in range(60):
+        counters.update(run_named(number, workers, policy).statistics().counters)
+    assert counters["exhausted"] > counters["recharged"] > 0, counters
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("workers", "policy"), RUNTIMES)
+def test_the_law_holds_for_many_programs_with_named_counters(workers, policy):
+    for number in range(60, 1000):
+        run_named(number, workers, policy)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -1,11 +1,11 @@
 """Cases on the kernel of this process, for comparison with the same cases on the other: see `test_kernels`.
 
-    BURSAR_KERNEL=python .venv/bin/python tests/parity/kernels.py brief FIRST LAST        what programs came to
+    BURSAR_KERNEL=python .venv/bin/python tests/parity/kernels.py brief KIND FIRST LAST   what programs came to
     BURSAR_KERNEL=python .venv/bin/python tests/parity/kernels.py record FOLDER CASE ...  leaves a trace of each case
     BURSAR_KERNEL=native .venv/bin/python tests/parity/kernels.py check FOLDER CASE ...   what is wrong with the traces
 
-A case is a generated program ("program 17"), one with gates ("flow 17"), a scenario ("timer_race"), a fixture
-("fixture sched.browser.…"), or a file of examples/ ("example hello"). `check` verifies every trace strictly and runs
+A case is a generated program ("program 17"), one with named counters ("named 17") or gates ("flow 17"), a scenario
+("timer_race"), a fixture ("fixture sched.browser.…"), or a file of examples/ ("example hello"). `check` verifies every trace strictly and runs
 its program on it again; a fixture's script is no program that a trace could drive, so its trace is only verified.
 
 Rejected: one process that has both kernels. Channels, locks and nurseries of the face are in C as well where the kernel
@@ -31,7 +31,7 @@ if str(HERE.parent) not in sys.path:
 
 from parity import fixture, running  # noqa: E402
 from parity.script import Stage  # noqa: E402
-from support import admission_programs, programs  # noqa: E402
+from support import admission_programs  # noqa: E402
 from support.evidence import KINDS, Recorder, Trace, replay, verify  # noqa: E402
 from support.hosts import VirtualHost  # noqa: E402
 
@@ -63,23 +63,21 @@ class Digest:
         return f"{self.events} events {self._hash.hexdigest()}"
 
 
-def brief(number: int) -> dict[str, Any]:
+def brief(case: str) -> dict[str, Any]:
     """What of a generated program must be the same on both kernels, watched and unwatched."""
-    program = programs.make(Random(number))
-    watched, unwatched = (programs.runtime_for(number, 1 + number % 4, seed=number) for _ in range(2))
+    (watched, main), (unwatched, main_again) = (running.prepare(case, None, "virtual") for _ in range(2))
     digest = Digest(watched)
     return {
-        "ending": ended(watched, program),
+        "ending": ended(watched, main),
         "fingerprint": watched.fingerprint,
         "events": str(digest),
         "statistics": told(watched),
-        "unwatched": [ended(unwatched, program), unwatched.fingerprint, told(unwatched)],
+        "unwatched": [ended(unwatched, main_again), unwatched.fingerprint, told(unwatched)],
     }
 
 
-def ended(runtime: Runtime, program: list[Any]) -> str:
+def ended(runtime: Runtime, main: running.Main) -> str:
     """What the program returned, or the error that it failed with, in its own words."""
-    main = programs.Interpreter(program, runtime.profile.name).main
     try:
         return f"returned {runtime.run(main)}"
     except running.ENDINGS as error:
@@ -160,8 +158,8 @@ def command(*args: str) -> str:
 
 def main(verb: str, *args: str) -> None:
     if verb == "brief":
-        first, last = map(int, args)
-        print(json.dumps({number: brief(number) for number in range(first, last)}))
+        kind, first, last = args[0], *map(int, args[1:])
+        print(json.dumps({number: brief(f"{kind} {number}") for number in range(first, last)}))
         return
     folder, cases = Path(args[0]), args[1:]
     if verb == "record":

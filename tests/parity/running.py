@@ -14,13 +14,14 @@ from random import Random
 from typing import Any
 
 from parity.scenarios import BROKEN, SCENARIOS
-from support import programs
+from support import named_programs, programs
 from support.evidence import CANCEL_KINDS, KINDS, REPORTS, Event, Memory, fingerprint
 
 import bursar
 from bursar import Runtime
 
 PROGRAM = "program "
+NAMED = "named "  # a program with named counters
 ENDINGS = (bursar.BursarError, programs.Boom, programs.Crash, TimeoutError, BaseExceptionGroup)
 PHASES = (
     "cancel_requested",
@@ -48,6 +49,8 @@ def prepare(case: str, host: Any, clock: str) -> tuple[Runtime, Main]:
         number = seed_of(case)
         runtime = programs.runtime_for(number, workers=1 + number % 4, seed=number, host=host)
         return runtime, programs.Interpreter(programs.make(Random(number)), runtime.profile.name).main
+    if case.startswith(NAMED):
+        return named_programs.prepare(int(case.removeprefix(NAMED)), host=host)
     scenario = {**SCENARIOS, **BROKEN}[case]
     return Runtime(host=host, clock=clock, seed=scenario.seed, workers=scenario.workers), scenario.main
 

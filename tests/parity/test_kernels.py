@@ -25,12 +25,15 @@ SCRIPT = Path(kernels.__file__)
 KERNELS = ("python", "native")
 COUNT = 300
 COUNT_SLOW = 10_000
+COUNT_NAMED = 100  # as many of the programs with named counters as `make test` runs
+COUNT_NAMED_SLOW = 1000
 COUNT_TRACED = 40
 EXAMPLES = [f"{kernels.EXAMPLE}{file.stem}" for file in sorted((kernels.ROOT / "examples").glob("*.py"))]
 FIXTURES = [f"{kernels.FIXTURE}{id}" for id in fixture.IDS]
 PROGRAMS = [f"program {number}" for number in range(COUNT_TRACED)]
+NAMED = [f"{kernels.running.NAMED}{number}" for number in range(COUNT_TRACED)]
 FLOWS = [f"{kernels.FLOW}{number}" for number in range(COUNT_TRACED)]
-CASES = [*SCENARIOS, *FIXTURES, *PROGRAMS, *FLOWS, *EXAMPLES]
+CASES = [*SCENARIOS, *FIXTURES, *PROGRAMS, *NAMED, *FLOWS, *EXAMPLES]
 
 
 def start(kernel: str, *args: str) -> subprocess.Popen[str]:
@@ -47,9 +50,9 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def agree(first: int, last: int) -> list[dict]:
+def agree(first: int, last: int, kind: str = kernels.running.PROGRAM) -> list[dict]:
     """What a range of programs came to, the same on both kernels."""
-    running = [start(kernel, "brief", str(first), str(last)) for kernel in KERNELS]
+    running = [start(kernel, "brief", kind.strip(), str(first), str(last)) for kernel in KERNELS]
     python, native = (json.loads(finish(process)) for process in running)
     assert len(python) == last - first
     different = [number for number in python if python[number] != native[number]]
@@ -71,6 +74,17 @@ def test_hundreds_of_programs_come_to_the_same():
 @pytest.mark.timeout(3600)
 def test_ten_thousand_programs_come_to_the_same():
     agree(COUNT, COUNT_SLOW)
+
+
+def test_programs_with_named_counters_come_to_the_same():
+    found = agree(0, COUNT_NAMED, kernels.running.NAMED)
+    assert all(brief["unwatched"] == [brief[x] for x in ("ending", "fingerprint", "statistics")] for brief in found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_thousand_programs_with_named_counters_come_to_the_same():
+    agree(COUNT_NAMED, COUNT_NAMED_SLOW, kernels.running.NAMED)
 
 
 # ---- traces

@@ -12,7 +12,7 @@ from collections import Counter
 import bursar
 from bursar import OutcomeKind, Runtime
 from support.hosts import Coroutines
-from support.law import OPS, SPAWNS, Lane, cancel_limit, check, wait_max
+from support.law import OPS, SPAWNS, Lane, cancel_limit, check, named_of, wait_max
 
 LIMIT_MAX = cancel_limit(draining=True)
 DECISIONS_MAX = 400_000  # a generated program that needs more than this does not end
@@ -43,13 +43,17 @@ def checked(runtime: Runtime) -> Runtime:
 
 
 def pools_of(kernel):
-    """Every live pool of every component, once: [(component, pool)]."""
-    found = {pool: i for i, pool in enumerate(kernel.root.pools)}
+    """Every live pool of every component and named counter, once: [(component, pool)]."""
+    found = by_component(kernel.root.pools)
     for task in kernel.tasks.values():
-        found.update({pool: i for i, pool in enumerate(task.pools)})
+        found.update(by_component(task.pools))
         for nursery in (task.owned or {}).values():
-            found.update({pool: i for i, pool in enumerate(nursery.pools)})
+            found.update(by_component(nursery.pools))
     return [(i, pool) for pool, i in found.items()]
+
+
+def by_component(pools):
+    return {pool: i for i, pool in (*enumerate(pools), *named_of(pools).items())}
 
 
 def conserved(kernel):
@@ -57,11 +61,10 @@ def conserved(kernel):
 
     Open pools never run dry and are left out; a program whose root is open conserves nothing there.
     """
-    for component in range(5):
-        if kernel.root.pools[component].left is None:
+    for root, component in by_component(kernel.root.pools).items():
+        if root.left is None:
             continue
         pools = [pool for i, pool in pools_of(kernel) if i == component]
-        root = kernel.root.pools[component]
         original = root.granted - root.minted
         minted = sum(pool.minted for pool in pools)
         held = sum(pool.left + pool.spent for pool in pools)
@@ -79,7 +82,7 @@ def over(runtime: Runtime, dropped: int = 0) -> None:
     assert kernel.draining_nurseries == 0
     assert not kernel.draining_holders
     assert not kernel.registry._in_use or all(n >= 0 for n in kernel.registry._in_use.values())
-    for pool in kernel.root.pools:
+    for pool in (*kernel.root.pools, *named_of(kernel.root.pools).values()):
         assert pool.lent == 0
     assert kernel.root.state.terminal
     assert kernel.spawned == sum(kernel.done.values())

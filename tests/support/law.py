@@ -15,7 +15,7 @@ from bursar.law.lanes import INJECTOR_INTERVAL, Lane, TimedLane, Worker
 from bursar.law.ledger import Bill
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Obligation, Settled
-from bursar.law.pool import PAID, Pool, affordable, close, derive, left, pay, root_pools, top_up
+from bursar.law.pool import PAID, Pool, affordable, close, derive, left, named_of, pay, root_pools, top_up
 from bursar.law.profile import PROFILES
 from bursar.law.state import ENDINGS, TRANSITIONS, move
 from bursar.law.steal import StealPolicy

@@ -100,6 +100,9 @@ def make(random: Random) -> list:
     return [GRAMMAR.body(random, [random.randint(3, SIZE_MAX)], 1) for _ in range(random.randint(2, FIRST_MAX))]
 
 
+FINITE = Budget(ops=3000, memory=2000, spawns=200, channel_ops=200, syscalls=500)
+
+
 def budget_of(a: int) -> Budget | None:
     """A third of all spawns and nurseries state a budget."""
     match a % 9:
@@ -140,6 +143,9 @@ class Interpreter:
     async def body(self, body: list, nursery: bursar.Nursery) -> None:
         for name, a, b, *rest in body:
             await getattr(self, "do_" + name)(nursery, a, b, *rest)
+
+    def budget_of(self, a: int) -> Budget | None:
+        return budget_of(a)
 
     # ---- plain statements
 
@@ -274,14 +280,14 @@ class Interpreter:
 
     async def do_spawn(self, n, a, b, body):
         with suppress(bursar.NurseryClosed, bursar.SpawnBudgetExceeded):
-            self.tasks.append(n.spawn(self.child, body, n, name=f"t{len(self.tasks)}", budget=budget_of(a)))
+            self.tasks.append(n.spawn(self.child, body, n, name=f"t{len(self.tasks)}", budget=self.budget_of(a)))
 
     async def do_nursery(self, n, a, b, body):
         hold = "hold" if b % 5 == 0 else "end"
         catch = (Exception,) if b % 2 else ()
         with suppress(*catch):
             async with bursar.nursery(
-                budget=budget_of(a), on_exhausted=hold, cancel_on_failure=bool(b % 3), name=f"n{a}"
+                budget=self.budget_of(a), on_exhausted=hold, cancel_on_failure=bool(b % 3), name=f"n{a}"
             ) as inner:
                 await self.body(body, inner)
                 if hold == "hold":
@@ -293,7 +299,10 @@ class Interpreter:
             for _ in range(a % 4 + 1):
                 async with bursar.timeout(2.0):
                     task = await n.wait_exhausted()
-                n.recharge(task, Budget(ops=a % 30 + 1))
+                n.recharge(task, self.rescue_with(a))
+
+    def rescue_with(self, a: int) -> Budget:
+        return Budget(ops=a % 30 + 1)
 
     async def do_timeout(self, n, a, b, body):
         with suppress(TimeoutError):
@@ -333,7 +342,12 @@ class Interpreter:
 
 
 def runtime_for(
-    number: int, workers: int, seed: int = 0, steal: str | None = None, host: Host | None = None
+    number: int,
+    workers: int,
+    seed: int = 0,
+    steal: str | None = None,
+    host: Host | None = None,
+    budget: Budget | None = None,
 ) -> Runtime:
     """The runtime that program `number` runs in: the number also chooses budget, profile and policy."""
     return Runtime(
@@ -343,17 +357,16 @@ def runtime_for(
         workers=workers,
         steal=steal or POLICIES[number % 3],
         profile="cluster" if number % 4 == 0 else "service",
-        budget=Budget(ops=3000, memory=2000, spawns=200, channel_ops=200, syscalls=500) if number % 3 else None,
+        budget=budget or (FINITE if number % 3 else None),
         cleanup=bursar.Cleanup(ops=200, seconds=2.0),
         yield_interval=(1, 7, 1024)[number % 3],
     )
 
 
-def run(runtime: Runtime, program: list) -> str:
+def run(runtime: Runtime, program: list, interpreter: type[Interpreter] = Interpreter) -> str:
     """Run a program to its end; how it ended, in one word."""
-    interpreter = Interpreter(program, runtime.profile.name)
     try:
-        runtime.run(interpreter.main)
+        runtime.run(interpreter(program, runtime.profile.name).main)
     except (bursar.BursarError, Boom, Crash, TimeoutError, BaseExceptionGroup) as error:
         return type(error).__name__
     return "ok"

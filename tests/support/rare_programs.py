@@ -130,6 +130,28 @@ async def held_and_recharged(runtime):
         n.cancel()
 
 
+async def spend_tokens(*amounts: int):
+    for tokens in amounts:
+        await bursar.charge(tokens=tokens, calls=1)
+
+
+@incident(
+    budget=Budget(tokens=100),
+    capabilities=[bursar.CapSpawn(), bursar.CapBudget(limits=Budget(tokens=20)), bursar.CapTimer()],
+)
+async def named_counters(runtime):
+    async with bursar.nursery(on_exhausted="hold", budget=Budget(tokens=60, calls=9), cancel_on_failure=False) as n:
+        by_owner = n.spawn(spend_tokens, 5, 7, budget=Budget(tokens=10))
+        n.spawn(spend_tokens, 5, 7, budget=Budget(tokens=6))
+        for _ in range(2):
+            task = await n.wait_exhausted()
+            if task == by_owner:
+                n.recharge(task, Budget(tokens=15))
+            else:
+                await bursar.recharge(Budget(tokens=15), task)
+    await spend_tokens(90)
+
+
 @incident(workers=2, steal="least_loaded")
 async def supervised(runtime):
     failures = iter(range(3))

@@ -55,6 +55,7 @@
     X(affordable)           \
     X(name_pools)           \
     X(close_named)          \
+    X(note_counters)        \
     X(nursery_capabilities) \
     X(release_leftovers)    \
     X(cleanup_too_long)     \

@@ -73,6 +73,21 @@ note_task(Kernel *k, Note note, Task *task)
     return trace_writer_write(k, note, numbers, NULL) ? 0 : trace_writer_decline(k, note, task, NOTHING);
 }
 
+/* Report the named counters of a stated budget. The event comes before the one to which they belong. */
+static int
+note_counters(Kernel *k, Task *task, PyObject *budget)
+{
+    if (budget == k->st->UNSTATED) {
+        return 0;
+    }
+    PyObject *args[] = {(PyObject *)k, task != NULL ? (PyObject *)task : Py_None,
+                        PyObject_GetAttrString(budget, "named")};
+    PyObject *noted = args[2] == NULL ? NULL : py_call(k->st, PY_note_counters, args, 3);
+    Py_XDECREF(args[2]);
+    Py_XDECREF(noted);
+    return noted == NULL ? k_defer_error(k) : 0;
+}
+
 int
 note_spawned(Kernel *k, Task *task, PyObject *budget)
 {
@@ -81,6 +96,9 @@ note_spawned(Kernel *k, Task *task, PyObject *budget)
     bool plain =
         budget == k->st->UNSTATED && task->extra == NULL; /* a ticket, which is in `extra`, changes the record */
     bool written = plain && trace_writer_write(k, NOTE_SPAWNED, numbers, task->name);
+    if (!written && note_counters(k, task, budget) < 0) {
+        return -1;
+    }
     return written ? 0 : trace_writer_decline(k, NOTE_SPAWNED, task, Py_NewRef(budget));
 }
 
@@ -209,6 +227,9 @@ note_nursery_opened(Kernel *k, Nursery *nursery, PyObject *budget)
         if (written) {
             return 0;
         }
+    }
+    if (note_counters(k, nursery->owner, budget) < 0) {
+        return -1;
     }
     return trace_writer_decline(k, NOTE_NURSERY_OPENED, nursery->owner, PyTuple_Pack(2, (PyObject *)nursery, budget));
 }

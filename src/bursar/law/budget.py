@@ -13,6 +13,7 @@ from typing import Final, NoReturn, Self
 COMPONENTS: Final = ("ops", "memory", "spawns", "channel_ops", "syscalls")
 OPS, MEMORY, SPAWNS, CHANNEL_OPS, SYSCALLS = range(5)
 NAMED: Final = 5  # stands for any named counter where only a number fits
+NAME_LENGTH_MAX: Final = 64  # of a named counter: a trace writes the name with each amount
 NAMED_MAX: Final = 16  # named counters in one budget: a task with a budget of its own has a pool for each
 UNITS_MAX: Final = (1 << 62) - 1  # fits a signed 64-bit word with room for one addition
 
@@ -159,10 +160,10 @@ def require_plain(budget: Budget) -> None:
 
 def require_counter_name(name: str) -> None:
     """Raise unless `name` can be the name of a counter. A keyword may be any text: `Budget(**{"a b": 1})`."""
-    if not name.isidentifier() or name.startswith("_") or hasattr(Budget, name):
+    if not name.isidentifier() or name.startswith("_") or hasattr(Budget, name) or len(name) > NAME_LENGTH_MAX:
         raise ValueError(
-            f"{name!r} cannot name a counter: choose an identifier without a leading underscore "
-            "that is not the name of an attribute of Budget"
+            f"{name[:NAME_LENGTH_MAX]!r} cannot name a counter: choose an identifier of at most {NAME_LENGTH_MAX} "
+            "letters, without a leading underscore, that is not the name of an attribute of Budget"
         )
 
 

@@ -169,6 +169,7 @@ class Kernel(Permission):
         nursery.spawned += 1
         self.tasks[id] = task
         self.spawned += 1
+        self._note_counters(task, budget.named)
         self.note("task_spawned", task, budget)
         if ticket is not None:
             task.since_ns = self.now_ns
@@ -258,6 +259,7 @@ class Kernel(Permission):
         if owner.owned is None:
             owner.owned = {}
         owner.owned[id] = nursery
+        self._note_counters(owner, budget.named)
         self.note("nursery_opened", owner, (nursery, budget))
         return nursery
 

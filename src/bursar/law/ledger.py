@@ -67,6 +67,7 @@ class Ledger(Dispatch):
         if short == PAID:
             self._record_whole(task, cost)
             if cost and self.observer is not None:
+                self._note_counters(task, cost)
                 self.observer("charged", task, cost)
             return Bill.PAID
         if cleaning and short == OPS:
@@ -105,6 +106,7 @@ class Ledger(Dispatch):
             raise self.shortage(task, short, cost)
         self._record_whole(task, cost)
         if self.observer is not None:
+            self._note_counters(task, cost)
             self.observer("charged", task, cost)
 
     def charge_memory_growth(self, task: Task, growth: int) -> int:
@@ -140,6 +142,12 @@ class Ledger(Dispatch):
                 self._record_spent(task, cost)
         if any(difference):
             self.note("settled", task, difference)
+
+    def _note_counters(self, task: Task | None, amounts: Cost) -> None:
+        """Report the amounts of named counters. The event comes before the one to which they belong."""
+        named = [row for row in amounts if isinstance(row[0], str)]
+        if named:
+            self.note("named_amounts", task, named)
 
     def _record_whole(self, task: Task, cost: Cost) -> None:
         """Write down what was paid, named counters as well."""
@@ -193,6 +201,7 @@ class Ledger(Dispatch):
         self._discard_answer(task)
         task.short_of = component if isinstance(component, int) else NAMED
         task.since_ns = self.now_ns
+        self._note_counters(task, cost)
         self.note("task_exhausted", task, (task.short_of, cost))
 
     def _exhaust(self, task: Task, component: Component, cost: Cost) -> None:
@@ -261,6 +270,7 @@ class Ledger(Dispatch):
         self._mint(task, amount)
 
     def _mint(self, task: Task, amount: Budget) -> None:
+        self._note_counters(task, amount.named)
         self.note("minted", task, amount)
         for pool, units in purse.counted(task.pools, amount):
             pool.mint(units)
@@ -280,6 +290,7 @@ class Ledger(Dispatch):
     def _recharged(self, task: Task, amount: Budget) -> None:
         """Make a task that was on hold READY, and queue it. It repeats the request that it could not pay."""
         self.counters["recharged"] += 1
+        self._note_counters(task, amount.named)
         self.note("recharged", task, amount)
         if task.nursery.exhausted.pop(task.id, None) is not None:
             task.error = None

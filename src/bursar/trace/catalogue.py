@@ -16,7 +16,7 @@ page about it and the checks of the reader would each need a second list of the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -160,6 +160,10 @@ def _cost(cost: Cost) -> Numbers:
         if isinstance(component, int):
             amounts[component] = min(amounts[component] + amount, UNITS_MAX)
     return tuple(amounts)
+
+
+def _counters(kernel: Any, task: Task | None, amounts: Iterable[tuple[str, int]]) -> Described:
+    return (_id(task),), " ".join(f"{name}={amount}" for name, amount in amounts).encode()
 
 
 def _only_task(kernel: Any, task: Task | None, detail: Any) -> Described:
@@ -515,3 +519,8 @@ for _name in (
     "permit_granted",
 ):
     _kind(_name, TASK, describe=_only_task)
+
+# ---- named counters
+
+# The amounts of named counters in the next record: a charge, a shortage, a recharge, or a stated budget.
+_kind("named_amounts", TASK, describe=_counters, text="amounts")

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from bursar.errors import BudgetExceeded
-from bursar.evidence.verify.model_tasks import FAILURES, UNKNOWN_NAME, Model, budget_of
+from bursar.evidence.verify.model_tasks import FAILURES, Model
 from bursar.law import cancel
-from bursar.law.budget import NAMED
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.costs import CHANNEL, Cost
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
-from bursar.law.pool import Pools
-from bursar.law.task import Task
 from bursar.trace.catalogue import CANCEL_KINDS, NONE
 from bursar.trace.events import TraceRecord
 
@@ -45,7 +42,7 @@ class Families(Model):
         self._number(region)
         self._billed()
         name = cast("TraceRecord", self.records.next).decoded_text
-        nursery = self.open_nursery(self._acting(id), budget=budget_of(granted))
+        nursery = self.open_nursery(self._acting(id), budget=self._budget(granted))
         nursery.name = name
         nursery.cancel_on_failure = False  # the program chose: if the nursery cancels, the trace has an act
         self._nurseries[region] = nursery
@@ -142,7 +139,8 @@ class Families(Model):
     def _cost(self, amounts: Sequence[int]) -> Cost:
         if min(amounts) < 0:
             raise self.records.wrong("a cost is never negative")
-        return tuple((component, amount) for component, amount in enumerate(amounts) if amount)
+        five = tuple((component, amount) for component, amount in enumerate(amounts) if amount)
+        return (*five, *self.named.items())
 
     def on_charged(self, id: int, *amounts: int) -> None:
         task, cost = self._acting(id), self._cost(amounts)
@@ -169,23 +167,15 @@ class Families(Model):
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
         self._awaits(task)
-        if component == NAMED:
-            self._exhausted_by_name(task, self._cost(amounts))
-            return
         self.bill(task, self._cost(amounts))
-
-    def _exhausted_by_name(self, task: Task, cost: Cost) -> None:
-        """A trace has no amounts of named counters, so that the task could not pay is taken from the trace."""
-        if task.turn_left <= 0 or task.cleanup_left >= 0:
-            raise self.records.wrong(f"the law would have ended the turn of task {task.id}, or it cleans up")
-        self._exhaust(task, UNKNOWN_NAME, (*cost, (UNKNOWN_NAME, 0)))
 
     def on_minted(self, id: int, *amounts: int) -> None:
         if self.current is None:
             raise self.records.wrong("no task runs that could hold a CapBudget")
         self._billed()
-        self._require_countable(self._live(id), budget_of(amounts))
-        self._mint(self._live(id), budget_of(amounts))
+        task, amount = self._live(id), self._budget(amounts)
+        self._require_countable(task, amount)
+        self._mint(task, amount)
 
     def on_recharged(self, id: int, *amounts: int) -> None:
         """By the owner of the nursery, out of the nursery's purse; if that is too small, out of the owner's pools."""
@@ -193,13 +183,11 @@ class Families(Model):
         owner = task.nursery.owner
         if owner is None or owner is not self.current:
             raise self.records.wrong(f"only the owner of {task.nursery.name} recharges out of its purse")
+        amount = self._budget(amounts)
         try:
-            self._recharge_from(task.nursery.pools, task, amounts)
+            self.recharge(task, task.nursery.pools, amount)
         except BudgetExceeded:
-            self._recharge_from(owner.pools, task, amounts)
-
-    def _recharge_from(self, sources: Pools, task: Task, amounts: Sequence[int]) -> None:
-        self.recharge(task, sources, budget_of(amounts))
+            self.recharge(task, owner.pools, amount)
 
     # ---- records that change no state
 

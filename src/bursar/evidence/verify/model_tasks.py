@@ -39,9 +39,8 @@ from bursar.trace.events import TraceContext, TraceRecord
 
 FAILURES: Final = frozenset({OutcomeKind.FAILED, OutcomeKind.PANICKED})
 LAW_TEXTS: Final = frozenset(  # kinds whose text the law makes, or an earlier record had
-    {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled"}
+    {"budget_held", "budget_exceeded", "cancel_delivered", "obligation_settled", "named_amounts"}
 )
-UNKNOWN_NAME: Final = "named"  # stands for a named counter: only the text of a record has its name
 LEAVING: Final = frozenset({"scope_left", "nursery_closing", "nursery_closed"})
 
 
@@ -124,8 +123,8 @@ class _Ending:
         return self._task.reason
 
 
-def budget_of(amounts: Sequence[int]) -> Budget:
-    return Budget(*(None if amount == NONE else amount for amount in amounts))
+def _encoded(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
 
 
 class Model(Kernel):
@@ -138,7 +137,7 @@ class Model(Kernel):
         super().__init__(
             seed=header["seed"],
             workers=header["workers"],
-            budget=Budget(*header["budget"]),
+            budget=Budget(*header["budget"], **header.get("named", {})),
             steal_policy=StealPolicy(header["steal"]),
             yield_interval=header["yield_interval"],
             cleanup_ops=header["cleanup_ops"],
@@ -157,6 +156,8 @@ class Model(Kernel):
         self._ended: Task | None = None  # the task that ended last
         self.returned: set[int] = set()  # cancelled tasks whose code has ended
         self.paid: Cost | None = None  # the last charge, until the act that it pays for
+        self.named: dict[str, int] = {}  # the amounts of named counters of the next act
+        self.named_record: TraceRecord | None = None  # from which they were read, until the law reports them too
         self.observe(self._on_note)
 
     def _on_note(self, name: str, task: Task | None, detail: Any) -> None:
@@ -164,6 +165,9 @@ class Model(Kernel):
         kind = KINDS[name]
         numbers, text = kind.describe(self, task, detail)
         records = self.records
+        if name == "named_amounts" and self.named_record is not None:
+            self._repeats(self.named_record, TraceRecord(kind, numbers, cast("bytes", text)))
+            return
         while name in LEAVING and records.comes("failure_unraised"):  # the model has no exceptions of the program
             self.on_failure_unraised(*cast("TraceRecord", records.next).numbers)
         found = records.next
@@ -171,15 +175,36 @@ class Model(Kernel):
             found is None
             or found.kind is not kind
             or found.numbers != numbers
-            or (self._is_law_text(name, detail) and found.text != str(text).encode())
+            or (self._is_law_text(name, detail) and found.text != _encoded(text))
         ):
-            raise records.wrong(self._expected(TraceRecord(kind, numbers, str(text).encode())))
+            raise records.wrong(self._expected(TraceRecord(kind, numbers, _encoded(text))))
         records.advance()
         if name == "task_exhausted" and task is not None:
             self._learn_hold_policy(task)
         elif name == "cancel_requested" and task is not None:
             scope = list(cancel.outward(task))[-1 - numbers[3]]
             scope.reason = replace(detail, detail=found.decoded_text)
+
+    def on_named_amounts(self, id: int) -> None:
+        """The amounts of named counters come before the act to which they belong."""
+        record = self.records.next
+        assert record is not None, "`follow` has this record"
+        pairs = [pair.partition("=") for pair in record.decoded_text.split()]
+        if self.named_record is not None or not all(amount.isdecimal() for _, _, amount in pairs):
+            raise self.records.wrong("these are no amounts of named counters, or their act is missing")
+        self.named = {name: int(amount) for name, _, amount in pairs}
+        self.named_record = record
+        self.records.advance()
+
+    def _repeats(self, read: TraceRecord, lawful: TraceRecord) -> None:
+        """The law reports the amounts that were read: they must be the same."""
+        if read != lawful:
+            raise self.records.wrong(f"{read} came before it: {self._expected(lawful)}")
+        self.named, self.named_record = {}, None
+
+    def _budget(self, amounts: Sequence[int]) -> Budget:
+        """The budget of the next act."""
+        return Budget(*(None if amount == NONE else amount for amount in amounts), **self.named)
 
     def _learn_hold_policy(self, task: Task) -> None:
         """A trace does not say whether a nursery holds exhausted tasks. The first exhausted task shows it."""
@@ -191,8 +216,6 @@ class Model(Kernel):
         """Whether the law determines the text. Otherwise the text comes from the program."""
         if name == "task_done":
             return isinstance(detail, Outcome)  # not `_Ending`: a dropped task, which has no code that could fail
-        if name in ("budget_held", "budget_exceeded") and detail == UNKNOWN_NAME:
-            return False
         if name == "task_dropped":
             return bool(detail.detail)  # not an explicit drop
         return name in LAW_TEXTS or (name == "cancel_requested" and detail.kind is CancelKind.TIMEOUT)
@@ -252,11 +275,11 @@ class Model(Kernel):
         name = cast("TraceRecord", self.records.next).decoded_text
         how = SPAWNED[pinned] if pinned < len(SPAWNED) else ""
         if how in ("pending", "again"):
-            self._submitted(nursery, name, budget_of(granted), how == "again")
+            self._submitted(nursery, name, self._budget(granted), how == "again")
             return
         outside = self.current is None and not pinned  # another thread spawned it, for the nursery's owner
         by = nursery.owner if outside else None
-        task = self.spawn(nursery, name=name, budget=budget_of(granted), pinned=bool(pinned), spawner=by)
+        task = self.spawn(nursery, name=name, budget=self._budget(granted), pinned=bool(pinned), spawner=by)
         if self.records.comes("task_tidies"):
             self._tidies(task, self._debtor(cast("TraceRecord", self.records.next).numbers[1]))
 

@@ -50,9 +50,19 @@ ALONE: Final = frozenset(  # acts of the runtime between batches
     {"cleanup_cut", "nursery_closing", "nursery_closed"}
 )
 STUCK: Final = frozenset({"cancel_requested", "cleanup_cut"})  # acts of the runtime when no task can ever run again
-IN_PASSING: Final = frozenset({"charged", "clock", "host_answer"})  # may come between a charge and what was paid for
+IN_PASSING: Final = frozenset(
+    {"charged", "clock", "host_answer", "named_amounts"}
+)  # may come between a charge and what was paid for
 AFTERMATH: Final = frozenset(  # consequences of the end of a poll
-    {"task_woken", "stale_wake", "obligation_made", "nursery_cancelling", "cancel_requested", "task_spawned"}
+    {
+        "task_woken",
+        "stale_wake",
+        "obligation_made",
+        "nursery_cancelling",
+        "cancel_requested",
+        "task_spawned",
+        "named_amounts",
+    }
 )
 ENDING: Final = frozenset(  # the first records that the end of a task may have
     {
@@ -128,6 +138,8 @@ class _Verifier(Gates):
         if take is None:
             raise self.records.wrong("no earlier record leads to this")
         take(*record.numbers)
+        if self.named_record is not None and record.name != "named_amounts":
+            raise self.records.wrong("the record before it has amounts of named counters, which belong to no act")
         if record.name not in IN_PASSING:
             self.paid = None
         if self.records.number == number:
