@@ -40,6 +40,7 @@ from bursar.law.capability import Capability
 from bursar.law.chain import fingerprint
 from bursar.law.decide import CANCEL_STREAK_MAX, TIMED_STREAK_MAX
 from bursar.law.dispatch import Report
+from bursar.law.pool import measures
 from bursar.law.state import OutcomeKind
 from bursar.law.steal import StealPolicy
 from bursar.law.timers import to_ns
@@ -207,6 +208,7 @@ class Runtime:
         self._host = make_host(host, clock)
         self._generators = AsyncGenerators(self.kernel, self._host.wake)
         self.driver = Coroutines(self.kernel)
+        self.driver.measured = measures(self.kernel.root.pools)
         self.driver.collected = self._generators.collected
         self.driver.close_collected = self._generators.close_collected
         self._interrupts = Interrupts(self, self._host, dump_signal)

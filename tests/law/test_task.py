@@ -30,6 +30,7 @@ def test_a_new_task_carries_who_it_is_and_what_it_may_spend():
 FRESH = {
     "state": State.PENDING,
     "named_spent": None,
+    "cpu_due": 0,
     "outcome": None,
     "wake": WakeState.IDLE,
     "generation": 0,

@@ -5,8 +5,9 @@
     BURSAR_KERNEL=native .venv/bin/python tests/parity/kernels.py check FOLDER CASE ...   what is wrong with the traces
 
 A case is a generated program ("program 17"), one with named counters ("named 17") or gates ("flow 17"), a scenario
-("timer_race"), a fixture ("fixture sched.browser.…"), or a file of examples/ ("example hello"). `check` verifies every trace strictly and runs
-its program on it again; a fixture's script is no program that a trace could drive, so its trace is only verified.
+("timer_race"), a fixture ("fixture sched.browser.…"), or a file of examples/ ("example hello"). `check` verifies every
+trace strictly and runs its program on it again; a fixture's script is no program that a trace could drive, so its trace
+is only verified.
 
 Rejected: one process that has both kernels. Channels, locks and nurseries of the face are in C as well where the kernel
 is, and that is chosen once, before the import; what users run is a process with one kernel.

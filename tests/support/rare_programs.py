@@ -152,6 +152,15 @@ async def named_counters(runtime):
     await spend_tokens(90)
 
 
+@incident(clock="real", budget=Budget(cpu_ns=10**15))
+async def measured_time(runtime):
+    async with bursar.nursery(on_exhausted="hold", budget=Budget(cpu_ns=10**12)) as n:
+        n.spawn(spend, 5)
+        n.spawn(spend, 5, budget=Budget(cpu_ns=1))
+        n.spawn(abs, -1)
+        n.recharge(await n.wait_exhausted(), Budget(cpu_ns=10**10))
+
+
 @incident(workers=2, steal="least_loaded")
 async def supervised(runtime):
     failures = iter(range(3))

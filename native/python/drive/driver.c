@@ -274,6 +274,7 @@ static PyMemberDef driver_members[] = {
     {"collected", T_OBJECT, offsetof(Driver, collected), 0, NULL},
     {"aborting", T_BOOL, offsetof(Driver, aborting), 0, NULL},
     {"stopped", T_BOOL, offsetof(Driver, stopped), 0, NULL},
+    {"measured", T_BOOL, offsetof(Driver, measured), 0, NULL},
     {"checked", T_BOOL, offsetof(Driver, checked), 0, NULL},
     {"anywhere", T_BOOL, offsetof(Driver, anywhere), 0, NULL},
     {"dispatched", T_OBJECT, offsetof(Driver, dispatched), READONLY, NULL},

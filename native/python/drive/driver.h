@@ -22,6 +22,7 @@ typedef struct Driver {
     union {
         struct {
             bool metered;  /* there is a meter */
+            bool measured; /* a budget states processor time */
             bool checked;  /* a class overrides `poll`, so it is called by its name */
             bool anywhere; /* a pool thread drives: only coroutines in `ours` may be polled */
             bool aborting; /* a second Ctrl-C: KeyboardInterrupt ends the run */

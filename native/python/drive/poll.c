@@ -116,6 +116,18 @@ run(Driver *self, Task *task, PySendResult status, PyObject *thing)
     }
 }
 
+/* Let a task pay the processor time that is due before its request is billed again. 0, or -1 with an exception set. */
+static int
+pay_cpu_due(Kernel *k, Task *task)
+{
+    if (task->extra == NULL || task->extra->cpu_due == 0) {
+        return 0;
+    }
+    PyObject *done = PyObject_CallMethod((PyObject *)k, "pay_cpu_due", "O", (PyObject *)task);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
 /* Begin any poll: with an outcome that was decided before, an error, a request that could not be paid, or the start
  * of the coroutine. 1: continue with *value, *error and *unpaid; 0: the poll is over; -1: an exception is set. */
 NOINLINE static int
@@ -156,6 +168,11 @@ begin(Driver *self, Task *task, PyObject **value, PyObject **error, PyObject **u
     }
     if (*error != NULL) {
         Py_CLEAR(*unpaid);
+    }
+    if (*unpaid != NULL && pay_cpu_due(self->kernel, task) < 0) {
+        Py_CLEAR(*value);
+        Py_CLEAR(*unpaid);
+        return -1;
     }
     if (task->work == NULL || task->context == NULL) { /* the spawn had no memory left for them */
         Py_CLEAR(*value);

@@ -7,6 +7,7 @@
 
 #include "python/cpython/context_fast.h"
 #include "python/drive/driver.h"
+#include "python/law/pool.h"
 #include "python/law/task.h"
 #include "python/memory/stretch.h"
 
@@ -222,13 +223,47 @@ resume_metered(Driver *self, Task *task, PyObject *value, PyObject *error, PyObj
     }
 }
 
-/* Resume the task, metered or not. Without a meter, a request may be answered where it is awaited (request_fast.h). */
+/* The same where processor time is measured: around the code, and charged to the task by the Python side. */
+NOINLINE static PySendResult
+resume_measured(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
+{
+    PyObject *begun = PyObject_CallMethod((PyObject *)self, "_cpu_now", NULL);
+    if (begun == NULL) {
+        Py_XDECREF(value);
+        Py_XDECREF(error);
+        return take_error(result);
+    }
+    PySendResult status =
+        self->metered ? resume_metered(self, task, value, error, result) : resume(self, task, value, error, result);
+    bool failed = context_leave(self->kernel) < 0 || driver_call(self, "_charge_cpu", (PyObject *)task, begun) < 0;
+    Py_DECREF(begun);
+    if (failed) {
+        Py_XDECREF(*result);
+        return take_error(result);
+    }
+    return status;
+}
+
+/* Whether a budget of the task or above it states processor time. */
+static inline bool
+is_measured(const Driver *self, const Task *task)
+{
+    return self->measured && pools_measured(task->terms->pools);
+}
+
+/* Resume the task, metered, measured or not. In a plain run, a request may be answered where it is awaited
+ * (request_fast.h). */
 static ALWAYS_INLINE PySendResult
 resume_task(Driver *self, Task *task, PyObject *value, PyObject *error, PyObject **result)
 {
     Kernel *k = self->kernel;
-    if (!LIKELY(self->meter == NULL)) {
-        return resume_metered(self, task, value, error, result);
+    if (!LIKELY(self->special == 0)) {
+        if (is_measured(self, task)) {
+            return resume_measured(self, task, value, error, result);
+        }
+        if (self->metered) {
+            return resume_metered(self, task, value, error, result);
+        }
     }
     k->answers = true;
     PySendResult status = resume(self, task, value, error, result);

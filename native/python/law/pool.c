@@ -443,6 +443,19 @@ pools_close(ModuleState *st, PyObject *pools, PyObject *parents)
     return closed == NULL ? -1 : 0;
 }
 
+bool
+pools_measured(PyObject *pools)
+{
+    if (PyTuple_CheckExact(pools)) {
+        return false;
+    }
+    PyObject *named = PyObject_GetAttrString(pools, "named");
+    bool measured = named != NULL && PyMapping_HasKeyString(named, "cpu_ns");
+    Py_XDECREF(named);
+    PyErr_Clear();
+    return measured;
+}
+
 PyObject *
 pools_for(Kernel *k, PyObject *parents, PyObject **budget)
 {
@@ -454,7 +467,18 @@ pools_for(Kernel *k, PyObject *parents, PyObject **budget)
         return NULL;
     }
     Py_SETREF(*budget, granted);
-    return granted == k->st->UNSTATED ? Py_NewRef(parents) : pools_derive(k->st, parents, granted);
+    if (granted == k->st->UNSTATED) {
+        return Py_NewRef(parents);
+    }
+    PyObject *pools = pools_derive(k->st, parents, granted);
+    if (pools != NULL && pools_measured(pools)) {
+        PyObject *driver = k->runtime != NULL ? PyObject_GetAttrString(k->runtime, "driver") : NULL;
+        if (driver == NULL || PyObject_SetAttrString(driver, "measured", Py_True) < 0) {
+            PyErr_Clear(); /* a kernel without a driver measures nothing */
+        }
+        Py_XDECREF(driver);
+    }
+    return pools;
 }
 
 void

@@ -24,6 +24,8 @@ PyObject *pools_derive(ModuleState *st, PyObject *parents, PyObject *budget);
 /* The pools of a new task or nursery: `parents` if `*budget` is UNSTATED, otherwise derived ones. *budget becomes the
  * part that `parents` can pay. New reference, or NULL with an exception set: nothing was lent. */
 PyObject *pools_for(Kernel *k, PyObject *parents, PyObject **budget);
+/* Whether a budget of the purse or above it states processor time (`measures` in law/pool.py). */
+bool pools_measured(PyObject *pools);
 /* Give what is left in `pools` back to `parents`. 0, or -1 with an exception set. */
 int pools_close(ModuleState *st, PyObject *pools, PyObject *parents);
 /* Give back what `pools_for` took from `parents`. `pools` may be NULL. */

@@ -94,6 +94,7 @@ typedef struct TaskExtra {
     PyObject *memory;              /* its MemoryAccount; NULL: there is no memory meter, or the task has not run yet */
     PyObject *named_spent;         /* dict: name -> what it has spent of a named counter; or NULL */
     int64_t spent[LAW_COMPONENTS]; /* by component; ops are in `ops_spent` of the task instead */
+    int64_t cpu_due;               /* nanoseconds of processor time that it has used and could not pay */
     int8_t short_of;
 } TaskExtra;
 

@@ -69,6 +69,7 @@ GET(credit_used, PyLong_FromLongLong(self->extra ? self->extra->credit_used : 0)
 GET(credit_of, OR_NONE(EXTRA(credit_of)))
 GET(turn_left, PyLong_FromLong(self->turn_left))
 GET(named_spent, OR_NONE(self->extra ? self->extra->named_spent : NULL))
+GET(cpu_due, PyLong_FromLongLong(self->extra ? self->extra->cpu_due : 0))
 GET(short_of, PyLong_FromLong(self->extra ? self->extra->short_of : -1))
 GET(capabilities, OR_NONE(self->terms ? self->terms->capabilities : NULL))
 GET(spawn_cap, OR_NONE(self->terms ? self->terms->spawn_cap : NULL))
@@ -204,6 +205,7 @@ SET_EXTRA(credit_of, put((PyObject **)&extra->credit_of, value))
 SET_EXTRA(ending, put(&extra->ending, value))
 SET_EXTRA(ticket, put(&extra->ticket, value))
 SET_EXTRA(named_spent, put(&extra->named_spent, value))
+SET_EXTRA(cpu_due, extra->cpu_due = PyLong_AsLongLong(value))
 SET_EXTRA(short_of, extra->short_of = (int8_t)PyLong_AsLong(value))
 
 static int
@@ -272,6 +274,7 @@ static PyGetSetDef task_getset[] = {
     RO(spent),
     RW(turn_left),
     RW(named_spent),
+    RW(cpu_due),
     RW(short_of),
     RW(capabilities),
     RO(spawn_cap),

@@ -12,6 +12,7 @@ CLOSE_ATTEMPTS_MAX attempts, and reported.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sized
 from functools import partial
 from types import CodeType
@@ -24,6 +25,7 @@ from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase
 from bursar.law.kernel import Drain
 from bursar.law.ledger import Bill
+from bursar.law.pool import measures
 from bursar.law.state import Outcome, OutcomeKind, raised
 from bursar.ops.start import OURS
 from bursar.request import SUSPENDED, Request
@@ -34,6 +36,8 @@ from bursar.tracebacks import hide_own_frames, traceback_of
 if TYPE_CHECKING:
     from bursar.drive.memory import MemoryMeter
 
+# A browser has no clock for the processor time of a thread. There a poll is charged the time that it takes.
+thread_time_ns: Final[Callable[[], int]] = getattr(time, "thread_time_ns", time.perf_counter_ns)
 CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
 
 
@@ -83,6 +87,7 @@ class Driver:
         self.held = False  # the caller holds the kernel, so in C the collector may skip its records (gc_aside.c)
         self.aborting = False  # after a second Ctrl-C: a KeyboardInterrupt ends the run, not only a task
         self.stopped = False  # make no more steps
+        self.measured = False  # a budget states processor time; only C needs to know, in advance
         self.checked = False  # set by a subclass that replaces `poll`: C then calls `poll` by name
         self.ours: list[CodeType] = []  # the code of coroutines that run no user code: any thread may poll them
         self.anywhere = False  # a pool thread drives: only coroutines in `ours` may be polled
@@ -141,6 +146,10 @@ class Driver:
         """Run the program's code until the task waits, yields, cannot pay or ends."""
         kernel, coroutine = self.kernel, task.work
         run = task.context.run if self.meter is None else partial(self.meter.run, task)
+        if measures(task.pools):
+            run = partial(self._measured, task, run)
+            if request is not None and task.cpu_due:
+                kernel.pay_cpu_due(task)
         while True:
             if request is None:
                 try:
@@ -186,7 +195,21 @@ class Driver:
                 self.kernel.note("capability_denied", task, refused)
             return None, refused
 
-    # ---- endings: see `Coroutines`
+    def _measured(self, task: Task, run: Callable[..., Any], resume: Callable[[Any], Any], value: Any) -> Any:
+        """Resume the code of a task, and charge the processor time that it takes."""
+        begun_ns = self._cpu_now()
+        try:
+            return run(resume, value)
+        finally:
+            self._charge_cpu(task, begun_ns)
+
+    # ---- measured time and endings: see `Coroutines`
+
+    def _cpu_now(self) -> int:
+        raise NotImplementedError
+
+    def _charge_cpu(self, task: Task, begun_ns: int) -> None:
+        raise NotImplementedError
 
     def _returned(self, task: Task, value: Any) -> None:
         raise NotImplementedError
@@ -208,12 +231,24 @@ class Coroutines(Driver):
         if not NATIVE:
             super().__init__(kernel)
         self.ours = OURS
+        self.recorded_cpu_ns: Callable[[Task], int | None] | None = None  # in a replay: the recorded time
         self.close_collected: Callable[[], None] | None = None
 
     def close_collected_generators(self) -> None:
         """A poll dropped async generators: close them at once."""
         if self.close_collected is not None:
             self.close_collected()
+
+    def _cpu_now(self) -> int:
+        return thread_time_ns()
+
+    def _charge_cpu(self, task: Task, begun_ns: int) -> None:
+        self.charge_cpu(task, thread_time_ns() - begun_ns)
+
+    def charge_cpu(self, task: Task, used_ns: int) -> None:
+        """Charge processor time that was measured; in a replay, the time that the recorded run measured."""
+        recorded = self.recorded_cpu_ns(task) if self.recorded_cpu_ns is not None else None
+        self.kernel.charge_cpu(task, max(used_ns, 0) if recorded is None else recorded)
 
     def _returned(self, task: Task, value: Any) -> None:
         if task.phase is CancelPhase.DRAINING and task.reason is not None and task.reason.kind is not CancelKind.BUDGET:

@@ -13,6 +13,7 @@ from typing import Final, NoReturn, Self
 COMPONENTS: Final = ("ops", "memory", "spawns", "channel_ops", "syscalls")
 OPS, MEMORY, SPAWNS, CHANNEL_OPS, SYSCALLS = range(5)
 NAMED: Final = 5  # stands for any named counter where only a number fits
+CPU_NS: Final = "cpu_ns"  # the counter that is measured: processor time of the task's code, in nanoseconds
 NAME_LENGTH_MAX: Final = 64  # of a named counter: a trace writes the name with each amount
 NAMED_MAX: Final = 16  # named counters in one budget: a task with a budget of its own has a pool for each
 UNITS_MAX: Final = (1 << 62) - 1  # fits a signed 64-bit word with room for one addition

@@ -19,7 +19,18 @@ from enum import Enum
 from bursar.errors import BudgetExceeded, MemoryBudgetExceeded, SpawnBudgetExceeded
 from bursar.law import cancel
 from bursar.law import pool as purse
-from bursar.law.budget import COMPONENTS, MEMORY, NAMED, OPS, SPAWNS, UNITS_MAX, Budget, require_plain, similar_name
+from bursar.law.budget import (
+    COMPONENTS,
+    CPU_NS,
+    MEMORY,
+    NAMED,
+    OPS,
+    SPAWNS,
+    UNITS_MAX,
+    Budget,
+    require_plain,
+    similar_name,
+)
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.capability import CapBudget, require
 from bursar.law.cleanup import begin_cleanup
@@ -57,6 +68,9 @@ class Ledger(Dispatch):
         """Charge the RUNNING task for a request. The driver raises a returned error at the task's await."""
         if cost and isinstance(cost[-1][0], str) and (refused := self._refuse_names(task, cost)) is not None:
             return refused
+        if task.cpu_due:
+            self._exhaust(task, CPU_NS, ((CPU_NS, task.cpu_due),))
+            return Bill.SUSPENDED
         if task.turn_left <= 0:
             self.counters["turns_over"] += 1
             self._exhausted(task, PAID, cost)
@@ -125,6 +139,28 @@ class Ledger(Dispatch):
         assert short == PAID, "BUDGET-3"
         self._record_spent(task, cost)
         return cost[0][1]
+
+    def charge_cpu(self, task: Task, used_ns: int) -> None:
+        """Charge a live task for processor time that its code has used, as far as its pool can pay. The rest is due."""
+        self.note("cpu_charged", task, used_ns)
+        self._pay_cpu(task, task.cpu_due + used_ns)
+
+    def pay_cpu_due(self, task: Task) -> None:
+        """Pay what is due of processor time, as far as the pool of the task can, before its request is billed again."""
+        self._pay_cpu(task, task.cpu_due)
+
+    def _pay_cpu(self, task: Task, due: int) -> None:
+        """What stays due exhausts the task at its next request. A task that cleans up owes nothing."""
+        pool = purse.pool_of(task.pools, CPU_NS)
+        assert pool is not None, "only a task whose budget states it is measured"
+        paid = due if pool.left is None else min(due, pool.left)
+        cost = ((CPU_NS, paid),)
+        short = purse.pay(task.pools, cost)
+        assert short == PAID, "BUDGET-3"
+        self._record_whole(task, cost)
+        task.cpu_due = due - paid if task.cleanup_left < 0 else 0
+        if task.cpu_due:
+            task.turn_left = 0  # in C, a bill during the turn does not look at what is due
 
     def charge_difference(self, task: Task, difference: Sequence[int]) -> None:
         """Charge a live task, by component, for what it spends where it cannot be billed, in advance or afterwards.

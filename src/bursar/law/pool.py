@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bursar.law.budget import UNITS_MAX, UNSTATED, Budget
+from bursar.law.budget import CPU_NS, UNITS_MAX, UNSTATED, Budget
 from bursar.law.costs import Component, Cost
 
 PAID: Final = -1  # what `pay` returns when no component is short
@@ -113,6 +113,11 @@ def named_of(pools: Pools) -> Mapping[str, Pool]:
 def pool_of(pools: Pools, component: Component) -> Pool | None:
     """The pool that pays for a component. None: a named counter without a limit."""
     return pools[component] if isinstance(component, int) else named_of(pools).get(component)
+
+
+def measures(pools: Pools) -> bool:
+    """Whether the processor time of a task with these pools is measured: a budget above it or its own states it."""
+    return isinstance(pools, NamedPools) and CPU_NS in pools.named
 
 
 def name_pools(five: Pools, parents: Pools | None, budget: Budget) -> Pools:

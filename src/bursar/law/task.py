@@ -41,6 +41,7 @@ class Task(Scope):
         "cleanup_left_ns",
         "cleanup_timer",
         "context",
+        "cpu_due",
         "credit_of",
         "credit_used",
         "cut",
@@ -121,6 +122,7 @@ class Task(Scope):
         self.credit_of: Task | None = None  # the task whose credit it uses; None: its own
         self.spent = array("q", _NOTHING)  # by component; an array, which the collector does not visit
         self.named_spent: dict[str, int] | None = None  # what it has spent of named counters
+        self.cpu_due = 0  # nanoseconds of processor time that it has used and could not pay
         self.turn_left = 0
         self.short_of = -1  # the component that it could not pay; -1 = its turn was over
         self.capabilities = capabilities

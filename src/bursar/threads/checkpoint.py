@@ -26,9 +26,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bursar.drive.coroutine import thread_time_ns
 from bursar.errors import Cancelled, ScopeMisuse
-from bursar.law.budget import COMPONENTS, OPS
+from bursar.law.budget import COMPONENTS, CPU_NS, OPS
 from bursar.law.cancel import CancelReason
+from bursar.law.pool import measures
 from bursar.text import brief
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class ThreadControl:
     __slots__ = (
         "_answered",
         "_limited",
+        "_measured",
         "_on_paused",
         "_prepaid",
         "_pump",
@@ -81,6 +84,7 @@ class ThreadControl:
         "asked",
         "bell",
         "label",
+        "measured_ns",
         "message",
         "number",
         "over",
@@ -112,6 +116,8 @@ class ThreadControl:
         self.stopped_at = -1  # the number of the checkpoint that first raised `Cancelled`
         # what the function pays
         self._limited = task.pools[OPS].left is not None
+        self._measured = measures(task.pools)
+        self.measured_ns = 0  # the processor time of the thread, when it was last charged
         self._prepaid = 0
         self.used = 0
         self._refusal: BaseException | None = None  # the error, if the last request for a slice was refused
@@ -125,6 +131,7 @@ class ThreadControl:
     def begin(self) -> None:
         """The function begins, in this thread."""
         self._thread = threading.get_ident()
+        self.measured_ns = thread_time_ns()
 
     def point(self, progress: float | None, message: str | None) -> None:
         """One checkpoint."""
@@ -140,6 +147,8 @@ class ThreadControl:
         self._turns.give_way(self)
         if self.asked or self._recorded_responses is not None:
             self._respond()
+        if self._measured:
+            self._pay_cpu()
         self.spend(1)
 
     def spend(self, ops: int) -> None:
@@ -182,8 +191,17 @@ class ThreadControl:
 
     def _ask_for(self, ops: int) -> None:
         """The slice is used up: ask the loop for the next one, and wait for the answer."""
+        self._ask(f"charge {self.label} {ops}", partial(self._grant, ops))
+
+    def _pay_cpu(self) -> None:
+        """Let the loop charge the processor time since the last checkpoint, and wait for the answer."""
+        now_ns = thread_time_ns()
+        used_ns, self.measured_ns = now_ns - self.measured_ns, now_ns
+        self._ask(f"cpu {self.label} {self.number}", partial(self._charge_cpu, used_ns))
+
+    def _ask(self, label: str, answer: Callable[[], None]) -> None:
         self._answered = False
-        self._turns.ask(f"charge {self.label} {ops}", partial(self._grant, ops))
+        self._turns.ask(label, answer)
         while not self._answered:
             self._turns.rest(self)
         refusal, self._refusal = self._refusal, None
@@ -219,6 +237,17 @@ class ThreadControl:
     def _thread_paused(self, pause: int) -> None:
         if self.pausing and pause == self.pauses and not self._pump.over:
             self._on_paused()
+
+    def _charge_cpu(self, used_ns: int) -> None:
+        kernel, task = self._pump.kernel, self._task
+        if self._pump.over:
+            self._refusal = Cancelled(self.reason)
+        else:
+            kernel.runtime.driver.charge_cpu(task, used_ns)
+            if task.cpu_due:
+                self._refusal = kernel.shortage(task, CPU_NS, ((CPU_NS, task.cpu_due),))
+        self._answered = True
+        self._turns.ring(self)
 
     def _grant(self, ops: int) -> None:
         kernel, task = self._pump.kernel, self._task

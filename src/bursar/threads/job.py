@@ -34,6 +34,7 @@ from types import CoroutineType, FunctionType
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, TypeVarTuple
 
 from bursar.backend import Kernel, Task, Wait
+from bursar.drive.coroutine import thread_time_ns
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.law import cancel
 from bursar.law.admission import graph
@@ -41,6 +42,7 @@ from bursar.law.cancel import CancelReason
 from bursar.law.capability import CapExecutor, require
 from bursar.law.costs import SYSCALL, Cost
 from bursar.law.dispatch import Dispatch
+from bursar.law.pool import measures
 from bursar.ops.checkpoint import Checkpoint
 from bursar.ops.pause import reached
 from bursar.ops.start import OURS, PLAIN
@@ -110,7 +112,7 @@ class OnThread(Request[T]):
         if cap is None or cap is not pool.cap or kernel.registry.revoked_serials:
             pool.cap = _require_threads(task)
         place = place_of(fn) if type(fn) is not FunctionType or fn.__annotations__ else None
-        if place is None and pump.live:
+        if place is None and pump.live and not measures(task.pools):
             job = ThreadJob(pool, task, fn, self.args)
         else:
             job = ControlledJob(pool, task, fn, self.args, place)
@@ -274,13 +276,15 @@ class ThreadJob(Wait):
 class ControlledJob(ThreadJob):
     """A job with a checkpoint, or in a replay."""
 
-    __slots__ = ("control",)
+    __slots__ = ("control", "cpu_ns", "measured")
 
     def __init__(
         self, pool: ThreadPool, task: Task, fn: Callable[..., Any], args: tuple[Any, ...], place: Place | None
     ) -> None:
         super().__init__(pool, task, fn, args)
         self.control = None
+        self.measured = measures(task.pools)
+        self.cpu_ns = 0  # processor time since the last checkpoint
         if place is not None:
             self.control = ThreadControl(pool.pump, task, self.label, pool, self._thread_paused)
             self.args, keywords = arguments(place, args, Checkpoint(self.control))
@@ -299,10 +303,18 @@ class ControlledJob(ThreadJob):
     def call(self) -> None:
         if self.control is not None:
             self.control.begin()
+        begun_ns = thread_time_ns()
         super().call()
+        self.cpu_ns = thread_time_ns() - (begun_ns if self.control is None else self.control.measured_ns)
+
+    def deliver(self) -> None:
+        pump = self.pool.pump
+        if self.measured and not pump.over:
+            pump.kernel.runtime.driver.charge_cpu(self.task, self.cpu_ns)
+        super().deliver()
 
     def deliver_if_plain(self, kernel: Kernel) -> bool:
-        if self.control is not None or not self.counted:
+        if self.measured or self.control is not None or not self.counted:
             return False  # the unused rest of its slice must be refunded in the loop
         return super().deliver_if_plain(kernel)
 

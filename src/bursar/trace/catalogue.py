@@ -524,3 +524,9 @@ for _name in (
 
 # The amounts of named counters in the next record: a charge, a shortage, a recharge, or a stated budget.
 _kind("named_amounts", TASK, describe=_counters, text="amounts")
+_kind(
+    "cpu_charged",  # an input: a replay takes the time from here
+    TASK,
+    Field("used_ns", "q", host=True),
+    describe=lambda kernel, task, used_ns: ((_id(task), used_ns), ""),
+)

@@ -64,6 +64,11 @@ class ReplayCursor:
         record = self.upcoming("host_turn") or self.upcoming("clock")
         return record.numbers[-1] if record is not None else 0
 
+    def cpu_ns(self, task: Task) -> int | None:
+        """The processor time that the recorded run measured here. None: it measured none."""
+        record = self.upcoming("cpu_charged")
+        return record.numbers[1] if record is not None and record.numbers[0] == task.id else None
+
     def advance(self) -> None:
         assert self.next is not None, "there is a next record"
         self._before.append((self.number, self.next))

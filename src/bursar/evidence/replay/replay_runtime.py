@@ -268,6 +268,7 @@ class ReplayRuntime(Runtime):
         self.kernel.cleanup_ops = header["cleanup_ops"]
         self.kernel.cleanup_ns = header["cleanup_ns"]
         self.cursor.kernel = self.kernel
+        self.driver.recorded_cpu_ns = self.cursor.cpu_ns
 
     def _make_pump(self) -> Pump:
         return ReplayPump(self.kernel, self, self._host, self.cursor.trace.header["burst_limit"], self.cursor)

@@ -16,6 +16,8 @@ from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.costs import CHANNEL, Cost
 from bursar.law.nursery import Nursery
 from bursar.law.obligation import Settled
+from bursar.law.pool import measures
+from bursar.law.task import Task
 from bursar.trace.catalogue import CANCEL_KINDS, NONE
 from bursar.trace.events import TraceRecord
 
@@ -146,6 +148,9 @@ class Families(Model):
         task, cost = self._acting(id), self._cost(amounts)
         if not cost:
             raise self.records.wrong("a cost of zero is never charged")
+        self._pay_due(task)
+        if task.cpu_due:
+            raise self.records.wrong(f"task {id} has processor time to pay: the law would have exhausted it")
         if cost != CHANNEL:  # the `_nowait` methods of channels charge without an await
             self._awaits(task)
             if task.turn_left <= 0:
@@ -167,7 +172,20 @@ class Families(Model):
     def on_task_exhausted(self, id: int, component: int, *amounts: int) -> None:
         task = self._acting(id)
         self._awaits(task)
+        self._pay_due(task)
         self.bill(task, self._cost(amounts))
+
+    def on_cpu_charged(self, id: int, used_ns: int) -> None:
+        task = self._live(id)
+        elsewhere = task.wait is not None and not task.wait.interruptible
+        if used_ns < 0 or not measures(task.pools) or (task is not self.current and not elsewhere):
+            raise self.records.wrong(f"the processor time of task {id} is not measured, or no code of it ran")
+        self.charge_cpu(task, used_ns)
+
+    def _pay_due(self, task: Task) -> None:
+        """A task that was recharged pays what is due before its request is billed again."""
+        if task.cpu_due and task.cleanup_left < 0:
+            self.pay_cpu_due(task)
 
     def on_minted(self, id: int, *amounts: int) -> None:
         if self.current is None:

@@ -50,9 +50,9 @@ ALONE: Final = frozenset(  # acts of the runtime between batches
     {"cleanup_cut", "nursery_closing", "nursery_closed"}
 )
 STUCK: Final = frozenset({"cancel_requested", "cleanup_cut"})  # acts of the runtime when no task can ever run again
-IN_PASSING: Final = frozenset(
+IN_PASSING: Final = frozenset(  # may come between a charge and what was paid for
     {"charged", "clock", "host_answer", "named_amounts"}
-)  # may come between a charge and what was paid for
+)
 AFTERMATH: Final = frozenset(  # consequences of the end of a poll
     {
         "task_woken",
