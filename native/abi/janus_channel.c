@@ -40,15 +40,15 @@ janus_channel_close(void *handle)
 
 /* One operation by an outside thread. */
 static NOINLINE int
-operate_outside(void *handle, const void *from, void *to, bool wait)
+operate_outside(void *handle, const void *from, void *to, uint32_t how)
 {
     Visit visit = visit_begin();
     uint32_t generation;
     Channel *channel = handle_find_channel(&visit, handle, &generation);
     int error = JANUS_INVALID;
     if (channel != NULL) {
-        error = from != NULL ? channel_send(channel, generation, NULL, from, wait)
-                             : channel_receive(channel, generation, NULL, to, wait);
+        error = from != NULL ? channel_send(channel, generation, NULL, from, how)
+                             : channel_receive(channel, generation, NULL, to, how);
     }
     visit_end(&visit);
     return error;
@@ -56,10 +56,10 @@ operate_outside(void *handle, const void *from, void *to, bool wait)
 
 /* One operation: a send of `*from`, or, if `from` is NULL, a receive into `*to`. */
 static inline int
-operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
+operate(Worker *worker, void *handle, const void *from, void *to, uint32_t how)
 {
     if (UNLIKELY(worker == NULL)) {
-        return operate_outside(handle, from, to, wait);
+        return operate_outside(handle, from, to, how);
     }
     uint32_t generation;
     Channel *channel =
@@ -67,8 +67,8 @@ operate(Worker *worker, void *handle, const void *from, void *to, bool wait)
     if (UNLIKELY(channel == NULL)) {
         return JANUS_INVALID;
     }
-    return from != NULL ? channel_send(channel, generation, worker, from, wait)
-                        : channel_receive(channel, generation, worker, to, wait);
+    return from != NULL ? channel_send(channel, generation, worker, from, how)
+                        : channel_receive(channel, generation, worker, to, how);
 }
 
 /* ---- receiving: through context_visit (fiber/context.h), because a receive often waits. A send rarely waits, and all
@@ -97,7 +97,7 @@ receive_item(void *channel, void *item, const void *from)
 {
     Worker *worker = visit_worker();
     const Task *self = note_caller(worker, from);
-    return visit_result(self, from, operate(worker, channel, NULL, item, true));
+    return visit_result(self, from, operate(worker, channel, NULL, item, CHANNEL_WAIT));
 }
 
 static struct context_visit
@@ -106,7 +106,7 @@ receive_word(void *channel, void *error, const void *from)
     int64_t value = 0;
     Worker *worker = visit_worker();
     const Task *self = note_caller(worker, from);
-    bool got = operate(worker, channel, NULL, &value, true) == JANUS_OK;
+    bool got = operate(worker, channel, NULL, &value, CHANNEL_WAIT | CHANNEL_WORD) == JANUS_OK;
     if (error != NULL) {
         *(int32_t *)error = got ? 0 : -1;
     }
@@ -122,19 +122,19 @@ janus_channel_receive(void *channel, void *item)
 int
 janus_channel_send(void *channel, const void *item)
 {
-    return item != NULL ? operate(visit_worker(), channel, item, NULL, true) : JANUS_INVALID;
+    return item != NULL ? operate(visit_worker(), channel, item, NULL, CHANNEL_WAIT) : JANUS_INVALID;
 }
 
 int
 janus_channel_try_send(void *channel, const void *item)
 {
-    return item != NULL ? operate(visit_worker(), channel, item, NULL, false) : JANUS_INVALID;
+    return item != NULL ? operate(visit_worker(), channel, item, NULL, 0) : JANUS_INVALID;
 }
 
 int
 janus_channel_try_receive(void *channel, void *item)
 {
-    return item != NULL ? operate(visit_worker(), channel, NULL, item, false) : JANUS_INVALID;
+    return item != NULL ? operate(visit_worker(), channel, NULL, item, 0) : JANUS_INVALID;
 }
 
 /* ---- items of int64_t */
@@ -154,7 +154,7 @@ janus_channel_destroy_i64(void *channel)
 int32_t
 janus_channel_send_i64(void *channel, int64_t value)
 {
-    return operate(visit_worker(), channel, &value, NULL, true) == JANUS_OK ? 0 : -1;
+    return operate(visit_worker(), channel, &value, NULL, CHANNEL_WAIT | CHANNEL_WORD) == JANUS_OK ? 0 : -1;
 }
 
 int64_t
@@ -173,13 +173,13 @@ try_result(int error)
 int32_t
 janus_channel_try_send_i64(void *channel, int64_t value)
 {
-    return try_result(janus_channel_try_send(channel, &value));
+    return try_result(operate(visit_worker(), channel, &value, NULL, CHANNEL_WORD));
 }
 
 int32_t
 janus_channel_try_recv_i64(void *channel, int64_t *value)
 {
-    return try_result(janus_channel_try_receive(channel, value));
+    return value != NULL ? try_result(operate(visit_worker(), channel, NULL, value, CHANNEL_WORD)) : -1;
 }
 
 void
@@ -188,34 +188,29 @@ janus_channel_close_i64(void *channel)
     (void)janus_channel_close(channel);
 }
 
-static void
-look(void *handle, bool *closed, uint32_t *count)
+/* What a stale channel looks like: closed and empty. */
+static ChannelLook
+look(void *handle)
 {
     Visit visit = visit_begin();
     uint32_t generation;
-    *closed = true;
-    *count = 0;
+    ChannelLook now = {.closed = true};
     Channel *channel = handle_find_channel(&visit, handle, &generation);
     if (channel != NULL) {
-        (void)channel_look(channel, generation, closed, count);
+        (void)channel_look(channel, generation, &now);
     }
     visit_end(&visit);
+    return now;
 }
 
 int32_t
 janus_channel_is_closed_i64(void *channel)
 {
-    bool closed;
-    uint32_t count;
-    look(channel, &closed, &count);
-    return closed;
+    return look(channel).closed;
 }
 
 int32_t
 janus_channel_len_i64(void *channel)
 {
-    bool closed;
-    uint32_t count;
-    look(channel, &closed, &count);
-    return (int32_t)count;
+    return (int32_t)look(channel).count;
 }

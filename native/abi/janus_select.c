@@ -64,7 +64,10 @@ add_channel(void *handle, void *channel_handle, int64_t value, bool sends)
     uint32_t generation;
     int32_t number = -1;
     Channel *channel = handle_find(&visit, HANDLE_CHANNEL, channel_handle, &generation);
-    Select *select = channel != NULL && channel->item_bytes == sizeof(int64_t) ? take(&visit, handle) : NULL;
+    ChannelLook now;
+    bool fits = channel != NULL && channel_look(channel, generation, &now) == ENGINE_OK &&
+                now.item_bytes == sizeof(int64_t); /* and the wait checks the generation again */
+    Select *select = fits ? take(&visit, handle) : NULL;
     if (select != NULL && select->channels < SELECT_CASES_MAX) {
         uint32_t at = select->channels++;
         number = (int32_t)select->cases++;

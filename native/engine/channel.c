@@ -72,13 +72,12 @@ channel_close(Worker *worker, Channel *channel, uint32_t generation)
 }
 
 int
-channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count)
+channel_look(Channel *channel, uint32_t generation, ChannelLook *look)
 {
     lock_take(&channel->lock);
     bool same = channel_is(channel, generation);
     if (same) {
-        *closed = channel->closed;
-        *count = channel->count;
+        *look = (ChannelLook){.closed = channel->closed, .item_bytes = channel->item_bytes, .count = channel->count};
     }
     lock_give(&channel->lock);
     return same ? ENGINE_OK : ENGINE_INVALID;

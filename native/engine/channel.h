@@ -67,8 +67,14 @@ int channel_destroy(struct Worker *worker, Channel *channel, uint32_t generation
 /* Close it. A second close has no effect. */
 int channel_close(struct Worker *worker, Channel *channel, uint32_t generation);
 
-/* Whether it is closed, and how many values are in it. */
-int channel_look(Channel *channel, uint32_t generation, bool *closed, uint32_t *count);
+/* What a channel looks like at one moment. */
+typedef struct {
+    bool closed;
+    uint32_t item_bytes;
+    uint32_t count; /* values in it */
+} ChannelLook;
+
+int channel_look(Channel *channel, uint32_t generation, ChannelLook *look);
 
 static inline LawQueue *
 channel_queue_of(const ChannelPlace *place)

@@ -36,6 +36,13 @@ copy_item(const Channel *channel, void *to, const void *from)
     }
 }
 
+/* Whether the channel has items of the size that the caller has (CHANNEL_WORD). */
+static inline bool
+takes(const Channel *channel, uint32_t how)
+{
+    return (how & CHANNEL_WORD) == 0 || channel->item_bytes == sizeof(uint64_t);
+}
+
 static char *
 ring_at(Channel *channel, uint32_t offset)
 {
@@ -229,9 +236,9 @@ hand_over(Channel *channel, const ChannelPlace *partner, Worker *worker)
 
 /* An operation that was paid for. Called with the lock held, and gives it. */
 static NOINLINE int
-operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
+operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, uint32_t how)
 {
-    if (!channel_is(channel, generation)) {
+    if (!channel_is(channel, generation) || !takes(channel, how)) {
         lock_give(&channel->lock);
         return ENGINE_INVALID;
     }
@@ -241,7 +248,7 @@ operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool
         hand_over(channel, partner, worker);
         return done;
     }
-    if (done == ENGINE_AGAIN && wait) {
+    if (done == ENGINE_AGAIN && (how & CHANNEL_WAIT) != 0) {
         return worker != NULL ? wait_as_task(channel, worker, worker->current, value, sends)
                               : wait_outside(channel, value, sends);
     }
@@ -251,7 +258,7 @@ operate(Channel *channel, uint32_t generation, Worker *worker, void *value, bool
 
 /* The same, for a task that must draw budget or wait for the lock first, and for an outside thread. */
 static NOINLINE int
-operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
+operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, uint32_t how)
 {
     if (worker != NULL) {
         Task *caller = worker->current;
@@ -262,14 +269,14 @@ operate_unpaid(Channel *channel, uint32_t generation, Worker *worker, void *valu
         worker = task_worker(caller); /* other tasks may have run meanwhile */
     }
     lock_take(&channel->lock);
-    return operate(channel, generation, worker, value, sends, wait);
+    return operate(channel, generation, worker, value, sends, how);
 }
 
 static NOINLINE int
-operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, bool wait)
+operate_contended(Channel *channel, uint32_t generation, Worker *worker, void *value, bool sends, uint32_t how)
 {
     lock_wait(&channel->lock);
-    return operate(channel, generation, worker, value, sends, wait);
+    return operate(channel, generation, worker, value, sends, how);
 }
 
 /* Finish the wait of a task that waits only here, on a worker. */
@@ -292,14 +299,14 @@ finish_only_and_wake(Channel *channel, Task *task, Waiter *waiter, Worker *worke
 }
 
 int
-channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *value, bool wait)
+channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *value, uint32_t how)
 {
     void *from = (void *)(uintptr_t)value;
     if (UNLIKELY(worker == NULL) || UNLIKELY(!pay_from_drawn(worker, worker->current))) {
-        return operate_unpaid(channel, generation, worker, from, true, wait);
+        return operate_unpaid(channel, generation, worker, from, true, how);
     }
     if (UNLIKELY(!lock_try(&channel->lock))) {
-        return operate_contended(channel, generation, worker, from, true, wait);
+        return operate_contended(channel, generation, worker, from, true, how);
     }
     if (FAST_PATHS && !law_queue_empty(&channel->receivers) && /* a closed channel has no receivers (MESSAGES-3) */
         channel_is(channel, generation) && channel->item_bytes == sizeof(uint64_t)) {
@@ -317,21 +324,22 @@ channel_send(Channel *channel, uint32_t generation, Worker *worker, const void *
             return ENGINE_OK;
         }
     }
-    return operate(channel, generation, worker, from, true, wait);
+    return operate(channel, generation, worker, from, true, how);
 }
 
 int
-channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *value, bool wait)
+channel_receive(Channel *channel, uint32_t generation, Worker *worker, void *value, uint32_t how)
 {
     if (UNLIKELY(worker == NULL) || UNLIKELY(!pay_from_drawn(worker, worker->current))) {
-        return operate_unpaid(channel, generation, worker, value, false, wait);
+        return operate_unpaid(channel, generation, worker, value, false, how);
     }
     if (UNLIKELY(!lock_try(&channel->lock))) {
-        return operate_contended(channel, generation, worker, value, false, wait);
+        return operate_contended(channel, generation, worker, value, false, how);
     }
     bool empty = channel->count == 0 && law_queue_empty(&channel->senders);
-    if (FAST_PATHS && channel_is(channel, generation) && empty && wait && !channel->closed) {
+    if (FAST_PATHS && channel_is(channel, generation) && empty && (how & CHANNEL_WAIT) != 0 && !channel->closed &&
+        channel->item_bytes == sizeof(uint64_t)) {
         return wait_as_task(channel, worker, worker->current, value, false);
     }
-    return operate(channel, generation, worker, value, false, wait);
+    return operate(channel, generation, worker, value, false, how);
 }

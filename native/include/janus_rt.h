@@ -154,7 +154,10 @@ JANUS_API void janus_cancel_token_cancel(void *token);
  * its time limit. */
 JANUS_API void janus_cancel_token_destroy(void *token);
 
-/* ---- channels of int64_t: values from task to task, first in, first out */
+/* ---- channels of int64_t: values from task to task, first in, first out
+ *
+ * The sends and receives below refuse a channel that janus_channel_create made for items of another size than 8 bytes,
+ * as they refuse a stale handle: with -1, and nothing is read or written. */
 
 /* Returns a new channel with room for `capacity` values. A send into a channel without room waits for a receiver.
  * Negative is 0. Starts the runtime if it is not running. The caller destroys the channel. Returns NULL without memory

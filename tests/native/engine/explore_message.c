@@ -207,7 +207,7 @@ receiver(void)
 {
     for (unsigned i = 0; i < VALUES_MAX; i++) {
         uint64_t value = 0;
-        ended = channel_receive(&channel, CHANNEL_GENERATION, &workers[0], &value, true);
+        ended = channel_receive(&channel, CHANNEL_GENERATION, &workers[0], &value, CHANNEL_WAIT);
         if (ended != ENGINE_OK) {
             return;
         }
@@ -225,10 +225,10 @@ body(unsigned thread)
         receiver();
         break;
     case 'S':
-        sent[thread] = channel_send(&channel, CHANNEL_GENERATION, &workers[thread], &value, false);
+        sent[thread] = channel_send(&channel, CHANNEL_GENERATION, &workers[thread], &value, 0);
         break;
     case 'O':
-        sent[thread] = channel_send(&channel, CHANNEL_GENERATION, NULL, &value, false);
+        sent[thread] = channel_send(&channel, CHANNEL_GENERATION, NULL, &value, 0);
         break;
     case 'L':
         (void)channel_close(NULL, &channel, CHANNEL_GENERATION);

@@ -1,6 +1,8 @@
 /* Channels: order, rendezvous, close; and no worker sleeps on a channel. CH-1 to CH-15; faults 25 and 26. */
 #include "rt.h"
 
+#define CHANNEL_BYTES 4096u /* the largest item */
+
 /* CH-1, CH-2, CH-5 to CH-8, CH-11 to CH-15: by an outside thread, without a task. */
 static void
 buffered(void)
@@ -202,10 +204,77 @@ items_from_outside(void)
     CHECK_EQUAL(janus_channel_destroy(channels[1]), JANUS_OK);
 }
 
+/* A call for values of int64_t on a channel of items of another size is refused, and neither reads nor writes anything:
+ * with an item in the channel and without, with room and without. */
+static int64_t
+typed_calls_on(void *c, bool has_item)
+{
+    struct {
+        char before[64];
+        int64_t value;
+        char after[64];
+    } place;
+    memset(&place, 7, sizeof place);
+    const int64_t value = place.value;
+    const int32_t count = janus_channel_len_i64(c);
+    int32_t error = 1;
+    MUST(count == (has_item ? 1 : 0));
+    MUST(janus_channel_send_i64(c, 1) == -1);
+    MUST(janus_channel_try_send_i64(c, 1) == -1);
+    MUST(janus_channel_recv_i64(c, &error) == 0 && error == -1);
+    MUST(janus_channel_recv_i64(c, NULL) == 0);
+    MUST(janus_channel_try_recv_i64(c, &place.value) == -1);
+    void *select = janus_select_create();
+    MUST(janus_select_add_recv(select, c) == -1);
+    MUST(janus_select_add_send(select, c, 1) == -1);
+    MUST(janus_select_wait(select) == JANUS_INVALID); /* it has no case */
+    janus_select_destroy(select);
+    for (size_t i = 0; i < sizeof place.before; i++) {
+        MUST(place.before[i] == 7 && place.after[i] == 7);
+    }
+    MUST(place.value == value && janus_channel_len_i64(c) == count);
+    return 0;
+}
+
+static int64_t
+typed_calls_on_other_sizes(void *arg)
+{
+    char sent[CHANNEL_BYTES], received[CHANNEL_BYTES];
+    (void)arg;
+    for (size_t bytes = 1; bytes <= CHANNEL_BYTES; bytes = bytes < 64 ? bytes + 1 : bytes * 2) {
+        for (size_t capacity = 0; bytes != sizeof(int64_t) && capacity < 3; capacity++) {
+            void *c = janus_channel_create(bytes, capacity);
+            MUST(c != NULL);
+            int64_t failed = typed_calls_on(c, false);
+            MUST(failed == 0);
+            if (capacity != 0) {
+                memset(sent, (int)bytes, bytes);
+                MUST(janus_channel_try_send(c, sent) == JANUS_OK);
+                failed = typed_calls_on(c, true);
+                MUST(failed == 0);
+                MUST(janus_channel_receive(c, received) == JANUS_OK && memcmp(sent, received, bytes) == 0);
+            }
+            MUST(janus_channel_destroy(c) == JANUS_OK);
+        }
+    }
+    return 0;
+}
+
+static void
+typed_calls(void)
+{
+    janus_task_options large = {.size = sizeof large, .stack_bytes = (size_t)1 << 18};
+    CHECK_EQUAL(typed_calls_on_other_sizes(NULL), 0);
+    void *n = janus_nursery_open(NULL);
+    CHECK_EQUAL(janus_nursery_spawn_with(n, typed_calls_on_other_sizes, NULL, &large, NULL), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_await(n), JANUS_OK);
+    CHECK_EQUAL(janus_nursery_destroy(n), JANUS_OK);
+}
+
 int
 main(void)
 {
-    void (*const tests[])(void) = {buffered, many_to_one, in_order, close_wakes, items_from_outside};
+    void (*const tests[])(void) = {buffered, many_to_one, in_order, close_wakes, items_from_outside, typed_calls};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }

@@ -168,8 +168,8 @@ static int64_t
 talks(void *arg)
 {
     int64_t value = (int64_t)(intptr_t)arg;
-    return value % 2 == 0 ? channel_send(channels[0], generations[0], task_worker(self()), &value, true)
-                          : channel_receive(channels[0], generations[0], task_worker(self()), &value, true);
+    return value % 2 == 0 ? channel_send(channels[0], generations[0], task_worker(self()), &value, CHANNEL_WAIT)
+                          : channel_receive(channels[0], generations[0], task_worker(self()), &value, CHANNEL_WAIT);
 }
 
 static int64_t
@@ -242,7 +242,7 @@ waits(void *arg)
 {
     (void)arg;
     int64_t value;
-    return channel_receive(channels[1], generations[1], task_worker(self()), &value, true);
+    return channel_receive(channels[1], generations[1], task_worker(self()), &value, CHANNEL_WAIT);
 }
 
 static int64_t
