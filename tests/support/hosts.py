@@ -7,7 +7,7 @@ from bursar.drive.pump import BURST_MAX, THREAD_DRIVE_NS_MAX, Pump, PumpState
 from bursar.hosts import asyncio_bridge
 from bursar.hosts.asyncio import AsyncioHost
 from bursar.hosts.asyncio_bridge import from_asyncio
-from bursar.hosts.browser import DELAY_MS_MAX, MICROTASKS_MAX, NEEDED, BrowserHost, from_promise
+from bursar.hosts.browser import DELAY_MS_MAX, MICROTASKS_MAX, NEEDED, SLICE_MS_MAX, BrowserHost, from_promise
 from bursar.hosts.selector import SelectorHost
 from bursar.hosts.virtual import VirtualHost
 from bursar.runtime import make_host

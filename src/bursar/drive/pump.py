@@ -9,8 +9,8 @@ the earliest deadline, and rests.
 
 A host whose loop cannot wait for a whole batch (a page must draw frames) has a method `overdue`, which is called after
 every step. If it returns True, the batch is cut: the host does its other work, and the next call of `drain` continues
-the same batch, in which nothing new enters. So the speed of the machine decides when the host runs, but never what a
-task does.
+the same batch, in a new turn of the host. Nothing new enters. So the speed of the machine decides when the host runs,
+but never what a task does.
 
 A pool thread whose function ended while the loop sleeps makes the next batch itself (`drive_from_thread`). It takes in
 only the ends of functions, and polls only coroutines that run no user code. When the law chooses another task, the
@@ -236,9 +236,9 @@ class Pump:
             self.kernel.counters["late_host_calls"] += 1
             return
         self.state, self._pending = PumpState.RUNNING, False
+        self.turn += not self._in_turn
         if self._cut is None:
             self.batch += 1
-            self.turn += not self._in_turn
             if not self._in_turn:
                 self._left = self.room = self.burst_limit
         self._in_turn = False

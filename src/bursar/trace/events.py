@@ -215,6 +215,10 @@ def _turn_begun(context: TraceContext, numbers: dict[str, int]) -> None:
     _clock_read(context, numbers)
 
 
+def _turn_over(context: TraceContext, numbers: dict[str, int]) -> None:
+    context.turn += 1  # no `host_turn` follows if the batch was cut: it goes on in the next turn
+
+
 def _clock_read(context: TraceContext, numbers: dict[str, int]) -> None:
     context.now_ns = max(context.now_ns, numbers["now_ns"])
 
@@ -247,7 +251,10 @@ _BEFORE: Final[dict[str, Change]] = {  # changes that hold for the event itself 
     "task_admitted": _admitted,
     "task_dropped": _admitted,
 }
-_AFTER: Final[dict[str, Change]] = {"scheduler_step_end": _step_over}  # changes that hold only for those after it
+_AFTER: Final[dict[str, Change]] = {  # changes that hold only for those after it
+    "scheduler_step_end": _step_over,
+    "scheduler_host_handoff": _turn_over,
+}
 
 
 def fingerprint(events: Iterable[Event]) -> str:

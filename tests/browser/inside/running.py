@@ -3,10 +3,11 @@
 import asyncio
 from random import Random
 
+from js import performance
 from pyodide.code import run_js
 from pyodide.ffi import to_js
 from support import programs
-from support.hosts import BrowserHost
+from support.hosts import SLICE_MS_MAX, BrowserHost
 
 import bursar
 from bursar import Deadlock, Runtime, TaskCancelled
@@ -31,6 +32,22 @@ async def test_real_time_passes_in_real_timeouts():
         return await bursar.now() - before
 
     assert 0.02 <= await run(main) < 10
+
+
+async def test_a_batch_that_takes_too_long_goes_on_in_the_next_turn_of_the_page():
+    runtime, turns = Runtime(host=BrowserHost.of_page()), []
+
+    async def main():
+        for _ in range(4):
+            until_ms = performance.now() + SLICE_MS_MAX
+            while performance.now() < until_ms:
+                pass  # a long poll
+            turns.append((runtime.pump.turn, runtime.pump.batch))
+            await bursar.checkpoint()
+
+    await guest(runtime, main)
+    first, batch = turns[0]
+    assert turns == [(first + i, batch) for i in range(4)]
 
 
 async def test_what_the_program_raises_is_raised():

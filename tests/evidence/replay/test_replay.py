@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 from support import programs
-from support.evidence import Recorder, Trace, digest_of
+from support.evidence import Recorder, Trace, digest_of, verify
 from support.evidence import replay_module as replays
 from support.hosts import BURST_MAX, SelectorHost, VirtualHost
 from support.law import Wait
@@ -210,6 +210,18 @@ def test_a_host_that_calls_at_a_bad_moment_makes_no_difference(path):
         assert noise == 2 * bad
         bad = not bad
         assert replay(path, main).error is None
+
+
+def test_a_host_that_cuts_every_batch_makes_no_difference(path):
+    class Impatient(SelectorHost):
+        def overdue(self):
+            return True
+
+    same(path, busy, host=Impatient(), workers=2)
+    turns = [event.host_turn_id for event in Trace(path).events() if event.name == "scheduler_step_decision"]
+    assert turns == sorted(turns)
+    assert len(set(turns)) > len(turns) // 2, "most decisions have a turn of their own"
+    assert verify(Trace(path)).decisions == len(turns)
 
 
 def test_settings_come_from_the_trace(path):

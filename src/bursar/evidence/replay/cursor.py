@@ -36,6 +36,7 @@ class ReplayCursor:
         self.trace = trace
         self.number = 0  # of the next record
         self.next: TraceRecord | None = None
+        self.turn = 0  # of the host, before the next record
         self.failure: TraceError | Divergence | HostLost | None = None
         self.kernel: Kernel | None = None
         self.is_virtual = trace.header["clock"] == "virtual" or trace.header["host"] == "virtual"
@@ -53,6 +54,7 @@ class ReplayCursor:
     def _is_noise(self, record: TraceRecord) -> bool:
         noise = record.name in NOISE
         self.number += noise
+        self.turn += record.name == "scheduler_host_handoff"
         return noise
 
     def upcoming(self, name: str) -> TraceRecord | None:
@@ -72,6 +74,8 @@ class ReplayCursor:
     def advance(self) -> None:
         assert self.next is not None, "there is a next record"
         self._before.append((self.number, self.next))
+        if self.next.name == "host_turn":
+            self.turn = self.next.numbers[0]
         self.number += 1
         self._load()
 

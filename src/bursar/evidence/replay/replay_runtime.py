@@ -233,6 +233,7 @@ class ReplayPump(Pump):
 
     def _go_on(self, full: bool) -> None:
         self._pending = False  # a nested call of the host must not count: the trace decides (see `_has_mail`)
+        self.turn = self._cursor.turn  # a replay cuts no batch, but the recorded host may have had turns in this one
         super()._go_on(full)
 
     def _deliver_rest(self) -> None:

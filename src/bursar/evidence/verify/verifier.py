@@ -260,10 +260,11 @@ class _Verifier(Gates):
         self.records.advance()
 
     def on_scheduler_host_handoff(self) -> None:
-        """A handoff without a limit: the host could not wait for the whole batch, so the pump cut the batch."""
+        """A handoff without a limit: the host could not wait for the whole batch, which goes on in its next turn."""
         if self._stage is not Stage.BETWEEN or not self.runnable or self._steps == self._burst:
             raise self.records.wrong("no batch is cut here")
         self.records.advance()
+        self._turn += 1
 
     def on_scheduler_reentrancy_deferred(self) -> None:
         if self._stage in (Stage.START, Stage.REST):
