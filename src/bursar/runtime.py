@@ -453,12 +453,13 @@ class Runtime:
 
     def header(self) -> dict[str, Any]:
         """Everything that the run depends on, for the header of its trace."""
-        from bursar.trace.file_format import SCHEMA
+        from bursar.trace.file_format import CONTRACT, SCHEMA
         from bursar.trace.writer import versions
 
         kernel = self.kernel
         return {
             "schema": SCHEMA,
+            "contract": CONTRACT,
             "versions": versions(),
             "kernel": kernel_in_use(),
             "host": self._host.name,

@@ -1,9 +1,10 @@
 """What a failed comparison leaves behind, so that it can be understood without being repeated, and repeated at will.
 
-One folder for each failure, in $BURSAR_ARTIFACTS or else tests/parity/artifacts:
+One folder for each failure, in $BURSAR_ARTIFACTS or else tests/parity/artifacts. A failure in a page or under node
+leaves its folder here too, outside the file system of Pyodide:
 
-    failure.json       the id of the fixture or comparison, the scenario and the seed
-    SIDE.jsonl         the events of each side, one a line
+    failure.json       the contract, the id of the fixture or comparison, the scenario and the seed
+    SIDE.jsonl         the events of each side, one a line: native, node, chromium, …
     difference.txt     where the two part, with what came before
     reproduce.sh       the command that makes the failure happen again, from the root of the checkout
 """
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.evidence import file_format
+from support.kernel import KERNEL_VARIABLE, NATIVE
+
 VARIABLE = "BURSAR_ARTIFACTS"
 DEFAULT = Path(__file__).resolve().parent / "artifacts"
 CONTEXT = 3  # events before and after the first difference
@@ -26,25 +30,37 @@ CONTEXT = 3  # events before and after the first difference
 class Failure:
     """One comparison that failed."""
 
-    id: str
+    id: str  # names the folder
+    fixture: str
     scenario: str
     seed: int
     logs: dict[str, list[dict[str, Any]]]  # side → its events
     difference: list[str]
     command: str
 
+    @property
+    def pasted(self) -> str:
+        """The command, on the kernel of this process whatever the shell says."""
+        return f"{KERNEL_VARIABLE}={'native' if NATIVE else 'python'} {self.command}"
+
 
 def write(failure: Failure) -> Path:
     """Write the files of a failure; the folder that they are in."""
     folder = Path(os.environ.get(VARIABLE) or DEFAULT) / _file_name(failure.id)
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"fixture": failure.id, "scenario": failure.scenario, "seed": failure.seed, "command": failure.command}
+    about = {
+        "contract": file_format.CONTRACT,
+        "fixture": failure.fixture,
+        "scenario": failure.scenario,
+        "seed": failure.seed,
+        "command": failure.pasted,
+    }
     (folder / "failure.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     for side, events in failure.logs.items():
         lines = "".join(json.dumps(event) + "\n" for event in events)
         (folder / f"{_file_name(side)}.jsonl").write_text(lines, encoding="utf-8")
     (folder / "difference.txt").write_text("\n".join(failure.difference) + "\n", encoding="utf-8")
-    (folder / "reproduce.sh").write_text(f"# from the root of the checkout\n{failure.command}\n", encoding="utf-8")
+    (folder / "reproduce.sh").write_text(f"# from the root of the checkout\n{failure.pasted}\n", encoding="utf-8")
     return folder
 
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 COMMAND = ".venv/bin/python tests/parity/compare.py"
 COMPARED = ("result", "outcomes", "phases", "obligations", "decision_fingerprint", "event_fingerprint")
-CARRIED = ("scenarios.py", "running.py", "script.py", "fixture.py", "artifacts.py")
+CARRIED = ("scenarios.py", "running.py", "script.py", "scripted_page.py", "fixture.py", "artifacts.py")
 AWAY = ("node", "chromium")
 
 
@@ -92,7 +92,6 @@ async def guest(case: str, clock: str) -> dict[str, Any]:
 def carry(backend: Any) -> None:
     """Bring this folder into Pyodide, beside tests/support."""
     files = {name: (HERE / name).read_text(encoding="utf-8") for name in CARRIED}
-    files |= {f"fixtures/{path.name}": path.read_text(encoding="utf-8") for path in (HERE / "fixtures").glob("*.json")}
     backend.run_python(
         f"import json, pathlib\n"
         f"for name, text in json.loads({json.dumps(files)!r}).items():\n"
@@ -147,7 +146,8 @@ def compare(case: str, host: str, backend: Any = None) -> list[str]:
     told += artifacts.first_difference(left["essence"], right["essence"], ("virtual", host))
     artifacts.write(
         artifacts.Failure(
-            id=f"parity.{case}.{host}",
+            id=(id := f"parity.{case}.{host}"),
+            fixture=id,
             scenario=case,
             seed=running.seed_of(case),
             logs={"virtual": left["log"], host: right["log"]},

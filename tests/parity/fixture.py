@@ -2,19 +2,26 @@
 
     .venv/bin/python tests/parity/fixture.py                         all of them
     .venv/bin/python tests/parity/fixture.py ID_OR_FILE ...          these, with their events
+    .venv/bin/python tests/parity/fixture.py --on node ...           on the browser host under node, or --on chromium
     .venv/bin/python tests/parity/fixture.py --write ID_OR_FILE ...  from now on what comes out is expected
 
+Without `--on`, a scripted host calls the pump in this process.
+
 A fixture expects three fingerprints. That of the decisions is the chain's last value; that of the events covers what
-must be the same on every host; that of the log covers every field of every event, turns and batches included, because
-on a scripted host they follow from the script. The key events are the part of the log that shows the rule, in words;
-equal lines in a row are counted. When a fixture fails, the files that explain it are left behind (see `artifacts`).
+must be the same on every host; that of the log covers every field of every event, turns and batches included: they
+follow from the script, on the browser host as well. The key events are the part of the log that shows the rule, in
+words; equal lines in a row are counted. When a fixture fails, the files that explain it are left behind (see
+`artifacts`).
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
 import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -25,8 +32,16 @@ if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
 from parity import artifacts  # noqa: E402
-from parity.script import ScriptError, Stage, crowd, log_fingerprint, outcomes  # noqa: E402
-from support.evidence import QUEUES, Event, fingerprint  # noqa: E402
+from parity.script import (  # noqa: E402
+    ScriptedLoop,
+    ScriptError,
+    Stage,
+    crowd,
+    log_fingerprint,
+    outcomes,
+    without_waiting,
+)
+from support.evidence import QUEUES, Event, file_format, fingerprint  # noqa: E402
 
 FIXTURES = HERE / "fixtures"
 IDS = (
@@ -42,6 +57,7 @@ IDS = (
 )
 FIELDS = {
     "id": str,
+    "contract": dict,
     "explains": list,
     "seed": int,
     "workers": int,
@@ -94,6 +110,8 @@ def faults(fixture: dict[str, Any]) -> list[str]:
     found += [f"expected.{fault}" for fault in _missing(expected, EXPECTED)]
     if _is(fixture, "id", str) and fixture.get("command") != f"{COMMAND} {fixture['id']}":
         found.append("command does not run this fixture")
+    if _is(fixture, "contract", dict) and fixture["contract"] != file_format.CONTRACT:
+        found.append(f"contract is not {file_format.CONTRACT}: review the fixture, then write it again")
     return found
 
 
@@ -115,24 +133,62 @@ class Found:
     snapshot_id: str
     expected: dict[str, Any]  # in the form of a fixture's own field
     events: list[Event]
+    error: str = ""  # that ended the script early
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return [event.as_dict() for event in self.events]
 
 
-def play(fixture: dict[str, Any]) -> Found:
-    stage = Stage(fixture["seed"], fixture["workers"], fixture["burst_limit"])
-    snapshot_id = stage.begin()
-    stage.play(fixture["script"])
-    events = stage.events()
-    return Found(
-        snapshot_id,
-        {
-            "decision_fingerprint": stage.runtime.fingerprint,
+class Run:
+    """One run of a fixture's script. Where it is to wait for a page, `play` is awaited there."""
+
+    def __init__(self, fixture: dict[str, Any], loop: ScriptedLoop | None = None) -> None:
+        self.fixture = fixture
+        self.stage = Stage(fixture["seed"], fixture["workers"], fixture["burst_limit"], loop=loop)
+        self.error = ""
+
+    async def play(self) -> None:
+        self.snapshot_id = self.stage.begin()
+        try:
+            await self.stage.play_in_loop(self.fixture["script"])
+        except Exception as error:  # what happened up to here is evidence too
+            self.error = f"{type(error).__name__}: {error}"
+
+    def found(self) -> Found:
+        events = self.stage.events()
+        expected = {
+            "decision_fingerprint": self.stage.runtime.fingerprint,
             "event_fingerprint": fingerprint(events),
             "log_fingerprint": log_fingerprint(events),
             "outcomes": outcomes(events),
-            "key_events": key_events(events, fixture["shows"]),
-        },
-        events,
-    )
+            "key_events": key_events(events, self.fixture["shows"]),
+        }
+        return Found(self.snapshot_id, expected, events, self.error)
+
+
+def play(fixture: dict[str, Any]) -> Found:
+    """On the scripted host, in this process."""
+    run = Run(fixture)
+    without_waiting(run.play())
+    return run.found()
+
+
+async def answer(fixture: dict[str, Any]) -> dict[str, Any]:
+    """In a page or in node, on the browser host: what was found, as JSON."""
+    from parity.scripted_page import ScriptedPage
+
+    run = Run(fixture, ScriptedPage())
+    await run.play()
+    found = run.found()
+    return {**vars(found), "events": [list(event[:-1]) for event in found.events]}  # without blobs
+
+
+def play_away(fixture: dict[str, Any], backend: Any) -> Found:
+    """Inside a backend of tests/browser/harness.py, on the browser host."""
+    source = f"import json\nfrom parity.fixture import answer\nawait answer(json.loads({json.dumps(fixture)!r}))"
+    found = backend.run_python(source)
+    return Found(**{**found, "events": [Event(*values) for values in found["events"]]})
 
 
 def key_events(events: list[Event], shows: list[str]) -> list[str]:
@@ -166,7 +222,7 @@ def _line(event: Event, names: dict[int, str]) -> str:
 
 def differences(fixture: dict[str, Any], found: Found) -> list[str]:
     """Where the two part, as lines of a diff; nothing, if they agree."""
-    told = []
+    told = [found.error] if found.error else []
     if fixture["initial_snapshot_id"] != found.snapshot_id:
         told += [
             f"- initial_snapshot_id {fixture['initial_snapshot_id']}",
@@ -188,30 +244,50 @@ def _items(value: Any) -> list[Any]:
     return [list(pair) for pair in value.items()] if isinstance(value, dict) else list(value or ())
 
 
-def check(path: Path) -> tuple[dict[str, Any], Found | None, list[str]]:
-    """Run one fixture: what it is, what it came to, and where the two differ. Leaves artifacts if they do."""
+def check(path: Path, backend: Any = None) -> tuple[dict[str, Any], Found | None, list[str]]:
+    """Run one fixture: what it is, what it came to, and where the two differ. Leaves artifacts if they do.
+
+    With a backend, the fixture runs in there; the artifacts stay here, with the native log beside that of the browser.
+    """
     fixture = load(path)
     told = faults(fixture)
     if told:
         return fixture, None, told
-    try:
-        found = play(fixture)
-    except ScriptError as error:
-        return fixture, None, [str(error)]
+    found = play(fixture) if backend is None else play_away(fixture, backend)
     told = differences(fixture, found)
     if told:
-        expected = [{"key_event": line} for line in fixture["expected"]["key_events"]]
-        artifacts.write(
-            artifacts.Failure(
-                id=fixture["id"],
-                scenario=fixture["id"],
-                seed=fixture["seed"],
-                logs={"expected": expected, "found": [event.as_dict() for event in found.events]},
-                difference=told,
-                command=f"{COMMAND} {fixture['id'] if path.parent == FIXTURES else path}",
-            )
-        )
+        told += leave_artifacts(path, fixture, found, told, backend and backend.name)
     return fixture, found, told
+
+
+def leave_artifacts(
+    path: Path, fixture: dict[str, Any], found: Found, told: list[str], browser: str | None
+) -> list[str]:
+    """Write them; returns where the logs of the two hosts part."""
+    expected = [{"key_event": line} for line in fixture["expected"]["key_events"]]
+    if browser is None:
+        logs, parting = {"expected": expected, "native": found.log}, []
+    else:
+        native = play(fixture).log
+        logs = {"expected": expected, "native": native, browser: found.log}
+        parting = artifacts.first_difference(native, found.log, ("native", browser))
+    artifacts.write(
+        artifacts.Failure(
+            id=fixture["id"] if browser is None else f"{fixture['id']}.{browser}",
+            fixture=fixture["id"],
+            scenario=fixture["id"],
+            seed=fixture["seed"],
+            logs=logs,
+            difference=told + parting,
+            command=command_of(fixture["id"] if path.parent == FIXTURES else str(path), browser),
+        )
+    )
+    return parting
+
+
+def command_of(name: str, browser: str | None = None) -> str:
+    """The command that runs this fixture on this host again."""
+    return " ".join([COMMAND, *(("--on", browser) if browser else ()), name])
 
 
 # ---- the command line
@@ -221,7 +297,10 @@ def rewrite(path: Path) -> None:
     """What comes out is what is expected from now on."""
     fixture = load(path)
     found = play(fixture)
-    fixture |= {"initial_snapshot_id": found.snapshot_id, "expected": found.expected}
+    if found.error:
+        raise ScriptError(found.error)
+    about = {"contract": file_format.CONTRACT, "initial_snapshot_id": found.snapshot_id}
+    fixture |= {**about, "expected": found.expected}
     ordered = {name: fixture[name] for name in FIELDS}
     path.write_text(_pretty(ordered) + "\n", encoding="utf-8")
 
@@ -243,16 +322,31 @@ def _pretty(fields: dict[str, Any], indent: str = "") -> str:
 
 
 def main(args: list[str]) -> int:
-    write = "--write" in args
-    named = [arg for arg in args if arg != "--write"]
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Run the fixtures sched.browser.*.")
+    parser.add_argument("--write", action="store_true", help="from now on what comes out is expected")
+    parser.add_argument("--on", choices=("node", "chromium"), help="run on the browser host there")
+    parser.add_argument("fixtures", nargs="*", metavar="ID_OR_FILE", help="these, with their events; otherwise all")
+    asked = parser.parse_args(args)
+    if asked.write:
+        for name in asked.fixtures or IDS:
+            rewrite(path_of(name))
+    with ExitStack() as stack:
+        backend = None
+        if asked.on:
+            from parity.compare import open_backend  # not in a page
+
+            backend = open_backend(asked.on, stack)
+        return check_all(asked.fixtures, backend)
+
+
+def check_all(named: Iterable[str], backend: Any) -> int:
+    """Check these or all, and print what came out. 1: a fixture failed."""
     failed = 0
     for name in named or IDS:
         path = path_of(name)
-        if write:
-            rewrite(path)
-        fixture, found, told = check(path)
+        fixture, found, told = check(path, backend)
         if named and found is not None:
-            print("\n".join(json.dumps(event.as_dict()) for event in found.events))
+            print("\n".join(map(json.dumps, found.log)))
             print("\n".join(f"{name}: {value}" for name, value in found.expected.items() if type(value) is str))
         print("\n".join([*told, f"{'FAIL' if told else 'PASS'} {fixture.get('id', path)}"]))
         failed += bool(told)

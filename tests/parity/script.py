@@ -1,5 +1,7 @@
 """A scripted host, and the interpreter of fixture scripts: the real pump, kernel and coroutines, called in a set order.
 
+In a page, `scripted_page` takes the place of the scripted host: there the real browser host makes the calls.
+
 A script is a list of operations. Those of the host say what the loop around the pump does, one call at a time:
 
     ["call"]                 the call that the pump asked for (a microtask or a handoff)
@@ -22,6 +24,7 @@ With a count, tasks are called task-1, task-2, …; the name alone means all of 
     ["park"]                 wait for a wake of the script
     ["checkpoint"]           give way; ["checkpoint", n]: n times
     ["sleep", ms]
+    ["work", ms]             this poll takes so long
     ["now"], ["entropy"]     ask the runtime
     ["cancel", task]         ask another task to stop
     ["finally", steps, cleanup]
@@ -40,12 +43,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from support.evidence import Event, Memory
-from support.hosts import Pump
+from support.hosts import SLICE_MS_MAX, Host, Pump
 from support.law import Task as LawTask
 from support.requests import Entry, Operation
 
@@ -53,12 +56,50 @@ import bursar
 from bursar import Runtime
 
 CALLS_MAX = 10_000  # a script that has not settled by then never does
-HEADER = ("schema", "host", "seed", "workers", "steal", "profile", "yield_interval", "cleanup_ops", "cleanup_ns")
+HEADER = ("schema", "contract", "seed", "workers", "steal", "profile", "yield_interval", "cleanup_ops", "cleanup_ns")
 LIMITS = ("burst_limit", "cancel_streak_max", "timed_streak_max", "root_region", "clock", "budget")
 
 
 class ScriptError(Exception):
     """The script asks for something that cannot be."""
+
+
+class ScriptedLoop(Protocol):
+    """A host that waits for orders, and the orders that a script gives to the loop around it."""
+
+    host: Host
+
+    def begin(self, pump: Pump) -> None:
+        """Before the run."""
+        ...
+
+    async def call(self) -> None:
+        """Make the call that the pump asked for."""
+        ...
+
+    async def call_again(self) -> None:
+        """Make the last call once more."""
+        ...
+
+    async def settle(self) -> None:
+        """Make calls until none is owed."""
+        ...
+
+    async def ring(self) -> None:
+        """Let the alarm ring, at its time or later, instead of the call that is owed."""
+        ...
+
+    def jump(self, ms: int) -> None:
+        """Move the clock."""
+        ...
+
+    def reenter(self) -> None:
+        """Call the pump in the middle of a poll."""
+        ...
+
+    async def end(self) -> None:
+        """After the run."""
+        ...
 
 
 class ScriptedHost:
@@ -68,7 +109,8 @@ class ScriptedHost:
     virtual = False
 
     def __init__(self) -> None:
-        self.clock_ns = 0
+        self.host = self
+        self.clock_ns = self.since_ns = 0
         self.owed = False
         self.alarm_ns: int | None = None
 
@@ -95,27 +137,47 @@ class ScriptedHost:
     def wake(self) -> None:
         raise ScriptError("a script has one thread: nobody can wake the host from another")
 
+    def overdue(self) -> bool:
+        return self.clock_ns - self.since_ns >= SLICE_MS_MAX * 1e6
+
     # ---- what the script orders
 
-    def call(self) -> None:
+    def begin(self, pump: Pump) -> None:
+        """Nothing to prepare."""
+
+    async def call(self) -> None:
         if not self.owed:
             raise ScriptError("call: the pump asked for none")
         self.owed = False
+        await self.call_again()
+
+    async def call_again(self) -> None:
+        self.since_ns = self.clock_ns
         self.pump.drain()
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         for _ in range(CALLS_MAX):
             if not self.owed:
                 return
-            self.call()
+            await self.call()
         raise ScriptError(f"settle: still busy after {CALLS_MAX} calls")
 
-    def ring(self) -> None:
+    def jump(self, ms: int) -> None:
+        self.clock_ns += ms * 1_000_000
+
+    def reenter(self) -> None:
+        self.pump.drain()
+
+    async def end(self) -> None:
+        """Nothing is left."""
+
+    async def ring(self) -> None:
         if self.alarm_ns is None:
             raise ScriptError("ring: no alarm is set")
         self.clock_ns = max(self.clock_ns, self.alarm_ns)
         self.alarm_ns = None
         self.owed = False  # one call serves both: the pump asks again if that was not enough
+        self.since_ns = self.clock_ns
         self.pump.rang()
 
 
@@ -137,10 +199,17 @@ class Park(Operation[None]):
 class Stage:
     """One run of one script."""
 
-    def __init__(self, seed: int, workers: int, burst_limit: int, record: Path | None = None) -> None:
-        self.host = ScriptedHost()
+    def __init__(
+        self,
+        seed: int,
+        workers: int,
+        burst_limit: int,
+        record: Path | None = None,
+        loop: ScriptedLoop | None = None,
+    ) -> None:
+        self.loop = loop or ScriptedHost()
         self.memory = Memory()
-        self.runtime = Runtime(host=self.host, seed=seed, workers=workers, record=record or self.memory)
+        self.runtime = Runtime(host=self.loop.host, seed=seed, workers=workers, record=record or self.memory)
         self.runtime.pump.burst_limit = burst_limit
         self.tasks: dict[str, list[bursar.Task[Any]]] = {}
         self.orders: deque[tuple[str, dict[str, Any]]] = deque()
@@ -151,27 +220,35 @@ class Stage:
     def begin(self) -> str:
         """Everything is there and nothing has happened yet. Returns the name of that moment."""
         self.runtime.pump.sources += 1  # the script: whoever waits for it is not stuck
+        self.loop.begin(self.runtime.pump)
         self.runtime.start(script, self)
         header = self.runtime.header()
         moment = [{name: header[name] for name in HEADER + LIMITS}, str(self.runtime.snapshot())]
         return hashlib.blake2b(json.dumps(moment, sort_keys=True).encode(), digest_size=8).hexdigest()
 
     def play(self, script: list[list[Any]]) -> None:
+        """On the scripted host."""
+        without_waiting(self.play_in_loop(script))
+
+    async def play_in_loop(self, script: list[list[Any]]) -> None:
         try:
             for number, (verb, *args) in enumerate(script, 1):
-                self.perform(number, verb, args)
+                await self.perform(number, verb, args)
             if not self.runtime.pump.over:
                 raise ScriptError(f"the script is over and {self.runtime.live} tasks live:\n{self.runtime.snapshot()}")
         except ScriptError as error:
             self.runtime.pump.stop(error)
+        await self.loop.end()
         self.runtime.result()
 
-    def perform(self, number: int, verb: str, args: list[Any]) -> None:
+    async def perform(self, number: int, verb: str, args: list[Any]) -> None:
         operation = getattr(self, "op_" + verb.replace(" ", "_"), None)
         if operation is None:
             raise ScriptError(f"operation {number}: there is no {verb!r}")
         try:
-            operation(*args)
+            result = operation(*args)
+            if result is not None:
+                await result
         except ScriptError as error:
             raise ScriptError(f"operation {number}, {json.dumps([verb, *args])}: {error}") from None
 
@@ -194,21 +271,21 @@ class Stage:
 
     # ---- operations of the host
 
-    def op_call(self) -> None:
-        self.host.call()
+    async def op_call(self) -> None:
+        await self.loop.call()
 
-    def op_call_twice(self) -> None:
-        self.host.call()
-        self.host.pump.drain()
+    async def op_call_twice(self) -> None:
+        await self.loop.call()
+        await self.loop.call_again()
 
-    def op_settle(self) -> None:
-        self.host.settle()
+    async def op_settle(self) -> None:
+        await self.loop.settle()
 
     def op_jump(self, ms: int) -> None:
-        self.host.clock_ns += ms * 1_000_000
+        self.loop.jump(ms)
 
-    def op_ring(self) -> None:
-        self.host.ring()
+    async def op_ring(self) -> None:
+        await self.loop.ring()
 
     # ---- operations from outside
 
@@ -266,6 +343,9 @@ class Stage:
     async def step_sleep(self, ms: int) -> None:
         await bursar.sleep(ms / 1000)
 
+    async def step_work(self, ms: int) -> None:
+        self.loop.jump(ms)
+
     async def step_now(self) -> None:
         await bursar.now()
 
@@ -297,7 +377,7 @@ class Stage:
             self.spawn(nursery, {}, f"{name} child", {"count": count, "body": body})
 
     async def step_host_calls(self) -> None:
-        self.host.pump.drain()
+        self.loop.reenter()
 
     async def step_host_wakes(self, name: str) -> None:
         self.op_wake(name)
@@ -313,6 +393,15 @@ async def script(stage: Stage) -> None:
                     stage.spawn(nursery, held, *stage.orders.popleft())
                 if not stage.ending:
                     await Park()
+
+
+def without_waiting(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never waits: the scripted host makes its calls at once."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("the scripted host waits for nothing")
 
 
 class Quiet:

@@ -1,24 +1,19 @@
-"""The nine fixtures: each passes, here and under node; each shows its rule; and none can go wrong unnoticed.
+"""The nine fixtures: each passes, here and on the browser host; each shows its rule; and none can go wrong unnoticed.
+
+What a failure leaves behind is in `test_fixture_failures.py`.
 
 A fixture's expectations can be rewritten by a command, so what the rule demands of the log is stated here once more,
 in words that do not come out of a run.
 """
 
 import json
-import os
-import subprocess
-import sys
 from itertools import groupby, pairwise
-from pathlib import Path
 
 import pytest
 from parity import artifacts, compare, fixture, script
+from parity.failures import doctored, paste
 from support.evidence import Event, file_format
-from support.kernel import NATIVE
-from support.law import dispatch
-from support.time_limits import WAIT_S
 
-ROOT = Path(__file__).parents[2]
 LANE, STREAK, DRAIN, DEDUP, REENTRY, YIELD, LATE, CATCH_UP, AUTHORITY = fixture.IDS
 
 every_fixture = pytest.mark.parametrize("id", fixture.IDS)
@@ -60,9 +55,39 @@ def test_the_fixture_passes(id):
 
 @every_fixture
 def test_the_fixture_passes_under_node(id, inside_node):
-    """The same law on another interpreter, in another engine: every field of every event is the same."""
-    told = inside_node.run_python(f"from parity import fixture\nfixture.check(fixture.path_of({id!r}))[2]")
+    """The real browser host, on another interpreter, in another engine: every field of every event is the same."""
+    _, _, told = fixture.check(fixture.path_of(id), inside_node)
     assert not told, "\n".join(told)
+
+
+@pytest.mark.browser
+@every_fixture
+def test_the_fixture_passes_in_chromium(id, inside_chromium):
+    _, _, told = fixture.check(fixture.path_of(id), inside_chromium)
+    assert not told, "\n".join(told)
+
+
+def test_they_run_on_the_browser_host(inside_node):
+    """JavaScript calls the host from its own queues; the script says only when."""
+    stacks = inside_node.run_python("""
+import traceback
+from bursar.drive.pump import Pump
+from parity import fixture
+from parity.script import Stage
+from parity.scripted_page import ScriptedPage
+
+stacks, page = [], ScriptedPage()
+stage = Stage(1, 1, 2, loop=page)
+drain = stage.runtime.pump.drain
+stage.runtime.pump.drain = lambda: (stacks.append([frame.name for frame in traceback.extract_stack()]), drain())
+stage.begin()
+body = [["sleep", 5], ["checkpoint", 4]]
+await stage.play_in_loop([["spawn", "a", {"body": body}], ["settle"], ["ring"], ["settle"], ["end"], ["settle"]])
+[type(page.host).__module__, *stacks]
+""")
+    assert stacks.pop(0) == "bursar.hosts.browser"
+    entries = {frames[0] for frames in stacks}
+    assert entries == {"_on_soon", "_on_later", "_on_ring"}, "nothing in Python is below the host: JavaScript called it"
 
 
 # ---- each shows its rule
@@ -230,15 +255,6 @@ def test_every_event_has_every_required_field(id):
     assert len({told["decision_hash"] for told in decisions}) == len(decisions)
 
 
-def paste(command: str, directory: Path) -> subprocess.CompletedProcess:
-    """Paste a command into a shell, at the root of the checkout."""
-    command = command.replace(".venv/bin/python", sys.executable)  # the tests may run in another one
-    environment = {**os.environ, artifacts.VARIABLE: str(directory)}
-    return subprocess.run(
-        command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
-    )
-
-
 @every_fixture
 def test_the_published_command_repeats_the_fixture(id, tmp_path):
     published = fixture.load(fixture.path_of(id))
@@ -253,16 +269,15 @@ def test_the_published_command_repeats_the_fixture(id, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(NATIVE, reason="the law in C cannot be changed while it runs")
-def test_a_change_of_the_law_fails_the_fixture(monkeypatch, tmp_path):
-    monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(dispatch, "cancel_limit", lambda draining: 8)
-    _, _, told = fixture.check(fixture.path_of(STREAK))
-    assert '-"16 × cancel: victim (limit 16)"' in told
-    assert '+"8 × cancel: victim (limit 8)"' in told
+@every_fixture
+def test_another_version_of_the_contract_asks_for_a_new_fixture(id, monkeypatch):
+    monkeypatch.setattr(file_format, "CONTRACT", file_format.CONTRACT | {"version": 2})
+    _, found, (told,) = fixture.check(fixture.path_of(id))
+    assert "contract is not {'id': 'wasm-browser-scheduler-semantics-v1', 'version': 2}" in told
+    assert found is None
 
 
-def test_another_version_of_the_contract_asks_for_new_fixtures(monkeypatch, tmp_path):
+def test_another_schema_of_traces_asks_for_new_fixtures(monkeypatch, tmp_path):
     monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
     monkeypatch.setattr(file_format, "SCHEMA", file_format.SCHEMA + 1)
     for id in fixture.IDS:
@@ -270,41 +285,11 @@ def test_another_version_of_the_contract_asks_for_new_fixtures(monkeypatch, tmp_
         assert [line.split()[:2] for line in told] == [["-", "initial_snapshot_id"], ["+", "initial_snapshot_id"]]
 
 
-# ---- failures
-
-
-def doctored(directory: Path) -> Path:
-    """A fixture that expects something else."""
-    wrong = fixture.load(fixture.path_of(LATE))
-    wrong["expected"]["decision_fingerprint"] = "0" * 16
-    wrong["expected"]["key_events"].remove("stale_timer [StaleTimer]")
-    path = directory / f"{LATE}.json"
-    path.write_text(json.dumps(wrong), encoding="utf-8")
-    return path
-
-
-def test_a_failure_leaves_everything_behind_and_its_command_repeats_it(tmp_path, monkeypatch):
-    monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path / "first"))
-    _, found, told = fixture.check(doctored(tmp_path))
-    assert f"- decision_fingerprint {'0' * 16}" in told
-    assert '+"stale_timer [StaleTimer]"' in told
-    folder = tmp_path / "first" / LATE
-    about = json.loads((folder / "failure.json").read_text())
-    assert about | {"command": ""} == {"fixture": LATE, "scenario": LATE, "seed": 7, "command": ""}
-    logs = {side: (folder / f"{side}.jsonl").read_text().splitlines() for side in ("expected", "found")}
-    assert [json.loads(line) for line in logs["found"]] == [event.as_dict() for event in found.events]
-    assert {"key_event": "stale_timer [StaleTimer]"} not in [json.loads(line) for line in logs["expected"]]
-    assert (folder / "difference.txt").read_text().splitlines() == told
-
-    again = paste((folder / "reproduce.sh").read_text(), tmp_path / "second")
-    assert again.returncode == 1, again.stderr
-    assert again.stdout.splitlines()[-1] == f"FAIL {LATE}"
-    for file in folder.iterdir():
-        assert (tmp_path / "second" / LATE / file.name).read_text() == file.read_text()
+# ---- writing
 
 
 def test_rewriting_on_purpose_gives_back_the_published_file(tmp_path, capsys):
-    path = doctored(tmp_path)
+    path = doctored(LATE, tmp_path)
     assert fixture.main(["--write", str(path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"PASS {LATE}"
     assert path.read_bytes() == fixture.path_of(LATE).read_bytes()
@@ -355,8 +340,11 @@ def test_the_folder_is_complete_inside_pyodide():
     assert {path.name for path in fixture.HERE.glob("*.py")} - set(compare.CARRIED) == {
         "conftest.py",
         "compare.py",
+        "failures.py",
         "kernels.py",
+        "test_fixture_failures.py",
         "test_fixtures.py",
+        "test_host_turn.py",
         "test_parity.py",
         "test_generated.py",
         "test_kernels.py",

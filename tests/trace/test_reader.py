@@ -17,6 +17,7 @@ import pytest
 from support import programs
 from support.evidence import (
     BUFFER_BYTES,
+    CONTRACT,
     HEADER,
     KINDS,
     LAW_HEADER,
@@ -98,8 +99,14 @@ def test_the_header_says_what_the_run_depended_on(path):
     header = Trace(path).header
     assert header == json.loads(json.dumps(runtime.header()))
     assert header.keys() >= HEADER.keys() > LAW_HEADER
+    assert header["contract"] == {"id": "wasm-browser-scheduler-semantics-v1", "version": 1}
     assert (header["seed"], header["workers"], header["steal"], header["profile"]) == (-7, 3, "round_robin", "cluster")
     assert header["program"] == {"file": "/x.py", "args": ["\udcff"]}
+
+
+def test_a_trace_from_before_the_contract_was_named_still_opens(path, good):
+    path.write_bytes(with_header(good, contract=...))
+    assert "contract" not in Trace(path).header
 
 
 def test_the_last_decision_is_the_fingerprint_of_the_run(path):
@@ -454,6 +461,9 @@ def with_header(good: bytes, **changes) -> bytes:
         ({"schema": 2}, "the schema is 2; this Bursar reads schema 1"),
         ({"schema": ...}, "the schema is None"),
         ({"schema": "1"}, "the schema is '1'"),
+        ({"contract": None}, "the trace follows the contract None; this Bursar follows {'id': 'wasm-browser-"),
+        ({"contract": CONTRACT | {"version": 2}}, "'version': 2}; this Bursar follows"),
+        ({"contract": CONTRACT | {"id": "another"}}, "the trace follows the contract {'id': 'another'"),
         ({"seed": ...}, "seed in the header is missing or invalid: None"),
         ({"seed": 1.5}, "seed in the header is missing or invalid: 1.5"),
         ({"workers": True}, "workers in the header is missing or invalid: True"),

@@ -23,6 +23,11 @@ from typing import Final
 from bursar.text import brief
 
 SCHEMA: Final = 1
+
+# The contract for hosts whose rules the events follow. A change of their meaning raises the version, and needs a note in
+# the changelog and new fixtures (tests/parity). A trace without this field is older than the field, and still opens.
+CONTRACT: Final = {"id": "wasm-browser-scheduler-semantics-v1", "version": 1}
+
 MAGIC: Final = b"bursar trace 1\n\0"
 TEXT_BYTES_MAX: Final = 1 << 24  # of one text: as long as the answer to one read from a socket may be
 END: Final = 0  # the kind of the last record

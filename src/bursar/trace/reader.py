@@ -17,6 +17,7 @@ from bursar.law.permission import ADMIT, DROP
 from bursar.text import brief
 from bursar.trace.events import BY_CODE, Event, Kind, TraceContext, TraceRecord
 from bursar.trace.file_format import (
+    CONTRACT,
     DIGEST_BYTES,
     END,
     ENDING,
@@ -160,6 +161,10 @@ class _Reader:
         header = self._take_object(length, "the header")
         if header.get("schema") != SCHEMA:
             raise self._fail(f"the schema is {brief(header.get('schema'), repr)}; this Bursar reads schema {SCHEMA}")
+        if header.get("contract", CONTRACT) != CONTRACT:
+            raise self._fail(
+                f"the trace follows the contract {brief(header['contract'], repr)}; this Bursar follows {CONTRACT}"
+            )
         for name, kind in HEADER.items():
             if type(header.get(name)) is not kind:
                 raise self._fail(f"{name} in the header is missing or invalid: {brief(header.get(name), repr)}")
