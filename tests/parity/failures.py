@@ -1,4 +1,4 @@
-"""Makes fixtures fail, with a wrong expectation or with a changed law in a copy of the checkout; pastes their commands."""
+"""Makes fixtures fail, with a wrong expectation or with a changed law in a copy of the code; pastes their commands."""
 
 import json
 import os

@@ -67,7 +67,7 @@ def test_the_fixture_passes_in_chromium(id, inside_chromium):
     assert not told, "\n".join(told)
 
 
-def test_they_run_on_the_browser_host(inside_node):
+def test_under_node_they_run_on_the_browser_host(inside_node):
     """JavaScript calls the host from its own queues; the script says only when."""
     stacks = inside_node.run_python("""
 import traceback

@@ -24,8 +24,8 @@ from bursar.text import brief
 
 SCHEMA: Final = 1
 
-# The contract for hosts whose rules the events follow. A change of their meaning raises the version, and needs a note in
-# the changelog and new fixtures (tests/parity). A trace without this field is older than the field, and still opens.
+# The contract for hosts whose rules the events follow. A change of their meaning raises the version, and needs a note
+# in the changelog and new fixtures (tests/parity). A trace without this field is older than the field, and still opens.
 CONTRACT: Final = {"id": "wasm-browser-scheduler-semantics-v1", "version": 1}
 
 MAGIC: Final = b"bursar trace 1\n\0"
