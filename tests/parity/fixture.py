@@ -187,7 +187,10 @@ async def answer(fixture: dict[str, Any]) -> dict[str, Any]:
 def play_away(fixture: dict[str, Any], backend: Any) -> Found:
     """Inside a backend of tests/browser/harness.py, on the browser host."""
     source = f"import json\nfrom parity.fixture import answer\nawait answer(json.loads({json.dumps(fixture)!r}))"
-    found = backend.run_python(source)
+    try:
+        found = backend.run_python(source)
+    except Exception as error:  # a law that cannot be imported or never ends is a failure of the fixture too
+        return Found("", dict.fromkeys(EXPECTED), [], f"{type(error).__name__}: {error}")
     return Found(**{**found, "events": [Event(*values) for values in found["events"]]})
 
 
@@ -223,6 +226,8 @@ def _line(event: Event, names: dict[int, str]) -> str:
 def differences(fixture: dict[str, Any], found: Found) -> list[str]:
     """Where the two part, as lines of a diff; nothing, if they agree."""
     told = [found.error] if found.error else []
+    if found.error and not found.events:
+        return told  # nothing ran that could be compared
     if fixture["initial_snapshot_id"] != found.snapshot_id:
         told += [
             f"- initial_snapshot_id {fixture['initial_snapshot_id']}",

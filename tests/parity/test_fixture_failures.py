@@ -97,6 +97,21 @@ def test_a_failure_in_chromium_leaves_both_logs(inside_chromium, tmp_path, monke
     check_browser_failure(inside_chromium, tmp_path, monkeypatch)
 
 
+def test_no_answer_from_a_backend_is_a_failure_with_artifacts(tmp_path, monkeypatch):
+    class Lost:
+        name = "node"
+
+        def run_python(self, source):
+            raise EOFError("node ended")
+
+    monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
+    _, _, told = fixture.check(fixture.path_of(LATE), Lost())
+    assert told[0] == "EOFError: node ended"
+    left = read(tmp_path / f"{LATE}.node")
+    assert events(left["native.jsonl"])
+    assert left["node.jsonl"] == ""
+
+
 # ---- a changed law
 
 
