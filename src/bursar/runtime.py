@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, TypeVarTuple, cast
 
 from bursar import settings
+from bursar.arguments import listed, require_choice, require_instance
 from bursar.backend import Gate, Kernel, Task, kernel_in_use
 from bursar.drive.asyncgen import AsyncGenerators
 from bursar.drive.coroutine import Coroutines
@@ -163,8 +164,16 @@ class Runtime:
         meter_memory: bool = False,
         admission: Authority | None = None,
     ) -> None:
-        if clock not in ("real", "virtual"):
-            raise ValueError(f"clock={clock!r}: must be 'real' or 'virtual'")
+        require_choice("clock", clock, ("real", "virtual"))
+        require_choice("steal", steal, StealPolicy)
+        for argument, value, kind, expected in (
+            ("budget", budget, Budget, "a Budget(...), or None for no limit"),
+            ("cleanup", cleanup, Cleanup, "a Cleanup(ops=..., seconds=...), or None"),
+            ("admission", admission, Authority, "an Authority(...), or None"),
+        ):
+            if value is not None:
+                require_instance(argument, value, kind, expected)
+        require_instance("workers", workers, int, "a whole number")
         if type(seed) is not int:
             raise TypeError(f"seed={seed!r}: must be an int")
         if yield_interval is not None and (type(yield_interval) is not int or yield_interval < 1):
@@ -174,9 +183,6 @@ class Runtime:
                 "meter_memory=True, record=...: the memory use of a program differs from run to run, "
                 "so a metered run cannot be replayed; choose one of the two"
             )
-        policies = [str(policy) for policy in StealPolicy]
-        if steal not in policies:
-            raise ValueError(f"steal={steal!r}: must be one of {', '.join(policies)}")
         kernel_in_use()
         chosen = profiles.find(profile)
         if profile == "sovereign" and budget is None:
@@ -203,7 +209,11 @@ class Runtime:
         self.kernel.gate = Gate(0, admission or _by_default(self.settings))
         if admission is not None:
             self.kernel.root.gate = self.kernel.gate
-        given = chosen.implicit if capabilities is None else tuple(capabilities)
+        given = (
+            chosen.implicit
+            if capabilities is None
+            else listed("capabilities", capabilities, Capability, "a capability such as CapIO()")
+        )
         self.kernel.root.capabilities = {type(c): self._own(c) for c in given}
         self._host = make_host(host, clock)
         self._generators = AsyncGenerators(self.kernel, self._host.wake)

@@ -25,7 +25,7 @@ def test_core_has_no_scheduler():
 
 
 def test_an_unknown_one_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'imperial': unknown; choose one of core, service, cluster, sovereign"):
+    with pytest.raises(ValueError, match="'imperial': must be one of core, service, cluster, sovereign"):
         find("imperial")
 
 

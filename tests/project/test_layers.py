@@ -17,6 +17,7 @@ LAYERS = (
     "_native",  # C: a leaf, as far as Python is concerned
     "errors",
     "text",
+    "arguments",
     "tracebacks",
     "settings",
     "law",

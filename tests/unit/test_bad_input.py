@@ -66,7 +66,7 @@ def test_seconds_that_are_no_number(use, named):
 
 
 def test_an_unknown_profile():
-    with pytest.raises(ValueError, match=r"profile='imperial': unknown; choose one of core, service"):
+    with pytest.raises(ValueError, match=r"profile='imperial': must be one of core, service"):
         bursar.run(give, 1, profile="imperial", clock="virtual")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bursar.arguments import require_choice
 from bursar.errors import ProfileError
 from bursar.law.budget import Budget
 from bursar.law.capability import (
@@ -73,9 +74,8 @@ PROFILES: dict[str, Profile] = {
 
 def find(name: str) -> Profile:
     """The profile of that name, if it may be run."""
-    profile = PROFILES.get(name)
-    if profile is None:
-        raise ValueError(f"profile={name!r}: unknown; choose one of {', '.join(PROFILES)}")
+    require_choice("profile", name, PROFILES)
+    profile = PROFILES[name]
     if not profile.scheduler:
         raise ProfileError(f"profile {name!r} has no scheduler: nothing can be spawned or run in it; use 'service'")
     return profile
