@@ -8,7 +8,8 @@ named counter is a unit of the program: tokens, tool calls, money. A `Budget` is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NoReturn, Self
+from dataclasses import dataclass
+from typing import Final, Self
 
 COMPONENTS: Final = ("ops", "memory", "spawns", "channel_ops", "syscalls")
 OPS, MEMORY, SPAWNS, CHANNEL_OPS, SYSCALLS = range(5)
@@ -19,6 +20,7 @@ NAMED_MAX: Final = 16  # named counters in one budget: a task with a budget of i
 UNITS_MAX: Final = (1 << 62) - 1  # fits a signed 64-bit word with room for one addition
 
 
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Budget:
     """Five limits, and the limits of named counters. None means that no limit is stated; 0 means that nothing is
     granted. Immutable.
@@ -46,7 +48,6 @@ class Budget:
         named: The limits of named counters, as pairs of name and limit, sorted by name.
     """
 
-    __slots__ = ("channel_ops", "memory", "named", "ops", "spawns", "syscalls")
     __match_args__ = COMPONENTS
 
     ops: int | None
@@ -83,20 +84,6 @@ class Budget:
                 if known == name:
                     return limit
         raise AttributeError(f"{self!r} states no counter {name!r}", name=name, obj=self)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a Budget cannot be changed: cannot set {name!r}; make another one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a Budget cannot be changed: cannot delete {name!r}; make another one")
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self.as_tuple() == other.as_tuple() and self.named == other.named
-
-    def __hash__(self) -> int:
-        return hash((self.as_tuple(), self.named))
 
     def __repr__(self) -> str:
         limits = (*zip(COMPONENTS, self.as_tuple(), strict=True), *self.named)
