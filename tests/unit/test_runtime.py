@@ -92,7 +92,7 @@ def test_a_runtime_runs_one_program_once(run):
 @pytest.mark.parametrize(
     ("keywords", "error", "text"),
     [
-        ({"clock": "sundial"}, ValueError, "'real' or 'virtual'"),
+        ({"clock": "sundial"}, ValueError, "one of real, virtual"),
         ({"seed": 1.5}, TypeError, "must be an int"),
         ({"seed": True}, TypeError, "must be an int"),
         ({"workers": 0}, ValueError, "between 1 and"),
