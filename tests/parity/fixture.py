@@ -32,15 +32,8 @@ if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
 from parity import artifacts  # noqa: E402
-from parity.script import (  # noqa: E402
-    ScriptedLoop,
-    ScriptError,
-    Stage,
-    crowd,
-    log_fingerprint,
-    outcomes,
-    without_waiting,
-)
+from parity.script import Stage, crowd, log_fingerprint, outcomes, without_waiting  # noqa: E402
+from parity.scripted_host import ScriptedLoop, ScriptError  # noqa: E402
 from support.evidence import QUEUES, Event, file_format, fingerprint  # noqa: E402
 
 FIXTURES = HERE / "fixtures"

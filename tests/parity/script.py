@@ -1,13 +1,11 @@
-"""A scripted host, and the interpreter of fixture scripts: the real pump, kernel and coroutines, called in a set order.
-
-In a page, `scripted_page` takes the place of the scripted host: there the real browser host makes the calls.
+"""The interpreter of fixture scripts: the real pump, kernel and coroutines, called in a set order.
 
 A script is a list of operations. Those of the host say what the loop around the pump does, one call at a time:
 
     ["call"]                 the call that the pump asked for (a microtask or a handoff)
-    ["call twice"]           the same, and once more at once, which nobody asked for
+    ["call twice"]           the same, and once more at once, which the pump did not ask for
     ["settle"]               calls until none is owed
-    ["jump", ms]             the clock moves on; nobody is called
+    ["jump", ms]             the clock moves on, without a call
     ["ring"]                 the alarm rings, at its time or later, whatever else is owed
 
 The others happen outside the law and are posted to the pump, which lets them in with the next batch:
@@ -34,7 +32,7 @@ With a count, tasks are called task-1, task-2, …; the name alone means all of 
     ["host calls"]           the host calls the pump in the middle of this poll
     ["host wakes", task]     something outside wakes another task in the middle of this poll
 
-Rejected: fixtures as Python functions. They could do anything, so nobody could say what they do, least of all in
+Rejected: fixtures as Python functions. They could do anything, so no reader could say what they do, least of all in
 another language.
 """
 
@@ -45,140 +43,18 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from parity.scripted_host import ScriptedHost, ScriptedLoop, ScriptError
 from support.evidence import Event, Memory
-from support.hosts import SLICE_MS_MAX, Host, Pump
 from support.law import Task as LawTask
 from support.requests import Entry, Operation
 
 import bursar
 from bursar import Runtime
 
-CALLS_MAX = 10_000  # a script that has not settled by then never does
 HEADER = ("schema", "contract", "seed", "workers", "steal", "profile", "yield_interval", "cleanup_ops", "cleanup_ns")
 LIMITS = ("burst_limit", "cancel_streak_max", "timed_streak_max", "root_region", "clock", "budget")
-
-
-class ScriptError(Exception):
-    """The script asks for something that cannot be."""
-
-
-class ScriptedLoop(Protocol):
-    """A host that waits for orders, and the orders that a script gives to the loop around it."""
-
-    host: Host
-
-    def begin(self, pump: Pump) -> None:
-        """Before the run."""
-        ...
-
-    async def call(self) -> None:
-        """Make the call that the pump asked for."""
-        ...
-
-    async def call_again(self) -> None:
-        """Make the last call once more."""
-        ...
-
-    async def settle(self) -> None:
-        """Make calls until none is owed."""
-        ...
-
-    async def ring(self) -> None:
-        """Let the alarm ring, at its time or later, instead of the call that is owed."""
-        ...
-
-    def jump(self, ms: int) -> None:
-        """Move the clock."""
-        ...
-
-    def reenter(self) -> None:
-        """Call the pump in the middle of a poll."""
-        ...
-
-    async def end(self) -> None:
-        """After the run."""
-        ...
-
-
-class ScriptedHost:
-    """A host that does nothing by itself: the script says when each call is made."""
-
-    name = "scripted"
-    virtual = False
-
-    def __init__(self) -> None:
-        self.host = self
-        self.clock_ns = self.since_ns = 0
-        self.owed = False
-        self.alarm_ns: int | None = None
-
-    def open(self, pump: Pump) -> None:
-        self.pump = pump
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def now_ns(self) -> int:
-        return self.clock_ns
-
-    def entropy(self, size: int) -> bytes:
-        return bytes(size)
-
-    def microtask(self) -> None:
-        self.owed = True
-
-    handoff = microtask
-
-    def alarm(self, deadline_ns: int | None) -> None:
-        self.alarm_ns = deadline_ns
-
-    def wake(self) -> None:
-        raise ScriptError("a script has one thread: nobody can wake the host from another")
-
-    def overdue(self) -> bool:
-        return self.clock_ns - self.since_ns >= SLICE_MS_MAX * 1e6
-
-    # ---- what the script orders
-
-    def begin(self, pump: Pump) -> None:
-        """Nothing to prepare."""
-
-    async def call(self) -> None:
-        if not self.owed:
-            raise ScriptError("call: the pump asked for none")
-        self.owed = False
-        await self.call_again()
-
-    async def call_again(self) -> None:
-        self.since_ns = self.clock_ns
-        self.pump.drain()
-
-    async def settle(self) -> None:
-        for _ in range(CALLS_MAX):
-            if not self.owed:
-                return
-            await self.call()
-        raise ScriptError(f"settle: still busy after {CALLS_MAX} calls")
-
-    def jump(self, ms: int) -> None:
-        self.clock_ns += ms * 1_000_000
-
-    def reenter(self) -> None:
-        self.pump.drain()
-
-    async def end(self) -> None:
-        """Nothing is left."""
-
-    async def ring(self) -> None:
-        if self.alarm_ns is None:
-            raise ScriptError("ring: no alarm is set")
-        self.clock_ns = max(self.clock_ns, self.alarm_ns)
-        self.alarm_ns = None
-        self.owed = False  # one call serves both: the pump asks again if that was not enough
-        self.since_ns = self.clock_ns
-        self.pump.rang()
 
 
 class Park(Operation[None]):
@@ -219,7 +95,7 @@ class Stage:
 
     def begin(self) -> str:
         """Everything is there and nothing has happened yet. Returns the name of that moment."""
-        self.runtime.pump.sources += 1  # the script: whoever waits for it is not stuck
+        self.runtime.pump.sources += 1  # the script: a task that waits for it is not stuck
         self.loop.begin(self.runtime.pump)
         self.runtime.start(script, self)
         header = self.runtime.header()

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import js
-from parity.script import CALLS_MAX, ScriptError
+from parity.scripted_host import ScriptedLoop, ScriptError
 from support.hosts import BrowserHost, Pump
 
 TURNS_MAX = 10_000  # of the page, until it makes a call that was queued: usually one or two
@@ -34,7 +34,7 @@ class Port:
         self.port.close()
 
 
-class ScriptedPage:
+class ScriptedPage(ScriptedLoop):
     """Everything that a host may use of a page, and the orders of a script."""
 
     def __init__(self) -> None:
@@ -83,9 +83,7 @@ class ScriptedPage:
 
         pump.drain = counted
 
-    async def call(self) -> None:
-        if not self.owed:
-            raise ScriptError("call: the pump asked for none")
+    async def call_owed(self) -> None:
         self.last = self.owed.pop(0)
         await self.through_the_page(self.last)
 
@@ -93,19 +91,12 @@ class ScriptedPage:
         assert self.last is not None, "there was a call"
         await self.through_the_page(self.last)
 
-    async def settle(self) -> None:
-        for _ in range(CALLS_MAX):
-            if not self.owed:
-                return
-            await self.call()
-        raise ScriptError(f"settle: still busy after {CALLS_MAX} calls")
-
     async def ring(self) -> None:
         if self.alarm is None:
             raise ScriptError("ring: no alarm is set")
         due, function = self.alarm
         self.ms, self.alarm = max(self.ms, due), None
-        self.late += self.owed  # one call serves both: the pump asks again if that was not enough
+        self.late += self.owed
         self.owed.clear()
         await self.through_the_page(partial(js.setTimeout, function, 0))
 
