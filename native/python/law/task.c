@@ -136,13 +136,36 @@ drop_record(Task *self)
     free_drop(st ? &st->free_tasks : NULL, (PyObject *)self);
 }
 
-/* The result of a task may be the handle of another task, and so on. The trashcan frees them without recursion. */
+enum { DEALLOC_DEPTH_MAX = 50 }; /* each level is a few small frames, so that any stack has room for so many */
+
+/* The result of a task may be the handle of another task, and so on. A deep chain waits in a list of the module.
+ * Rejected: CPython's trashcan. From 3.13 on it nests 10,000 levels, too many for a stack of 1 MB. */
 NOINLINE static void
 dealloc_slow(Task *self)
 {
-    Py_TRASHCAN_BEGIN(self, task_dealloc) task_clear(self);
-    drop_record(self);
-    Py_TRASHCAN_END
+    PyTypeObject *type = Py_TYPE(self);
+    ModuleState *st = state_left(type);
+    if (st != NULL && st->dealloc_depth >= DEALLOC_DEPTH_MAX) {
+        leave_lists(self); /* then its link is free */
+        self->link.newer = st->dealloc_later;
+        st->dealloc_later = &self->link;
+        return;
+    }
+    Py_INCREF(type); /* and so the module's state */
+    while (self != NULL) {
+        if (st != NULL) {
+            st->dealloc_depth++;
+        }
+        task_clear(self);
+        drop_record(self);
+        self = NULL;
+        if (st != NULL && --st->dealloc_depth == 0 && st->dealloc_later != NULL) {
+            self = LAW_RECORD(st->dealloc_later, Task, link);
+            st->dealloc_later = self->link.newer;
+            self->link.newer = NULL;
+        }
+    }
+    Py_DECREF(type);
 }
 
 /* Whether a result holds no other object, so that freeing it frees no other task. */

@@ -44,6 +44,8 @@ typedef struct ModuleState {
     FreeList free_tasks, free_handles, free_nurseries, free_nursery_handles, free_blocks, free_scopes, free_timers,
         free_sends, free_receives, free_nexts, free_tickets;
     Py_ssize_t reason_slots[3], outcome_slots[4]; /* where the fields of CancelReason and Outcome are, in order */
+    struct LawLink *dealloc_later;                /* tasks that are to be freed once the others have been: see task.c */
+    int dealloc_depth;                            /* how many tasks are being freed, one because of the other */
     int polls; /* how many polls or batches have begun and not ended: nested, or in several threads */
     bool adopted;
     bool gc_aside_works;      /* see gc_aside.c */
