@@ -182,6 +182,23 @@ def test_an_operation_that_waits_leaves_its_queue_when_its_task_is_cancelled(run
     assert run(main) == []
 
 
+@pytest.mark.parametrize("step", [next, list, lambda leaving: leaving.__next__()])
+def test_the_end_of_a_block_cannot_be_iterated(run, step):
+    async def main():
+        block = bursar.nursery()
+        n = await block.__aenter__()
+        child = n.spawn(bursar.sleep, 1)
+        leaving = block.__aexit__(None, None, None)
+        with pytest.raises((TypeError, AttributeError)):
+            step(leaving)
+        await leaving
+        with pytest.raises(RuntimeError, match="await"):
+            await leaving
+        return child.outcome is not None, await bursar.now()
+
+    assert run(main) == (True, 1.0)
+
+
 def test_the_bare_classes_do_nothing():
     with pytest.raises(NotImplementedError):
         Request().perform(None, None)

@@ -329,13 +329,24 @@ GET(observer, OR_NONE(k->observer))
 GET(done, Py_BuildValue("(LLLLL)", (long long)k->done[0], (long long)k->done[1], (long long)k->done[2],
                         (long long)k->done[3], (long long)k->done[4]))
 
+/* The law sets it aside for a moment and puts it back. It is borrowed: a RUNNING task is in its nursery, and the kernel
+ * forgets it when it stops running. */
 static int
 set_current(Kernel *k, PyObject *value, void *Py_UNUSED(closure))
 {
-    if (value != NULL && value != Py_None && as_task(value) == NULL) {
+    if (value == NULL || value == Py_None) {
+        k->current = NULL;
+        return 0;
+    }
+    Task *task = as_task(value);
+    if (task == NULL) {
         return -1;
     }
-    k->current = value == NULL || value == Py_None ? NULL : (Task *)value;
+    if (task->state != LAW_STATE_RUNNING || task->nursery == NULL || task_kernel(task) != k) {
+        PyErr_SetString(PyExc_ValueError, "the current task of a kernel is the task that it polls, or None");
+        return -1;
+    }
+    k->current = task;
     return 0;
 }
 

@@ -184,10 +184,14 @@ nursery_block_send(NurseryBlock *self, PyObject *sent, PyObject **result)
                                        : request_send((PyObject *)self, sent, result);
 }
 
+/* While Python leaves the block, its coroutine checks the steps itself. */
 static PyObject *
 nursery_block_py_send(NurseryBlock *self, PyObject *sent)
 {
     PyObject *result = NULL;
+    if (sent == Py_None && self->rest == NULL && !request_may_step(&self->request)) {
+        return NULL;
+    }
     PySendResult status = nursery_block_send(self, sent, &result);
     return as_iteration(status, result);
 }

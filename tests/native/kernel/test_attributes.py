@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.time_limits import WAIT_S
 
+import bursar
 from bursar import _native
 
 HOSTILE = Path(__file__).with_name("hostile_attributes.py")
@@ -35,6 +36,24 @@ def test_an_object_without_init_survives_wrong_attributes():
 def test_a_kernel_that_runs_survives_wrong_attributes():
     assert "at" in OF_KERNEL
     survives("live", OF_KERNEL)
+
+
+def test_only_the_task_that_a_kernel_polls_is_its_current_task():
+    kernel, other = bursar.Runtime().kernel, bursar.Runtime().kernel
+    idle = kernel.spawn(kernel.root, name="idle")
+    for wrong in (idle, other.spawn(other.root, name="other")):
+        with pytest.raises(ValueError, match="the task that it polls, or None"):
+            kernel.current = wrong
+        with pytest.raises(ValueError, match="the task that it polls, or None"):
+            other.current = wrong
+    assert kernel.current is None
+    running = kernel.step()
+    assert kernel.current is running
+    with pytest.raises(ValueError, match="the task that it polls"):
+        other.current = running
+    kernel.current = None
+    kernel.current = running
+    assert kernel.current is running
 
 
 def test_a_kernel_without_init_says_so():
