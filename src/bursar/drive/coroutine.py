@@ -12,13 +12,13 @@ CLOSE_ATTEMPTS_MAX attempts, and reported.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Sized
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.backend import Kernel, Task
+from bursar.drive import cpu_time
 from bursar.drive.program_calls import calls_program
 from bursar.errors import BudgetExceeded, Cancelled, CapabilityDenied, ForeignAwait
 from bursar.law import cancel
@@ -36,8 +36,6 @@ from bursar.tracebacks import hide_own_frames, traceback_of
 if TYPE_CHECKING:
     from bursar.drive.memory import MemoryMeter
 
-# A browser has no clock for the processor time of a thread. There a poll is charged the time that it takes.
-thread_time_ns: Final[Callable[[], int]] = getattr(time, "thread_time_ns", time.perf_counter_ns)
 CLOSE_ATTEMPTS_MAX: Final = 8  # each attempt gets past one `await` in a `finally` block
 
 
@@ -240,10 +238,10 @@ class Coroutines(Driver):
             self.close_collected()
 
     def _cpu_now(self) -> int:
-        return thread_time_ns()
+        return cpu_time.thread_time_ns()
 
     def _charge_cpu(self, task: Task, begun_ns: int) -> None:
-        self.charge_cpu(task, thread_time_ns() - begun_ns)
+        self.charge_cpu(task, cpu_time.thread_time_ns() - begun_ns)
 
     def charge_cpu(self, task: Task, used_ns: int) -> None:
         """Charge processor time that was measured; in a replay, the time that the recorded run measured."""

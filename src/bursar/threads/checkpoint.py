@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bursar.drive.coroutine import thread_time_ns
+from bursar.drive import cpu_time
 from bursar.errors import Cancelled, ScopeMisuse
 from bursar.law.budget import COMPONENTS, CPU_NS, OPS
 from bursar.law.cancel import CancelReason
@@ -131,7 +131,7 @@ class ThreadControl:
     def begin(self) -> None:
         """The function begins, in this thread."""
         self._thread = threading.get_ident()
-        self.measured_ns = thread_time_ns()
+        self.measured_ns = cpu_time.thread_time_ns()
 
     def point(self, progress: float | None, message: str | None) -> None:
         """One checkpoint."""
@@ -195,7 +195,7 @@ class ThreadControl:
 
     def _pay_cpu(self) -> None:
         """Let the loop charge the processor time since the last checkpoint, and wait for the answer."""
-        now_ns = thread_time_ns()
+        now_ns = cpu_time.thread_time_ns()
         used_ns, self.measured_ns = now_ns - self.measured_ns, now_ns
         self._ask(f"cpu {self.label} {self.number}", partial(self._charge_cpu, used_ns))
 

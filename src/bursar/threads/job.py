@@ -34,7 +34,7 @@ from types import CoroutineType, FunctionType
 from typing import Any, ClassVar, Final, NoReturn, TypeVar, TypeVarTuple
 
 from bursar.backend import Kernel, Task, Wait
-from bursar.drive.coroutine import thread_time_ns
+from bursar.drive import cpu_time
 from bursar.errors import Cancelled, CapabilityDenied, ThreadLost
 from bursar.law import cancel
 from bursar.law.admission import graph
@@ -303,9 +303,9 @@ class ControlledJob(ThreadJob):
     def call(self) -> None:
         if self.control is not None:
             self.control.begin()
-        begun_ns = thread_time_ns()
+        begun_ns = cpu_time.thread_time_ns()
         super().call()
-        self.cpu_ns = thread_time_ns() - (begun_ns if self.control is None else self.control.measured_ns)
+        self.cpu_ns = cpu_time.thread_time_ns() - (begun_ns if self.control is None else self.control.measured_ns)
 
     def deliver(self) -> None:
         pump = self.pool.pump

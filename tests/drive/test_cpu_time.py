@@ -7,16 +7,14 @@ from tests.support.evidence import Trace, replay, verify
 
 import bursar
 from bursar import Budget, BudgetExceeded, Checkpoint
-from bursar.drive import coroutine
-from bursar.threads import checkpoint, job
+from bursar.drive import cpu_time
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     """Each reading of the processor's clock is 10 ns after the last one."""
     readings = iter(range(0, 10**9, 10))
-    for module in (coroutine, checkpoint, job):
-        monkeypatch.setattr(module, "thread_time_ns", lambda: next(readings))
+    monkeypatch.setattr(cpu_time, "thread_time_ns", lambda: next(readings))
 
 
 async def work(rounds: int) -> int:
@@ -45,7 +43,7 @@ def test_nothing_is_measured_where_no_budget_states_it(monkeypatch):
         await work(1)
 
     read = []
-    monkeypatch.setattr(coroutine, "thread_time_ns", lambda: read.append(1) or 0)
+    monkeypatch.setattr(cpu_time, "thread_time_ns", lambda: read.append(1) or 0)
     bursar.run(main)
     assert len(read) == 4
 
@@ -143,5 +141,5 @@ def test_a_run_is_verified_and_replayed_with_the_recorded_times(tmp_path, monkey
     path = tmp_path / "run.trace"
     spent = bursar.run(everything, record=path)
     verify(Trace(path))
-    monkeypatch.setattr(coroutine, "thread_time_ns", lambda: 0)
+    monkeypatch.setattr(cpu_time, "thread_time_ns", lambda: 0)
     assert replay(Trace(path), everything).value == spent
