@@ -2,6 +2,9 @@
 
 A coroutine awaits a request object. The await yields the object to the driver. The driver bills the task for the
 request and calls `perform` with the kernel and the task. A request is only a description, so it may be awaited again.
+A request that is dropped and was never awaited is a mistake of the program, which forgot `await`: a `RuntimeWarning`
+names the line, as for coroutines.
+
 An `Operation` is a request that may have to wait, and can be a case of a `select`:
 
     ready    can it be done now? It takes nothing. It may raise, and may start the object that it asks.
@@ -16,6 +19,7 @@ Bursar has none.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Never, TypeVar, cast
 
@@ -79,13 +83,24 @@ def where(task: Task) -> str:
     return place
 
 
-@accelerated(adds={"send"})  # in C a request is its own iterator
+def warn_forgotten(kind: type, stacklevel: int = 2) -> None:
+    """A request was dropped, and no task ever awaited it. The warning names the line that dropped it."""
+    keyword = getattr(kind, "keyword", "await")
+    message = f"a request ({kind.__name__.lstrip('_')}) was never awaited; write `{keyword}` before it"
+    warnings.warn(message, RuntimeWarning, stacklevel=stacklevel)
+
+
+expose_to_c(warn_forgotten=warn_forgotten)
+
+
+@accelerated(adds={"send"}, omits={"__del__", "keyword"})  # in C a request is its own iterator
 class Request(Generic[T_co]):
     """A description of something that a task asks its kernel for."""
 
-    __slots__ = ()
+    __slots__ = ("_used",)  # set once it was awaited, or another request performs it
 
     cost: ClassVar[Cost] = OP
+    keyword: ClassVar[str] = "await"  # what a program writes before it
     timed: ClassVar[bool] = False  # whether it sets a deadline or reads the clock, and so needs the exact time
 
     def bill(self) -> Cost:
@@ -93,12 +108,22 @@ class Request(Generic[T_co]):
         return self.cost
 
     def __await__(self) -> Generator[Request[Any], Any, T_co]:
+        self._used = True
         return (yield self)
+
+    def mark_used(self) -> None:
+        """Called by code that performs the request without an `await`."""
+        self._used = True
+
+    def __del__(self) -> None:
+        if not hasattr(self, "_used"):
+            warn_forgotten(type(self), 3)
 
     if not TYPE_CHECKING:  # a type checker must refuse to iterate a request
 
         def __iter__(self) -> Never:
             """Refuses: the program forgot `await`, and iterating would lose what the request asks for."""
+            self._used = True  # one complaint is enough
             raise TypeError(f"a request ({type(self).__name__}) cannot be iterated; write `await` before it")
 
         __next__ = __iter__

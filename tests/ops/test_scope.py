@@ -377,8 +377,11 @@ def test_a_block_that_was_never_entered_cannot_be_left(run, kind):
 @pytest.mark.parametrize("kind", [nursery, lambda: timeout(1)])
 def test_a_block_is_left_with_three_arguments(run, kind):
     async def main():
+        block = kind()
         with pytest.raises(TypeError):
-            kind().__aexit__(None)
+            block.__aexit__(None)
+        async with block:
+            pass
 
     run(main)
 

@@ -202,10 +202,15 @@ class Interpreter:
     async def do_select(self, n, a, b):
         send, _ = self.channels[a % CHANNELS]
         _, receive = self.channels[b % CHANNELS]
-        cases = [receive.receive(), send.send(a), self.events[a % EVENTS].wait(), bursar.sleep(b % 3 * 0.5)]
+        cases = [
+            receive.receive,
+            lambda: send.send(a),
+            self.events[a % EVENTS].wait,
+            lambda: bursar.sleep(b % 3 * 0.5),
+        ][a % 2 : 2 + b % 3]
         with suppress(bursar.ChannelClosed, TimeoutError):
             async with self.patience(b):
-                await bursar.select(*cases[a % 2 : 2 + b % 3])
+                await bursar.select(*(case() for case in cases))
 
     async def do_close_send(self, n, a, b):
         if b % 4 == 0:

@@ -200,9 +200,12 @@ def test_the_end_of_a_block_cannot_be_iterated(run, step):
 
 
 def test_the_bare_classes_do_nothing():
+    request, operation = Request(), Operation()
+    for made in (request, operation):
+        made.mark_used()
     with pytest.raises(NotImplementedError):
-        Request().perform(None, None)
+        request.perform(None, None)
     for method in ("ready", "take", "enlist", "delist"):
         with pytest.raises(NotImplementedError):
-            getattr(Operation(), method)(None, None)
+            getattr(operation, method)(None, None)
     assert type(SUSPENDED).__doc__

@@ -97,7 +97,10 @@
 
 /* `checkpoint` of ops/task.py. */
 #define DOC_checkpoint \
-    "Pay one op and let the other tasks run: the place where a long loop can be stopped."
+    "Awaited: pay one op and let the other tasks run. This is the place where a long loop can be stopped.\n" \
+    "\n" \
+    "Every call returns the same object, so that a yield makes none. So no warning can name a checkpoint whose `await`\n" \
+    "was forgotten, as it does for all other requests."
 
 /* `sleep` of ops/clock.py. */
 #define DOC_sleep \

@@ -80,6 +80,7 @@
     X(entered_twice)         \
     X(nursery)               \
     X(as_request)            \
+    X(warn_forgotten)        \
     X(raise_later)           \
     X(own_modules)           \
     X(refuse_awaitable)      \

@@ -73,6 +73,7 @@ receive_dealloc(Receive *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    request_check_used(&self->request);
     ModuleState *st = state_left(type);
     Py_CLEAR(self->end);
     if (st == NULL || !free_give(type == st->Next ? &st->free_nexts : &st->free_receives, (PyObject *)self)) {

@@ -66,7 +66,8 @@ send_dealloc(Send *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, send_dealloc) /* a program may send a Send of a Send of … */
-        ModuleState *st = state_left(type);
+        request_check_used(&self->request);
+    ModuleState *st = state_left(type);
     Py_CLEAR(self->value);
     Py_CLEAR(self->end);
     if (st == NULL || !free_give(&st->free_sends, (PyObject *)self)) {

@@ -257,6 +257,7 @@ nursery_block_dealloc(NurseryBlock *self)
 {
     ModuleState *st = state_left(Py_TYPE(self));
     PyObject_GC_UnTrack(self);
+    request_check_used(&self->request);
     nursery_block_clear(self);
     Py_CLEAR(self->name);
     Py_CLEAR(self->budget);

@@ -9,6 +9,9 @@
  * it. So a request can be iterated only after `__await__` was called, and once for each call. `am_send` needs no check:
  * only an `await` and a `yield from` use it, and both get their iterator from `__await__` or `__iter__`.
  *
+ * A request that is freed while it is REQUEST_NEW was never awaited, and the program gets a RuntimeWarning. A destructor
+ * costs one comparison more.
+ *
  * A request that need not wait may be answered where it is awaited, without suspending the coroutine. `running_task` in
  * request_fast.h says when. The bill, the effect and the decisions are the same as by the driver.
  *
@@ -105,11 +108,12 @@ request_await(PyObject *self)
 }
 
 bool
-request_may_step(const Request *self)
+request_may_step(Request *self)
 {
     if (LIKELY(self->step == REQUEST_BEGUN)) {
         return true;
     }
+    self->step = REQUEST_USED; /* one complaint is enough: it is no forgotten request any more */
     const char *name = strrchr(Py_TYPE(self)->tp_name, '.');
     name = name != NULL ? name + 1 : Py_TYPE(self)->tp_name;
     PyErr_Format(PyExc_TypeError, "a request (%s) cannot be iterated; write `await` before it", name);
@@ -243,11 +247,32 @@ request_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
+COLD void
+request_warn_forgotten(const Request *self)
+{
+    PyObject *pending = PyErr_GetRaisedException();
+    PyObject *kind = (PyObject *)Py_TYPE(self), *args[] = {kind};
+    ModuleState *st = state_of(Py_TYPE(self));
+    if (st == NULL || py_require(st, PY_warn_forgotten) == NULL) {
+        PyErr_Clear(); /* the interpreter ends */
+    } else {
+        PyObject *none = py_call(st, PY_warn_forgotten, args, 1);
+        if (none == NULL) {
+            PyErr_WriteUnraisable(kind); /* the warning is an error */
+        }
+        Py_XDECREF(none);
+    }
+    if (pending != NULL) {
+        PyErr_SetRaisedException(pending);
+    }
+}
+
 void
 request_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    request_check_used((Request *)self);
     type->tp_free(self);
     Py_DECREF(type);
 }

@@ -81,6 +81,19 @@ resumed_with(PyObject *sent)
     return value != NULL ? value : Py_NewRef(Py_None);
 }
 
+/* The request is about to be freed and was never awaited: the program forgot `await`, and gets a RuntimeWarning. It runs
+ * code of the program. */
+void request_warn_forgotten(const Request *self);
+
+/* For destructors, while the request still holds what it refers to. */
+static inline void
+request_check_used(const Request *self)
+{
+    if (!LIKELY(self->step != REQUEST_NEW)) {
+        request_warn_forgotten(self);
+    }
+}
+
 int request_traverse(PyObject *self, visitproc visit, void *arg);
 void request_dealloc(PyObject *self);                     /* both for requests that hold nothing */
 PyObject *thrown_of(PyObject *const *args, Py_ssize_t n); /* the arguments of `throw`, as an exception: new reference */
@@ -94,7 +107,7 @@ PySendResult request_send(PyObject *self, PyObject *sent, PyObject **result);
 PyObject *request_await(PyObject *self); /* `__await__` */
 PyObject *request_iter(PyObject *self);  /* `__iter__`, which only the iterator that `__await__` returned has */
 /* Whether this step is one of an `await`. False with TypeError set: the program iterates a request by mistake. */
-bool request_may_step(const Request *self);
+bool request_may_step(Request *self);
 PyObject *request_next(PyObject *self);
 PyObject *nursery_block_next(PyObject *self); /* `__next__` of a NurseryBlock, which is more than a request */
 

@@ -77,9 +77,19 @@ request_py_send(PyObject *self, PyObject *sent)
     return as_answer(sent, status, result);
 }
 
+static PyObject *
+request_mark_used(Request *self, PyObject *Py_UNUSED(unused))
+{
+    if (self->step == REQUEST_NEW) {
+        self->step = REQUEST_USED;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef request_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {"send", request_py_send, METH_O, NULL},
+    {"mark_used", (PyCFunction)request_mark_used, METH_NOARGS, "Something performs it without an `await`."},
     {"bill", (PyCFunction)request_py_bill, METH_NOARGS, "What it costs."},
     {"perform", (PyCFunction)(void (*)(void))request_py_perform, METH_FASTCALL, "Do it."},
     {NULL, NULL, 0, NULL},

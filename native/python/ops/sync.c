@@ -234,6 +234,7 @@ event_wait_dealloc(EventWait *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     self->event->request = NULL; /* EVENT-1 */
+    request_check_used(&self->request);
     Py_DECREF(self->event);
     PyObject_GC_Del(self);
     Py_DECREF(type);

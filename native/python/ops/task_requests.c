@@ -42,6 +42,7 @@ checkpoint_new(ModuleState *st)
     Request *self = (Request *)st->Checkpoint->tp_alloc(st->Checkpoint, 0);
     if (self != NULL) {
         self->vt = &checkpoint_vt;
+        self->step = REQUEST_USED; /* all calls return this one, so it cannot show that one of them was forgotten */
     }
     return self;
 }
@@ -84,6 +85,7 @@ record_request_dealloc(RecordRequest *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    request_check_used(&self->request);
     record_request_clear(self);
     type->tp_free(self);
     Py_DECREF(type);

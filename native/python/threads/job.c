@@ -64,6 +64,7 @@ on_thread_dealloc(OnThread *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    request_check_used(&self->request);
     on_thread_clear(self);
     type->tp_free(self);
     Py_DECREF(type);

@@ -159,6 +159,7 @@ class Driver:
                     self._raised(task, failure)
                     return
             request = _as_request(request)
+            request.mark_used()  # a generator may yield a request without awaiting it
             value, error = None, kernel.deliver_cancel(task) if task.cancel_pending else None
             if error is None:
                 value, error = self._ask(task, request)

@@ -72,7 +72,7 @@ class Run(FiberCall, Request[Any]):
         "wait",
     )
 
-    def __init__(self, program: FiberEntry, argument: Any) -> None:
+    def __init__(self, program: FiberEntry, argument: int | None, keep: object) -> None:
         self.program = program
         self.lives = False  # the function was started, and the message of its end was not delivered yet
         self.stopping = False  # the function gets no more budget: the task waits only for its end
@@ -84,7 +84,7 @@ class Run(FiberCall, Request[Any]):
         self.wait: NativeWait | None = None
         self.address: int | None = None
         self.message: FiberMessage | None = None  # that arrived while the task did not wait here
-        self._argument, self.keep = argument_at(argument)
+        self._argument, self.keep = argument, keep
         self._pump: Pump | None = None  # None: it was not awaited yet
         self._fiber_mailbox: FiberMailbox | None = None  # None also in a replay (FIBERTASK-3)
         self._fiber_budget: FiberBudget | None = None  # None: nothing is limited
@@ -368,7 +368,7 @@ def can_pause(task: Task, message: FiberMessage) -> bool:
 
 def as_async_function(program: FiberEntry) -> NativeFunction:
     async def call(argument: Any = None, /) -> int:
-        run = Run(program, argument)
+        run = Run(program, *argument_at(argument))
         try:
             answer = await run
             return answer if type(answer) is int else await run.run_to_end(answer)

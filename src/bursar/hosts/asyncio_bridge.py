@@ -38,6 +38,7 @@ def from_asyncio(awaitable: Awaitable[T]) -> Request[T]:
     """
     hint = None
     if isinstance(awaitable, Request):
+        awaitable.mark_used()  # one complaint is enough
         hint = "is a Bursar operation; await it directly"
     elif not (inspect.isawaitable(awaitable) or asyncio.isfuture(awaitable)):
         hint = "is not something that asyncio can await; pass a coroutine, an asyncio task or an asyncio future"

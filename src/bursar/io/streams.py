@@ -325,15 +325,15 @@ class Stream(Endpoint):
         if self._sending:
             raise ScopeMisuse(f"{self.name}: two tasks sent at the same time; let one task send, or use a Lock")
         sent, size = 0, len(view)
-        one = _Send(self, view)
+        one: _Send | None = None
         self._sending = True
         try:
             while sent < size:
+                one = _Send(self, memoryview(view)[sent:] if sent else view)
                 sent += await one
-                one = _Send(self, memoryview(view)[sent:])
         except BaseException:
             # TLS encrypts the data at the first try, and then accepts no other data before it is sent.
-            begun = sent or (one.tried and self._box.tls)
+            begun = sent or (one is not None and one.tried and self._box.tls)
             if begun and not self._closed:
                 self._closed = f"is broken: a send was cut off after {sent:,} of {size:,} bytes; close it"
             raise

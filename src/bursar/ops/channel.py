@@ -305,6 +305,7 @@ class ReceiveEnd(ReceiveCore[T], _End[T]):
     def receive_nowait(self) -> T:
         """The next value now, or raise `WouldBlock`."""
         receive = Receive(self)
+        receive.mark_used()
         kernel, task = self._payer()
         if not receive.possible():
             raise WouldBlock(f"{self._channel} has nothing to receive; await receive()")

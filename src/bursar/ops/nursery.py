@@ -363,6 +363,7 @@ class NurseryBlock(Request["Nursery"]):
     """The `async with` part of a nursery: the request that opens it, and the code that leaves it."""
 
     __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery")
+    keyword: ClassVar[str] = "async with"
 
     def __init__(
         self,
@@ -397,6 +398,7 @@ class NurseryBlock(Request["Nursery"]):
     def entered(self) -> Nursery:
         """The nursery of a block that was entered."""
         if self._nursery is None:
+            self.mark_used()  # one complaint is enough
             raise ScopeMisuse("this nursery was left without having been entered; write `async with nursery() as n:`")
         return self._nursery
 
@@ -556,6 +558,8 @@ def nursery(
     """
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
+    if admission is not None and not isinstance(admission, Authority):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"nursery(admission={brief(admission, repr)}): must be an Authority(...)")
     block = NurseryBlock(
         on_exhausted == "hold",
         cancel_on_failure,
@@ -572,8 +576,6 @@ class GatedBlock:
     __slots__ = ("_authority", "_block")
 
     def __init__(self, block: NurseryBlock, authority: Authority) -> None:
-        if not isinstance(authority, Authority):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"nursery(admission={brief(authority, repr)}): must be an Authority(...)")
         self._block = block
         self._authority = authority
 

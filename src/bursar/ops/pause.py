@@ -124,6 +124,7 @@ class Pausing(Operation[bool]):
     def __init__(self, ticket: Ticket, task: Task) -> None:
         self._ticket = ticket
         self._task = task
+        self.mark_used()  # the pause was asked for already; the program may await its end, and need not
 
     def why(self) -> str:
         return f"waits for task {self._task.name!r} to come to a checkpoint"

@@ -21,6 +21,7 @@ loop_module(__name__)
 class _Enter(Request[tuple[Kernel, CancelScope]]):
     __slots__ = ("_shielded", "_timeout_ns")
     timed: ClassVar[bool] = True
+    keyword: ClassVar[str] = "async with"
 
     def __init__(self, timeout_ns: int | None, shielded: bool) -> None:
         self._timeout_ns = timeout_ns
@@ -61,6 +62,7 @@ class _ScopeBlock:
     def _leave(self) -> CancelScope:
         if self._entered is None:
             kind = type(self).__name__.lower()
+            self._enter.mark_used()  # one complaint is enough
             raise ScopeMisuse(f"this {kind} was left without having been entered; write `async with {kind}(...):`")
         kernel, block = self._entered
         kernel.leave_scope(block)

@@ -151,6 +151,9 @@ def select(*cases: Operation[Any], default: Any = NO_DEFAULT) -> Select:
     if not cases:
         raise ValueError("select() needs at least one case; with none it would wait for ever")
     for case in cases:
+        if isinstance(case, Request):  # pyright: ignore[reportUnnecessaryIsInstance]
+            case.mark_used()
+    for case in cases:
         if not isinstance(case, Operation):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"select({case!r}): a case is an operation that was not awaited, such as receive.receive() or sleep(1)"

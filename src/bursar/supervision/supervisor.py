@@ -31,7 +31,7 @@ from bursar.law.state import Outcome, OutcomeKind
 from bursar.law.timers import NS, to_ns
 from bursar.ops.budget import recharge as recharge_by_capability
 from bursar.ops.classify import require_coroutine_function, title_of
-from bursar.ops.nursery import Nursery, nursery
+from bursar.ops.nursery import Nursery, NurseryBlock, nursery
 from bursar.ops.select import select
 from bursar.ops.start import start
 from bursar.ops.sync import Event
@@ -171,7 +171,7 @@ class Supervisor:
         self._on_exhausted: OnExhausted = on_exhausted
         self._recharge = recharge or UNSTATED
         self._budget = budget
-        self._outer = nursery(name="supervisor")
+        self._outer = NurseryBlock(False, True, "supervisor", UNSTATED, None)
         self._children: dict[Child, None] = {}  # in the order of their first start
         self._by_task: dict[int, Child] = {}  # by the id of the task that runs the child now
         self._restarted_ns: deque[int] = deque()
@@ -183,6 +183,7 @@ class Supervisor:
     def _inside(self) -> tuple[Kernel, Nursery]:
         """For Bursar's own parts: the kernel, and the nursery that holds the children."""
         if self._inner is None or self._kernel is None:
+            self._outer.mark_used()  # one complaint is enough
             raise ScopeMisuse(
                 "start children inside the block of the supervisor: async with supervisor() as s: s.start(...)"
             )
@@ -257,6 +258,7 @@ class Supervisor:
             child.task.cancel("the supervisor was stopped")
 
     async def __aenter__(self) -> Self:
+        self._outer.mark_used()  # even if the block is refused now, the program did write `async with`
         kernel = await _RequireProfile("supervisor()")
         outer = await self._outer.__aenter__()
         _, nursery = outer._inside()

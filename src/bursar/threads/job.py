@@ -87,6 +87,7 @@ def refuse_awaitable(task: Task, returned: Any) -> NoReturn:
         if inspect.getcoroutinestate(returned) == inspect.CORO_CREATED:
             returned.close()  # otherwise Python would warn later that it was never awaited
         raise TypeError(f"{end_label}spawn(fn, x), not spawn(lambda: fn(x))")
+    returned.mark_used()  # one complaint is enough
     what = brief(returned, lambda request: type(request).__qualname__.lstrip("_"))
     raise TypeError(f"{end_label}a request, {what}, which no task awaits; spawn an `async def` that awaits it")
 
