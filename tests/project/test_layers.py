@@ -44,7 +44,7 @@ BY_STRING = {"__import__", "builtins", "eval", "exec", "importlib", "pkgutil", "
 MAY_BY_STRING = {  # the strings are the program's, or name modules of Pyodide
     "bursar.hosts.browser": {"importlib"},
     "bursar.threads.signature": {"eval"},
-    "bursar.workflow.model": {"importlib"},
+    "bursar.workflow.step": {"importlib"},
 }
 HEIGHT = {name: height for height, name in enumerate(LAYERS)}
 

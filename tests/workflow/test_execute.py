@@ -525,7 +525,7 @@ def test_a_run_continues_when_its_listener_fails(w, method):
     w.task("b", int, after=["a"])
     run = Execution(w, listener=broken)
     assert run.run().ok
-    assert str(run.listener_error) == "the pipe is closed"
+    assert str(run.recorder.listener_error) == "the pipe is closed"
     assert broken.ticks == 1000
 
 

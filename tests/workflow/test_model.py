@@ -4,12 +4,11 @@ import functools
 import json
 
 import pytest
-from support.workflow import Ref
+from support.workflow import Command, Function, Ref
 
 import bursar
 from bursar import WorkflowError
 from bursar.workflow import Workflow
-from bursar.workflow.model import Command, Function
 
 
 def work(x=0):

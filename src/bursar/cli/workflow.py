@@ -81,8 +81,8 @@ def carry_out(
         except BursarError as error:
             stack.close()
             refuse(str(error))
-        if execution.listener_error is not None:
-            complain(f"the output of the run could not be written: {brief(execution.listener_error, repr)}")
+        if execution.recorder.listener_error is not None:
+            complain(f"the output of the run could not be written: {brief(execution.recorder.listener_error, repr)}")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python's last flush fails and prints an error
         else:
             view.finish(report)

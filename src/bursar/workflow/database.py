@@ -28,7 +28,7 @@ except ImportError:  # Windows: there, nothing keeps two processes from one jour
     fcntl = None
 
 APPLICATION_ID: Final = 0x42555253  # "BURS": marks a database as a journal
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 1 had no tracebacks
 BUSY_MS: Final = 5_000  # a reader may lock the file for a moment, when SQLite merges the log into it
 LOCK_TRIES: Final = 5  # a process in `is_running` holds the lock for a moment
 LOCK_NAP_S: Final = 0.02
@@ -46,7 +46,7 @@ CREATE TABLE task (
 CREATE TABLE attempt (
     task TEXT NOT NULL REFERENCES task(name), n INTEGER NOT NULL, edition INTEGER NOT NULL,
     session INTEGER NOT NULL REFERENCES session(n), began REAL NOT NULL, ended REAL, ending TEXT, error TEXT,
-    waits TEXT, PRIMARY KEY (task, n)
+    waits TEXT, traceback TEXT, PRIMARY KEY (task, n)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX completed_once ON attempt (task, edition) WHERE ending = 'ok';
 CREATE UNIQUE INDEX runs_once ON attempt (task) WHERE ending IS NULL;
@@ -111,11 +111,18 @@ def require_journal(path: Path) -> None:
         raise JournalError(
             f"{path}: this is not a journal of Bursar, or its run was killed before the first task; name another file"
         )
-    if version != SCHEMA_VERSION:
+    if not 1 <= version <= SCHEMA_VERSION:
         raise JournalError(
-            f"{path}: the journal has format {version}, and this version of Bursar reads {SCHEMA_VERSION}; use the "
-            "version that wrote it, or start a new run"
+            f"{path}: the journal has format {version}, and this version of Bursar reads 1 to {SCHEMA_VERSION}; use "
+            "the version that wrote it, or start a new run"
         )
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Give an older journal the tables of this version, inside a transaction. A reader reads every version."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == 1:
+        db.execute("ALTER TABLE attempt ADD COLUMN traceback TEXT")
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def is_absent(path: Path) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bursar.workflow.journal import Waited
-from bursar.workflow.model import Step
+from bursar.workflow.step import Step
 
 if TYPE_CHECKING:
     from bursar.ops.task import Task
@@ -24,6 +24,7 @@ class Event:
     detail: str = ""
     seconds: float = 0.0
     value: Any = None
+    traceback: str = ""  # of a Python function that failed
 
 
 class Listener(Protocol):
@@ -50,6 +51,7 @@ class StepRun:
     began: float = 0.0
     seconds: float = 0.0
     error: str = ""
+    traceback: str = ""
     value: Any = None
     earlier: bool = False
     task: Task[Any] | None = None

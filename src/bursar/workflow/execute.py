@@ -12,7 +12,6 @@ the one thread of the run, before any other task can see them.
 WORKFLOW-1  the journal has a transition of a step before the listener gets it, and before a dependent step may start
 WORKFLOW-2  when the nursery has ended, every step is `ok`, `failed`, `cancelled` or `dropped`; if a step cannot be
     spawned, no step runs, and the run raises `WorkflowError`
-WORKFLOW-3  a journal that cannot be written stops the run: no step runs without a record
 
 Rejected: retries and dependencies of our own, beside those of the gate. There would be two explanations why a task
 waits.
@@ -24,14 +23,12 @@ import contextlib
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from bursar.errors import BursarError, Cancelled, JournalError, WorkflowError
-from bursar.io import process
 from bursar.io.signals import wait_signal
 from bursar.law.state import OutcomeKind
 from bursar.ops.clock import now as clock
@@ -40,16 +37,18 @@ from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.scope import timeout
 from bursar.ops.task import Task, current_task
 from bursar.runtime import Cleanup, Runtime
-from bursar.text import brief, counted, storable, type_name
-from bursar.threads.job import on_thread
-from bursar.workflow.events import Event, Listener, StepRun
+from bursar.text import counted, storable
+from bursar.workflow.events import Listener, StepRun
 from bursar.workflow.graph import in_order
 from bursar.workflow.journal import REASONS_S, Journal, Waited, open_journal
-from bursar.workflow.model import Command, Step, Workflow, is_async
+from bursar.workflow.model import Workflow
 from bursar.workflow.orphan_processes import VARIABLE, end_leftovers
 from bursar.workflow.plan import Plan
-from bursar.workflow.references import as_text, fill, keep
+from bursar.workflow.recorder import Recorder
+from bursar.workflow.references import keep
+from bursar.workflow.step import Command
 from bursar.workflow.summary import Report, TaskReport
+from bursar.workflow.work import call_function, described, failure_of, run_command, traceback_text
 
 TICK_S: Final = 0.1  # between two ticks of a listener
 LOOK_SHARE: Final = 0.1  # of the time may go into ticks, with any number of steps
@@ -72,12 +71,9 @@ class Execution:
         **runtime: Any,
     ) -> None:
         self.workflow = workflow
-        self.journal = journal
+        self.recorder = Recorder(journal, listener)
         self.stopped = ""
-        self.listener_error: Exception | None = None  # the error of the listener, which is then not called again
         self._calls = workflow.load()
-        self._listener = listener
-        self._broken: JournalError | None = None
         self._refused: WorkflowError | None = None  # why no step ran
         self.steps = {name: StepRun(step) for name, step in workflow.steps.items()}
         self.results: dict[str, Any] = {}
@@ -85,7 +81,6 @@ class Execution:
         self._noted: dict[str, str] = {}  # the newest reason of each step in the journal
         self._again = list(again)
         self._asked = 0
-        self._began = time.monotonic()
         self._over: float | None = None
         grace = max((step.grace for step in workflow.steps.values()), default=0.0)
         runtime.setdefault("cleanup", Cleanup(CLEANUP_OPS, grace + CLEANUP_S))
@@ -107,11 +102,11 @@ class Execution:
     def run(self) -> Report:
         """Run all steps. After Ctrl-C the steps are cancelled, and then `KeyboardInterrupt` is raised; `report` has the
         steps that ended."""
-        self._began = time.monotonic()
+        self.recorder.begin()
         if self.journal is not None:
             self._take_up(self.journal.begin(self.workflow, self._again))
         waiting = sum(run.state == "pending" for run in self.steps.values())
-        self._publish("run", detail=f"{waiting} of {len(self.steps)} tasks to run")
+        self.recorder.publish("run", detail=f"{waiting} of {len(self.steps)} tasks to run")
         try:
             self.runtime.run(self._main)
         except KeyboardInterrupt:
@@ -119,8 +114,8 @@ class Execution:
             raise
         finally:
             self._end()
-        if self._broken is not None:
-            raise self._broken
+        if self.recorder.broken is not None:
+            raise self.recorder.broken
         if self._refused is not None:
             raise self._refused
         return self.report()
@@ -134,13 +129,14 @@ class Execution:
             run.state, run.earlier, run.value, run.seconds = "ok", True, value, plan.seconds[name]
             self.results[name] = value
         for task, attempt in plan.lost:
-            self._publish("lost", task, attempt, "was running when the run was killed")
+            self.recorder.publish("lost", task, attempt, "was running when the run was killed")
         for task, why in plan.again.items():
-            self._publish("again", task, detail=why)
+            self.recorder.publish("again", task, detail=why)
         if plan.lost:
             ended = end_leftovers(self._key)
             if ended:
-                self._publish("leftovers", detail=f"killed the processes that the killed run had left running: {ended}")
+                said = f"killed the processes that the killed run had left running: {ended}"
+                self.recorder.publish("leftovers", detail=said)
 
     async def _main(self) -> None:
         async with nursery(name="watch") as watch:
@@ -150,13 +146,13 @@ class Execution:
                 ) as steps:
                     for number in drained():
                         watch.spawn(self._drain_on, number, steps, name=number.name)
-                    if self._listener is not None or self.journal is not None:
+                    if self.recorder.listener is not None or self.journal is not None:
                         watch.spawn(self._poll_listeners, name="look")
                     self._spawn_all(steps)
             watch.cancel("the workflow is over")
 
     def _spawn_all(self, into: Nursery) -> None:
-        self._nursery = into
+        self.recorder.on_broken = lambda: into.cancel("the journal cannot be written")
         for run in self._to_spawn():
             step, name = run.step, run.step.name
             after = [task for other in step.after if (task := self.steps[other].task) is not None]
@@ -199,7 +195,7 @@ class Execution:
         self._over = self.now()
         self._record_unstarted()
         with contextlib.suppress(JournalError):
-            if self.journal is not None and self._broken is None:
+            if self.journal is not None and self.recorder.broken is None:
                 self.journal.end(self.stopped or ("ok" if self.report().ok else "failed"))
 
     # ---- one step
@@ -208,16 +204,16 @@ class Execution:
         name = run.step.name
         task = await current_task()
         run.history = _history(task, await clock())
-        run.attempt = self._write(lambda journal: journal.started(name, run.history)) or run.attempt + 1
-        run.task, run.state, run.began, run.error = task, "running", self.now(), ""
+        run.attempt = self.recorder.write(lambda journal: journal.started(name, run.history)) or run.attempt + 1
+        run.task, run.state, run.began, run.error, run.traceback = task, "running", self.now(), "", ""
         before = [self.steps[other] for other in run.step.after]
         ready = max((other.began + other.seconds for other in before if not other.earlier), default=0.0)
         run.waited = run.began - ready
-        self._publish("started", name, run.attempt)
+        self.recorder.publish("started", name, run.attempt)
         limit = timeout(run.step.timeout)
         try:
             async with limit:
-                kept = keep(await self._work(run.step))
+                kept = keep(await self._work(run))
         except Cancelled as cancelled:
             self._ended(run, "cancelled", str(cancelled.reason))
             raise
@@ -225,69 +221,48 @@ class Execution:
             if self.runtime.driver.aborting:  # a second Ctrl-C waits for no record
                 raise
             late = isinstance(error, TimeoutError) and limit.expired
-            failure = TimeoutError(f"was not done within {run.step.timeout:g} s") if late else _failure(error)
-            self._failed(run, task.attempt, failure, str(failure) if late else _said(failure))
+            failure = TimeoutError(f"was not done within {run.step.timeout:g} s") if late else failure_of(error)
+            run.traceback = "" if late else traceback_text(error)
+            self._failed(run, task.attempt, failure, str(failure) if late else described(failure))
             if failure is error:
                 raise
             raise failure from error  # the cancelled dependents quote this error
         run.seconds = self.now() - run.began
-        self._write(lambda journal: journal.succeeded(name, kept))  # WORKFLOW-1
+        self.recorder.write(lambda journal: journal.succeeded(name, kept))  # WORKFLOW-1
         run.state, run.value, self.results[name] = "ok", kept.value, kept.value
-        self._publish("ok", name, run.attempt, seconds=run.seconds, value=kept.value)
+        self.recorder.publish("ok", name, run.attempt, seconds=run.seconds, value=kept.value)
         if self.journal is not None and kept.json is None:
-            self._publish("unkept", name, detail=f"its result is not in the journal: {kept.why_not}")
+            self.recorder.publish("unkept", name, detail=f"its result is not in the journal: {kept.why_not}")
         return kept.value
 
-    async def _work(self, step: Step) -> Any:
-        if isinstance(step.work, Command):
-            return await self._command(step, step.work)
-        call = self._calls[step.name]
-        args, kwargs = fill(step.args, self.results), fill(step.kwargs, self.results)
-        if is_async(call):
-            return await call(*args, **kwargs)
-        return await on_thread(partial(call, **kwargs) if kwargs else call, args)
-
-    async def _command(self, step: Step, command: Command) -> str | None:
-        argv = [as_text(part) for part in fill(command.argv, self.results)]
-        env = {key: as_text(value) for key, value in fill(dict(step.env), self.results).items()}
-        ours = {VARIABLE: self._key, "BURSAR_TASK": step.name, "BURSAR_ATTEMPT": str(self.steps[step.name].attempt)}
-
-        def line(stream: str, text: str) -> None:
-            self._publish("output", step.name, detail=text, value=stream)
-
-        return await process.execute(
-            argv,
-            shell=command.shell,
-            env={**os.environ, **env, **ours},
-            cwd=self._folder(step),
-            capture=step.output == "capture",
-            grace=step.grace,
-            on_line=None if step.output == "discard" else line,
+    async def _work(self, run: StepRun) -> Any:
+        step = run.step
+        if not isinstance(step.work, Command):
+            return await call_function(step, self._calls[step.name], self.results)
+        folder = None if self.workflow.file is None else self.workflow.file.parent
+        ours = {VARIABLE: self._key, "BURSAR_TASK": step.name, "BURSAR_ATTEMPT": str(run.attempt)}
+        publish = partial(self.recorder.publish, "output", step.name)
+        return await run_command(
+            step, step.work, self.results, folder, ours, lambda stream, text: publish(detail=text, value=stream)
         )
-
-    def _folder(self, step: Step) -> str | None:
-        base = None if self.workflow.file is None else self.workflow.file.parent
-        if step.cwd is None:
-            return None if base is None else str(base)
-        return step.cwd if base is None else str(base / step.cwd)
 
     def _failed(self, run: StepRun, attempt: int, error: Exception, said: str) -> None:
         self._ended(run, "failed", said)
         retry = run.step.retry
         if retry is not None and retry._applies(attempt, error):
             left = counted(retry.times - attempt + 1, "more time")
-            self._publish("retry", run.step.name, run.attempt, f"{left} at most")
+            self.recorder.publish("retry", run.step.name, run.attempt, f"{left} at most")
 
     def _ended(self, run: StepRun, state: str, error: str) -> None:
         """Record that a step failed, or was cancelled or dropped, possibly before it began."""
         name, error = run.step.name, storable(error)
         if run.state == "running":
             run.seconds = self.now() - run.began
-        if self._broken is None:
+        if self.recorder.broken is None:
             with contextlib.suppress(JournalError):  # this error stops the run already
-                self._write(lambda journal: getattr(journal, state)(name, error))
+                self.recorder.write(lambda journal: journal.ended_badly(name, state, error, run.traceback))
         run.state, run.error = state, error
-        self._publish(state, name, run.attempt, error, run.seconds)
+        self.recorder.publish(state, name, run.attempt, error, run.seconds, traceback=run.traceback)
 
     # ---- beside the steps
 
@@ -299,8 +274,8 @@ class Execution:
             if self.journal is not None and began - noted >= REASONS_S:
                 noted = began
                 self._note_reasons()
-            self._call_listener(lambda listener: listener.tick(self))
-            pace = TICK_S if self._listener is not None else REASONS_S
+            self.recorder.tick(self)
+            pace = TICK_S if self.recorder.listener is not None else REASONS_S
             await sleep(max(pace, (self.now() - began) / LOOK_SHARE))
 
     def _record_unstarted(self) -> None:
@@ -308,7 +283,7 @@ class Execution:
         for run in self.steps.values():
             outcome = run.task.outcome if run.task is not None and run.state == "pending" else None
             if outcome is not None:
-                if outcome.error is not None and self._broken is None:
+                if outcome.error is not None and self.recorder.broken is None:
                     raise outcome.error  # a bug of this module: a step that failed by itself is not pending
                 state = "dropped" if outcome.kind is OutcomeKind.DROPPED else "cancelled"
                 self._ended(run, state, str(outcome.reason or outcome.error))
@@ -325,42 +300,17 @@ class Execution:
         changed = [(name, reason) for name, reason in reasons.items() if self._noted.get(name) != reason]
         if changed:
             self._noted.update(changed)
-            self._write(lambda journal: journal.waiting(changed))
+            self.recorder.write(lambda journal: journal.waiting(changed))
 
-    # ---- the journal and the listener
+    # ---- what others see
 
-    def _write(self, transition: Callable[[Journal], Any]) -> Any:
-        """Write a transition into the journal, if there is one. WORKFLOW-3: an error stops the run."""
-        if self.journal is None:
-            return None
-        if self._broken is not None:
-            raise self._broken
-        try:
-            return transition(self.journal)
-        except JournalError as error:
-            self._broken = error
-            self._nursery.cancel("the journal cannot be written")
-            raise
-
-    def _publish(
-        self, kind: str, task: str = "", attempt: int = 0, detail: str = "", seconds: float = 0.0, value: Any = None
-    ) -> None:
-        event = Event(self.now(), kind, task, attempt, storable(detail), seconds, value)
-        self._call_listener(lambda listener: listener.on_event(event))
-
-    def _call_listener(self, call: Callable[[Listener], None]) -> None:
-        """Call the listener. If it fails, for example because a pipe is closed, it is not called again. The run
-        continues."""
-        if self._listener is not None:
-            try:
-                call(self._listener)
-            except Exception as error:
-                self._listener = None
-                self.listener_error = error
+    @property
+    def journal(self) -> Journal | None:
+        return self.recorder.journal
 
     def now(self) -> float:
         """Seconds since the session began."""
-        return time.monotonic() - self._began
+        return self.recorder.now()
 
     def report(self) -> Report:
         """The report of the run up to now."""
@@ -374,6 +324,7 @@ class Execution:
                 run.error,
                 run.value,
                 run.earlier,
+                run.traceback,
             )
             for name, run in self.steps.items()
         }
@@ -397,20 +348,6 @@ def _history(task: Task[Any], until: float) -> list[Waited]:
     return [Waited(one.reason, max(0.0, end - one.since)) for one, end in zip(past, ends, strict=False)]
 
 
-def _failure(error: BaseException) -> Exception:
-    """The failure of a step that ended with any error. An error that is no `Exception` would end the whole run."""
-    if isinstance(error, Exception):
-        return error
-    if isinstance(error, SystemExit):
-        return WorkflowError(f"called sys.exit({brief(error.code, repr)})")
-    return WorkflowError(f"raised {type_name(error)}: {brief(error)}".removesuffix(": "))
-
-
-def _said(error: Exception) -> str:
-    text = brief(error)
-    return text if isinstance(error, WorkflowError) else f"{type_name(error)}: {text}"
-
-
 def run_workflow(
     workflow: Workflow,
     *,
@@ -428,5 +365,5 @@ def run_workflow(
     if journal is None:
         return execution.run()
     with open_journal(Path(journal), workflow, resume) as opened:  # a refused workflow leaves no file
-        execution.journal = opened
+        execution.recorder.journal = opened
         return execution.run()

@@ -35,12 +35,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bursar.errors import JournalError
-from bursar.workflow.database import connect, is_absent, make_tables, plain_errors, require_journal, take_lock
+from bursar.workflow.database import connect, is_absent, make_tables, plain_errors, require_journal, take_lock, upgrade
 from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.references import Kept
 
 REASONS_S: Final = 1.0  # JOURNAL-5: often enough for a person who looks
+BEFORE: Final = {  # the states from which a task can end badly
+    "failed": ("running",),
+    "cancelled": ("pending", "running", "failed"),
+    "dropped": ("pending",),
+}
 WAITS_MAX: Final = 32  # reasons of waiting that the journal keeps of one attempt
 
 
@@ -98,7 +103,14 @@ class Journal:
     def open(cls, path: Path) -> Self:
         """Open an existing journal, to continue its run."""
         require_journal(path)
-        return cls(path, take_lock(path))
+        journal = cls(path, take_lock(path))
+        try:
+            with journal._transaction():
+                upgrade(journal._db)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
 
     @contextlib.contextmanager
     def _transaction(self) -> Generator[None]:
@@ -165,19 +177,20 @@ class Journal:
             self._end_attempt(task, "ok", None, at)
 
     def failed(self, task: str, error: str) -> None:
-        self._ended_badly(task, ("running",), "failed", error)
+        self.ended_badly(task, "failed", error)
 
     def cancelled(self, task: str, reason: str) -> None:
-        self._ended_badly(task, ("pending", "running", "failed"), "cancelled", reason)
+        self.ended_badly(task, "cancelled", reason)
 
     def dropped(self, task: str, reason: str) -> None:
-        self._ended_badly(task, ("pending",), "dropped", reason)
+        self.ended_badly(task, "dropped", reason)
 
-    def _ended_badly(self, task: str, before: tuple[str, ...], ending: str, error: str) -> None:
+    def ended_badly(self, task: str, ending: str, error: str, traceback: str = "") -> None:
+        """The task failed, or was cancelled or dropped."""
         at = time.time()
         with self._transaction():
-            self._move(task, before, ending, at, ", error = ?", (error,))
-            self._end_attempt(task, ending, error, at)
+            self._move(task, BEFORE[ending], ending, at, ", error = ?", (error,))
+            self._end_attempt(task, ending, error, at, traceback)
 
     def _move(
         self, task: str, before: tuple[str, ...], state: str, at: float, also: str, values: tuple[Any, ...] = ()
@@ -196,11 +209,11 @@ class Journal:
                 "another program has changed the journal"
             )
 
-    def _end_attempt(self, task: str, ending: str, error: str | None, at: float) -> None:
+    def _end_attempt(self, task: str, ending: str, error: str | None, at: float, traceback: str = "") -> None:
         """End the open attempt of a task. A task that never began has none. An index checks JOURNAL-3."""
         self._db.execute(
-            "UPDATE attempt SET ended = ?, ending = ?, error = ? WHERE task = ? AND ending IS NULL",
-            (at, ending, error, task),
+            "UPDATE attempt SET ended = ?, ending = ?, error = ?, traceback = ? WHERE task = ? AND ending IS NULL",
+            (at, ending, error, traceback or None, task),
         )
 
     def waiting(self, reasons: Iterable[tuple[str, str]]) -> None:

@@ -49,6 +49,7 @@ class Attempt:
     ending: str | None
     error: str | None
     waits: tuple[Waited, ...]
+    traceback: str | None  # of a Python function that failed; an older journal has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,9 @@ def task(path: Path, name: str) -> TaskRecord:
 
 def _attempt(row: sqlite3.Row) -> Attempt:
     waits = tuple(Waited(reason, seconds) for reason, seconds in json.loads(row["waits"] or "[]"))
+    traceback = row["traceback"] if "traceback" in row.keys() else None  # noqa: SIM118
     n, edition, session = row["n"], row["edition"], row["session"]
-    return Attempt(n, edition, session, row["began"], row["ended"], row["ending"], row["error"], waits)
+    return Attempt(n, edition, session, row["began"], row["ended"], row["ending"], row["error"], waits, traceback)
 
 
 # ---- in words
@@ -173,5 +175,7 @@ def _attempt_lines(attempt: Attempt, found: TaskRecord, now: float) -> list[str]
     lines = [f"  attempt {attempt.n}{session}: {ending} {took:.3f} s"]
     if attempt.error and attempt.error != found.error:
         lines.append(f"    {attempt.error}")
+    if attempt.traceback and attempt is found.attempts[-1]:
+        lines += [f"    {line}" for line in attempt.traceback.split("\n")]
     lines += [f"    before, for {waited.seconds:.3f} s: {waited.reason}" for waited in attempt.waits]
     return lines

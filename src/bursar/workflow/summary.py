@@ -33,6 +33,7 @@ class TaskReport:
         error: Why it failed, or was cancelled or dropped; otherwise empty.
         result: Its result.
         earlier: Whether an earlier session completed it.
+        traceback: The traceback of a Python function that failed; otherwise empty.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TaskReport:
     error: str
     result: Any
     earlier: bool
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class Json(Silent):
             found["attempt"] = event.attempt
         if event.detail:
             found["detail"] = event.detail
+        if event.traceback:
+            found["traceback"] = event.traceback
         if event.kind in ("ok", "failed", "cancelled"):
             found["seconds"] = round(event.seconds, 6)
         if event.kind == "ok":
@@ -93,7 +95,8 @@ def words(event: Event) -> str:
         case "ok":
             return f"{task} done after {event.seconds:.3f} s{attempt}"
         case "failed":
-            return f"{task} failed after {event.seconds:.3f} s{attempt}: {detail}"
+            below = f"\n{event.traceback}" if event.traceback else ""
+            return f"{task} failed after {event.seconds:.3f} s{attempt}: {detail}{below}"
         case "retry":
             return f"{task} will be tried again, {detail}"
         case "cancelled" | "dropped":
