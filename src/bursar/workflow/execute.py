@@ -42,7 +42,7 @@ from bursar.workflow.events import Listener, StepRun
 from bursar.workflow.graph import in_order
 from bursar.workflow.journal import REASONS_S, Journal, Waited, open_journal
 from bursar.workflow.model import Workflow
-from bursar.workflow.orphan_processes import VARIABLE, end_leftovers
+from bursar.workflow.orphan_processes import VARIABLE, end_leftovers, keys_for_commands
 from bursar.workflow.plan import Plan
 from bursar.workflow.recorder import Recorder
 from bursar.workflow.references import keep
@@ -240,7 +240,7 @@ class Execution:
         if not isinstance(step.work, Command):
             return await call_function(step, self._calls[step.name], self.results)
         folder = None if self.workflow.file is None else self.workflow.file.parent
-        ours = {VARIABLE: self._key, "BURSAR_TASK": step.name, "BURSAR_ATTEMPT": str(run.attempt)}
+        ours = {VARIABLE: keys_for_commands(self._key), "BURSAR_TASK": step.name, "BURSAR_ATTEMPT": str(run.attempt)}
         publish = partial(self.recorder.publish, "output", step.name)
         return await run_command(
             step, step.work, self.results, folder, ours, lambda stream, text: publish(detail=text, value=stream)

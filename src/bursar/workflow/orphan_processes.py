@@ -1,6 +1,7 @@
 """Kills the commands that a killed run left running. A resume does this first, or these commands would run twice.
 
-Every command has the key of its run in its environment, and its child processes inherit it. So a search through the
+Every command has the key of its run in its environment, and its child processes inherit it. A command may be a run
+itself, whose commands then have both keys: a resume of the outer run finds them too. So a search through the
 environments of all processes finds them, in any process group and session. This works on Linux only (`/proc`).
 Elsewhere, and for a process that has cleared its environment, nothing is found.
 
@@ -17,10 +18,17 @@ import signal
 from pathlib import Path
 from typing import Final
 
-VARIABLE: Final = "BURSAR_RUN"
+VARIABLE: Final = "BURSAR_RUN"  # the keys of all runs that a process belongs to, the outermost first
+SEPARATOR: Final = ":"
 ROUNDS_MAX: Final = 10  # a process may fork during the search; one that forks faster than this is not stopped
 DEATH_S: Final = 5.0  # for a killed process to end: it may be writing to a slow disk
 PROC: Final = Path("/proc")
+
+
+def keys_for_commands(key: str) -> str:
+    """The value of the variable for the commands of a run: the keys of the runs around it, then its own, if it has one.
+    A run without a journal has no key: no resume will look for its commands."""
+    return SEPARATOR.join(found for found in (os.environ.get(VARIABLE, ""), key) if found)
 
 
 def end_leftovers(key: str) -> int:
@@ -48,12 +56,13 @@ def _end(pid: int) -> None:
 
 def processes_with(key: str) -> set[int]:
     """The ids of the processes of a run that this user may inspect."""
-    entry = f"{VARIABLE}={key}".encode()
+    name, wanted, mark = f"{VARIABLE}=".encode(), key.encode(), SEPARATOR.encode()
     found: set[int] = set()
     with contextlib.suppress(OSError):
         for folder in PROC.iterdir():
             if folder.name.isdigit():
                 with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
-                    if entry in (folder / "environ").read_bytes().split(b"\0"):
-                        found.add(int(folder.name))
+                    for entry in (folder / "environ").read_bytes().split(b"\0"):
+                        if entry.startswith(name) and wanted in entry.removeprefix(name).split(mark):
+                            found.add(int(folder.name))
     return found
