@@ -529,6 +529,20 @@ def test_a_run_continues_when_its_listener_fails(w, method):
     assert broken.ticks == 1000
 
 
+@pytest.mark.parametrize("journal", [False, True])
+def test_the_error_of_a_listener_is_in_the_report_and_a_warning(w, path, journal):
+    class Broken(Heard):
+        def on_event(self, event):
+            raise OSError("the pipe is closed")
+
+    w.task("a", int)
+    with pytest.warns(RuntimeWarning, match=r"the listener of workflow .* failed.*the pipe is closed"):
+        report = w.run(listener=Broken(), journal=path if journal else None)
+    assert report.ok
+    assert str(report.listener_error) == "the pipe is closed"
+    assert "the listener failed and got no more events: OSError('the pipe is closed')" in str(report)
+
+
 def test_progress_reaches_the_listener(heard):
     seen = threading.Event()
 

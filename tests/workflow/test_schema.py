@@ -62,3 +62,8 @@ def test_table_of():
     assert schema.table_of(schema.number)({"a": 1}, "here") == {"a": 1.0}
     with pytest.raises(WorkflowError, match="here, b: must be a number"):
         schema.table_of(schema.number)({"a": 1, "b": "x"}, "here")
+
+
+def test_a_suggestion_does_not_depend_on_capitals():
+    assert schema.meant("TIMEOUT", ["timeout", "retry"]) == "; did you mean 'timeout'?"
+    assert schema.meant("fetch", ["Fetch"]) == "; did you mean 'Fetch'?"

@@ -23,6 +23,7 @@ import contextlib
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ from bursar.ops.nursery import Nursery, nursery
 from bursar.ops.scope import timeout
 from bursar.ops.task import Task, current_task
 from bursar.runtime import Cleanup, Runtime
-from bursar.text import counted, storable
+from bursar.text import brief, counted, storable
 from bursar.workflow.events import Listener, StepRun
 from bursar.workflow.graph import in_order
 from bursar.workflow.journal import REASONS_S, Journal, Waited, open_journal
@@ -330,7 +331,8 @@ class Execution:
         }
         path = None if self.journal is None else self.journal.path
         seconds = self.now() if self._over is None else self._over
-        return Report(self.workflow.name, tasks, self.workflow.graph, seconds, self.stopped, path)
+        error = self.recorder.listener_error
+        return Report(self.workflow.name, tasks, self.workflow.graph, seconds, self.stopped, path, error)
 
 
 def drained() -> list[signal.Signals]:
@@ -362,8 +364,11 @@ def run_workflow(
     if journal is None and (resume or again):
         raise WorkflowError("resume and again need a journal to continue: run(journal='FILE', resume=True)")
     execution = Execution(workflow, again=again, listener=listener, **runtime)
-    if journal is None:
-        return execution.run()
-    with open_journal(Path(journal), workflow, resume) as opened:  # a refused workflow leaves no file
-        execution.recorder.journal = opened
-        return execution.run()
+    with contextlib.ExitStack() as stack:
+        if journal is not None:  # a refused workflow leaves no file
+            execution.recorder.journal = stack.enter_context(open_journal(Path(journal), workflow, resume))
+        report = execution.run()
+    if report.listener_error is not None:
+        said = f"the listener of workflow {workflow.name!r} failed, and got no more events; see Report.listener_error"
+        warnings.warn(f"{said}: {brief(report.listener_error, repr)}", RuntimeWarning, stacklevel=3)
+    return report

@@ -28,8 +28,9 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
 
 def meant(word: object, known: Iterable[str]) -> str:
     """A suggestion for a mistyped word, "; did you mean …?", or "" if no known word is similar."""
-    near = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    spellings = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(str(word).lower(), spellings, n=1, cutoff=0.6)
+    return f"; did you mean {spellings[near[0]]!r}?" if near else ""
 
 
 def choice(name: object, known: Iterable[str]) -> str:

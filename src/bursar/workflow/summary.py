@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from bursar.text import brief
 from bursar.workflow.graph import Graph, critical_path
 
 PATH_SHOWN: Final = 12  # steps of the critical path in the summary; `Report.critical_path` has them all
@@ -58,6 +59,7 @@ class Report:
         seconds: The duration of this session.
         stopped: The signal that stopped the run, or empty.
         journal: The journal, or None.
+        listener_error: The error of the listener, or None. After it, the listener got no more events.
     """
 
     workflow: str
@@ -66,6 +68,7 @@ class Report:
     seconds: float
     stopped: str
     journal: Path | None
+    listener_error: Exception | None = None
 
     @property
     def ok(self) -> bool:
@@ -123,7 +126,7 @@ class Report:
         }
 
     def __str__(self) -> str:
-        return "\n".join([self._head(), *self._path(), *self._bad(), *self._next()])
+        return "\n".join([self._head(), *self._path(), *self._bad(), *self._silence(), *self._next()])
 
     def _head(self) -> str:
         earlier = sum(task.earlier for task in self.tasks.values())
@@ -152,6 +155,11 @@ class Report:
         bad = [task for task in self.tasks.values() if task.state in ("failed", "dropped")]
         lines = [f"{task.name} {task.state}: {task.error[:ERROR_SHOWN]}" for task in bad[:FAILED_SHOWN]]
         return lines + ([f"and {len(bad) - FAILED_SHOWN} more"] if len(bad) > FAILED_SHOWN else [])
+
+    def _silence(self) -> list[str]:
+        if self.listener_error is None:
+            return []
+        return [f"the listener failed and got no more events: {brief(self.listener_error, repr)}"]
 
     def _next(self) -> list[str]:
         if self.ok or self.journal is None:
