@@ -5,10 +5,10 @@ import sqlite3
 import sys
 
 import pytest
+from support.workflow import Json, Plain
+from support.workflow import journal_reader as reader
 
 from bursar.workflow import Workflow, work
-from bursar.workflow import journal_reader as reader
-from bursar.workflow.view import Json, Plain
 
 
 def plain():
