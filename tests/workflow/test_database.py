@@ -13,6 +13,7 @@ from support.journals import resumed, rows, states
 from support.workflow import Journal
 
 from bursar import JournalError
+from bursar.workflow import Workflow
 from bursar.workflow.database import is_absent, is_running, lock_of, require_journal
 
 
@@ -112,3 +113,13 @@ def test_the_lock_goes_with_the_process(path, chain):
     assert lock_of(path).exists()
     plan = resumed(path, chain())
     assert (plan.results, plan.lost) == ({"a": "done"}, [("d", 1)])
+
+
+def test_a_folder_in_the_place_of_the_lock(tmp_path):
+    w = Workflow("w")
+    w.task("a", int)
+    path = tmp_path / "journal"
+    lock_of(path).mkdir()
+    with pytest.raises(JournalError, match=r"journal\.lock: the lock of the journal cannot be opened: .*; remove it"):
+        w.run(journal=path)
+    assert not is_running(path)

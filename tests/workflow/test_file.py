@@ -125,7 +125,7 @@ def test_orders(written, order):
         ("[task.a]\nrun = 'm:f'\nargs = 3", "[task.a], args: must be a list, or a table of keywords, not 3"),
         ("[task.a]\nrun = 'm:f'\nargs = ['${b c}']", "[task.a], args: ${b c} is not a reference to a task"),
         ("[task.a]\nrun = 'm:f'\nargs = ['${b}']", "task 'a' depends on 'b', which is not in the workflow"),
-        ("[task.a]\nrun = 'm:f'\nretry = -1", "[task.a], retry: must be a whole number, 0 or more, not -1"),
+        ("[task.a]\nrun = 'm:f'\nretry = -1", "[task.a], retry: must be a whole number from 0 to 1,000,000, not -1"),
         ("[task.a]\nrun = 'm:f'\nretry = { backoff = 1 }", "[task.a], retry: the key times is missing"),
         ("[task.a]\nrun = 'm:f'\ntimeout = 'soon'", "[task.a], timeout: must be a time"),
         ("[task.a]\nrun = 'm:f'\nneeds = { ram = -1 }", "[task.a], needs, ram: must be a whole number"),
@@ -171,3 +171,56 @@ def test_a_file_that_cannot_be_read(tmp_path):
 def test_reading_imports_nothing(tmp_path):
     (tmp_path / "w.toml").write_text("[task.a]\nrun = 'no_such_module_at_all:f'")
     assert read(tmp_path / "w.toml").file == (tmp_path / "w.toml").resolve()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("args = " + "[" * 5000 + "]" * 5000, "line 4: values are nested too deeply; 100 levels are possible"),
+        ("args = " + "[" * 150 + "]" * 150, "[task.a], args: the value is nested too deeply; 100 levels are possible"),
+        ("args." + "a." * 150 + "a = 1", "[task.a], args: the value is nested too deeply"),
+        ("args = [" + "9" * 6000 + "]", "line 4: a number has too many digits"),
+        ("retry = " + "9" * 30, "[task.a], retry: must be a whole number from 0 to 1,000,000, not 9999"),
+        ("retry = { times = 10000000 }", "[task.a], retry, times: must be a whole number from 1 to 1,000,000"),
+        (
+            "retry = { times = 3, backoff = 1e300 }",
+            "[task.a], retry, backoff: must be a number from 0 to 1,000,000,000",
+        ),
+        (
+            "retry = { times = 3, factor = 1e300 }",
+            "[task.a], retry, factor: must be a number from 1 to 1,000, not 1e+300",
+        ),
+        ("retry = { times = 3, factor = 0.5 }", "[task.a], retry, factor: must be a number from 1"),
+        ("retry = { times = 3, factor = nan }", "[task.a], retry, factor: must be a number from 1"),
+        ("timeout = 1e300", "[task.a], timeout: must be a number from 0 to 1,000,000,000, not 1e+300"),
+        ("timeout = 0x" + "f" * 400, "[task.a], timeout: must be a number from 0 to"),
+        ('timeout = "' + "9" * 400 + 'h"', "[task.a], timeout: must be a number from 0 to"),
+        ("priority = 1" + "0" * 30, "[task.a], priority: must be a whole number from -"),
+        ("needs = { cpu = 1" + "0" * 30 + " }", "[task.a], needs, cpu: must be a whole number from 0"),
+    ],
+)
+def test_values_out_of_range_have_a_place(tmp_path, text, said):
+    path = tmp_path / "w.toml"
+    path.write_text(f'name = "w"\n\n[task.a]\n{text}\nrun = "os:getcwd"\n')
+    with pytest.raises(WorkflowError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grace = 1e300",
+        "order = { interval = 1e300 }",
+        "order = { interval = 0 }",
+        "order = { boost = 1e3 }",
+        "max_wait = inf",
+    ]
+    + [f"{key} = 1{'0' * 30}" for key in ("max_concurrent", "max_queue", "max_wait", "reserve_after", "resources.cpu")],
+)
+def test_an_authority_out_of_range_has_a_place(tmp_path, text):
+    path = tmp_path / "w.toml"
+    where = "defaults" if text.startswith("grace") else "authority"
+    path.write_text(f'[{where}]\n{text}\n[task.a]\nshell = "true"\n')
+    with pytest.raises(WorkflowError, match=rf"w\.toml: \[{where}\], "):
+        read(path)

@@ -259,3 +259,16 @@ def test_arguments_are_part_of_the_definition():
 def test_an_argument_that_is_not_json_has_no_definition(w):
     step = w.task("a", work, args=[{1, 2}])
     refused("task 'a': its arguments cannot be written into a journal (a set is not JSON)", step.definition)
+
+
+def test_an_argument_that_contains_itself_is_refused():
+    endless = []
+    endless.append(endless)
+    with pytest.raises(WorkflowError, match="task 'a': the value is nested too deeply"):
+        Workflow("w").task("a", int, args=endless)
+
+
+@pytest.mark.parametrize("retry", [-1, 10**30, "3", 1.5])
+def test_a_retry_out_of_range_names_its_task(retry):
+    with pytest.raises(WorkflowError, match="task 'a': "):
+        Workflow("w").task("a", int, retry=retry)

@@ -59,9 +59,9 @@ def test_one_of():
 
 
 def test_table_of():
-    assert schema.table_of(schema.number)({"a": 1}, "here") == {"a": 1.0}
+    assert schema.table_of(schema.number(0, 10))({"a": 1}, "here") == {"a": 1.0}
     with pytest.raises(WorkflowError, match="here, b: must be a number"):
-        schema.table_of(schema.number)({"a": 1, "b": "x"}, "here")
+        schema.table_of(schema.number(0, 10))({"a": 1, "b": "x"}, "here")
 
 
 def test_a_suggestion_does_not_depend_on_capitals():

@@ -20,7 +20,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
-from bursar.errors import JournalError
+from bursar.errors import BursarError, JournalError
 
 try:
     import fcntl
@@ -73,6 +73,18 @@ def plain_errors(path: Path) -> Generator[None]:
         yield
     except (sqlite3.Error, UnicodeError) as error:
         raise JournalError(f"{path}: the journal cannot be used: {error}") from error
+
+
+@contextlib.contextmanager
+def damage(path: Path) -> Generator[None]:
+    """Turn an error in what a journal contains, such as a text where a number belongs, into a `JournalError`."""
+    try:
+        with plain_errors(path):
+            yield
+    except BursarError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise JournalError(f"{path}: the journal is damaged: {error}; start a new run") from error
 
 
 def make_tables(db: sqlite3.Connection, path: Path, workflow: str, file: Path | None) -> None:
@@ -142,7 +154,13 @@ def take_lock(path: Path) -> int | None:
     """Take the lock, until the returned file is closed or the process ends. Raise if another process has it."""
     if fcntl is None:
         return None
-    lock = os.open(lock_of(path), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(lock_of(path), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JournalError(
+            f"{lock_of(path)}: the lock of the journal cannot be opened: {error.strerror or error}; remove it, or name "
+            "another journal"
+        ) from error
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,9 +174,12 @@ def take_lock(path: Path) -> int | None:
 
 def is_running(path: Path) -> bool:
     """Whether a process runs this journal now."""
-    if fcntl is None or not lock_of(path).exists():
+    if fcntl is None:
         return False
-    lock = os.open(lock_of(path), os.O_RDWR | os.O_CLOEXEC)
+    try:
+        lock = os.open(lock_of(path), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # there is no lock, or something that no run can lock, such as a folder
+        return False
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -32,6 +32,7 @@ from typing import Any, Final
 from bursar.errors import BursarError, Cancelled, JournalError, WorkflowError
 from bursar.io.signals import wait_signal
 from bursar.law.state import OutcomeKind
+from bursar.law.timers import SECONDS_MAX
 from bursar.ops.clock import now as clock
 from bursar.ops.clock import sleep
 from bursar.ops.nursery import Nursery, nursery
@@ -84,7 +85,7 @@ class Execution:
         self._asked = 0
         self._over: float | None = None
         grace = max((step.grace for step in workflow.steps.values()), default=0.0)
-        runtime.setdefault("cleanup", Cleanup(CLEANUP_OPS, grace + CLEANUP_S))
+        runtime.setdefault("cleanup", Cleanup(CLEANUP_OPS, min(grace + CLEANUP_S, SECONDS_MAX)))
         self.runtime = Runtime(**runtime)
         if self.runtime.pump.host.virtual:
             self._refuse_commands()

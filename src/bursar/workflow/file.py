@@ -6,6 +6,7 @@ the file and the task. Paths in a file are relative to the folder of the file.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +14,10 @@ from typing import Any, Final
 from bursar.errors import BursarError, WorkflowError
 from bursar.law.admission.authority import PRIORITY_MAX, Aging, Priority, Strict
 from bursar.law.admission.resources import Hard, Soft
-from bursar.law.admission.retry import Retry
+from bursar.law.admission.retry import FACTOR_MAX, TIMES_MAX, Retry
 from bursar.workflow import schema
 from bursar.workflow.model import Workflow
-from bursar.workflow.references import convert, parse
+from bursar.workflow.references import NESTING_MAX, convert, parse
 
 FILE_MAX: Final = 16 << 20  # bytes: enough for a hundred thousand tasks
 
@@ -45,6 +46,13 @@ def parse_text(text: str, path: Path) -> Workflow:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise WorkflowError(f"this is not TOML: {error}") from error
+    except RecursionError:
+        where = f"line {_deepest_line(text)}"
+        raise WorkflowError(f"{where}: values are nested too deeply; {NESTING_MAX} levels are possible") from None
+    except ValueError as error:  # Python converts no integer that is so long
+        long = re.search(r"[0-9_]{1000,}", text)
+        line = text.count("\n", 0, long.start() if long else 0) + 1
+        raise WorkflowError(f"line {line}: a number has too many digits: {error}") from error
     found = schema.table(raw, "the file", TOP)
     authority = found.get("authority", {})
     workflow = Workflow(found.get("name", path.stem), **authority)
@@ -56,6 +64,18 @@ def parse_text(text: str, path: Path) -> Workflow:
         _add(workflow, name, _with_defaults(defaults, keys))
     workflow.check()
     return workflow
+
+
+def _deepest_line(text: str) -> int:
+    """The line in which most brackets are open. Brackets in strings count too: they can only mislead a person."""
+    depth = deepest = 0
+    found = 1
+    for number, line in enumerate(text.split("\n"), 1):
+        for character in line:
+            depth += (character in "[{") - (character in "]}")
+            if depth > deepest:
+                deepest, found = depth, number
+    return found
 
 
 def _with_defaults(defaults: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
@@ -78,13 +98,10 @@ def _add(workflow: Workflow, name: str, keys: dict[str, Any]) -> None:
 def _reference(value: Any, where: str) -> Any:
     """The value with `Ref` and `Template` for each string that contains `${…}`, at any depth."""
 
-    def leaf(found: Any) -> Any:
-        try:
-            return parse(found) if isinstance(found, str) else found
-        except ValueError as error:
-            raise WorkflowError(f"{where}: {error}") from None
-
-    return convert(value, leaf)
+    try:
+        return convert(value, lambda leaf: parse(leaf) if isinstance(leaf, str) else leaf)
+    except ValueError as error:
+        raise WorkflowError(f"{where}: {error}") from None
 
 
 def _args(value: Any, where: str) -> Any:
@@ -106,17 +123,17 @@ def _env(value: Any, where: str) -> Any:
 def _priority(value: Any, where: str) -> int:
     if isinstance(value, str):
         return Priority[schema.one_of("high", "normal", "low")(value, where).upper()]
-    return schema.whole(-PRIORITY_MAX)(value, where)
+    return schema.whole(-PRIORITY_MAX, PRIORITY_MAX)(value, where)
 
 
 def _retry(value: Any, where: str) -> Retry:
     if isinstance(value, dict):
-        keys = {"times": schema.whole(1), "backoff": schema.seconds, "factor": schema.number}
+        keys = {"times": schema.whole(1, TIMES_MAX), "backoff": schema.seconds, "factor": schema.number(1, FACTOR_MAX)}
         value = schema.table(value, where, keys)
         if "times" not in value:
             raise WorkflowError(f"{where}: the key times is missing; it says how often to try again")
         return Retry(**value)
-    return Retry(schema.whole(0)(value, where))
+    return Retry(schema.whole(0, TIMES_MAX)(value, where))
 
 
 def _amount(value: Any, where: str) -> int | str:
@@ -142,7 +159,11 @@ def _resource(value: Any, where: str) -> Any:
 def _order(value: Any, where: str) -> Any:
     """A word, or a table with the two numbers of aging."""
     if isinstance(value, dict):
-        return Aging(**schema.table(value, where, {"interval": schema.seconds, "boost": schema.whole(1)}))
+        found = schema.table(value, where, {"interval": schema.seconds, "boost": schema.whole(1)})
+        try:
+            return Aging(**found)
+        except (BursarError, TypeError, ValueError) as error:
+            raise WorkflowError(f"{where}: {error}") from error
     return Strict() if schema.one_of("strict", "aging")(value, where) == "strict" else Aging()
 
 

@@ -35,7 +35,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bursar.errors import JournalError
-from bursar.workflow.database import connect, is_absent, make_tables, plain_errors, require_journal, take_lock, upgrade
+from bursar.workflow.database import (
+    connect,
+    damage,
+    is_absent,
+    make_tables,
+    plain_errors,
+    require_journal,
+    take_lock,
+    upgrade,
+)
 from bursar.workflow.model import Workflow
 from bursar.workflow.plan import Plan, begin_session
 from bursar.workflow.references import Kept
@@ -96,8 +105,8 @@ class Journal:
     @property
     def key(self) -> str:
         """A random word that marks the environment of every command of this run."""
-        with plain_errors(self.path):
-            return self._db.execute("SELECT key FROM run").fetchone()[0]
+        with damage(self.path):
+            return str(self._db.execute("SELECT key FROM run").fetchone()[0])
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -144,7 +153,7 @@ class Journal:
 
     def begin(self, workflow: Workflow, again: Iterable[str] = ()) -> Plan:
         """Begin a new session: end the open attempts of the last one, and write the workflow as it is now."""
-        with self._transaction():
+        with damage(self.path), self._transaction():
             self.session, plan = begin_session(self._db, workflow, list(again), time.time())
             return plan
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bursar.errors import JournalError
-from bursar.workflow.database import is_running, plain_errors, require_journal
+from bursar.workflow.database import damage, is_running, require_journal
 from bursar.workflow.journal import Waited
 from bursar.workflow.schema import choice
 
@@ -81,7 +81,7 @@ class TaskRecord:
 def reading(path: Path) -> Generator[sqlite3.Connection]:
     """A connection for reading that sees the journal at one moment."""
     require_journal(path)
-    with plain_errors(path), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+    with damage(path), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.row_factory = sqlite3.Row
         db.execute("PRAGMA query_only=ON")
         db.execute("BEGIN")
@@ -93,8 +93,15 @@ def head(path: Path) -> Head:
     with reading(path) as db:
         run = db.execute("SELECT * FROM run").fetchone()
         states = dict(db.execute("SELECT state, count(*) FROM task WHERE position >= 0 GROUP BY state").fetchall())
-    file = None if run["file"] is None else Path(run["file"])
-    return Head(path, path.stem, run["workflow"], file, run["created"], states)
+        file = None if run["file"] is None else Path(_text(run["file"]))
+        return Head(path, path.stem, _text(run["workflow"]), file, float(run["created"]), states)
+
+
+def _text(value: Any) -> str:
+    """The value, if it is text: a damaged journal may hold anything."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is not text")
+    return value
 
 
 def task(path: Path, name: str) -> TaskRecord:
@@ -105,31 +112,40 @@ def task(path: Path, name: str) -> TaskRecord:
             names = [found for (found,) in db.execute("SELECT name FROM task")]
             raise JournalError(f"{path}: there is no task {name!r} in this run{choice(name, names)}")
         attempts = db.execute("SELECT * FROM attempt WHERE task = ? ORDER BY n", (name,)).fetchall()
-        depends = tuple(json.loads(row["depends"]))
+        depends = tuple(_text(other) for other in json.loads(row["depends"]))
         states = dict(db.execute("SELECT name, state FROM task").fetchall())
-    return TaskRecord(
-        name,
-        row["title"],
-        depends,
-        row["edition"],
-        row["state"],
-        None if row["result"] is None else json.loads(row["result"]),
-        row["not_kept"] or "",
-        row["error"] or "",
-        row["since"],
-        row["reason"] or "",
-        row["reason_at"],
-        tuple(_attempt(found) for found in attempts),
-        tuple((other, states.get(other, "gone")) for other in depends if states.get(other) != "ok"),
-        is_running(path),
-    )
+        return TaskRecord(
+            name,
+            _text(row["title"]),
+            depends,
+            int(row["edition"]),
+            _text(row["state"]),
+            None if row["result"] is None else json.loads(row["result"]),
+            _text(row["not_kept"] or ""),
+            _text(row["error"] or ""),
+            float(row["since"]),
+            _text(row["reason"] or ""),
+            None if row["reason_at"] is None else float(row["reason_at"]),
+            tuple(_attempt(found) for found in attempts),
+            tuple((other, _text(states.get(other, "gone"))) for other in depends if states.get(other) != "ok"),
+            is_running(path),
+        )
 
 
 def _attempt(row: sqlite3.Row) -> Attempt:
-    waits = tuple(Waited(reason, seconds) for reason, seconds in json.loads(row["waits"] or "[]"))
-    traceback = row["traceback"] if "traceback" in row.keys() else None  # noqa: SIM118
-    n, edition, session = row["n"], row["edition"], row["session"]
-    return Attempt(n, edition, session, row["began"], row["ended"], row["ending"], row["error"], waits, traceback)
+    # An older journal has no tracebacks. A row can be asked for its columns only with `keys`.
+    has_traceback = "traceback" in row.keys()  # noqa: SIM118
+    return Attempt(
+        int(row["n"]),
+        int(row["edition"]),
+        int(row["session"]),
+        float(row["began"]),
+        None if row["ended"] is None else float(row["ended"]),
+        None if row["ending"] is None else _text(row["ending"]),
+        None if row["error"] is None else _text(row["error"]),
+        tuple(Waited(_text(reason), float(seconds)) for reason, seconds in json.loads(row["waits"] or "[]")),
+        _text(row["traceback"]) if has_traceback and row["traceback"] is not None else None,
+    )
 
 
 # ---- in words

@@ -122,9 +122,9 @@ class Workflow:
             given = {"env": env, "cwd": cwd, "output": output != "stream" or None, "grace": grace != GRACE_S or None}
             said = next((key for key, value in given.items() if value is not None), None)
             self._refuse(name, "a Python function", **({said: "only a command takes it"} if said else {}))
-        values = self._values(args)
+        values = self._values(name, args)
         kwargs = cast("dict[str, Any]", values) if isinstance(values, dict) else {}
-        words = self._values(dict(env or {}))
+        words = self._values(name, dict(env or {}))
         uses = frozenset(references([values, words, work.argv if isinstance(work, Command) else ()]))
         named = self._named(name, after)
         step = Step(
@@ -136,7 +136,7 @@ class Workflow:
             uses=uses,
             needs=None if needs is None else dict(needs),
             priority=self._checked_priority(name, priority),
-            retry=Retry(retry) if isinstance(retry, int) else retry,
+            retry=self._checked_retry(name, retry),
             timeout=self._checked_seconds(name, "timeout", timeout),
             env=words,
             cwd=None if cwd is None else os.fspath(cwd),
@@ -171,7 +171,7 @@ class Workflow:
         if command is not None:
             if isinstance(command, str) or not command:
                 raise WorkflowError(f"task {name!r}: command must be a list of strings; for one line of text use shell")
-            argv = tuple(self._values(list(command)))
+            argv = tuple(self._values(name, list(command)))
             if not all(isinstance(part, str | Ref | Template) for part in argv):
                 raise WorkflowError(f"task {name!r}: every part of a command must be a string or a task")
             return Command(argv)
@@ -216,6 +216,14 @@ class Workflow:
             raise WorkflowError(f"task {name!r}: its priority must be between -{PRIORITY_MAX:,} and {PRIORITY_MAX:,}")
         return priority
 
+    def _checked_retry(self, name: str, retry: Any) -> Retry | None:
+        if retry is None or isinstance(retry, Retry):
+            return retry
+        try:
+            return Retry(retry)
+        except (TypeError, ValueError) as error:
+            raise WorkflowError(f"task {name!r}: {error}") from None
+
     def _checked_seconds(self, name: str, what: str, value: Any) -> float | None:
         if value is None:
             return None
@@ -225,10 +233,12 @@ class Workflow:
             )
         return float(value)
 
-    @staticmethod
-    def _values(values: Any) -> Any:
+    def _values(self, name: str, values: Any) -> Any:
         """The values, with a `Ref` for each `Step`."""
-        return convert(values, lambda leaf: Ref(leaf.name) if isinstance(leaf, Step) else leaf)
+        try:
+            return convert(values, lambda leaf: Ref(leaf.name) if isinstance(leaf, Step) else leaf)
+        except ValueError as error:
+            raise WorkflowError(f"task {name!r}: {error}") from None
 
     # ---- checks of the whole
 

@@ -122,5 +122,5 @@ def _valid_results(db: sqlite3.Connection) -> tuple[dict[str, Any], dict[str, fl
         "WHERE state = 'ok' AND position >= 0 ORDER BY position"
     ):
         results[name] = None if result is None else json.loads(result)
-        seconds[name] = took
+        seconds[name] = float(took)
     return results, seconds

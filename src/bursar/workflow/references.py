@@ -22,6 +22,8 @@ from bursar.text import brief, type_name
 
 RESULT_MAX: Final = 1 << 20  # characters of JSON: a journal keeps no larger result; a task should write it to a file
 
+NESTING_MAX: Final = 100  # levels of lists and tables in an argument: functions here are recursive
+
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 _INSIDE: Final = re.compile(rf"({NAME})((?:\.[^.{{}}]+)*)")
@@ -73,12 +75,15 @@ def parse(text: str) -> str | Ref | Template:
     return Template(tuple(parts))
 
 
-def convert(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """A copy of the value with every leaf of its lists, tuples and tables replaced."""
+def convert(value: Any, leaf: Callable[[Any], Any], levels: int = NESTING_MAX) -> Any:
+    """A copy of the value with every leaf of its lists, tuples and tables replaced. Raises `ValueError` if it has more
+    levels."""
+    if levels < 0:
+        raise ValueError(f"the value is nested too deeply; {NESTING_MAX} levels are possible")
     if isinstance(value, dict):
-        return {key: convert(inner, leaf) for key, inner in cast("dict[Any, Any]", value).items()}
+        return {key: convert(inner, leaf, levels - 1) for key, inner in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
-        items = [convert(inner, leaf) for inner in cast("list[Any]", value)]
+        items = [convert(inner, leaf, levels - 1) for inner in cast("list[Any]", value)]
         return items if isinstance(value, list) else tuple(items)
     return leaf(value)
 

@@ -10,17 +10,18 @@ file must be readable with the standard library alone.
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from bursar.errors import WorkflowError
+from bursar.law.timers import SECONDS_MAX
 from bursar.text import brief
 
 Check = Callable[[Any, str], Any]
 T = TypeVar("T")
 
+WHOLE_MAX: Final = (1 << 63) - 1  # what the kernels and the journal can count
 NAMES_SHOWN: Final = 10  # names of tasks in a message
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
@@ -68,19 +69,24 @@ def text(value: Any, where: str) -> str:
     return value
 
 
-def whole(least: int) -> Check:
+def whole(least: int, most: int = WHOLE_MAX) -> Check:
     def check(value: Any, where: str) -> int:
-        if type(value) is not int or value < least:
-            raise wrong(where, f"a whole number, {least} or more", value)
+        if type(value) is not int or not least <= value <= most:
+            limited = most < WHOLE_MAX or (type(value) is int and value > most)
+            span = f" from {least:,} to {most:,}" if limited else f", {least} or more"
+            raise wrong(where, f"a whole number{span}", value)
         return value
 
     return check
 
 
-def number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
-        raise wrong(where, "a number, 0 or more", value)
-    return float(value)
+def number(least: float, most: float) -> Callable[[Any, str], float]:
+    def check(value: Any, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise wrong(where, f"a number from {least:g} to {most:,.0f}", value)
+        return float(value)
+
+    return check
 
 
 def seconds(value: Any, where: str) -> float:
@@ -89,8 +95,11 @@ def seconds(value: Any, where: str) -> float:
         match = _DURATION.fullmatch(value.strip())
         if match is None:
             raise wrong(where, 'a time: seconds as a number, or "250ms", "90s", "5m", "2h"', value)
-        return float(match[1]) * _UNITS[match[2]]
-    return number(value, where)
+        return _SECONDS(float(match[1]) * _UNITS[match[2]], where)
+    return _SECONDS(value, where)
+
+
+_SECONDS: Final = number(0, SECONDS_MAX)
 
 
 def one_of(*words: str) -> Check:

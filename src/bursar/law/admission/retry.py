@@ -7,11 +7,13 @@ failure is tried again; a cancellation, a panic or a drop is not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bursar.law.timers import to_ns
 
+FACTOR_MAX: Final = 1000
 TIMES_MAX: Final = 1_000_000  # more attempts than this are a loop, which the program should write itself
 
 
@@ -38,8 +40,8 @@ class Retry:
             raise ValueError(f"Retry(times={self.times!r}): must be a whole number from 0 to {TIMES_MAX:,}")
         to_ns(self.backoff, "Retry.backoff")
         to_ns(self.backoff_max, "Retry.backoff_max")
-        if not 1 <= self.factor <= 1000:
-            raise ValueError(f"Retry(factor={self.factor!r}): must be between 1 and 1000")
+        if not 1 <= self.factor <= FACTOR_MAX:
+            raise ValueError(f"Retry(factor={self.factor!r}): must be between 1 and {FACTOR_MAX}")
         kinds: tuple[Any, ...] = self.on if isinstance(self.on, tuple) else (self.on,)
         if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
             raise TypeError(f"Retry(on={self.on!r}): must be a class of exceptions, or a tuple of them")
@@ -50,5 +52,9 @@ class Retry:
 
     def _delay_ns(self, attempt: int) -> int:
         """How long to wait after the attempt of this number, in nanoseconds."""
-        seconds = min(self.backoff * self.factor ** min(attempt - 1, 1000), self.backoff_max) if self.backoff else 0.0
+        try:
+            growth = float(self.factor) ** min(attempt - 1, 1000)
+        except OverflowError:
+            growth = math.inf
+        seconds = min(self.backoff * growth, self.backoff_max) if self.backoff else 0.0
         return to_ns(seconds, "Retry.backoff")
