@@ -445,3 +445,13 @@ def test_sigusr1_prints_the_tree_and_the_program_goes_on(program, started):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("name", ["w.yaml", "w.json", "w.TOML", "notes.txt"])
+def test_a_file_of_another_kind_is_refused(bursar, tmp_path, name):
+    (tmp_path / name).write_text("import sys; sys.exit(7)\n")
+    said = bursar("run", str(tmp_path / name))
+    assert said.returncode == 2
+    assert (
+        f"{name}: FILE must be a Python file (.py) with an 'async def main', or a workflow file (.toml)" in said.stderr
+    )

@@ -224,3 +224,38 @@ def test_an_authority_out_of_range_has_a_place(tmp_path, text):
     path.write_text(f'[{where}]\n{text}\n[task.a]\nshell = "true"\n')
     with pytest.raises(WorkflowError, match=rf"w\.toml: \[{where}\], "):
         read(path)
+
+
+@pytest.mark.parametrize("line", ["echo ${a}", "echo x${a}y", "echo ${a.title}", "a=1; echo ${a.title}"])
+def test_a_reference_in_a_shell_line_is_refused(tmp_path, line):
+    path = tmp_path / "w.toml"
+    path.write_text(f"[task.a]\nshell = 'true'\n[task.b]\nshell = {line!r}\n")
+    with pytest.raises(WorkflowError) as caught:
+        read(path)
+    assert str(caught.value) == (
+        f"{path}: [task.b], shell: ${{a}} is a variable of the shell, not the result of task 'a'; for the result add "
+        'env = { A = "${a}" } and write "$A"; for a variable of the shell write $a'
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $a",
+        "a=1; echo ${a}",
+        "for a in 1 2; do echo ${a}; done",
+        "read a b; echo ${a}",
+        "echo ${HOME}",
+        "echo $${a}",
+    ],
+)
+def test_variables_of_the_shell_are_left_alone(tmp_path, line):
+    path = tmp_path / "w.toml"
+    path.write_text(f"[task.a]\nshell = 'true'\n[task.b]\nshell = {line!r}\n")
+    assert str(read(path).steps["b"].work) == line
+
+
+def test_a_variable_in_env_may_have_the_name_of_a_task(tmp_path):
+    path = tmp_path / "w.toml"
+    path.write_text("[task.a]\nshell = 'true'\n[task.b]\nshell = 'echo ${a}'\nenv = { a = '${a}' }\n")
+    assert read(path).steps["b"].after == ("a",)

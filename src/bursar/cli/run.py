@@ -31,6 +31,7 @@ from bursar.errors import BudgetExceeded, BursarError
 from bursar.trace.writer import digest_of, open_locked
 
 MODULE_NAME = "__bursar_main__"
+PROGRAMS = ("", ".py", ".pyw")  # endings of programs; a script may have none
 
 Main = Callable[..., Coroutine[Any, Any, Any]]
 
@@ -133,6 +134,8 @@ def run(
             as_json=as_json,
             seed=seed,
         )
+    if file.suffix not in PROGRAMS:
+        refuse(f"{file}: FILE must be a Python file (.py) with an 'async def main', or a workflow file (.toml)")
     workflow_only = {
         "--plain": plain,
         "--json": as_json,

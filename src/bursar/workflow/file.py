@@ -17,7 +17,8 @@ from bursar.law.admission.resources import Hard, Soft
 from bursar.law.admission.retry import FACTOR_MAX, TIMES_MAX, Retry
 from bursar.workflow import schema
 from bursar.workflow.model import Workflow
-from bursar.workflow.references import NESTING_MAX, convert, parse
+from bursar.workflow.references import NAME, NESTING_MAX, convert, parse
+from bursar.workflow.step import Command
 
 FILE_MAX: Final = 16 << 20  # bytes: enough for a hundred thousand tasks
 
@@ -62,6 +63,7 @@ def parse_text(text: str, path: Path) -> Workflow:
         where = f"[task.{name}]"
         keys = schema.table(body, where, TASK)
         _add(workflow, name, _with_defaults(defaults, keys))
+    _refuse_references_in_shell(workflow)
     workflow.check()
     return workflow
 
@@ -90,6 +92,24 @@ def _add(workflow: Workflow, name: str, keys: dict[str, Any]) -> None:
         workflow.task(name, **keys)
     except (TypeError, ValueError) as error:
         raise WorkflowError(f"[task.{name}]: {error}") from error
+
+
+def _refuse_references_in_shell(workflow: Workflow) -> None:
+    """`${a}` in a line for the shell is a variable. If `a` is a task, and nothing sets a variable of that name, the author
+    expects its result."""
+    for step in workflow.steps.values():
+        if not isinstance(step.work, Command) or not step.work.shell:
+            continue
+        line = str(step.work)
+        for name, rest in re.findall(rf"(?<!\$)\$\{{({NAME})([.}}])", line):
+            set_here = name in step.env or re.search(rf"(?<![\w$]){name}=|\b(?:for|read)\b[^;&|]*\b{name}\b", line)
+            if name in workflow.steps and (rest == "." or not set_here):
+                variable = re.sub(r"\W", "_", name).upper()
+                raise WorkflowError(
+                    f"[task.{step.name}], shell: ${{{name}}} is a variable of the shell, not the result of task {name!r}; "
+                    f'for the result add env = {{ {variable} = "${{{name}}}" }} and write "${variable}"; '
+                    f"for a variable of the shell write ${name}"
+                )
 
 
 # ---- the checks
