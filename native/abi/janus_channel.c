@@ -6,6 +6,9 @@
 void *
 janus_channel_create(size_t item_bytes, size_t capacity)
 {
+    if (!visit_pay_op()) {
+        return NULL;
+    }
     Visit visit = visit_begin_or_start();
     void *handle = NULL;
     if (visit.runtime != NULL && item_bytes <= CHANNEL_ITEM_BYTES_MAX && capacity <= CHANNEL_CAPACITY_MAX) {

@@ -33,6 +33,9 @@ give(Select *select)
 void *
 janus_select_create(void)
 {
+    if (!visit_pay_op()) {
+        return NULL;
+    }
     Visit visit = visit_begin_or_start();
     Select *select = visit.runtime != NULL ? slab_take(&visit.runtime->selects) : NULL;
     void *handle = NULL;

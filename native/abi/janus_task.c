@@ -22,6 +22,10 @@ janus_yield(void)
     if (self == NULL) {
         return JANUS_INVALID;
     }
+    int refused = task_charge_op(self);
+    if (refused != ENGINE_OK) {
+        return refused;
+    }
     task_yield(self);
     return task_check(self);
 }
@@ -47,6 +51,9 @@ janus_charge(const janus_budget *amount)
     }
     LawBudget budget = budget_in(amount);
     LawCost cost = {.n = 0};
+    if (budget.limit[LAW_OPS] == 0) {
+        budget.limit[LAW_OPS] = LAW_OP_COSTS_OPS; /* every call that could wait costs at least this */
+    }
     for (unsigned c = 0; c < LAW_COMPONENTS; c++) {
         if (budget.limit[c] != 0 && !law_cost_add(&cost, c, budget.limit[c])) {
             return JANUS_INVALID;
@@ -150,7 +157,11 @@ janus_budget_recharge(janus_budget amount)
 {
     Task *self = visit_task();
     LawBudget law = budget_in(&amount);
-    return self != NULL && budget_valid(&amount) && task_recharge_self(self, &law) == ENGINE_OK ? 0 : -1;
+    if (self == NULL || !budget_valid(&amount)) {
+        return -1;
+    }
+    bool minted = task_recharge_self(self, &law) == ENGINE_OK;
+    return task_charge_op(self) == ENGINE_OK && minted ? 0 : -1; /* paid last: also out of what it gives */
 }
 
 /* Recharge a child, if it is in this nursery's list of children that have waited. Under the nursery's lock. */

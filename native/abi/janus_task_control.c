@@ -44,6 +44,9 @@ next_exhausted(Nursery *nursery, uint64_t *place)
 janus_task
 janus_supervisor_poll_exhausted(void)
 {
+    if (!visit_pay_op()) {
+        return 0;
+    }
     Visit visit = visit_begin();
     Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
     Task *found = NULL;

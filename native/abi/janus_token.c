@@ -197,6 +197,9 @@ find_or_make_root(Runtime *runtime, Nursery *nursery)
 void *
 janus_cancel_token_create(void)
 {
+    if (!visit_pay_op()) {
+        return NULL;
+    }
     Visit visit = visit_begin_or_start();
     void *handle = NULL;
     if (visit.runtime != NULL) {
@@ -212,6 +215,9 @@ janus_cancel_token_create(void)
 void *
 janus_nursery_get_token(void)
 {
+    if (!visit_pay_op()) {
+        return NULL;
+    }
     Visit visit = visit_begin();
     Nursery *nursery = visit.runtime != NULL ? *current_opened(&visit) : NULL;
     void *handle = NULL;
@@ -230,6 +236,9 @@ janus_nursery_get_token(void)
 void *
 janus_cancel_token_child(void *parent_handle)
 {
+    if (!visit_pay_op()) {
+        return NULL;
+    }
     Visit visit = visit_begin();
     void *handle = NULL;
     if (visit.runtime != NULL) {

@@ -51,6 +51,15 @@ visit_end(const Visit *visit)
     }
 }
 
+/* The caller pays one op for a call that makes a record or looks for one. Returns false if it must stop or cannot pay.
+ * Call it before visit_begin: the task may get another worker. An outside thread pays nothing. */
+static inline bool
+visit_pay_op(void)
+{
+    Task *self = visit_task();
+    return self == NULL || task_charge_op(self) == ENGINE_OK;
+}
+
 /* As visit_begin, but starts the runtime if there is none. */
 Visit visit_begin_or_start(void);
 

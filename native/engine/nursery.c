@@ -45,6 +45,9 @@ next_id(Scheduler *scheduler, Worker *worker)
 Nursery *
 nursery_open(Scheduler *scheduler, Task *owner, const NurseryOptions *options, int *error)
 {
+    if (owner != NULL && (*error = task_charge_op(owner)) != ENGINE_OK) {
+        return NULL;
+    }
     *error =
         load_u32(&scheduler->phase, RELAXED) == SCHEDULER_RUNNING || owner != NULL ? ENGINE_MEMORY : ENGINE_STOPPING;
     Worker *worker = owner != NULL ? task_worker(owner)->host : NULL;

@@ -164,6 +164,18 @@ task_check(Task *self)
     return LIKELY(task_may_continue(task_worker(self)->scheduler, self)) ? ENGINE_OK : task_check_slow(self);
 }
 
+/* Charge the running task one op (LAW_OP), mostly from its turn. Returns as task_charge does. */
+static inline int
+task_charge_op(Task *self)
+{
+    _Static_assert(LAW_OP_PAIRS == 1, "an op costs ops only");
+    if (UNLIKELY(self->ticks_left < LAW_OP_COSTS_OPS || !task_may_continue(task_worker(self)->scheduler, self))) {
+        return task_charge(self, &LAW_OP);
+    }
+    self->ticks_left -= LAW_OP_COSTS_OPS;
+    return ENGINE_OK;
+}
+
 /* There is a new task in a queue that any worker may take from (WORKER-3). A deterministic scheduler has no sleepers,
  * and no threads to make. */
 static inline void

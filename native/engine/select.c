@@ -128,7 +128,7 @@ channel_select(Scheduler *scheduler, Task *caller, ChannelPlace *places, const u
         return ENGINE_INVALID;
     }
     if (caller != NULL) {
-        int refused = task_charge(caller, &LAW_CHANNEL);
+        int refused = task_charge(caller, count != 0 ? &LAW_CHANNEL : &LAW_OP); /* without a channel it is a sleep */
         if (refused != ENGINE_OK) {
             return refused;
         }

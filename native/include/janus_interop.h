@@ -42,7 +42,8 @@ JANUS_API int janus_scheduler_yield(void);
 JANUS_API janus_budget janus_budget_get_current(void);
 
 /* The running task gives itself `amount`, within the right that it was spawned with (janus_task_options.recharge).
- * Returns 0, or -1: outside tasks, without that right, or beyond it. */
+ * The call costs 1 op, which it may pay out of `amount`. Returns 0, or -1: outside tasks, without that right, or beyond
+ * it. */
 JANUS_API int janus_budget_recharge(janus_budget amount);
 
 /* Gives `amount` to a child of a nursery that the caller has opened and not awaited. The nursery's budget pays. If the

@@ -25,9 +25,11 @@
  * JANUS_BUDGET_EXCEEDED when it cannot pay, at this call and at every later one. Then free what the task holds and
  * return the code. After 10,000 further calls the runtime ends the task without unwinding its stack.
  *
- * Budgets. A budget limits what tasks spend, in five components: ops (ticks of loops, and one or more for each
- * operation), memory (bytes), spawns, channel operations, system calls. The runtime itself charges ops, spawns and
- * channel operations; janus_charge charges anything.
+ * Budgets. A budget limits what tasks spend, in five components: ops, memory (bytes), spawns, channel operations,
+ * system calls. One op pays for a tick of a loop, and for each call that can wait, makes something (a nursery, a task,
+ * a channel, a select, a token), or looks for a child to recharge. A wait itself is free, and so is
+ * janus_nursery_await_all: a task must be able to end what it began. Calls that only look at or end something are free.
+ * The runtime itself charges ops, spawns and channel operations; janus_charge charges anything.
  *
  * Handles. `void *` here is a handle: a number, not an address. Never dereference it. A function that gets a null,
  * stale, foreign or twice freed handle returns JANUS_INVALID, or the value that its comment names; it does not crash.
@@ -101,7 +103,8 @@ JANUS_API void *janus_rt_get(void);
 /* ---- the current nursery: the innermost one that the calling task or thread has opened and not awaited */
 
 /* Opens a nursery, which becomes the current one. Starts the runtime if it is not running. Returns a handle. Returns
- * NULL without memory, while the runtime shuts down, or if the runtime cannot be started. */
+ * NULL without memory, while the runtime shuts down, if the runtime cannot be started, or if the calling task must stop
+ * or cannot pay. */
 JANUS_API void *janus_nursery_create(void);
 
 /* Spawn a task into the current nursery: the task calls fn(arg). `arg` must stay valid until the task has ended. Return
@@ -397,7 +400,7 @@ JANUS_API int janus_yield(void);
 /* Waits, by the monotonic clock. Returns as janus_yield does. */
 JANUS_API int janus_sleep_ns(int64_t nanoseconds);
 
-/* Charges the running task for `amount`: for all of it, or for nothing if one component is short. Returns as
+/* Charges the running task for `amount`, and at least for 1 op: for all of it, or for nothing if one component is short. Returns as
  * janus_yield does; also JANUS_INVALID for a negative amount. */
 JANUS_API int janus_charge(const janus_budget *amount);
 

@@ -234,3 +234,129 @@ rounds(void *arg)
     }
     return 7;
 }
+
+/* ---- how often a task can repeat one operation on a finite budget */
+
+typedef struct {
+    const char *operation;
+    int64_t calls;
+    int64_t calls_max; /* it stops there: then the operation costs nothing */
+    void *channel;
+} Repeated;
+
+static int64_t
+nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int
+opens(int children)
+{
+    if (janus_nursery_create() == NULL) {
+        return JANUS_BUDGET_EXCEEDED;
+    }
+    int refused = 0;
+    for (int i = 0; i < children && refused == 0; i++) {
+        refused = janus_nursery_spawn(nothing, NULL);
+    }
+    int64_t ended = janus_nursery_await_all();
+    return refused != 0 ? JANUS_BUDGET_EXCEEDED : (int)ended;
+}
+
+static int
+selects(void *channel)
+{
+    void *select = janus_select_create(); /* 1 op, and the wait is a message */
+    (void)janus_select_add_recv(select, channel);
+    (void)janus_select_add_default(select);
+    int chosen = janus_select_wait(select);
+    janus_select_destroy(select);
+    return chosen < 0 ? chosen : JANUS_OK;
+}
+
+static int
+sends_and_receives(void *channel)
+{
+    int64_t value = 1;
+    int error = janus_channel_send(channel, &value);
+    return error == JANUS_OK ? janus_channel_receive(channel, &value) : error;
+}
+
+/* Do the operation once. Returns JANUS_OK, or the refusal. */
+static int
+operate(const char *name, void *channel)
+{
+    static const janus_budget zero = {0}, three = {.ops = 3}, one = {.ops = 1};
+    int64_t value = 0;
+    int error = JANUS_INVALID;
+    void *made = NULL;
+    if (strcmp(name, "yield") == 0) {
+        return janus_yield();
+    } else if (strcmp(name, "scheduler_yield") == 0) {
+        return janus_scheduler_yield();
+    } else if (strcmp(name, "sleep") == 0) {
+        return janus_sleep_ns(0);
+    } else if (strcmp(name, "open") == 0) {
+        return opens(0);
+    } else if (strcmp(name, "spawn") == 0) {
+        return opens(1);
+    } else if (strcmp(name, "message") == 0) {
+        return sends_and_receives(channel);
+    } else if (strcmp(name, "try_receive") == 0) {
+        error = janus_channel_try_receive(channel, &value);
+        return error == JANUS_AGAIN ? JANUS_OK : error;
+    } else if (strcmp(name, "select") == 0) {
+        return selects(channel);
+    } else if (strcmp(name, "charge_nothing") == 0) {
+        return janus_charge(&zero);
+    } else if (strcmp(name, "charge") == 0) {
+        return janus_charge(&three);
+    } else if (strcmp(name, "refused_recharge") == 0) {
+        (void)janus_budget_recharge(one);
+        return janus_budget_get_current().ops > 0 ? JANUS_OK : JANUS_BUDGET_EXCEEDED;
+    } else if (strcmp(name, "channel") == 0) {
+        made = janus_channel_create(8, 1);
+        (void)janus_channel_destroy(made);
+    } else if (strcmp(name, "token") == 0) {
+        made = janus_cancel_token_create();
+        janus_cancel_token_destroy(made);
+    } else if (strcmp(name, "poll_exhausted") == 0) {
+        (void)janus_supervisor_poll_exhausted();
+        return janus_budget_get_current().ops > 0 ? JANUS_OK : JANUS_BUDGET_EXCEEDED;
+    }
+    return made != NULL ? JANUS_OK : JANUS_BUDGET_EXCEEDED;
+}
+
+static int64_t
+repeats(void *arg)
+{
+    Repeated *repeated = arg;
+    bool counts_at_the_end = strcmp(repeated->operation, "refused_recharge") == 0 ||
+                             strcmp(repeated->operation, "poll_exhausted") == 0; /* their last call is paid for too */
+    while (repeated->calls < repeated->calls_max) {
+        int error = operate(repeated->operation, repeated->channel);
+        repeated->calls += error == JANUS_OK || counts_at_the_end;
+        if (error != JANUS_OK) {
+            break;
+        }
+    }
+    return 0;
+}
+
+/* How many calls of the operation a task with so many of each component can make; -1: it could not be tried. */
+int64_t
+calls_on_budget(const char *operation, int64_t units)
+{
+    janus_budget budget = {units, units, units, units, units};
+    janus_task_options options = {.size = sizeof options, .budget = &budget, .stack_bytes = (size_t)1 << 16};
+    Repeated repeated = {.operation = operation, .calls_max = 10 * units};
+    void *nursery = janus_nursery_open(NULL);
+    repeated.channel = janus_channel_create(8, 1);
+    int error = janus_nursery_spawn_with(nursery, repeats, &repeated, &options, NULL);
+    (void)janus_nursery_await(nursery);
+    (void)janus_nursery_destroy(nursery);
+    (void)janus_channel_destroy(repeated.channel);
+    return error == JANUS_OK ? repeated.calls : -1;
+}

@@ -146,7 +146,7 @@ families(void)
         CHECK_EQUAL(bursar_fiber_call_fill(call, &more), JANUS_OK);
     }
     CHECK_EQUAL(message.kind, JANUS_KIND_OK);
-    CHECK_EQUAL(message.amounts[0], 10 * 1000 + 10); /* and ten spawns */
+    CHECK_EQUAL(message.amounts[0], 10 * 1000 + 11); /* and ten spawns and a nursery */
     CHECK_EQUAL(message.amounts[2], 10);
     call = spawn(2, family, (void *)1000, &little);
     CHECK_EQUAL(next().kind, MESSAGE_SHORT);
@@ -170,7 +170,7 @@ cancelled(void)
 /* ---- MAILBOX-4: pausing */
 
 typedef struct {
-    atomic_int rounds, end;
+    atomic_int rounds, end, has_child;
     void *channel;
 } Place;
 
@@ -232,6 +232,7 @@ awaits(void *arg)
     Place *place = arg;
     void *nursery = janus_nursery_create();
     MUST(nursery != NULL && janus_nursery_spawn(receives, place) == 0);
+    atomic_store(&place->has_child, 1);
     int64_t result_of_message = janus_nursery_await_all();
     atomic_fetch_add(&place->rounds, 1);
     return result_of_message == 0 || result_of_message == 7 ? 7 : result_of_message;
@@ -277,6 +278,9 @@ pauses_while_waiting(janus_task_fn fn)
 {
     Place place = {.channel = janus_channel_create(sizeof(int64_t), 0)};
     FiberCall *call = spawn(4, fn, &place, &plenty);
+    while (atomic_load(&place.has_child) == 0 && fn == awaits) { /* it could also pause before it has a child */
+        sched_yield();
+    }
     for (int64_t number = 1; number <= 20; number++) {
         bursar_fiber_call_pause(call, number);
         CHECK_EQUAL(next().code, number);
