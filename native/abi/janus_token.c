@@ -21,21 +21,17 @@ is_gone(const Token *token)
     return token->nursery != NULL && load_u32(&token->nursery->head.generation, ACQUIRE) != token->nursery_generation;
 }
 
-/* Why the token is cancelled, or JANUS_REASON_NONE. Looks at the nursery too: it may be cancelled a moment before its
- * tokens are (TOKEN-1). */
+/* Why the token is cancelled, or JANUS_REASON_NONE. A cancelled token has marked all tokens below it (TOKEN-1), so no
+ * walk is needed. But a nursery may be cancelled a moment before its tokens are marked; it is the top token's. */
 static int
 reason_of(const Token *token)
 {
     if (token->reason != JANUS_REASON_NONE) {
         return token->reason;
     }
-    for (; token != NULL; token = token->parent) {
-        if (token->reason != JANUS_REASON_NONE || is_gone(token) ||
-            (token->nursery != NULL && nursery_cancelled(token->nursery))) {
-            return JANUS_REASON_PARENT;
-        }
-    }
-    return JANUS_REASON_NONE;
+    const Token *top = token->top;
+    bool cancelled = top->nursery != NULL && (is_gone(top) || nursery_cancelled(top->nursery));
+    return cancelled ? JANUS_REASON_PARENT : JANUS_REASON_NONE;
 }
 
 /* ---- cancelling */
@@ -142,6 +138,7 @@ make(Runtime *runtime, Token *parent, Nursery *nursery)
         return NULL;
     }
     token->parent = parent;
+    token->top = parent != NULL ? parent->top : token;
     law_queue_init(&token->children);
     law_queue_init(&token->callbacks);
     token->sibling = (LawLink){0};

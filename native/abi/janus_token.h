@@ -22,6 +22,7 @@
 typedef struct Token {
     SlabHead head;
     struct Token *parent;
+    struct Token *top; /* of its tree; itself without a parent. It is kept as long as any token below it (TOKEN-3) */
     LawQueue children;
     LawLink sibling;
     LawQueue callbacks;

@@ -517,6 +517,29 @@ callback_outside_tasks(void)
     janus_rt_shutdown();
 }
 
+/* A chain of tokens is made link by link at the same cost: with a walk to the top for each, this test would hang. */
+static void
+long_chain(void)
+{
+    enum { LINKS = FEW(200000) };
+    void **chain = calloc(LINKS, sizeof *chain);
+    CHECK(chain != NULL && (chain[0] = janus_cancel_token_create()) != NULL);
+    for (int i = 1; i < LINKS; i++) {
+        chain[i] = janus_cancel_token_child(chain[i - 1]);
+    }
+    CHECK(chain[LINKS - 1] != NULL && !janus_cancel_token_is_cancelled(chain[LINKS - 1]));
+    janus_cancel_token_destroy(chain[LINKS / 2]); /* the request passes through it */
+    janus_cancel_token_cancel(chain[0]);
+    CHECK_EQUAL(janus_cancel_token_reason(chain[LINKS - 1]), JANUS_REASON_PARENT);
+    void *late = janus_cancel_token_child(chain[LINKS - 1]);
+    CHECK_EQUAL(janus_cancel_token_reason(late), JANUS_REASON_PARENT);
+    janus_cancel_token_destroy(late);
+    for (int i = 0; i < LINKS; i++) {
+        janus_cancel_token_destroy(chain[i]);
+    }
+    free(chain);
+}
+
 int
 main(void)
 {
@@ -530,7 +553,7 @@ main(void)
     void (*const tests[])(void) = {tokens,          of_a_nursery,   explicit_cancel, from_above,
                                    callbacks,       many_callbacks, timeouts,        nursery_timeouts,
                                    nursery_reasons, freed_twice,    handles,         registered_against_cancel,
-                                   strangers};
+                                   strangers,       long_chain};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         rt_each(tests[i]);
     }
