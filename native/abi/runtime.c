@@ -1,13 +1,17 @@
 /* The runtime: see runtime.h. */
 #include "abi/runtime.h"
 
+#include <pthread.h>
+
 #include "abi/janus_select.h"
 #include "abi/janus_token.h"
 #include "engine/shutdown.h"
 
 Runtime the_runtime;
 
-typedef enum { DOWN, MOVING, RUNNING } RuntimeState;
+/* FORKED: this process is the child of a fork, and the runtime's threads are in its parent. There is no way back: locks
+ * and tasks are as some thread left them. */
+typedef enum { DOWN, MOVING, RUNNING, FORKED } RuntimeState;
 
 static Lock gate; /* of `state` */
 static RuntimeState state = DOWN;
@@ -23,6 +27,15 @@ move(RuntimeState from, RuntimeState to)
     }
     lock_give(&gate);
     return moves;
+}
+
+/* In the child of a fork, which has one thread. The runtime counts as gone, so every call is refused instead of waiting
+ * for threads that do not exist. A runtime can still be started if the parent had none. */
+static void
+after_fork(void)
+{
+    lock_init(&gate);
+    state = state == DOWN ? DOWN : FORKED;
 }
 
 static void
@@ -44,9 +57,11 @@ slabs_destroy(Runtime *runtime)
 int
 runtime_start(const SchedulerOptions *options)
 {
+    static bool watches_forks; /* written in the state MOVING, which one thread has */
     if (!move(DOWN, MOVING)) {
         return ENGINE_AGAIN;
     }
+    watches_forks = watches_forks || pthread_atfork(NULL, NULL, after_fork) == 0;
     int error = scheduler_start(&the_runtime.scheduler, options);
     if (error == ENGINE_OK) {
         lock_init(&the_runtime.tokens_lock);

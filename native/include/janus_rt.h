@@ -37,7 +37,8 @@
  * until janus_rt_shutdown destroys everything.
  *
  * Threads. Every function may be called by tasks and by outside threads, unless its comment says otherwise. An outside
- * thread that waits blocks. No function is safe in a signal handler, or in the child of a fork.
+ * thread that waits blocks. No function is safe in a signal handler. In the child of a fork the runtime of its parent
+ * counts as shut down, and the child cannot start another one: every call outside tasks is refused.
  *
  * Frozen: the functions above the line "added by Bursar" and the first five results never change. Options structures
  * may get new fields at the end: `size` says how large the caller's structure is. */
@@ -400,8 +401,8 @@ JANUS_API int janus_yield(void);
 /* Waits, by the monotonic clock. Returns as janus_yield does. */
 JANUS_API int janus_sleep_ns(int64_t nanoseconds);
 
-/* Charges the running task for `amount`, and at least for 1 op: for all of it, or for nothing if one component is short. Returns as
- * janus_yield does; also JANUS_INVALID for a negative amount. */
+/* Charges the running task for `amount`, and at least for 1 op: for all of it, or for nothing if one component is
+ * short. Returns as janus_yield does; also JANUS_INVALID for a negative amount. */
 JANUS_API int janus_charge(const janus_budget *amount);
 
 /* Ends the running task as panicked, with this code. Its frames are dropped: no cleanup runs, and locks stay locked.

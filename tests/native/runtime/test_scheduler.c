@@ -1,7 +1,9 @@
 /* The scheduler: workers, stealing, yields, disasters, starting and stopping. */
 #include "rt.h"
 
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/scheduler.h"
 
@@ -428,10 +430,58 @@ identity(void)
     CHECK_EQUAL(rt_run(shuts_down, NULL), JANUS_OK);
 }
 
+/* In the child of a fork the runtime's threads do not exist: every call is refused, and none waits for them. Returns
+ * the number of the first call that was not, or 0. */
+static int
+calls_in_a_child(void *nursery, void *channel, void *token)
+{
+    int64_t value = 1;
+    int failed = janus_rt_is_running() ? 1 : janus_rt_get() != NULL ? 2 : 0;
+    failed = failed != 0                                 ? failed
+             : janus_nursery_create() != NULL            ? 3
+             : janus_nursery_spawn(adds_one, NULL) != -1 ? 4
+                                                         : 0;
+    failed = failed != 0 ? failed : janus_nursery_await_all() != JANUS_PENDING ? 5 : 0;
+    failed = failed != 0 ? failed : janus_nursery_await(nursery) != JANUS_INVALID ? 6 : 0;
+    failed = failed != 0 ? failed : janus_channel_receive(channel, &value) != JANUS_INVALID ? 7 : 0;
+    failed = failed != 0 ? failed : janus_channel_send_i64(channel, 1) != -1 ? 8 : 0;
+    failed = failed != 0 ? failed : !janus_cancel_token_is_cancelled(token) ? 9 : 0;
+    janus_cancel_token_cancel(token);
+    janus_rt_shutdown();
+    return failed != 0 ? failed : janus_rt_init_default() != -1 ? 10 : 0;
+}
+
+static void
+forked(void)
+{
+    rt_up(2);
+    void *nursery = janus_nursery_open(NULL), *channel = janus_channel_create_i64(0);
+    void *token = janus_cancel_token_create();
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(calls_in_a_child(nursery, channel, token));
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(WEXITSTATUS(status), 0);
+    CHECK_EQUAL(janus_nursery_await(nursery), JANUS_OK); /* the parent's runtime is as it was */
+    CHECK(!janus_cancel_token_is_cancelled(token));
+    janus_rt_shutdown();
+    if ((child = fork()) == 0) { /* without a runtime to inherit, a child may start its own */
+        int started = janus_rt_init_default();
+        janus_rt_shutdown();
+        _exit(started == 0 ? 0 : 1);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || SANITIZE_THREAD)); /* which allows no threads there */
+}
+
 int
 main(void)
 {
     up_and_down();
+    forked();
     void (*const tests[])(void) = {counts,    yield_fair, tick_fair, started_not_starved,
                                    disasters, deep_sleep, outside,   identity};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
