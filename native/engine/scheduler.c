@@ -7,6 +7,8 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "engine/channel.h"
@@ -136,12 +138,30 @@ serve(Worker *worker)
     return error;
 }
 
+/* A task has ended the worker's thread, by pthread_exit or pthread_cancel. Its frames are unwound, so the task cannot
+ * end, and its nursery would wait for ever: report it and end the process. Rejected: a new thread for the worker. The
+ * tasks beneath the ended one on its stack (help_children.c) are unwound too, and their callers cannot know it. */
+static void
+thread_ended(void *arg)
+{
+    const Worker *worker = arg;
+    const char *name = worker->current != NULL ? worker->current->fiber.name : NULL;
+    fprintf(stderr,
+            "bursar: task %s ended the thread that it ran on, by pthread_exit or pthread_cancel; "
+            "a task must return, or call janus_panic\n",
+            name != NULL ? name : "without a name");
+    abort();
+}
+
 static void *
 worker_thread(void *arg)
 {
     Worker *worker = arg;
+    int error;
     and_u32(&worker->scheduler->starting, ~STARTING_THREAD, ACQ_REL);
-    int error = serve(worker);
+    pthread_cleanup_push(thread_ended, worker);
+    error = serve(worker);
+    pthread_cleanup_pop(0);
     LAW_RULE(error == 0, "SCHEDULER-3"); /* worker_start made sure that there is a first stack */
     return NULL;
 }

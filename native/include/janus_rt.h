@@ -15,7 +15,8 @@
  * Tasks. A task is a function that returns a number. A negative number is a failure. Tasks run on the runtime's
  * threads, each on a small stack of its own: 8 KiB unless it asks for more (stdio needs 64 KiB). A task gives its
  * thread away only inside functions of this header and of janus_interop.h, and may return from them on another thread:
- * do not keep the address of a thread-local variable, such as errno, across such a call.
+ * do not keep the address of a thread-local variable, such as errno, across such a call. A task must not end its thread
+ * (pthread_exit): that ends the process.
  *
  * Nurseries. A nursery owns tasks, its children. A task, or a thread that runs no task (an outside thread), opens a
  * nursery, spawns children into it, and awaits it: the await returns when all children have ended. If a child fails,

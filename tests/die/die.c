@@ -53,6 +53,22 @@ writes_wildly(void *arg)
 }
 
 static int64_t
+ends_its_thread(void *arg)
+{
+    (void)arg;
+    pthread_exit(NULL);
+}
+
+static int64_t
+owns_such_a_task(void *arg)
+{
+    (void)arg;
+    janus_nursery_create();
+    janus_nursery_spawn(ends_its_thread, NULL);
+    return janus_nursery_await_all();
+}
+
+static int64_t
 aborts(void *arg)
 {
     (void)arg;
@@ -208,6 +224,13 @@ main(int count, char **arguments)
                 janus_rt_shutdown();
             }
         }
+    } else if (strncmp(what, "pthread_exit", 12) == 0) {
+        janus_task_options options = {.size = sizeof options, .name = "quitter", .stack_bytes = (size_t)1 << 16};
+        janus_rt_init((janus_rt_config){.worker_count = strcmp(what, "pthread_exit_alone") == 0 ? 1 : 2});
+        void *nursery = janus_nursery_open(NULL);
+        janus_task_fn fn = strcmp(what, "pthread_exit_above") == 0 ? owns_such_a_task : ends_its_thread;
+        janus_nursery_spawn_with(nursery, fn, NULL, &options, NULL);
+        janus_nursery_await(nursery);
     } else if (strcmp(what, "rule") == 0) {
         breaks_a_rule();
     } else {

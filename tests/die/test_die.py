@@ -76,6 +76,14 @@ def test_an_overflow_outside_tasks_kills(die: Path):
     assert ended(die, "thread").returncode == -signal.SIGSEGV
 
 
+@pytest.mark.parametrize("way", ["alone", "beside", "above"])
+def test_a_task_that_ends_its_thread_ends_the_process_and_is_named(die: Path, way: str):
+    done = ended(die, f"pthread_exit_{way}")  # one worker; two; above the frames of its owner
+    assert done.returncode == -signal.SIGABRT
+    assert "ended the thread that it ran on" in done.stderr
+    assert ("quitter" in done.stderr) == (way != "above")
+
+
 def test_a_broken_rule_stops_the_process_and_says_which(die: Path):
     done = ended(die, "rule")
     assert done.returncode == -signal.SIGABRT
