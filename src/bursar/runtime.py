@@ -238,6 +238,7 @@ class Runtime:
         }
         self._main: Task | None = None
         self._stop_asked = False
+        self._host_closed = False
         self._deadlock: Deadlock | None = None
 
     def _make_pump(self) -> Pump:
@@ -264,16 +265,21 @@ class Runtime:
             )
         self._require_unused()
         try:
-            with self._interrupts.listening(), self._generators.hooked():
-                self.start(fn, *args)
-                self.driver.held = True
-                run_until(lambda: self.pump.over)
+            self._interrupts.listen()
+            self._generators.hook_throughout()
+            self.start(fn, *args)
+            self.driver.held = True
+            run_until(lambda: self.pump.over)
+            if not self.pump.over:
+                raise HostLost(f"host {self._host.name!r} returned while {counted(self.live, 'task')} lived")
         except BaseException as error:
             self._tear_down(error)
         finally:
             self.driver.held = False
-        if not self.pump.over:
-            self._tear_down(HostLost(f"host {self._host.name!r} returned while {counted(self.live, 'task')} lived"))
+            try:
+                self._leave_loop()
+            finally:  # again, because a signal handler of the program may have raised there
+                self._leave_loop()
         return self.result()
 
     def start(self, fn: Callable[[*Ts], Coroutine[Any, Any, Any]], *args: *Ts) -> None:
@@ -362,14 +368,31 @@ class Runtime:
         finally:  # each of these steps happens even if an earlier one fails or is interrupted
             try:
                 self._generators.unhook()  # an interrupt may have ended the batch before `_batch_ends`
-                if self.pump.started:
-                    self._host.close()
             finally:
                 try:
-                    self._end_evidence()
+                    self._release()
                 finally:
                     if self.on_end is not None:
                         self.on_end()
+
+    def _leave_loop(self) -> None:
+        """The loop has ended: restore what the process had before. Idempotent."""
+        try:
+            self._interrupts.restore()
+        finally:
+            try:
+                self._generators.unhook_throughout()
+            finally:
+                self._release()  # `_ended` has done it, unless it was interrupted
+
+    def _release(self) -> None:
+        """Close the host and the trace. Idempotent: a call that an exception has interrupted is repeated."""
+        try:
+            if self.pump.started and not self._host_closed:
+                self._host.close()
+                self._host_closed = True
+        finally:
+            self._end_evidence()
 
     def _tear_down(self, error: BaseException) -> NoReturn:
         """The loop ended in the middle of the run."""
@@ -454,11 +477,13 @@ class Runtime:
             self.kernel.observe(self._recorder)
 
     def _end_evidence(self) -> None:
-        if self._recorder is None:
+        recorder = self._recorder
+        if recorder is None:
             return
-        self._recorder.close({"error": type_name(self.pump.error) if self.pump.error is not None else ""})
-        if self._recorder.error is not None:
-            detail = f"the trace {self._recorder.path} is incomplete: {self._recorder.error}"
+        recorder.close({"error": type_name(self.pump.error) if self.pump.error is not None else ""})
+        self._recorder = None
+        if recorder.error is not None:
+            detail = f"the trace {recorder.path} is incomplete: {recorder.error}"
             self.kernel.reports.append(Report("trace_failed", "", detail))
 
     def header(self) -> dict[str, Any]:

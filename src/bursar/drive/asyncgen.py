@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, TypeGuard
 
 from bursar.backend import Kernel, Task
@@ -54,24 +53,23 @@ class AsyncGenerators:
         self._before = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._first, finalizer=self._finalize)
 
-    @contextmanager
-    def hooked(self) -> Generator[None]:
-        """Keep the hooks set while the block runs."""
+    def hook_throughout(self) -> None:
+        """Keep the hooks set from now on, between batches too, until `unhook_throughout`."""
         self.hook()
         self._throughout = True
-        try:
-            yield
-        finally:
-            self._throughout = False
-            self.unhook()
+
+    def unhook_throughout(self) -> None:
+        """Restore the hooks that were set before. Idempotent."""
+        self._throughout = False
+        self.unhook()
 
     def unhook(self) -> None:
         """Restore the hooks that were set before. Idempotent."""
         if self._throughout:
             return
-        before, self._before = self._before, None
-        if before is not None:
-            sys.set_asyncgen_hooks(*before)
+        if self._before is not None:
+            sys.set_asyncgen_hooks(*self._before)
+            self._before = None
 
     def _first(self, generator: Gen) -> None:
         owner = self._kernel.current

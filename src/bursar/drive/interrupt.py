@@ -13,8 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -54,29 +53,32 @@ class Interrupts:
         self._program = program
         self._host = host
         self._dump_signal = dump_signal
+        self._before: list[tuple[int, Any]] = []  # the handlers that ours replace, by signal
         self.count = 0
 
-    @contextmanager
-    def listening(self) -> Generator[None]:
-        """Install the signal handlers while the block runs, if this is the main thread."""
+    def listen(self) -> None:
+        """Install the signal handlers, if this is the main thread. `restore` must follow, also after an error."""
         if threading.current_thread() is not threading.main_thread():
             if self._dump_signal is not None:
                 raise HostMisuse(
                     "dump_signal: only the main thread of a process gets signals, but this runtime runs in another"
                 )
-            yield
             return
-        restore: list[tuple[int, Any]] = []
         handler = signal.getsignal(signal.SIGINT)
         if handler is signal.default_int_handler or isinstance(getattr(handler, "__self__", None), Interrupts):
-            restore.append((signal.SIGINT, signal.signal(signal.SIGINT, self._on_interrupt)))
+            self._replace(signal.SIGINT, self._on_interrupt)
         if self._dump_signal is not None:
-            restore.append((self._dump_signal, signal.signal(self._dump_signal, self._on_dump)))
-        try:
-            yield
-        finally:
-            for number, handler in reversed(restore):
-                signal.signal(number, handler)
+            self._replace(self._dump_signal, self._on_dump)
+
+    def _replace(self, number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+        self._before.append((number, signal.getsignal(number)))
+        signal.signal(number, handler)
+
+    def restore(self) -> None:
+        """Restore the handlers that `listen` replaced. Idempotent: a call that an exception interrupted is repeated."""
+        while self._before:
+            signal.signal(*self._before[-1])
+            del self._before[-1]
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

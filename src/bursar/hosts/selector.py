@@ -12,6 +12,9 @@ A thread that wakes a loop that is awake only sets a flag. The loop looks at the
 to sleep, so no wake is lost. While the loop sleeps and watches no file, another thread may drive the pump in its place
 (`drive.loop_ownership`).
 
+A signal handler of the program may raise after any call of the loop. So what must not be lost is kept by an object
+that closes itself (`_socket.socket`, an epoll object) or is stored by the same call (`_swap_wakeup_fd`).
+
 A file stays registered with the selector after it was ready, until it is unwatched, or until it is ready again and no
 task waits for it. So a connection that is read, answered and read again needs no system call for its registration.
 
@@ -21,15 +24,16 @@ a system call for every wait.
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
 import queue
 import selectors
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from bursar.drive.loop_ownership import LoopOwnership
@@ -41,6 +45,14 @@ __bursar_loop__ = True  # between two batches an asynchronous exception may be r
 QUEUE_S_MAX: Final = 0.05  # how late a signal may be handled; programs that are woken often wake sooner
 WAIT_S_MAX: Final = 3600.0  # selectors refuse very long waits; after this one the loop reads the clock again
 _MASKS: Final = (selectors.EVENT_READ, selectors.EVENT_WRITE)
+
+
+def _swap_wakeup_fd(fd: int, before: list[int]) -> None:
+    """Send the byte of every signal to the file `fd`, and append the file that got it before.
+
+    Both in one call of C: an exception between two calls would lose the file before.
+    """
+    before.extend(map(partial(signal.set_wakeup_fd, warn_on_full_buffer=False), (fd,)))
 
 
 class _Watched:
@@ -75,24 +87,30 @@ class SelectorHost:
     def open(self, pump: Pump) -> None:
         if self._pump is not None:
             raise HostMisuse("this SelectorHost drives another run already; give each run a host of its own")
-        self._pump = pump
         self.start_ns = time.monotonic_ns()
         self._soon = self._later = self._waking = self._asleep = False
         self._alarm_ns = None
         self._ownership = LoopOwnership()
-        self._selector = selectors.DefaultSelector()
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        self._selector.register(self._reader, selectors.EVENT_READ, None)
+        reader, writer = _socket.socketpair()  # not `socket.socketpair`: between its two calls a file could be lost
+        try:
+            reader.setblocking(False)
+            writer.setblocking(False)
+            selector = selectors.DefaultSelector()
+            selector.register(reader.fileno(), selectors.EVENT_READ, None)
+        except BaseException:
+            reader.close()
+            writer.close()
+            raise
+        self._pump, self._selector, self._reader, self._writer = pump, selector, reader, writer
 
     def close(self) -> None:
+        """Idempotent: a call that an exception has interrupted is repeated."""
         self._pump = None
         self._files.clear()
-        self._selector.close()
         with self._socket_lock:  # no byte may be sent to a later file with the same number
             self._reader.close()
             self._writer.close()
+        self._selector.close()
 
     def now_ns(self) -> int:
         return time.monotonic_ns() - self.start_ns
@@ -184,8 +202,9 @@ class SelectorHost:
     def run_until(self, over: Callable[[], bool]) -> None:
         pump = self._pump
         assert pump is not None, "only an open host runs"
-        wakes_on_signals = self._wake_on_signals()
+        before: list[int] = []  # the file that got a byte at every signal before this loop; empty: unchanged
         try:
+            self._wake_on_signals(before)
             while not over():
                 if self._soon:
                     self._soon = False
@@ -200,20 +219,20 @@ class SelectorHost:
                     self._later = False
                     pump.drain()
         finally:
-            # An exception may have come before the loop took it back. No thread may drive a run that is over.
-            self._ownership.take_back()
-            if wakes_on_signals:
-                signal.set_wakeup_fd(-1)
+            try:
+                if before:
+                    signal.set_wakeup_fd(before[0])
+            finally:
+                # An exception may have come before the loop took it back. No thread may drive a run that is over.
+                self._ownership.take_back()
 
-    def _wake_on_signals(self) -> bool:
-        """Ask the system to send a byte at every signal. False: this is not the main thread, or another loop has asked
-        already."""
-        if threading.current_thread() is not threading.main_thread():
-            return False
-        before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        if before != -1:
-            signal.set_wakeup_fd(before)
-        return before == -1
+    def _wake_on_signals(self, before: list[int]) -> None:
+        """Ask the system to send a byte at every signal, unless another loop has asked already."""
+        if threading.current_thread() is threading.main_thread():
+            _swap_wakeup_fd(self._writer.fileno(), before)
+            if before != [-1]:
+                signal.set_wakeup_fd(before[0])
+                before.clear()
 
     def _alarm_s(self) -> float | None:
         """Seconds until the alarm, or None."""

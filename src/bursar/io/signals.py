@@ -39,7 +39,8 @@ class _Handler:
         self._pump.expected[self.label] = self._deliver
         self._pump.outposts[self] = self
         if self._pump.live:
-            self._previous = signal.signal(self._number, self._on_signal)
+            self._previous = signal.getsignal(self._number)  # first: the second call may be interrupted
+            signal.signal(self._number, self._on_signal)
 
     def remove(self) -> None:
         if self._pump.outposts.pop(self, None) is None:
