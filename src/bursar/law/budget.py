@@ -45,7 +45,8 @@ class Budget:
         spawns: Tasks.
         channel_ops: Operations on channels.
         syscalls: Operations on files, sockets and signals.
-        named: The limits of named counters, as pairs of name and limit, sorted by name.
+        named: The limits of named counters, as pairs of name and limit, sorted by name. `cpu_ns` is measured: the
+            processor time of the task's code, in nanoseconds. The program charges all others.
     """
 
     __match_args__ = COMPONENTS
