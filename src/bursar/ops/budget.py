@@ -39,17 +39,27 @@ def charge(
     task, the charge raises `ValueError`: the name is probably misspelt.
     """
     amounts = (ops, memory, spawns, channel_ops, syscalls)
-    if named:
-        for name in named:
-            require_counter_name(name)
-        if len(named) > NAMED_MAX:
-            raise ValueError(f"a charge has at most {NAMED_MAX} named counters, and this one has {len(named)}")
-    for name, amount in (*zip(COMPONENTS, amounts, strict=True), *named.items()):
+    for name, amount in zip(COMPONENTS, amounts, strict=True):
         if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
-            raise ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
+            raise _not_an_amount(name, amount)
     billed = (max(ops, 1), *amounts[1:])  # every request costs at least one op
     cost = tuple((component, amount) for component, amount in enumerate(billed) if amount)
-    return _Charge((*cost, *sorted((name, amount) for name, amount in named.items() if amount)))
+    return _Charge((*cost, *_named_cost(named)) if named else cost)
+
+
+def _named_cost(named: dict[str, int]) -> Cost:
+    """The amounts of named counters as part of a cost. Raises for a name or an amount that a charge cannot have."""
+    for name, amount in named.items():
+        require_counter_name(name)
+        if type(amount) is not int or not 0 <= amount <= UNITS_MAX:
+            raise _not_an_amount(name, amount)
+    if len(named) > NAMED_MAX:
+        raise ValueError(f"a charge has at most {NAMED_MAX} named counters, and this one has {len(named)}")
+    return tuple(sorted((name, amount) for name, amount in named.items() if amount))
+
+
+def _not_an_amount(name: str, amount: object) -> ValueError:
+    return ValueError(f"charge({name}={amount!r}): a charge is a whole number between 0 and {UNITS_MAX}")
 
 
 class _Recharge(Request[None]):
