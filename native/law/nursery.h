@@ -1,13 +1,14 @@
 /* Nurseries: their states, and the result of a nursery as a whole. Mirrors src/bursar/law/nursery.py.
  *
- *     OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
- *       │                │
- *       └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
+ *     OPEN ──seal, or the block has ended and no child lives──► CLOSING ──await, quiescent──► CLOSED
+ *       │                                                          │
+ *       └────────────────────────── cancel ────────────────────────┴──► CANCELLING ──await, quiescent──► CANCELLED
  *
  * NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
  * NURSERY-2  a nursery takes children only while OPEN
  * NURSERY-3  a nursery reaches a terminal state only in its owner's await, and only without live children (quiescence)
  * NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+ * NURSERY-5  a nursery whose block has ended is OPEN only while a child lives
  */
 #pragma once
 

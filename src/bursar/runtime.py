@@ -206,6 +206,7 @@ class Runtime:
         )
         self.kernel.runtime = self
         self.kernel.root.cancel_on_failure = False
+        self.kernel.root.sealed = chosen.sealed
         self.kernel.gate = Gate(0, admission or _by_default(self.settings))
         if admission is not None:
             self.kernel.root.gate = self.kernel.gate

@@ -271,7 +271,7 @@ def test_it_takes_children_only_while_open(how):
     _, nursery = owner_of(kernel)
     kernel.spawn(nursery)
     if how == "close":
-        kernel.close_nursery(nursery)
+        kernel.seal_nursery(nursery)
     else:
         cancel.request_nursery(kernel, nursery, STOP)
     with pytest.raises(NurseryClosed, match=f"is {nursery.state.name.lower()} and takes no more tasks"):
@@ -284,10 +284,30 @@ def finish_child(kernel: Kernel, child: Task, outcome: Outcome = OK) -> None:
     kernel.finish(child, outcome)
 
 
+def test_it_closes_with_its_last_child_once_its_block_has_ended():
+    kernel = new_kernel()
+    owner, nursery = owner_of(kernel)
+    first = kernel.spawn(nursery)
+    kernel.close_nursery(nursery)
+    assert nursery.state is NurseryState.OPEN
+    kernel.blocked(owner, Nap(owner))
+    second = kernel.spawn(nursery)
+    finish_child(kernel, first)
+    assert nursery.state is NurseryState.OPEN
+    check(kernel)
+    finish_child(kernel, second)
+    assert nursery.state is NurseryState.CLOSING
+    check(kernel)
+    with pytest.raises(NurseryClosed):
+        kernel.spawn(nursery)
+    kernel.end_nursery(nursery)
+
+
 def test_closing_becomes_closed_only_in_the_await_and_only_when_every_child_has_ended():
     kernel = new_kernel()
     owner, nursery = owner_of(kernel)
     a, b = kernel.spawn(nursery), kernel.spawn(nursery)
+    kernel.seal_nursery(nursery)
     kernel.close_nursery(nursery)
     with pytest.raises(AssertionError, match="NURSERY-3"):
         kernel.end_nursery(nursery)

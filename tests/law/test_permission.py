@@ -395,7 +395,7 @@ def test_another_attempt_may_enter_a_closing_nursery_and_nobody_else(kernel):
     kernel.step()
     nursery = kernel.open_nursery(owner)
     kernel.spawn(nursery, ticket=Ticket())
-    kernel.close_nursery(nursery)
+    kernel.seal_nursery(nursery)
     with pytest.raises(NurseryClosed):
         kernel.spawn(nursery, ticket=Ticket())
     again = kernel.spawn(nursery, ticket=Ticket(), again=True)

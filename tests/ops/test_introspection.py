@@ -30,7 +30,7 @@ def test_the_tree_shows_nurseries_and_tasks_by_depth(run):
         (1, main.__qualname__),
         (2, "nursery 'outer': OPEN, 2 live of 2"),
         (3, "parent"),
-        (4, "nursery 'inner': CLOSING, 1 live of 1"),
+        (4, "nursery 'inner': OPEN, 1 live of 1"),
         (5, "leaf"),
         (3, "other"),
     ]

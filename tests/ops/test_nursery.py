@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import pytest
+from support.evidence import Trace, verify
 from support.law import cancel
 
 import bursar
@@ -690,3 +691,70 @@ def test_nobody_spawns_into_a_nursery_whose_owner_was_cut_off(run):
 
     run(main)
     assert refused == [True]
+
+
+@pytest.mark.parametrize("depth", [1, 5])
+def test_a_living_child_spawns_siblings_after_the_body_has_ended(run, depth):
+    ended = []
+
+    async def grow(n, left):
+        await sleep(1)
+        if left:
+            n.spawn(grow, n, left - 1)
+        ended.append(left)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(grow, n, depth)
+        return n.state, await bursar.now()
+
+    assert run(main) == (bursar.NurseryState.CLOSED, depth + 1)
+    assert ended == list(range(depth, -1, -1))
+
+
+@pytest.mark.parametrize("how", ["sealed", "close in the body", "close in a child", "sovereign"])
+def test_a_sealed_nursery_takes_no_more_tasks(how):
+    seen = []
+
+    async def late(n):
+        await bursar.checkpoint()
+        if how == "close in a child":
+            n.close()
+        try:
+            n.spawn(bursar.checkpoint)
+        except bursar.NurseryClosed:
+            seen.append(n.state)
+
+    async def main():
+        sealed = {"sealed": True} if how == "sealed" else {}
+        async with nursery(**sealed) as n:
+            if how == "sovereign":
+                n.spawn(late, n, capabilities=[(await bursar.capabilities())[bursar.CapSpawn]])
+            else:
+                n.spawn(late, n)
+            if how == "close in the body":
+                n.close()
+                n.close()
+
+    given = {"profile": "sovereign", "capabilities": [bursar.CapSpawn()], "budget": bursar.Budget()}
+    bursar.Runtime(clock="virtual", **(given if how == "sovereign" else {})).run(main)
+    assert seen == [bursar.NurseryState.CLOSING]
+
+
+def test_sealing_is_in_the_trace_and_verified(tmp_path):
+    async def late(n):
+        await bursar.checkpoint()
+        n.spawn(bursar.checkpoint)
+        n.close()
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(late, n)
+        async with nursery(sealed=True) as n:
+            n.spawn(bursar.checkpoint)
+
+    path = tmp_path / "run.trace"
+    bursar.run(main, clock="virtual", record=path)
+    trace = Trace(path)
+    assert [record.name for record in trace.records()].count("nursery_sealed") == 2
+    verify(trace)

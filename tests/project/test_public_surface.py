@@ -47,7 +47,7 @@ PUBLIC = {
     "Mailbox": "receive",
     "MemoryBudgetExceeded": "code",
     "NativeFunction": "address name stack",
-    "Nursery": "budget cancel name recharge result_kind spawn state tasks wait_exhausted",
+    "Nursery": "budget cancel close name recharge result_kind spawn state tasks wait_exhausted",
     "NurseryState": "CANCELLED CANCELLING CLOSED CLOSING OPEN",
     "Outcome": "error kind reason traceback value",
     "OutcomeKind": "CANCELLED DROPPED FAILED OK PANICKED",

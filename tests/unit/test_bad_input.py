@@ -103,7 +103,7 @@ def test_a_spawn_into_a_nursery_that_is_closing(run):
             n.spawn(give, 1)
 
     async def main():
-        async with nursery() as n:
+        async with nursery(sealed=True) as n:
             n.spawn(late, n)
 
     run(main)

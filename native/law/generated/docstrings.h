@@ -45,7 +45,9 @@
     "        `sovereign` none.\n" \
     "    on_exhausted: `\"end\"`: a task that cannot pay gets `BudgetExceeded`. `\"hold\"`: it waits for a recharge.\n" \
     "    cancel_on_failure: Whether the failure of one task cancels the others.\n" \
-    "    admission: The rules of its own gate. By default the runtime's gate, or none."
+    "    admission: The rules of its own gate. By default the runtime's gate, or none.\n" \
+    "    sealed: Whether it takes no more tasks from the end of its body on. By default it takes tasks while one of its\n" \
+    "        tasks lives, so its tasks can spawn others; in `sovereign` it is sealed."
 
 /* `Nursery` of ops/nursery.py. */
 #define DOC_Nursery \

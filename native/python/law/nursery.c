@@ -32,6 +32,7 @@ nursery_new(Kernel *k, uint64_t id, PyObject *name, Task *owner, PyObject *pools
     self->capabilities = Py_NewRef(capabilities);
     self->cancel_on_failure = true;
     self->gate = Py_XNewRef(k->root ? k->root->gate : NULL);
+    self->sealed = k->root != NULL && k->root->sealed;
     law_queue_init(&self->children);
     gc_aside_keep(&k->gc_aside, (PyObject *)self); /* the kernel or its owner holds it while it is open */
     return self;
@@ -425,6 +426,7 @@ static PyMemberDef nursery_members[] = {
     {"explicit", T_BOOL, offsetof(Nursery, explicit_caps), 0, NULL},
     {"cancel_on_failure", T_BOOL, offsetof(Nursery, cancel_on_failure), 0, NULL},
     {"hold", T_BOOL, offsetof(Nursery, hold), 0, NULL},
+    {"sealed", T_BOOL, offsetof(Nursery, sealed), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -21,6 +21,15 @@ nursery_quiet(const Nursery *nursery)
 {
     return law_queue_empty(&nursery->children);
 }
+/* Make a nursery CLOSING whose block has ended and whose last child has ended (NURSERY-5). */
+static inline void
+nursery_close_if_over(Nursery *nursery)
+{
+    if (nursery_quiet(nursery) && nursery->state == LAW_NURSERY_OPEN && nursery->scope != NULL &&
+        nursery->scope->exiting) {
+        law_nursery_move(&nursery->state, LAW_NURSERY_CLOSING);
+    }
+}
 /* `waiter` waits until every child has ended: a Task that waits bare, or an Entry. `nursery_unjoin` ends that wait. */
 static inline void
 nursery_join(Nursery *nursery, PyObject *waiter)

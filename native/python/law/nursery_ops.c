@@ -84,16 +84,19 @@ int
 k_close_nursery(Kernel *k, Nursery *nursery)
 {
     CancelScope *scope = nursery->scope;
-    bool open = nursery->state == LAW_NURSERY_OPEN;
-    if (!open && (scope == NULL || scope->exiting)) {
+    if (scope == NULL ? nursery->state != LAW_NURSERY_OPEN : scope->exiting) {
         return 0;
     }
-    if ((open && nursery_move(nursery, LAW_NURSERY_CLOSING) < 0) ||
-        NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
+    if (scope == NULL) {
+        law_nursery_move(&nursery->state, LAW_NURSERY_CLOSING);
+    } else {
+        scope->exiting = true;
+        nursery_close_if_over(nursery);
+    }
+    if (NOTED(k, note_nursery(k, NOTE_NURSERY_CLOSING, nursery)) < 0) {
         return -1;
     }
     if (scope != NULL && nursery->owner != NULL) {
-        scope->exiting = true;
         if (nursery->state == LAW_NURSERY_CANCELLING && cancel_pause_cleanup(k, nursery->owner) < 0) {
             return -1;
         }

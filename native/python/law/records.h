@@ -180,6 +180,7 @@ struct Nursery {
     bool explicit_caps;
     bool cancel_on_failure;
     bool hold;
+    bool sealed; /* the end of its block seals it; in the root: the default of the other nurseries */
 };
 
 /* ---- scopes (cancel.py): a task is a scope too, see scope.h */

@@ -13,6 +13,7 @@
 #include "python/law/cancel_request.h"
 #include "python/law/deferred_error.h"
 #include "python/law/dispatch_wake.h"
+#include "python/law/nursery.h"
 #include "python/law/pool.h"
 #include "python/law/task.h"
 #include "python/law/task_end_fast.h"
@@ -137,10 +138,11 @@ answer_once(Kernel *k, PyObject **slot)
     return failed;
 }
 
-/* The last child has ended: wake the task that waits for that. */
+/* The last child has ended: close the nursery if its block has ended, and wake the task that waits for that. */
 NOINLINE static int
 answer_joining(Kernel *k, Nursery *nursery)
 {
+    nursery_close_if_over(nursery);
     if (nursery->joining != NULL) {
         return answer_once(k, &nursery->joining);
     }

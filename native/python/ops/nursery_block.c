@@ -28,6 +28,9 @@ nursery_block_perform(Kernel *k, Task *task, Request *request)
     }
     record->hold = self->hold;
     record->cancel_on_failure = self->cancel_on_failure;
+    if (self->sealed >= 0) {
+        record->sealed = self->sealed;
+    }
     ((Handle *)handle)->record = Py_NewRef((PyObject *)record);
     if (!PyObject_GC_IsTracked((PyObject *)self)) { /* it is tracked if it states capabilities */
         gc_aside_keep(&k->gc_aside, (PyObject *)self);
@@ -51,6 +54,7 @@ nursery_block_new_plain(ModuleState *st)
         self->request.vt = &plain_vt;
         self->budget = Py_NewRef(st->UNSTATED);
         self->cancel_on_failure = true;
+        self->sealed = -1;
     }
     return self;
 }
@@ -58,9 +62,10 @@ nursery_block_new_plain(ModuleState *st)
 static PyObject *
 nursery_block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *name, *budget, *capabilities;
+    PyObject *name, *budget, *capabilities, *sealed;
     int hold, cancel_on_failure;
-    if (!PyArg_ParseTuple(args, "ppUOO:NurseryBlock", &hold, &cancel_on_failure, &name, &budget, &capabilities)) {
+    if (!PyArg_ParseTuple(args, "ppUOOO:NurseryBlock", &hold, &cancel_on_failure, &name, &budget, &capabilities,
+                          &sealed)) {
         return NULL;
     }
     ModuleState *st = state_of(type);
@@ -80,6 +85,7 @@ nursery_block_make(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
         }
         self->hold = hold != 0;
         self->cancel_on_failure = cancel_on_failure != 0;
+        self->sealed = sealed == Py_None ? -1 : sealed == Py_True;
     }
     return (PyObject *)self;
 }
@@ -122,14 +128,14 @@ has_ticket(const Task *owner)
 }
 
 /* Whether the block can be left in C: the body ended well or in a `Cancelled`, its owner runs, was not cut off, and
- * holds no ticket. The slow twin is `leave_in_python`. */
+ * holds no ticket, and the nursery is not to be sealed. The slow twin is `leave_in_python`. */
 static bool
 is_plain_exit(const NurseryBlock *self, PyObject *error)
 {
     const Kernel *k = self->kernel;
     const Task *owner = self->record->owner;
     return FAST_PATHS && (error == NULL || (PyObject *)Py_TYPE(error) == k->st->Cancelled) && k->current == owner &&
-           !owner->cut && !has_ticket(owner) && !nursery_block_is_left(self);
+           !owner->cut && !has_ticket(owner) && !self->record->sealed && !nursery_block_is_left(self);
 }
 
 static PyObject *

@@ -17,6 +17,7 @@ typedef struct NurseryBlock {
     PyObject *passing; /* a Cancelled that is meant for an outer scope; or NULL */
     PyObject *rest;    /* the Python coroutine that took over the exit; or NULL */
     bool hold;
+    int8_t sealed; /* -1: as the root nursery says */
     bool cancel_on_failure;
     bool over; /* the exit ended, or was given up */
 } NurseryBlock;

@@ -94,6 +94,9 @@ def _families(kernel: Kernel) -> None:
         members.update(nursery.children.values())
         cancelling += nursery.state is NurseryState.CANCELLING
         assert not (nursery.state.terminal and nursery.children), f"NURSERY-3: {nursery} ended with live children"
+        exiting = nursery.scope is not None and nursery.scope.exiting
+        alone = nursery.state is NurseryState.OPEN and not nursery.children
+        assert not (exiting and alone), f"NURSERY-5: the block of {nursery} has ended, no child lives, and it is open"
         assert (nursery.owner is None) == (nursery is kernel.root), f"NURSERY-1: {nursery} has no owner"
         if nursery.owner is not None:
             assert nursery.owner.id in live, f"NURSERY-1: the owner of {nursery} is gone"

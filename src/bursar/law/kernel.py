@@ -33,7 +33,7 @@ from bursar.law.capability import Capabilities, Capability, CapSpawn, delegate, 
 from bursar.law.chain import RandomStream
 from bursar.law.cleanup import begin_cleanup, pause_cleanup, resume_cleanup
 from bursar.law.costs import SPAWN
-from bursar.law.nursery import Nursery, NurseryState, add_failure, note_end
+from bursar.law.nursery import Nursery, NurseryState, add_failure, close_if_over, note_end
 from bursar.law.nursery import move as move_nursery
 from bursar.law.obligation import Obligation
 from bursar.law.permission import Permission, Ticket
@@ -113,7 +113,7 @@ class Kernel(Permission):
         if nursery.state is not NurseryState.OPEN and not (again and nursery.state is NurseryState.CLOSING):
             raise NurseryClosed(
                 f"{nursery.name} is {nursery.state.name.lower()} and takes no more tasks; "
-                "spawn inside its `async with` block, before it is cancelled"
+                "spawn inside its `async with` block, or from a task of the nursery, before it is sealed or cancelled"
             )
 
     def spawn(
@@ -254,6 +254,7 @@ class Kernel(Permission):
         nursery = Nursery(id, title, owner, pools, owner.pools, held)
         nursery.explicit = capabilities is not None
         nursery.gate = self.root.gate
+        nursery.sealed = self.root.sealed
         nursery.scope = CancelScope(owner)
         nursery.scope.body_of = nursery
         if owner.owned is None:
@@ -264,17 +265,27 @@ class Kernel(Permission):
         return nursery
 
     def close_nursery(self, nursery: Nursery) -> None:
-        """The block has ended: the nursery takes no more children, and its owner only waits for them. Idempotent."""
+        """The block has ended, and the owner only waits for the children. The nursery closes with the last of them.
+        Idempotent."""
+        scope, owner = nursery.scope, nursery.owner
+        if nursery.state is not NurseryState.OPEN if scope is None else scope.exiting:
+            return
+        if scope is None:
+            move_nursery(nursery, NurseryState.CLOSING)
+        else:
+            scope.exiting = True
+            close_if_over(nursery)
+        self.note("nursery_closing", owner, nursery)
+        if owner is not None:
+            if nursery.state is NurseryState.CANCELLING:
+                pause_cleanup(self, owner)
+            cancel.look(owner)
+
+    def seal_nursery(self, nursery: Nursery) -> None:
+        """The nursery takes no more children. Idempotent."""
         if nursery.state is NurseryState.OPEN:
             move_nursery(nursery, NurseryState.CLOSING)
-        elif nursery.scope is None or nursery.scope.exiting:
-            return
-        self.note("nursery_closing", nursery.owner, nursery)
-        if nursery.scope is not None and nursery.owner is not None:
-            nursery.scope.exiting = True
-            if nursery.state is NurseryState.CANCELLING:
-                pause_cleanup(self, nursery.owner)
-            cancel.look(nursery.owner)
+            self.note("nursery_sealed", nursery.owner, nursery)
 
     def end_nursery(self, nursery: Nursery) -> None:
         """The owner waited until no child was left: set the terminal state, refund the purse, leave the scope
@@ -396,6 +407,7 @@ class Kernel(Permission):
             waiter.answer(self, None)
         if nursery.children:
             return
+        close_if_over(nursery)
         owner = nursery.owner
         if nursery.joining is not None:
             joiner, nursery.joining = nursery.joining, None

@@ -1,13 +1,18 @@
 """Nurseries: which task owns which, and when a nursery block may end.
 
-    OPEN ──close──► CLOSING ──await, quiescent──► CLOSED
-      │                │
-      └──── cancel ────┴──► CANCELLING ──await, quiescent──► CANCELLED
+    OPEN ──seal, or the block has ended and no child lives──► CLOSING ──await, quiescent──► CLOSED
+      │                                                          │
+      └────────────────────────── cancel ────────────────────────┴──► CANCELLING ──await, quiescent──► CANCELLED
+
+The end of the block does not close a nursery with living children, so these can spawn siblings. Rejected: to close
+every nursery at the end of its block. A server or a crawler, whose tasks spawn the next ones, could then not be written
+without an idle body. A program can still ask for it (`sealed`), and the profile `sovereign` does.
 
 NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
 NURSERY-2  a nursery takes children only while OPEN
 NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
 NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+NURSERY-5  a nursery whose block has ended is OPEN only while a child lives
 
 The owner and the nursery refer to each other. The task lists its nurseries. The nursery names its owner, and holds the
 scope through which a cancellation of the owner reaches the children.
@@ -33,8 +38,8 @@ if TYPE_CHECKING:
 class NurseryState(NamedInt):
     """The state of a nursery. The C interface uses the same numbers.
 
-    `OPEN`: takes tasks. `CLOSING`: its block has ended and tasks live. `CANCELLING`: was cancelled and tasks live.
-    `CLOSED` and `CANCELLED` are the ends.
+    `OPEN`: takes tasks. `CLOSING`: takes no more tasks, because it was sealed, or its block and its last task have
+    ended. `CANCELLING`: was cancelled. `CLOSED` and `CANCELLED` are the ends.
     """
 
     OPEN = 0
@@ -82,6 +87,7 @@ class Nursery:
         "purse_of",
         "reason",
         "scope",
+        "sealed",
         "spawned",
         "state",
     )
@@ -111,6 +117,7 @@ class Nursery:
         self.capabilities = capabilities
         self.explicit = False  # its capabilities were named when it was opened
         self.cancel_on_failure = True
+        self.sealed = False  # the end of its block seals it; in the root: the default of the other nurseries
         self.gate: Any = None  # the gate that admits its children; None: they start at once
         self.hold = False  # an exhausted child waits for a recharge instead of ending
         self.exhausted: dict[int, Task] = {}  # children on hold, longest first
@@ -128,6 +135,13 @@ def move(nursery: Nursery, to: NurseryState) -> None:
         raise IllegalTransition(f"{nursery!r} cannot become {to.name}")
     assert not to.terminal or not nursery.children, "NURSERY-3"
     nursery.state = to
+
+
+def close_if_over(nursery: Nursery) -> None:
+    """Make a nursery CLOSING whose block has ended and whose last child has ended (NURSERY-5)."""
+    exiting = nursery.scope is not None and nursery.scope.exiting
+    if exiting and nursery.state is NurseryState.OPEN and not nursery.children:
+        move(nursery, NurseryState.CLOSING)
 
 
 def result_kind(nursery: Nursery) -> OutcomeKind:

@@ -3,7 +3,8 @@
     core       no scheduler: any use is an error
     service    every capability granted and inherited, except `CapBudget`, which no task has; the root purse is open
     cluster    the same, and the main task holds `CapBudget`; supervisors and actors
-    sovereign  nothing without an explicit grant: capabilities, budget and spawns are passed on by name
+    sovereign  nothing without an explicit grant: capabilities, budget and spawns are passed on by name; the end of a
+               block seals its nursery
 
 YIELD_INTERVAL is how many operations a task may do in one turn.
 """
@@ -39,6 +40,7 @@ class Profile:
     inherit: bool = True
     yield_interval: int = 1024
     default_spawns: int | None = None
+    sealed: bool = False
     implicit: tuple[Capability, ...] = ()
 
 
@@ -67,6 +69,7 @@ PROFILES: dict[str, Profile] = {
             actors=True,
             inherit=False,
             default_spawns=0,
+            sealed=True,
         ),
     )
 }

@@ -307,6 +307,10 @@ class Nursery:
         reason = CancelReason(CancelKind.USER, brief(detail), by.id if by is not None else None)
         self._kernel.cancel_nursery(self._record, reason)
 
+    def close(self) -> None:
+        """Take no more tasks. The living ones continue. A second call changes nothing."""
+        self._kernel.seal_nursery(self._record)
+
     def recharge(self, task: Task[Any], amount: Budget) -> None:
         """Give a child more budget, from the purse and then from the owner's own budget, and wake it if it was on
         hold.
@@ -362,7 +366,7 @@ expose_to_c(with_values=with_values)
 class NurseryBlock(Request["Nursery"]):
     """The `async with` part of a nursery: the request that opens it, and the code that leaves it."""
 
-    __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery")
+    __slots__ = ("_cancel_on_failure", "_hold", "_keywords", "_nursery", "_sealed")
     keyword: ClassVar[str] = "async with"
 
     def __init__(
@@ -372,8 +376,10 @@ class NurseryBlock(Request["Nursery"]):
         name: str,
         budget: Budget,
         capabilities: tuple[Capability, ...] | None,
+        sealed: bool | None,
     ) -> None:
         self._hold = hold
+        self._sealed = sealed
         self._cancel_on_failure = cancel_on_failure
         self._keywords: dict[str, Any] = {"name": name, "budget": budget, "capabilities": capabilities}
         self._nursery: Nursery | None = None
@@ -382,6 +388,8 @@ class NurseryBlock(Request["Nursery"]):
         record = kernel.open_nursery(task, **self._keywords)
         record.hold = self._hold
         record.cancel_on_failure = self._cancel_on_failure
+        if self._sealed is not None:
+            record.sealed = self._sealed
         self._nursery = Nursery(kernel, record)
         return self._nursery
 
@@ -413,6 +421,8 @@ class NurseryBlock(Request["Nursery"]):
             if isinstance(error, GeneratorExit):
                 return None  # the run is being torn down, and the runtime closes the children
             raise ScopeMisuse(f"{record.name} was left by another task than {owner.name!r}, which opened it")
+        if record.sealed:
+            kernel.seal_nursery(record)
         kernel.close_nursery(record)
         if owner.cut:  # a cut task cannot await any more; its children have ended before
             if not record.children:
@@ -516,6 +526,7 @@ def nursery(
     on_exhausted: OnExhausted = "end",
     cancel_on_failure: bool = True,
     admission: Authority | None = None,
+    sealed: bool | None = None,
 ) -> NurseryBlock | GatedBlock:
     """Open a nursery: `async with nursery() as n:` gives a `Nursery`, and the block ends when all its tasks have
     ended.
@@ -555,6 +566,8 @@ def nursery(
         on_exhausted: `"end"`: a task that cannot pay gets `BudgetExceeded`. `"hold"`: it waits for a recharge.
         cancel_on_failure: Whether the failure of one task cancels the others.
         admission: The rules of its own gate. By default the runtime's gate, or none.
+        sealed: Whether it takes no more tasks from the end of its body on. By default it takes tasks while one of its
+            tasks lives, so its tasks can spawn others; in `sovereign` it is sealed.
     """
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
@@ -566,6 +579,7 @@ def nursery(
         brief(name) if name else "",
         UNSTATED if budget is None else budget,
         None if capabilities is None else tuple(capabilities),
+        None if sealed is None else bool(sealed),
     )
     return block if admission is None else GatedBlock(block, admission)
 

@@ -245,7 +245,9 @@ class Portal:
     # ---- as an outpost of the pump
 
     def _resting(self) -> None:
-        if self._record.state is not NurseryState.OPEN:
+        scope = self._record.scope
+        body_ended = scope is not None and scope.exiting  # an open portal hides a deadlock of the children
+        if body_ended or self._record.state is not NurseryState.OPEN:
             self.close()
         if not self._open and not self._living:
             self._pump.outposts.pop(self, None)

@@ -530,3 +530,4 @@ _kind(
     Field("used_ns", "q", host=True),
     describe=lambda kernel, task, used_ns: ((_id(task), used_ns), ""),
 )
+_kind("nursery_sealed", TASK, REGION, describe=_nursery)

@@ -90,6 +90,7 @@ def test_the_rare_things_happened(tmp_path):
         "connection_lost",
         "call_failed",
         "settled",  # needs a C compiler: tests/fibers/test_run.py
+        "nursery_sealed",  # tests/ops/test_nursery.py
     }
 
 

@@ -14,7 +14,7 @@ from bursar.evidence.verify.model_tasks import FAILURES, Model
 from bursar.law import cancel
 from bursar.law.cancel import CancelKind, CancelPhase, CancelReason
 from bursar.law.costs import CHANNEL, Cost
-from bursar.law.nursery import Nursery
+from bursar.law.nursery import Nursery, NurseryState
 from bursar.law.obligation import Settled
 from bursar.law.pool import measures
 from bursar.law.task import Task
@@ -51,6 +51,12 @@ class Families(Model):
 
     def on_nursery_closing(self, id: int, region: int) -> None:
         self.close_nursery(self._owned(id, region))
+
+    def on_nursery_sealed(self, id: int, region: int) -> None:
+        nursery = self._nurseries.get(region)
+        if nursery is None or nursery is self.root or nursery.state is not NurseryState.OPEN:
+            raise self.records.wrong(f"there is no open nursery {region} of a task")
+        self.seal_nursery(nursery)
 
     def on_nursery_closed(self, id: int, region: int, state: int) -> None:
         nursery = self._owned(id, region)
