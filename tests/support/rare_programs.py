@@ -414,6 +414,23 @@ def in_asyncio(path: Path) -> None:
 INCIDENTS["in_asyncio"] = in_asyncio
 
 
+@incident()
+async def sealed(runtime):
+    """A task spawns a sibling after the body has ended, and seals the nursery; the next spawn is refused."""
+
+    async def spawns_and_seals(n):
+        await bursar.checkpoint()
+        n.spawn(spend, 2)
+        n.close()
+        with suppress(bursar.NurseryClosed):
+            n.spawn(spend, 2)
+
+    async with bursar.nursery() as n:
+        n.spawn(spawns_and_seals, n)
+    async with bursar.nursery(sealed=True) as n:
+        n.spawn(spend, 2)
+
+
 # ---- admission
 
 

@@ -90,7 +90,6 @@ def test_the_rare_things_happened(tmp_path):
         "connection_lost",
         "call_failed",
         "settled",  # needs a C compiler: tests/fibers/test_run.py
-        "nursery_sealed",  # tests/ops/test_nursery.py
     }
 
 
@@ -319,6 +318,30 @@ def place(records: list[TraceRecord], name: str, after: int = 0, **numbers: int)
         for i, record in enumerate(records)
         if i >= after and record.name == name and all(record.of(field) == value for field, value in wanted)
     )
+
+
+async def seals_after_a_spawn():
+    async with bursar.nursery() as n:
+        n.spawn(bursar_checkpoints)
+        n.close()
+
+
+def test_a_spawn_into_a_sealed_nursery_is_refused_by_the_law_itself(path):
+    def seal_earlier(records):
+        sealed = records.pop(place(records, "nursery_sealed"))
+        records.insert(place(records, "task_spawned", region_id=sealed.of("region_id")), sealed)
+
+    told = forged(path, seals_after_a_spawn, seal_earlier)
+    assert "task_spawned(" in told
+    assert "takes no more tasks" in told
+
+
+def test_a_nursery_is_sealed_once(path):
+    def seal_twice(records):
+        at = place(records, "nursery_sealed")
+        records.insert(at, records[at])
+
+    assert "there is no open nursery" in forged(path, seals_after_a_spawn, seal_twice)
 
 
 def pay(records: list[TraceRecord], at: int, task: int, sign: int = 1) -> None:
