@@ -36,14 +36,18 @@ def test_who_stands_where():
 
 def test_drops_by_their_cause():
     async def main(runtime):
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=2, max_wait=0.5)) as n:
+        async with bursar.nursery(
+            admission=Authority(max_concurrent=1, max_queue=2, max_wait=0.5), on_drop="record"
+        ) as n:
             n.spawn(nap)
             n.spawn(nap)
             by_hand = n.spawn(nap)
             n.spawn(nap)
             by_hand.drop()
 
-    assert run(main).dropped == {"queue": 1, "wait": 1, "explicit": 1}
+    told = run(main)
+    assert told.dropped == {"queue": 1, "wait": 1, "explicit": 1}
+    assert (told.wait_max, told.wait_mean) == (0.5, 0.125)  # of four tasks, one waited, and was dropped
 
 
 def test_waiting_times():

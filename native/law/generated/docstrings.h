@@ -47,7 +47,9 @@
     "    cancel_on_failure: Whether the failure of one task cancels the others.\n" \
     "    admission: The rules of its own gate. By default the runtime's gate, or none.\n" \
     "    sealed: Whether it takes no more tasks from the end of its body on. By default it takes tasks while one of its\n" \
-    "        tasks lives, so its tasks can spawn others; in `sovereign` it is sealed."
+    "        tasks lives, so its tasks can spawn others; in `sovereign` it is sealed.\n" \
+    "    on_drop: `\"raise\"`: the block raises `TaskDropped` for tasks that a limit of the gate dropped, unless a program\n" \
+    "        has read their outcome. `\"record\"`: it does not; handles, events and statistics show the drops."
 
 /* `Nursery` of ops/nursery.py. */
 #define DOC_Nursery \

@@ -57,6 +57,7 @@ nursery_traverse(Nursery *self, visitproc visit, void *arg)
     Py_VISIT(self->exhausted_waiter);
     Py_VISIT(self->ends);
     Py_VISIT(self->ends_waiter);
+    Py_VISIT(self->drops);
     Py_VISIT(self->gate);
     Py_VISIT(self->terms);
     for (LawLink *l = law_queue_oldest(&self->children); l != NULL; l = law_queue_newer(&self->children, l)) {
@@ -91,6 +92,7 @@ nursery_clear(Nursery *self)
     Py_CLEAR(self->exhausted_waiter);
     Py_CLEAR(self->ends);
     Py_CLEAR(self->ends_waiter);
+    Py_CLEAR(self->drops);
     Py_CLEAR(self->gate);
     Py_CLEAR(self->terms);
     Py_CLEAR(self->kernel);
@@ -402,6 +404,7 @@ static PyGetSetDef nursery_getset[] = {
     FIELD(reason),
     FIELD(ends),
     FIELD(ends_waiter),
+    FIELD(drops),
     FIELD(gate),
     FIELD(exhausted_waiter),
     {"children", (getter)get_children, NULL, NULL, NULL},

@@ -112,8 +112,8 @@ is_plain(const Nursery *nursery)
     const CancelScope *scope = nursery->scope;
     return nursery->failures == NULL && nursery->failed == NULL && nursery->reason == NULL &&
            nursery->joining == NULL && nursery->exhausted == NULL && nursery->exhausted_waiter == NULL &&
-           nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->gate == NULL && scope->reason == NULL &&
-           scope->timer == NULL;
+           nursery->ends == NULL && nursery->ends_waiter == NULL && nursery->drops == NULL && nursery->gate == NULL &&
+           scope->reason == NULL && scope->timer == NULL;
 }
 
 int

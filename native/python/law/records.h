@@ -174,6 +174,7 @@ struct Nursery {
     PyObject *exhausted_waiter;
     PyObject *ends; /* deque or NULL */
     PyObject *ends_waiter;
+    PyObject *drops;   /* the unread drops of its children (admission/drops.py); or NULL */
     PyObject *gate;    /* admits its children; NULL: `kernel->gate` does, for children that need admission */
     SpawnTerms *terms; /* the terms of the last child, for the next one; or NULL */
     uint8_t state;

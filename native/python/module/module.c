@@ -111,7 +111,7 @@ PyDoc_STRVAR(sleep_doc, "sleep(seconds)\n--\n\n" DOC_sleep);
 PyDoc_STRVAR(
     nursery_doc,
     "nursery($module, /, *, budget=None, name='', capabilities=None, on_exhausted='end', cancel_on_failure=True, "
-    "admission=None, sealed=None)\n--\n\n" DOC_nursery);
+    "admission=None, sealed=None, on_drop='raise')\n--\n\n" DOC_nursery);
 
 /* ---- the module */
 

@@ -71,6 +71,7 @@
     X(why_sleep)             \
     X(to_ns)                 \
     X(why_ended)             \
+    X(read_drop)             \
     X(result_of)             \
     X(why_join)              \
     X(on_thread)             \

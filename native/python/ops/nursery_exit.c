@@ -59,12 +59,12 @@ leaving_begin(NurseryBlock *self, PyObject *error)
     }
 }
 
-/* Every child has ended: end the nursery. 0, or -1 with an exception set: the group of failures of the children. */
+/* Every child has ended: end the nursery. 0, or -1 with an exception set: the group of failures and drops. */
 static int
 end_nursery(NurseryBlock *self)
 {
     Nursery *record = self->record;
-    if (record->failures == NULL || PyList_GET_SIZE(record->failures) == 0) {
+    if ((record->failures == NULL || PyList_GET_SIZE(record->failures) == 0) && record->drops == NULL) {
         return k_end_nursery(self->kernel, record);
     }
     PyObject *args[] = {(PyObject *)self->kernel, (PyObject *)record};

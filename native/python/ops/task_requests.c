@@ -210,7 +210,16 @@ ended_ready(Kernel *k, Task *task, Request *self)
 static PyObject *
 ended_take(Kernel *k, Task *Py_UNUSED(task), Request *self)
 {
-    return task_outcome(k->st, (Task *)((RecordRequest *)self)->record);
+    Task *record = (Task *)((RecordRequest *)self)->record;
+    if (record->kind == LAW_OUTCOME_DROPPED) {
+        PyObject *args[] = {(PyObject *)record};
+        PyObject *none = py_call(k->st, PY_read_drop, args, 1);
+        if (none == NULL) {
+            return NULL;
+        }
+        Py_DECREF(none);
+    }
+    return task_outcome(k->st, record);
 }
 
 static int

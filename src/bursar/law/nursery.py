@@ -11,7 +11,7 @@ without an idle body. A program can still ask for it (`sealed`), and the profile
 NURSERY-1  every live task is a child of exactly one nursery; only the root nursery has no owner
 NURSERY-2  a nursery takes children only while OPEN
 NURSERY-3  a terminal state is reached only by the owner's await, and only without live children (quiescence)
-NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then ok
+NURSERY-4  the first failure of any kind is the result and keeps its kind; then cancelled; then dropped; then ok
 NURSERY-5  a nursery whose block has ended is OPEN only while a child lives
 
 The owner and the nursery refer to each other. The task lists its nurseries. The nursery names its owner, and holds the
@@ -28,6 +28,7 @@ from bursar.law.state import Outcome, OutcomeKind
 from bursar.text import NamedInt
 
 if TYPE_CHECKING:
+    from bursar.law.admission.drops import Drops
     from bursar.law.cancel import CancelReason, CancelScope
     from bursar.law.capability import Capabilities
     from bursar.law.pool import Pools
@@ -70,6 +71,7 @@ class Nursery:
         "cancel_on_failure",
         "capabilities",
         "children",
+        "drops",
         "ends",
         "ends_waiter",
         "exhausted",
@@ -119,6 +121,7 @@ class Nursery:
         self.cancel_on_failure = True
         self.sealed = False  # the end of its block seals it; in the root: the default of the other nurseries
         self.gate: Any = None  # the gate that admits its children; None: they start at once
+        self.drops: Drops | None = None  # the unread drops of its children; None: no child was dropped
         self.hold = False  # an exhausted child waits for a recharge instead of ending
         self.exhausted: dict[int, Task] = {}  # children on hold, longest first
         self.exhausted_waiter: Wait | None = None
@@ -151,6 +154,8 @@ def result_kind(nursery: Nursery) -> OutcomeKind:
         return OutcomeKind.FAILED if isinstance(first, Exception) else OutcomeKind.PANICKED
     if nursery.reason is not None:
         return OutcomeKind.CANCELLED
+    if nursery.drops is not None and nursery.drops.raises and nursery.drops.unread:
+        return OutcomeKind.DROPPED
     return OutcomeKind.OK
 
 

@@ -18,6 +18,7 @@ from bursar.errors import Cancelled, CapabilityDenied, ScopeMisuse
 from bursar.law import pool as purse
 from bursar.law.admission import graph
 from bursar.law.admission.authority import Authority, Priority
+from bursar.law.admission.drops import Drops, count_unread, error_of
 from bursar.law.admission.resources import Needs
 from bursar.law.admission.retry import Retry
 from bursar.law.budget import UNSTATED, Budget
@@ -42,6 +43,7 @@ loop_module(__name__)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 OnExhausted = Literal["end", "hold"]
+OnDrop = Literal["raise", "record"]
 
 
 class Stated(TypedDict, total=False):
@@ -230,7 +232,7 @@ class Nursery:
 
     @property
     def result_kind(self) -> OutcomeKind:
-        """The outcome of the nursery as a whole so far: the first failure, then cancelled, then ok."""
+        """The outcome of the nursery as a whole so far: the first failure, then cancelled, then dropped, then ok."""
         return result_kind(self._record)
 
     @property
@@ -484,7 +486,8 @@ async def _quiesce(
 
 
 def end_failed(kernel: Kernel, record: LawNursery) -> None:
-    """End a nursery without live children, and raise the failures of its children, if there are any."""
+    """End a nursery without live children, and raise the failures and the unread drops of its children, if there are
+    any."""
     try:
         _end(kernel, record)
     except BaseExceptionGroup as failures:
@@ -493,14 +496,18 @@ def end_failed(kernel: Kernel, record: LawNursery) -> None:
 
 
 def _end(kernel: Kernel, record: LawNursery) -> None:
+    dropped = error_of(record)
+    raised = record.failures if dropped is None else [*record.failures, dropped]
     try:
         kernel.end_nursery(record)
     except ScopeMisuse as misuse:
-        if not record.failures:
+        if not raised:
             raise
-        raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *record.failures]) from None
-    if record.failures:
-        raise BaseExceptionGroup(f"{record.name}: {len(record.failures)} failed", record.failures) from None
+        raise BaseExceptionGroup(f"{record.name} was not left in order", [misuse, *raised]) from None
+    if raised:
+        counts = [f"{len(record.failures)} failed"] if record.failures else []
+        counts += [f"{count_unread(record)} dropped"] if dropped is not None else []
+        raise BaseExceptionGroup(f"{record.name}: {', '.join(counts)}", raised) from None
 
 
 def entered_twice(block: NurseryBlock) -> NoReturn:
@@ -527,6 +534,7 @@ def nursery(
     cancel_on_failure: bool = True,
     admission: Authority | None = None,
     sealed: bool | None = None,
+    on_drop: OnDrop = "raise",
 ) -> NurseryBlock | GatedBlock:
     """Open a nursery: `async with nursery() as n:` gives a `Nursery`, and the block ends when all its tasks have
     ended.
@@ -568,7 +576,11 @@ def nursery(
         admission: The rules of its own gate. By default the runtime's gate, or none.
         sealed: Whether it takes no more tasks from the end of its body on. By default it takes tasks while one of its
             tasks lives, so its tasks can spawn others; in `sovereign` it is sealed.
+        on_drop: `"raise"`: the block raises `TaskDropped` for tasks that a limit of the gate dropped, unless a program
+            has read their outcome. `"record"`: it does not; handles, events and statistics show the drops.
     """
+    if on_drop not in ("raise", "record"):
+        raise ValueError(f"nursery(on_drop={on_drop!r}): must be 'raise' or 'record'")
     if on_exhausted not in ("end", "hold"):
         raise ValueError(f"nursery(on_exhausted={on_exhausted!r}): must be 'end' or 'hold'")
     if admission is not None and not isinstance(admission, Authority):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -581,23 +593,27 @@ def nursery(
         None if capabilities is None else tuple(capabilities),
         None if sealed is None else bool(sealed),
     )
-    return block if admission is None else GatedBlock(block, admission)
+    return block if admission is None and on_drop == "raise" else GatedBlock(block, admission, on_drop)
 
 
 class GatedBlock:
-    """The `async with` part of a nursery with a gate of its own."""
+    """The `async with` part of a nursery that has a gate of its own, or does not raise drops."""
 
-    __slots__ = ("_authority", "_block")
+    __slots__ = ("_authority", "_block", "_on_drop")
 
-    def __init__(self, block: NurseryBlock, authority: Authority) -> None:
+    def __init__(self, block: NurseryBlock, authority: Authority | None, on_drop: OnDrop) -> None:
         self._block = block
         self._authority = authority
+        self._on_drop = on_drop
 
     async def __aenter__(self) -> Nursery:
         nursery = await self._block.__aenter__()
         kernel, record = nursery._inside()
-        record.gate = Gate(record.id, self._authority, kernel.gate.totals)
-        kernel.note("gate_opened", record.owner, record.gate)
+        if self._on_drop == "record":
+            record.drops = Drops(raises=False)
+        if self._authority is not None:
+            record.gate = Gate(record.id, self._authority, kernel.gate.totals)
+            kernel.note("gate_opened", record.owner, record.gate)
         return nursery
 
     def __aexit__(

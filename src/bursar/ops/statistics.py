@@ -29,7 +29,7 @@ class AdmissionStatistics:
     retried: int
     paused: int
     passed_over: int  # how often the first task did not fit
-    wait_mean: float  # of the admitted tasks: how long they waited for permission only
+    wait_mean: float  # of the admitted and the dropped tasks: how long they waited for permission only
     wait_max: float
     starved: int  # tasks that a task of higher priority overtook
     starved_max: float
@@ -124,7 +124,7 @@ def _at_gates(kernel: Kernel) -> AdmissionStatistics:
         retried=totals.retried,
         paused=totals.paused,
         passed_over=totals.passed_over,
-        wait_mean=totals.wait_ns / 1e9 / (totals.admitted or 1),
+        wait_mean=totals.wait_ns / 1e9 / (totals.admitted + sum(totals.dropped.values()) or 1),
         wait_max=max([totals.wait_max_ns, *waits]) / 1e9,
         starved=totals.starved + sum(ns > 0 for ns in starved),
         starved_max=max([totals.starved_max_ns, *starved]) / 1e9,

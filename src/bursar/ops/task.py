@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from bursar.backend import Kernel, Wait, WaitList
 from bursar.backend import Task as LawTask
 from bursar.errors import ResultNotReady, ScopeMisuse, TaskCancelled, TaskDropped, TaskPanicked
+from bursar.law.admission.drops import read_drop
 from bursar.law.budget import Budget
 from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.pool import own_left
@@ -47,11 +48,19 @@ def unwrap(name: str, outcome: Outcome) -> Any:
             raise TaskDropped(f"task {name!r} was dropped ({outcome.reason})")
 
 
+def read_outcome(record: LawTask) -> Outcome | None:
+    """The outcome of a task, for a program, which then knows of a drop."""
+    outcome = record.outcome
+    if outcome is not None and outcome.kind is OutcomeKind.DROPPED:
+        read_drop(record)
+    return outcome
+
+
 def why_ended(record: LawTask) -> str:
     return f"waits for task {record.name!r}"
 
 
-expose_to_c(why_ended=why_ended)
+expose_to_c(why_ended=why_ended, read_drop=read_drop)
 
 
 @accelerated
@@ -74,7 +83,7 @@ class _Ended(Operation[Outcome]):
         return self._record.outcome is not None
 
     def take(self, kernel: Kernel, task: LawTask) -> Outcome | None:
-        return self._record.outcome
+        return read_outcome(self._record)
 
     def enlist(self, kernel: Kernel, entry: Entry) -> None:
         if self._record.waiters is None:
@@ -143,7 +152,7 @@ class Task(Generic[T_co]):
     @property
     def outcome(self) -> Outcome | None:
         """How the task ended; None while it lives."""
-        return self._record.outcome
+        return read_outcome(self._record)
 
     @property
     def result(self) -> T_co:
@@ -268,7 +277,8 @@ class Task(Generic[T_co]):
         return self._record
 
     def __repr__(self) -> str:
-        ended = f" {self.outcome}" if self.outcome is not None else ""
+        outcome = self._record.outcome
+        ended = f" {outcome}" if outcome is not None else ""
         return f"<Task {self.id} {self.name!r} {self.state.name}{ended}>"
 
     def __eq__(self, other: object) -> bool:

@@ -28,7 +28,7 @@ from bursar.law.cancel import CancelKind, CancelReason
 from bursar.law.state import Outcome, OutcomeKind
 from bursar.ops.gate_spawn import ask
 from bursar.ops.start import start
-from bursar.ops.task import at_end, unwrap
+from bursar.ops.task import at_end, read_outcome, unwrap
 from bursar.tracebacks import hide_own_frames
 
 if TYPE_CHECKING:
@@ -101,10 +101,11 @@ class Submission:
             return
         self.task = task
         portal._living.add(self)
-        if task.outcome is None:
+        outcome = read_outcome(task)
+        if outcome is None:
             at_end(task, self._ended)
         else:  # its gate dropped it at once
-            self._ended(task.outcome)
+            self._ended(outcome)
 
     def _ask(self, fn: Function, args: tuple[Any, ...], owner: Task) -> Task:
         """Spawn the task through the gate of the nursery."""

@@ -144,7 +144,10 @@ class Execution:
         async with nursery(name="watch") as watch:
             with contextlib.suppress(ExceptionGroup):  # each failure is in the journal and in the report
                 async with nursery(
-                    name=self.workflow.name, admission=self.workflow.authority(), cancel_on_failure=False
+                    on_drop="record",  # the journal and the report show each drop
+                    name=self.workflow.name,
+                    admission=self.workflow.authority(),
+                    cancel_on_failure=False,
                 ) as steps:
                     for number in drained():
                         watch.spawn(self._drain_on, number, steps, name=number.name)

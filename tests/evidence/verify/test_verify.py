@@ -538,7 +538,7 @@ def places(records, name) -> list[int]:
 
 
 async def crowd():
-    async with bursar.nursery(admission=bursar.Authority(max_concurrent=1, max_queue=3)) as n:
+    async with bursar.nursery(admission=bursar.Authority(max_concurrent=1, max_queue=3), on_drop="record") as n:
         for priority in (50, 10, 100, 50, 20):
             n.spawn(naps, 0, priority=priority)
 

@@ -278,7 +278,7 @@ def test_a_dropped_task_is_told_apart():
         await bursar.sleep(1)
 
     async def main():
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1)) as n:
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1), on_drop="record") as n:
             tasks = [n.spawn(nap) for _ in range(4)]
         for task in tasks[2:]:
             with pytest.raises(TaskDropped):

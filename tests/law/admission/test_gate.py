@@ -302,7 +302,7 @@ def test_who_gives_up_its_reservation_holds_nobody_up():
 
 def test_more_than_max_queue_are_dropped_the_last_of_the_order_first():
     async def main():
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=2)) as n:
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=2), on_drop="record") as n:
             runs = n.spawn(nap, name="runs")
             low = n.spawn(nap, priority=10)
             normal = n.spawn(nap)
@@ -317,7 +317,7 @@ def test_more_than_max_queue_are_dropped_the_last_of_the_order_first():
 
 def test_a_queue_of_nobody_takes_those_who_need_not_wait():
     async def main():
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=0)) as n:
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=0), on_drop="record") as n:
             first, second = n.spawn(nap), n.spawn(nap)
             await bursar.sleep(2)
             third = n.spawn(nap)

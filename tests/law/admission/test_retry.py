@@ -149,7 +149,7 @@ def test_a_failure_while_it_is_being_cancelled_is_not_tried_again():
 
 def test_a_drop_is_never_tried_again():
     async def main():
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_wait=0.5)) as n:
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_wait=0.5), on_drop="record") as n:
             n.spawn(nap)
             task = n.spawn(nap, retry=Retry(5))
         return task, n._inside()[1].gate.totals
@@ -209,7 +209,7 @@ def test_if_the_next_attempt_is_never_made_those_who_follow_hear_of_it():
             raise ValueError
 
     async def main():
-        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=0)) as n:
+        async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=0), on_drop="record") as n:
             task = n.spawn(fails_slowly, retry=Retry(1, backoff=0.5, on=ExceptionGroup))
             follower = n.spawn(nap, after=[task])
             await bursar.sleep(1.25)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from bursar.errors import PauseTimeout
 from bursar.law.admission import graph
 from bursar.law.admission.aging import effective_priority
+from bursar.law.admission.drops import note_drop
 from bursar.law.admission.queues import Queues
 from bursar.law.admission.resources import Demand, Resources
 from bursar.law.admission.ticket import ShortageRecord, Ticket, TicketState, move
@@ -74,6 +75,15 @@ class TotalCounts(GateTotalsCore if TYPE_CHECKING else object):
         self.dropped = {"queue": 0, "wait": 0, "explicit": 0}
         self.retried = 0
         self.paused = 0
+
+    def count_wait(self, waited_ns: int, starved_ns: int) -> None:
+        """A task was admitted or dropped after this wait for permission."""
+        self.wait_ns += waited_ns
+        self.wait_max_ns = max(self.wait_max_ns, waited_ns)
+        if starved_ns:
+            self.starved += 1
+            self.starved_ns += starved_ns
+            self.starved_max_ns = max(self.starved_max_ns, starved_ns)
 
 
 class GateTotals(TotalCounts, GateTotalsCore):
@@ -279,12 +289,7 @@ class GateRules(GateCore if TYPE_CHECKING else object):
         queues.let_in(ticket, now_ns)
         self._hold(ticket, queues)
         if waited:
-            totals.wait_ns += waited
-            totals.wait_max_ns = max(totals.wait_max_ns, waited)
-        if starved:
-            totals.starved += 1
-            totals.starved_ns += starved
-            totals.starved_max_ns = max(totals.starved_max_ns, starved)
+            totals.count_wait(waited, starved)
         self.stop_timer(kernel, ticket)
         self._admit(kernel, ticket, effective)
 
@@ -338,9 +343,13 @@ class GateRules(GateCore if TYPE_CHECKING else object):
 
     def drop(self, kernel: Dispatch, ticket: Ticket, cause: str, detail: str, by: int | None = None) -> None:
         """Drop a task that waits: it never starts. The drop is visible: the task has an outcome, its handle raises,
-        and there is an event."""
+        there is an event, and the nursery raises it at the end of its block if no code has read it."""
         self.totals.dropped[cause] += 1
         law, task = cast("Kernel", kernel), ticket.task
+        if ticket.state is _QUEUED:
+            self.totals.count_wait(kernel.now_ns - ticket.ready_ns, self.queues.starved_ns(ticket, kernel.now_ns))
+        if cause != "explicit":
+            note_drop(task, ticket, detail)
         ticket.note(kernel.now_ns, f"was dropped: {detail}")
         work = task.work
         law.drop(task, CancelReason(CancelKind.DROP, detail, by))

@@ -128,6 +128,7 @@ class Ticket:
     waits_for_children = False  # it is LENT because its task waits for children at the same gate
     regain: Wait | None = None  # the wait of its task for what it lent
     reclaimed = False  # it took back what it lent without asking, because its task was asked to stop
+    unread = False  # it was dropped, and no code has read that
     # attempts
     retry: Retry | None = None
     call: Callable[[Ticket, Exception], None] | None = None  # makes another attempt, if there is to be one
