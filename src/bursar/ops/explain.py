@@ -35,8 +35,10 @@ class Explanation:
         spent: What it has spent.
         cancelling: Why it was asked to stop, or empty.
         admission: Its state at its gate, now or last: `state`, `priority`, `effective` (the priority that counts
-            now), its `place` in a `queue`, `waited` and `starved` seconds, `attempt`, and its `blockers`, each with
-            `what`, `text`, `tasks`, `resource`, `needed` and `free`. None if it never had to ask.
+            now), its `place` in a `queue` of so many tasks, `queue_name`, how many tasks of higher and of the same
+            priority are ahead (`ahead_higher`, `ahead_equal`), `waited` and `starved` seconds, `attempt`, and its
+            `blockers`, each with `what`, `text`, `tasks`, `resource`, `needed`, `free` and `since`. None if it never
+            had to ask.
     """
 
     id: int

@@ -69,10 +69,60 @@ def test_it_comes_after_others():
         return task
 
     told = asked(spawn, max_concurrent=1)
-    slot, order = told.admission.blockers
+    slot, priority, order = told.admission.blockers
     assert slot.what == "slot"
-    assert (order.what, order.tasks) == ("order", ("high", "earlier"))
-    assert (told.admission.place, told.admission.queue) == (3, 4)
+    assert (priority.what, priority.tasks) == ("priority", ("high",))
+    assert (order.what, order.tasks) == ("order", ("earlier",))
+    assert {blocker.since for blocker in told.admission.blockers} == {0.0}
+    assert (told.admission.place, told.admission.queue, told.admission.queue_name) == (3, 4, "NORMAL")
+    assert (told.admission.ahead_higher, told.admission.ahead_equal) == (1, 1)
+    assert "comes after 1 of higher priority: 'high'; comes after 1 of the same priority: 'earlier'" in str(told)
+    assert "(place 3 of 4, priority NORMAL)" in str(told)
+
+
+@pytest.mark.parametrize(("priority", "name"), [(100, "HIGH"), (10, "LOW"), (70, "70")])
+def test_a_queue_has_the_name_of_its_priority(priority, name):
+    def spawn(n):
+        n.spawn(nap, priority=1000)
+        return n.spawn(nap, priority=priority)
+
+    assert asked(spawn, max_concurrent=1).admission.queue_name == name
+
+
+def test_aging_makes_a_task_of_another_priority_equal():
+    def spawn(n):
+        for name, priority in [("holder", 50), ("high", 60), ("equal", 50)]:
+            n.spawn(nap, name=name, priority=priority)
+        return n.spawn(nap, priority=50)
+
+    told = asked(spawn, max_concurrent=1, order=Aging(0.1, 1)).admission
+    assert (told.effective, told.ahead_higher, told.ahead_equal) == (55, 1, 1)
+
+
+def test_after_its_end_a_task_is_not_admitted_any_more():
+    async def main():
+        async with bursar.nursery(admission=one(max_queue=1), on_drop="record") as n:
+            tasks = [n.spawn(nap) for _ in range(3)]
+            tasks[1].cancel()
+            running = str(tasks[0].explain().admission)
+        return running, [(str(t.explain().admission), t.explain().admission.state) for t in tasks]
+
+    assert run(main) == ("is admitted", [("has ended", "done")] * 3)
+
+
+def test_a_task_that_lends_its_slot_says_so():
+    async def parent():
+        async with bursar.nursery() as n:
+            n.spawn(nap)
+
+    async def main():
+        async with bursar.nursery() as n:
+            task = n.spawn(parent)
+            await bursar.sleep(0.5)
+            return str(task.explain().admission)
+
+    told = bursar.Runtime(clock="virtual", admission=Authority(max_concurrent=2)).run(main)
+    assert told == "is admitted, and lends its slot while it waits for its children"
 
 
 def test_it_leaves_what_is_reserved_for_another():
@@ -82,7 +132,7 @@ def test_it_leaves_what_is_reserved_for_another():
         return n.spawn(nap, needs={"cpu": 1})
 
     told = asked(spawn, resources={"cpu": 2}, reserve_after=0)
-    assert [(b.what, b.tasks) for b in told.admission.blockers] == [("reservation", ("wide",)), ("order", ("wide",))]
+    assert [(b.what, b.tasks) for b in told.admission.blockers] == [("reservation", ("wide",)), ("priority", ("wide",))]
 
 
 def test_it_waits_for_the_time_of_an_attempt():
@@ -164,7 +214,7 @@ def test_the_priority_that_counts_by_now():
 
     told = asked(spawn, max_concurrent=1, order=Aging(0.25, 7))
     assert (told.admission.priority, told.admission.effective) == (10, 24)
-    assert "priority 10, by now 24" in str(told)
+    assert "priority LOW, by now 24" in str(told)
 
 
 def test_no_more_than_a_few_are_named():

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
+from bursar.law.admission.authority import Priority
 from bursar.law.admission.resources import in_words
 from bursar.law.admission.ticket import Ticket, TicketState
 from bursar.text import counted
@@ -22,12 +23,24 @@ if TYPE_CHECKING:
 NAMED_MAX: Final = 8
 LOOKED_AT_MAX: Final = 1000  # how many tasks an explanation looks at: people read it, and need only a few names
 
-What = Literal["task", "slot", "resource", "reservation", "order", "pause", "time"]
+What = Literal["task", "slot", "resource", "reservation", "priority", "order", "pause", "time"]
+
+# Ends the sentence "the task …" where nothing blocks it. WAITING and QUEUED always have a blocker.
+_UNBLOCKED: Final = {
+    TicketState.STOPPING: "was asked to stop before it was admitted",
+    TicketState.LENT: "is admitted, and lends its slot while it waits for its children",
+    TicketState.RETURNING: "asks for the slot that it lent",
+    TicketState.DONE: "has ended",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that a task waits for, and the tasks that have it."""
+    """One thing that a task waits for, and the tasks that have it. `str()` gives the text.
+
+    `what` is `"task"` (a dependency), `"slot"`, `"resource"`, `"reservation"`, `"priority"` (tasks of a higher priority
+    are ahead), `"order"` (tasks of the same priority are ahead), `"pause"` or `"time"` (the delay of a retry).
+    """
 
     what: What
     text: str  # ends the sentence "the task …"
@@ -36,6 +49,7 @@ class Blocker:
     resource: str = ""
     needed: int = 0
     free: int = 0
+    since: float = 0.0  # from when on it waits for this, in seconds of the run's clock
 
     def __str__(self) -> str:
         if not self.tasks:
@@ -51,6 +65,9 @@ class Admission:
     priority: int
     effective: int  # the priority that counts now
     queue: int | None  # how many tickets are in its queue; None: it is in no queue
+    queue_name: str  # the name of the priority by which it is queued, "HIGH" or "70"; empty: it is in no queue
+    ahead_higher: int  # how many tasks of a higher effective priority are ahead
+    ahead_equal: int  # how many tasks of the same effective priority are ahead
     place: int | None  # its place in the queue, from 1
     waited: float  # seconds since it asked, or until it was admitted
     starved: float  # seconds since it was first overtaken by a higher priority
@@ -58,12 +75,14 @@ class Admission:
     blockers: tuple[Blocker, ...]
 
     def __str__(self) -> str:
-        blocked_by = "; ".join(map(str, self.blockers))
-        place = f" (place {self.place:,} of {self.queue:,}, priority {self.priority}" if self.place else ""
+        blocked_by = "; ".join(map(str, self.blockers)) or _UNBLOCKED.get(
+            TicketState[self.state.upper()], "is admitted"
+        )
+        place = f" (place {self.place:,} of {self.queue:,}, priority {self.queue_name}" if self.place else ""
         if place and self.effective != self.priority:
             place += f", by now {self.effective}"
         starved = f", starved for {self.starved:g} s" if place and self.starved else ""
-        return (blocked_by or "is admitted") + (place + starved + ")" if place else "")
+        return blocked_by + (place + starved + ")" if place else "")
 
 
 def named(tasks: Iterable[Task]) -> tuple[tuple[str, ...], bool]:
@@ -77,23 +96,45 @@ def admission_of(ticket: Ticket, tasks: Iterable[Task], now_ns: int) -> Admissio
     gate = ticket.gate
     queued = ticket.state is TicketState.QUEUED
     ahead = gate.queues.ahead(ticket, now_ns) if queued else []
+    effective = gate.queues.effective(ticket, now_ns) if queued else ticket.priority
+    higher = [other for other in ahead if gate.queues.effective(other, now_ns) > effective]
     waited = (
         now_ns - ticket.entered_ns if ticket.state in (TicketState.WAITING, TicketState.QUEUED) else ticket.waited_ns
     )
     return Admission(
         ticket.state.name.lower(),
         ticket.priority,
-        gate.queues.effective(ticket, now_ns) if queued else ticket.priority,
+        effective,
         len(gate.queues) if queued else None,
+        _name_of(ticket.priority) if queued else "",
+        len(higher),
+        len(ahead) - len(higher),
         len(ahead) + 1 if queued else None,
         waited / 1e9,
         (gate.queues.starved_ns(ticket, now_ns) if queued else ticket.starved_ns) / 1e9,
         ticket.attempt,
-        tuple(_blockers(gate, ticket, ahead, tasks, now_ns)),
+        tuple(
+            replace(blocker, since=_since_ns(ticket, blocker) / 1e9)
+            for blocker in _blockers(gate, ticket, ahead, len(higher), tasks, now_ns)
+        ),
     )
 
 
-def _blockers(gate: Gate, ticket: Ticket, ahead: list[Ticket], tasks: Iterable[Task], now_ns: int) -> Iterator[Blocker]:
+def _name_of(priority: int) -> str:
+    """The name of a priority, or its number if it has none."""
+    return next((named.name for named in Priority if named == priority), str(priority))
+
+
+def _since_ns(ticket: Ticket, blocker: Blocker) -> int:
+    if blocker.what == "pause" or ticket.state is TicketState.RETURNING:
+        return ticket.task.since_ns
+    return ticket.ready_ns if ticket.state is TicketState.QUEUED else ticket.entered_ns
+
+
+def _blockers(
+    gate: Gate, ticket: Ticket, ahead: list[Ticket], higher: int, tasks: Iterable[Task], now_ns: int
+) -> Iterator[Blocker]:
+    """What the ticket waits for. The first `higher` tickets of `ahead` have a higher priority, the others the same."""
     if ticket.paused:
         asked = ticket.pausing is not None
         yield Blocker("pause", "was asked to pause and has not come to a checkpoint yet" if asked else "is paused")
@@ -109,8 +150,12 @@ def _blockers(gate: Gate, ticket: Ticket, ahead: list[Ticket], tasks: Iterable[T
             yield from _short(gate, ticket)
             first = next(iter(gate.queues.firsts(now_ns)), None)
             if ahead and first is not ticket:
-                names, more = named(other.task for other in ahead)
-                yield Blocker("order", f"comes after {len(ahead):,}", names, more)
+                if higher:
+                    names, more = named(other.task for other in ahead[:higher])
+                    yield Blocker("priority", f"comes after {higher:,} of higher priority", names, more)
+                if equal := len(ahead) - higher:
+                    names, more = named(other.task for other in ahead[higher:])
+                    yield Blocker("order", f"comes after {equal:,} of the same priority", names, more)
         case TicketState.RETURNING:
             yield from _short(gate, ticket)
         case _:
