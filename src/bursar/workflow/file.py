@@ -95,8 +95,8 @@ def _add(workflow: Workflow, name: str, keys: dict[str, Any]) -> None:
 
 
 def _refuse_references_in_shell(workflow: Workflow) -> None:
-    """`${a}` in a line for the shell is a variable. If `a` is a task, and nothing sets a variable of that name, the author
-    expects its result."""
+    """`${a}` in a line for the shell is a variable. If `a` is a task, and nothing sets a variable of that name, the
+    author expects its result."""
     for step in workflow.steps.values():
         if not isinstance(step.work, Command) or not step.work.shell:
             continue
@@ -106,8 +106,8 @@ def _refuse_references_in_shell(workflow: Workflow) -> None:
             if name in workflow.steps and (rest == "." or not set_here):
                 variable = re.sub(r"\W", "_", name).upper()
                 raise WorkflowError(
-                    f"[task.{step.name}], shell: ${{{name}}} is a variable of the shell, not the result of task {name!r}; "
-                    f'for the result add env = {{ {variable} = "${{{name}}}" }} and write "${variable}"; '
+                    f"[task.{step.name}], shell: ${{{name}}} is a variable of the shell, not the result of task "
+                    f'{name!r}; for the result add env = {{ {variable} = "${{{name}}}" }} and write "${variable}"; '
                     f"for a variable of the shell write ${name}"
                 )
 
