@@ -148,7 +148,7 @@ thread_ended(void *arg)
     const char *name = worker->current != NULL ? worker->current->fiber.name : NULL;
     fprintf(stderr,
             "bursar: task %s ended the thread that it ran on, by pthread_exit or pthread_cancel; "
-            "a task must return, or call janus_panic\n",
+            "a task must return or panic\n",
             name != NULL ? name : "without a name");
     abort();
 }
