@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, TypeVarTuple
 from bursar.errors import HostLost, HostMisuse, TaskCancelled
 from bursar.hosts.asyncio import AsyncioHost, running_loop
 from bursar.hosts.asyncio_bridge import from_asyncio
+from bursar.law.admission.authority import Authority
 from bursar.law.budget import Budget
 from bursar.law.capability import Capability
 from bursar.runtime import Cleanup, Runtime
@@ -39,11 +40,14 @@ async def run(
     steal: str = "random",
     cleanup: Cleanup | None = None,
     yield_interval: int | None = None,
+    dump_signal: int | None = None,
     meter_memory: bool = False,
+    admission: Authority | None = None,
 ) -> T:
     """Run `fn(*args)` as a Bursar program in the running asyncio loop. Awaited by an asyncio task.
 
-    The keywords are those of `bursar.run`. Cancelling the asyncio task cancels the program and waits for its end.
+    The keywords are those of `bursar.run` except `host`; `dump_signal` is refused, because asyncio handles the signals.
+    Cancelling the asyncio task cancels the program and waits for its end.
     Raises `HostMisuse` if no asyncio task awaits it.
     """
     runtime = Runtime(
@@ -58,7 +62,9 @@ async def run(
         steal=steal,
         cleanup=cleanup,
         yield_interval=yield_interval,
+        dump_signal=dump_signal,
         meter_memory=meter_memory,
+        admission=admission,
     )
     try:
         return await guest(runtime, fn, *args)

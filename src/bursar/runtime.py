@@ -265,6 +265,7 @@ class Runtime:
                 "await its own `run`, such as bursar.asyncio.run(main)"
             )
         self._require_unused()
+        self._refuse_in_asyncio()
         try:
             self._interrupts.listen()
             self._generators.hook_throughout()
@@ -282,6 +283,15 @@ class Runtime:
             finally:  # again, because a signal handler of the program may have raised there
                 self._leave_loop()
         return self.result()
+
+    def _refuse_in_asyncio(self) -> None:
+        """This loop would block the loop of asyncio that runs in this thread. Virtual time does not wait."""
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and type(self._host) is SelectorHost and asyncio._get_running_loop() is not None:
+            raise HostMisuse(
+                "bursar.run was called inside a running asyncio loop, which would stand still until the program ends; "
+                "write `await bursar.asyncio.run(main)` there"
+            )
 
     def start(self, fn: Callable[[*Ts], Coroutine[Any, Any, Any]], *args: *Ts) -> None:
         """Begin the run and return, for hosts that are guests in another loop. `on_end` is called when the run has
@@ -533,7 +543,21 @@ class Runtime:
         """The task tree as it is now, with each task's state, reason and spending."""
         from bursar.ops.introspection import take
 
-        return take(self.kernel)
+        return take(self.kernel, self._now_ns())
+
+    def _now_ns(self) -> int:
+        """The time for a reader outside any task. A task reads the time of its batch, which a replay repeats."""
+        kernel, pump = self.kernel, self.pump
+        if kernel.current is not None or not pump.live or not pump.started or pump.over:
+            return kernel.now_ns
+        return max(kernel.now_ns, self._host.now_ns())
+
+    def _dump(self) -> Snapshot:
+        """The task tree for a signal handler, which may interrupt a task: the time is always the host's."""
+        from bursar.ops.introspection import take
+
+        started = self.pump.started and not self.pump.over
+        return take(self.kernel, max(self.kernel.now_ns, self._host.now_ns()) if started else self.kernel.now_ns)
 
     def statistics(self) -> Statistics:
         """Counts of the run so far."""

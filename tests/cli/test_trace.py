@@ -98,7 +98,7 @@ def test_show_as_json_has_every_field(command, record, tmp_path):
 
 def test_show_refuses_a_name_that_is_none_and_says_which_are(command, record):
     answer = command("trace", "show", record("run.trace"), "--event", "task_blockd")
-    assert refused(answer, "there is no event 'task_blockd'; choose from task_blocked")
+    assert refused(answer, "there is no event 'task_blockd'; did you mean task_blocked")
     answer = command("trace", "show", "run.trace", "--event", "zzz")
     assert refused(answer, *KINDS)
 

@@ -64,7 +64,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="bursar",
         cls=LazyGroup,
-        help="Budget is the tick. Capability is the trust. Nursery is the scope. Evidence is the proof.",
+        help="Run async programs and workflows with budgets, priorities and traces; ask why a task waits.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -76,8 +76,9 @@ def show(
 def known_names(names: list[str]) -> set[str]:
     for name in names:
         if name not in KINDS:
-            near = difflib.get_close_matches(name, KINDS, n=3) or sorted(KINDS)
-            refuse(f"there is no event {name!r}; choose from {', '.join(near)}")
+            near = difflib.get_close_matches(name, KINDS, n=3, cutoff=0.3)
+            advice = f"did you mean {' or '.join(near)}?" if near else "`bursar trace show FILE` prints the names"
+            refuse(f"there is no event {name!r}; {advice}")
     return set(names)
 
 

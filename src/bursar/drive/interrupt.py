@@ -38,7 +38,7 @@ class InterruptOwner(Protocol):
         """The first Ctrl-C."""
         ...
 
-    def snapshot(self) -> Snapshot: ...
+    def _dump(self) -> Snapshot: ...
 
 
 class Interrupts:
@@ -99,7 +99,7 @@ class Interrupts:
     def _on_dump(self, number: int, frame: FrameType | None) -> None:
         """Print the dump. It runs between two lines of the program, so no error may leave it."""
         with contextlib.suppress(Exception):
-            os.write(sys.stderr.fileno(), f"{self._program.snapshot()}\n".encode())
+            os.write(sys.stderr.fileno(), f"{self._program._dump()}\n".encode())
 
 
 def is_interruptible(frame: FrameType | None) -> bool:

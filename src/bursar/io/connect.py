@@ -119,7 +119,8 @@ class _Resolve(FileOperation[str]):
         try:
             self._outcome = partial(str, resolve(self._host, self._port))
         except OSError as error:
-            self._outcome = partial(_throw, error)
+            named = type(error)(error.errno, f"{self._host} cannot be looked up: {error.strerror or error}")
+            self._outcome = partial(_throw, named)
         call()
 
     def unwatch(self, pump: Pump, entry: Entry, call: Callable[[], None]) -> None:

@@ -87,15 +87,21 @@ def blockers_of(task: Task) -> tuple[tuple[str, ...], bool]:
     return named[:NAMED_MAX], len(named) > NAMED_MAX
 
 
-def _at_gate(kernel: Kernel, task: Task) -> Admission | None:
+def _at_gate(kernel: Kernel, task: Task, now_ns: int) -> Admission | None:
     ticket = task.ticket
-    return admission_of(ticket, kernel.tasks.values(), kernel.now_ns) if isinstance(ticket, Ticket) else None
+    return admission_of(ticket, kernel.tasks.values(), now_ns) if isinstance(ticket, Ticket) else None
 
 
-def explain(kernel: Kernel, task: Task) -> Explanation:
-    """The explanation of one task."""
+def _spent(task: Task) -> Budget:
+    """What a task has spent, with the ops that its function on a thread has used and the loop has not billed yet."""
+    ops, *others = task.spent
+    return Budget(ops + getattr(task.wait, "unbilled_ops", 0), *others, **(task.named_spent or {}))
+
+
+def explain(kernel: Kernel, task: Task, now_ns: int) -> Explanation:
+    """The explanation of one task, at this time of the run."""
     blockers, more = blockers_of(task)
-    gate, reason = _at_gate(kernel, task), why(task)
+    gate, reason = _at_gate(kernel, task, now_ns), why(task)
     if gate is not None and gate.blockers:
         reason = str(gate) if task.state is not State.BLOCKED else f"{reason}; {gate}"
         held_up = [(blocker.tasks, blocker.more) for blocker in gate.blockers if blocker.tasks]
@@ -104,7 +110,7 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
     asked = [
         str(scope.reason) for scope in outward(task) if scope.phase in (CancelPhase.REQUESTED, CancelPhase.DRAINING)
     ]
-    seconds = (kernel.now_ns - task.since_ns) / 1e9
+    seconds = (now_ns - task.since_ns) / 1e9
     return Explanation(
         task.id,
         task.name,
@@ -113,7 +119,7 @@ def explain(kernel: Kernel, task: Task) -> Explanation:
         blockers,
         more,
         seconds,
-        Budget(*task.spent, **(task.named_spent or {})),
+        _spent(task),
         asked[-1] if asked else "",
         gate,
     )

@@ -61,18 +61,18 @@ def _draw(row: SnapshotRow) -> str:
     return line + (f" — asked to stop ({task.cancelling})" if task.cancelling else "")
 
 
-def take(kernel: Kernel) -> Snapshot:
-    """The whole tree, now."""
-    rows = tuple(_walk(kernel))
-    return Snapshot(kernel.now_ns / 1e9, kernel.decisions, rows)
+def take(kernel: Kernel, now_ns: int) -> Snapshot:
+    """The whole tree, at this time of the run."""
+    rows = tuple(_walk(kernel, now_ns))
+    return Snapshot(now_ns / 1e9, kernel.decisions, rows)
 
 
-def _walk(kernel: Kernel) -> Iterator[SnapshotRow]:
+def _walk(kernel: Kernel, now_ns: int) -> Iterator[SnapshotRow]:
     stack: list[tuple[int, Nursery | Task]] = [(0, kernel.root)]
     while stack:
         depth, item = stack.pop()
         if isinstance(item, Task):
-            yield SnapshotRow(depth, "", explain(kernel, item))
+            yield SnapshotRow(depth, "", explain(kernel, item, now_ns))
             below: list[Nursery | Task] = list((item.owned or {}).values())
         else:
             yield SnapshotRow(
@@ -86,7 +86,7 @@ def wait_graph(kernel: Kernel) -> str:
     """The text of a deadlock report: one line per task, which says what the task waits for."""
     lines: list[str] = []
     for task in kernel.tasks.values():
-        explained = explain(kernel, task) if task.ticket is not None else None
+        explained = explain(kernel, task, kernel.now_ns) if task.ticket is not None else None
         line = f"  task {task.name!r} ({task.id}) {why(task) if explained is None else explained.reason}"
         blockers, more = blockers_of(task) if explained is None else (explained.blockers, explained.more_blockers)
         if blockers:

@@ -15,6 +15,7 @@ from bursar.backend import Kernel, Task, Wait
 from bursar.law.costs import Component, Cost
 from bursar.law.dispatch import Dispatch
 from bursar.law.timers import Timer
+from bursar.ops.task import Task as TaskHandle
 from bursar.request import SUSPENDED, Entry, Operation, Request, loop_module
 
 loop_module(__name__)
@@ -126,10 +127,11 @@ class Select(Request[Selected]):
 def select(*cases: Operation[Any], default: Any = NO_DEFAULT) -> Select:
     """Awaited: wait for the first of several operations, and return a `Selected`. Exactly one takes effect.
 
-    The cases are operations that were not awaited: `send`, `receive`, `reserve`, `Event.wait`, `Semaphore.acquire`,
-    `Task.wait`, `Nursery.wait_exhausted`, `sleep`, `sleep_until`, `Stream.receive`, `Listener.accept`,
-    `wait_readable`. If several are ready, the seed of the run decides. With `default=` a select never waits: it
-    returns `Selected(-1, default)` when no case is ready. A select costs as much as its most expensive case.
+    The cases are operations that were not awaited: `send`, `receive`, `reserve`, `Event.wait`, `Lock.acquire`,
+    `Semaphore.acquire`, `Task.wait`, `Task.pause`, `Nursery.wait_exhausted`, `sleep`, `sleep_until`, `Stream.receive`,
+    `Listener.accept`, `wait_readable`, `wait_writable`, `wait_signal`. If several are ready, the seed of the run
+    decides. With `default=` a select never waits: it returns `Selected(-1, default)` when no case is ready. A select
+    costs as much as its most expensive case.
 
     ```python
     import bursar
@@ -155,7 +157,9 @@ def select(*cases: Operation[Any], default: Any = NO_DEFAULT) -> Select:
             case.mark_used()
     for case in cases:
         if not isinstance(case, Operation):  # pyright: ignore[reportUnnecessaryIsInstance]
+            instead = ": pass task.wait()" if isinstance(case, TaskHandle) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"select({case!r}): a case is an operation that was not awaited, such as receive.receive() or sleep(1)"
+                f"{instead}"
             )
     return Select(cases, default)

@@ -241,9 +241,9 @@ class Lock:
         """Whether a task holds the lock."""
         return self._semaphore.value == 0
 
-    async def acquire(self) -> None:
-        """Awaited: take the lock. Raises `ScopeMisuse` if the task holds it already."""
-        await _LockAcquire(self._semaphore)
+    def acquire(self) -> Operation[Hold]:
+        """Awaited: take the lock. Raises `ScopeMisuse` if the task holds it already. Works in `select`."""
+        return _LockAcquire(self._semaphore)
 
     def release(self) -> None:
         """Release the lock. Only the task that holds it may do this."""

@@ -214,7 +214,7 @@ class Task(Generic[T_co]):
         spent."""
         from bursar.ops.explain import explain  # loaded on first use
 
-        return explain(self._kernel, self._record)
+        return explain(self._kernel, self._record, self._kernel.now_ns)
 
     def pause(self, timeout: float | None = None) -> Operation[bool]:
         """Pause the task: at once, or for a function on a thread or a C function at its next checkpoint.

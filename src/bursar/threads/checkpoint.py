@@ -126,6 +126,17 @@ class ThreadControl:
         self._reported_pause = 0  # the number of the last pause that the thread reported
         self._recorded_responses: dict[int, str] | None = None if pump.live else pump.recorded_responses(label)
 
+    @property
+    def report(self) -> str:
+        """The progress and the message that the function last reported."""
+        percent = f"{self.progress:.0%}" if self.progress is not None else ""
+        return ", ".join(part for part in (percent, self.message) if part)
+
+    @property
+    def unbilled_ops(self) -> int:
+        """The ops that were used and are not paid; negative: paid in advance."""
+        return self.used - self._prepaid
+
     # ---- in the thread
 
     def begin(self) -> None:

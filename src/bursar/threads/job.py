@@ -165,7 +165,13 @@ class ThreadJob(Wait):
     def reason(self) -> str:
         if self.stop is not None:
             return f"was asked to stop ({self.stop}) and its thread has not left yet"
-        return "runs on a thread"
+        report = self.control.report if self.control is not None else ""
+        return f"runs on a thread: {report}" if report else "runs on a thread"
+
+    @property
+    def unbilled_ops(self) -> int:
+        """The ops that its checkpoints have used and its task has not paid; negative: paid in advance."""
+        return self.control.unbilled_ops if self.control is not None else 0
 
     @property
     def progress(self) -> float | None:

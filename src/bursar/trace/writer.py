@@ -40,9 +40,10 @@ def digest_of(path: Path) -> str:
 def open_locked(path: Path) -> BinaryIO:
     """Open a file for one run alone, and keep its content for now.
 
-    Two runs that write to the same file would both lose their trace, so the second gets an error.
+    Two runs that write to the same file would both lose their trace, so the second gets an error. Only the user may
+    read a new file: a trace contains what the program received, decrypted.
     """
-    file = path.open("ab")
+    file = open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
     if fcntl is not None and path.is_file():
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
