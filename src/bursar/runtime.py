@@ -265,7 +265,6 @@ class Runtime:
                 "await its own `run`, such as bursar.asyncio.run(main)"
             )
         self._require_unused()
-        self._refuse_in_asyncio()
         try:
             self._interrupts.listen()
             self._generators.hook_throughout()
@@ -283,15 +282,6 @@ class Runtime:
             finally:  # again, because a signal handler of the program may have raised there
                 self._leave_loop()
         return self.result()
-
-    def _refuse_in_asyncio(self) -> None:
-        """This loop would block the loop of asyncio that runs in this thread. Virtual time does not wait."""
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is not None and type(self._host) is SelectorHost and asyncio._get_running_loop() is not None:
-            raise HostMisuse(
-                "bursar.run was called inside a running asyncio loop, which would stand still until the program ends; "
-                "write `await bursar.asyncio.run(main)` there"
-            )
 
     def start(self, fn: Callable[[*Ts], Coroutine[Any, Any, Any]], *args: *Ts) -> None:
         """Begin the run and return, for hosts that are guests in another loop. `on_end` is called when the run has

@@ -1,16 +1,15 @@
 """What a program sees at the edges: messages of checkpoints, the clock of a snapshot, cases of select, refusals."""
 
-import asyncio
 import inspect
 import stat
 import threading
 
 import pytest
+from support.hosts import SelectorHost
 from support.time_limits import WAIT_S
 
 import bursar
 import bursar.asyncio
-import bursar.hosts.selector
 
 
 def test_an_explanation_shows_the_message_the_progress_and_the_ops_of_a_function():
@@ -36,7 +35,7 @@ def test_an_explanation_shows_the_message_the_progress_and_the_ops_of_a_function
 
 
 def test_a_snapshot_from_outside_reads_the_clock_of_the_host():
-    class Late(bursar.hosts.selector.SelectorHost):
+    class Late(SelectorHost):
         late_ns = 0
 
         def now_ns(self):
@@ -86,18 +85,6 @@ def test_select_of_a_task_names_its_wait():
 def test_asyncio_takes_every_keyword_of_run_but_the_host():
     ours, theirs = (inspect.signature(run).parameters.keys() for run in (bursar.run, bursar.asyncio.run))
     assert ours - theirs == {"host"}
-
-
-def test_a_plain_run_inside_an_asyncio_loop_names_the_remedy():
-    async def main():
-        await bursar.checkpoint()
-
-    async def inside():
-        with pytest.raises(bursar.HostMisuse, match=r"await bursar\.asyncio\.run"):
-            bursar.run(main)
-        bursar.run(main, clock="virtual")
-
-    asyncio.run(inside())
 
 
 def test_only_the_user_may_read_a_new_trace(tmp_path):
