@@ -222,6 +222,8 @@ class Runtime:
         self.driver.measured = measures(self.kernel.root.pools)
         self.driver.collected = self._generators.collected
         self.driver.close_collected = self._generators.close_collected
+        self.driver.begun = self._generators.begun
+        self.driver.close_begun = self._generators.close_begun
         self._interrupts = Interrupts(self, self._host, dump_signal)
         self.pump = self._make_pump()
         self.driver.clock = self.pump.now_ns

@@ -1,5 +1,6 @@
 """Async generators: closed in their own runtime, in order, also when a task forgets one half way."""
 
+import contextlib
 import gc
 import sys
 import threading
@@ -299,3 +300,135 @@ def test_the_collector_of_another_thread_only_leaves_a_note():
 
     assert runtime.run(main) == ["closed"]
     assert spawned_in == [threading.get_ident()]
+
+
+# ---- a task that is cancelled or fails
+
+
+def cycle(generator):
+    kept = []
+    kept.append((kept, generator))
+    return kept
+
+
+async def by_name(g):
+    async for _ in g:
+        await sleep(100)
+
+
+async def in_a_cycle(g):
+    kept = cycle(g)
+    async for _ in g:
+        await sleep(100)
+    del kept
+
+
+async def with_its_error(g):
+    try:
+        await by_name(g)
+    except BaseException as error:
+        kept = error  # a cycle: the traceback of the error refers to this frame
+        raise
+    del kept
+
+
+async def failing(g):
+    kept = cycle(g)
+    async for _ in g:
+        try:
+            await sleep(100)
+        except bursar.Cancelled:
+            raise ValueError("failed") from None
+    del kept
+
+
+async def below(g):
+    async with nursery() as n:
+        n.spawn(sleep, 100)
+        await in_a_cycle(g)
+
+
+async def cut(g):
+    kept = cycle(g)
+    async for _ in g:
+        for _ in range(100):
+            with contextlib.suppress(bursar.Cancelled):
+                await sleep(100)
+    del kept
+
+
+STOPPED = [by_name, in_a_cycle, with_its_error, failing, below, cut]
+
+
+@pytest.mark.parametrize("collecting", ["never", "often"])
+@pytest.mark.parametrize("body", STOPPED)
+def test_a_task_that_is_stopped_closes_its_generators_without_the_collector(body, collecting):
+    """ASYNCGEN-1. The fingerprint does not depend on the collector."""
+    log = []
+
+    async def main():
+        async with nursery(cancel_on_failure=False) as n:
+            n.spawn(body, generators(log)("a"))
+            n.spawn(body, generators(log)("b"))
+            await sleep(0.5)
+            n.cancel()
+            await sleep(0)
+        log.append("left")
+
+    def once():
+        log.clear()
+        runtime = Runtime(clock="virtual", cleanup=bursar.Cleanup(ops=50, seconds=5))
+        with contextlib.suppress(ExceptionGroup):
+            runtime.run(main)
+        return runtime.fingerprint, [entry for entry in log if entry != "left"]
+
+    before = gc.get_threshold()
+    gc.disable()
+    try:
+        expected = once()
+        if collecting == "often":
+            gc.enable()
+            gc.set_threshold(1)
+        found = once()
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    assert found == expected
+    assert sorted(found[1]) == ["a", "b"]
+
+
+def test_several_generators_of_a_stopped_task_are_closed_in_the_order_of_their_first_iteration():
+    log = []
+
+    async def child():
+        numbers = generators(log)
+        three, one, two = numbers("three"), numbers("one"), numbers("two")
+        for g in (one, two, three):
+            await anext(g)
+        await sleep(100)
+
+    async def main():
+        async with nursery() as n:
+            n.spawn(child)
+            await sleep(1)
+            n.cancel()
+
+    run(main)
+    assert log == ["one", "two", "three"]
+
+
+def test_a_generator_of_a_task_that_returned_goes_on():
+    log = []
+
+    async def child():
+        g = generators(log)("a")
+        await anext(g)
+        return g
+
+    async def main():
+        async with nursery() as n:
+            task = n.spawn(child)
+        return await anext(task.result), list(log)
+
+    assert run(main) == (1, [])
+    assert log == ["a"]

@@ -6,10 +6,9 @@ import sys
 import warnings
 
 import pytest
+from support.requests import OnThread, Request
 
 import bursar
-from bursar.request import Request
-from bursar.threads.job import OnThread
 
 # Each row makes something that must be awaited or entered. `it` has the objects of `using`.
 FORGOTTEN = {

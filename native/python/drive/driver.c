@@ -158,6 +158,7 @@ driver_traverse(Driver *self, visitproc visit, void *arg)
     Py_VISIT(self->clock);
     Py_VISIT(self->meter);
     Py_VISIT(self->collected);
+    Py_VISIT(self->begun);
     Py_VISIT(self->ours);
     Py_VISIT(self->dispatched);
     Py_VISIT(self->resume);
@@ -171,6 +172,7 @@ driver_clear(Driver *self)
     Py_CLEAR(self->clock);
     Py_CLEAR(self->meter);
     Py_CLEAR(self->collected);
+    Py_CLEAR(self->begun);
     Py_CLEAR(self->ours);
     Py_CLEAR(self->dispatched);
     Py_CLEAR(self->resume);
@@ -272,6 +274,7 @@ static PyMemberDef driver_members[] = {
     {"kernel", T_OBJECT, offsetof(Driver, kernel), READONLY, NULL},
     {"start_ns", T_LONGLONG, offsetof(Driver, start_ns), 0, NULL},
     {"collected", T_OBJECT, offsetof(Driver, collected), 0, NULL},
+    {"begun", T_OBJECT, offsetof(Driver, begun), 0, NULL},
     {"aborting", T_BOOL, offsetof(Driver, aborting), 0, NULL},
     {"stopped", T_BOOL, offsetof(Driver, stopped), 0, NULL},
     {"measured", T_BOOL, offsetof(Driver, measured), 0, NULL},

@@ -13,7 +13,8 @@ typedef struct Driver {
     PyObject *clock;     /* called before a request that sets a deadline; NULL: not called */
     long long start_ns;  /* the reading of the machine's clock when the run began; -1: the run has another clock */
     PyObject *meter;     /* the MemoryMeter, or NULL */
-    PyObject *collected; /* deque of the generators that the collector found; NULL: not watched */
+    PyObject *collected; /* deque of the generators to be closed after the poll; NULL: not watched */
+    PyObject *begun;     /* dictionary of the tasks that have begun generators; or NULL */
     PyObject
         *ours; /* list of the code objects of Bursar's own coroutines, which run no code of the program; NULL: none */
     Task *dispatched; /* owned: the task that the next batch polls first, without a decision; NULL: none */

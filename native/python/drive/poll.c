@@ -53,6 +53,11 @@ NOINLINE static int
 raised(Driver *self, Task *task, PyObject *error)
 {
     bool usual = (PyObject *)Py_TYPE(error) == self->kernel->st->Cancelled;
+    bool begun = self->begun != NULL && (!PyDict_CheckExact(self->begun) || PyDict_GET_SIZE(self->begun) > 0);
+    if (usual && begun && driver_call(self, "close_begun_generators", (PyObject *)task, NULL) < 0) {
+        Py_DECREF(error);
+        return -1; /* `_raised` closes them in the other cases */
+    }
     PyObject *reason = usual ? Py_XNewRef(cancelled_reason(error)) : NULL;
     int failed = reason != NULL ? k_finish(self->kernel, task, LAW_OUTCOME_CANCELLED, reason, NULL)
                                 : driver_call(self, "_raised", (PyObject *)task, error);

@@ -1,10 +1,17 @@
 """Closes async generators in the runtime that iterated them, even if a task drops one before its end.
 
-Python calls a hook when a generator is first iterated, and another when it is about to be collected. The second may be
-called anywhere, in any thread, so it only notes the generator and wakes the host. The next batch spawns one task per
-owner, which closes the owner's generators in the order of their first iteration. At the end of the run, all generators
-that are still open are closed. Closing is cleanup: it has the authority of the task that iterated the generator, and
-uses that task's cleanup credit. So a task cannot save ops by dropping its generators.
+The task that first iterates a generator owns it. If that task is cancelled or fails, its generators are closed when it
+ends, in the order of their first iteration. This does not wait for the collector: the traceback of the error refers to
+the frames that hold the generators, often in a cycle, so the moment would be another one in each kernel.
+
+A generator of a task that continues, or that returned, may be held by other code. Python calls a hook when such a
+generator is about to be collected. It may be called anywhere, in any thread, so it only notes the generator and wakes
+the host. At the end of the run, all generators that are still open are closed.
+
+One task per owner closes the owner's generators. Closing is cleanup: it has the authority of the owner, and uses its
+cleanup credit. So a task cannot save ops by dropping its generators.
+
+ASYNCGEN-1  after a task was cancelled or failed, no generator that it began is open and waits for the collector
 """
 
 from __future__ import annotations
@@ -39,6 +46,7 @@ class AsyncGenerators:
     def __init__(self, kernel: Kernel, wake: Callable[[], None]) -> None:
         self._kernel = kernel
         self._live: dict[int, tuple[weakref.ref[Gen], Task]] = {}  # by identity, in the order of first iteration
+        self.begun: dict[Task, list[int]] = {}  # the identities by owner, in the same order; some are gone
         self._sweep_at = SWEEP_MIN
         self.collected: deque[tuple[Gen, Task]] = deque()  # any thread may append
         self._closing: dict[Task, deque[Gen]] = {}  # the generators that are being closed, by owner
@@ -76,10 +84,26 @@ class AsyncGenerators:
         if owner is None:
             return  # no task of this runtime iterates it
         if len(self._live) >= self._sweep_at:
-            self._live = {key: entry for key, entry in self._live.items() if entry[0]() is not None}
-            self._sweep_at = 2 * len(self._live) + SWEEP_MIN
+            self._sweep()
         self._live.pop(id(generator), None)  # an earlier generator with the same identity is gone
         self._live[id(generator)] = (weakref.ref(generator), owner)
+        self.begun.setdefault(owner, []).append(id(generator))
+
+    def _sweep(self) -> None:
+        """Forget the generators that are gone."""
+        self._live = {key: entry for key, entry in self._live.items() if entry[0]() is not None}
+        self._sweep_at = 2 * len(self._live) + SWEEP_MIN
+        self.begun.clear()
+        for key, (_, owner) in self._live.items():
+            self.begun.setdefault(owner, []).append(key)
+
+    def close_begun(self, owner: Task) -> None:
+        """A task was cancelled or failed: close its generators after this poll (ASYNCGEN-1)."""
+        for key in self.begun.pop(owner, ()):
+            ref, by = self._live.get(key, (None, None))
+            if ref is not None and by is owner and is_open(generator := ref()):
+                del self._live[key]
+                self.collected.append((generator, owner))
 
     def _finalize(self, generator: Gen) -> None:
         """The collector calls this anywhere, in any thread: only note the generator and wake the host."""
@@ -97,6 +121,7 @@ class AsyncGenerators:
         """Close every generator that is still open. Returns False if there was none."""
         left = [(generator, owner) for ref, owner in self._live.values() if is_open(generator := ref())]
         self._live.clear()
+        self.begun.clear()
         self.collected.extend(left)
         found = bool(self.collected)
         self.close_collected()

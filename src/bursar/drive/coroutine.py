@@ -72,7 +72,7 @@ def _as_request(thing: object) -> Request[Any]:
 expose_to_c(as_request=_as_request)
 
 
-@accelerated(omits={"resume", "close_collected_generators"})
+@accelerated(omits={"resume", "close_begun_generators", "close_collected_generators"})
 class Driver:
     """Polls tasks: the part that runs at every poll."""
 
@@ -81,7 +81,8 @@ class Driver:
         self.clock: Callable[[], int] | None = None  # read before a request that sets a deadline
         self.start_ns = -1  # the machine's monotonic clock at time 0 of the run; -1: C must not read that clock
         self.meter: MemoryMeter | None = None  # charges tasks for the memory that they allocate
-        self.collected: Sized | None = None  # async generators that the collector found, to be closed after the poll
+        self.collected: Sized | None = None  # async generators to be closed after the poll
+        self.begun: Sized | None = None  # tasks that have begun async generators
         self.held = False  # the caller holds the kernel, so in C the collector may skip its records (gc_aside.c)
         self.aborting = False  # after a second Ctrl-C: a KeyboardInterrupt ends the run, not only a task
         self.stopped = False  # make no more steps
@@ -156,6 +157,7 @@ class Driver:
                     self._returned(task, stop.value)
                     return
                 except BaseException as failure:
+                    error = None  # the traceback refers to this frame: a cycle would keep the frames of the task
                     self._raised(task, failure)
                     return
             request = _as_request(request)
@@ -222,6 +224,9 @@ class Driver:
     def close_collected_generators(self) -> None:
         raise NotImplementedError
 
+    def close_begun_generators(self, task: Task) -> None:
+        raise NotImplementedError
+
 
 class Coroutines(Driver):
     """Drives the coroutine tasks of one kernel: the polls, and how they end."""
@@ -232,6 +237,7 @@ class Coroutines(Driver):
         self.ours = OURS
         self.recorded_cpu_ns: Callable[[Task], int | None] | None = None  # in a replay: the recorded time
         self.close_collected: Callable[[], None] | None = None
+        self.close_begun: Callable[[Task], None] | None = None
 
     def close_collected_generators(self) -> None:
         """A poll dropped async generators: close them at once."""
@@ -249,6 +255,11 @@ class Coroutines(Driver):
         recorded = self.recorded_cpu_ns(task) if self.recorded_cpu_ns is not None else None
         self.kernel.charge_cpu(task, max(used_ns, 0) if recorded is None else recorded)
 
+    def close_begun_generators(self, task: Task) -> None:
+        """A task was cancelled, or fails: close the async generators that it began, after the poll."""
+        if self.begun and self.close_begun is not None:
+            self.close_begun(task)
+
     def _returned(self, task: Task, value: Any) -> None:
         if task.phase is CancelPhase.DRAINING and task.reason is not None and task.reason.kind is not CancelKind.BUDGET:
             self.kernel.report(
@@ -263,6 +274,7 @@ class Coroutines(Driver):
     def _raised(self, task: Task, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt) and self.aborting:
             raise error
+        self.close_begun_generators(task)
         if isinstance(error, Cancelled):
             reason = getattr(error, "reason", None) or cancel.why_ended(task)
             self.kernel.finish(task, Outcome(OutcomeKind.CANCELLED, reason=reason))
@@ -286,6 +298,7 @@ class Coroutines(Driver):
         if task.effect and task.inbox is not None:
             kernel.report("result_lost", task, "was cut off before it could take the result of a finished operation")
         reason, asked = cancel.why_ended(task), task.phase is not CancelPhase.IDLE
+        self.close_begun_generators(task)
         self.close(task)
         if not asked and task.started:  # the task itself was not asked to stop: it overran the cleanup of a block
             error = BudgetExceeded(

@@ -22,6 +22,7 @@ MEMBERS = {
         "_cpu_now",
         "_raised",
         "_returned",
+        "close_begun_generators",
         "close_collected_generators",
     },
     "drive.coroutine.Driver": {"measured", "poll"},
