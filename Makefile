@@ -7,6 +7,7 @@
 #   make test-all       the same, and every slow test; its parts can be run one by one (HACKING.md, "Testing"):
 #       test-slow               slow tests without a part of their own
 #       test-model              long random programs: on both kernels, on every host, after every step
+#       test-fuzz               thousands of random inputs of each kind
 #       test-faults             every request for memory fails in turn, in whole runs as well
 #       test-lifetimes          millions of lives leave nothing behind
 #       test-kill               workflows that are killed at any point, and resumed
@@ -50,11 +51,12 @@ BUILDS := sanitized no-fast-paths no-private-layouts
 
 # The slow tests of each part. test-slow takes the rest, so that none is forgotten.
 MODEL := $(addprefix tests/,model parity determinism)
+FUZZ := tests/fuzz
 FAULTS := tests/native/kernel/test_faults.py
 LIFETIMES := tests/native/kernel/test_lifetimes.py
 KILL := tests/workflow/test_kill.py
 INSTALL := tests/project/test_install.py
-PARTS := test-slow test-model test-faults test-lifetimes test-kill test-install $(BUILDS:%=test-%) test-native test-pythons
+PARTS := test-slow test-model test-fuzz test-faults test-lifetimes test-kill test-install $(BUILDS:%=test-%) test-native test-pythons
 PARTS += test-browser
 
 .PHONY: demo browser browser-kit test test-python-kernel test-all $(PARTS) bench bench-native bench-browser
@@ -82,10 +84,13 @@ test-python-kernel: $(INSTALLED)
 test-all: test docs $(PARTS)
 
 test-slow: $(INSTALLED)
-	$(SLOW) $(addprefix --ignore=,$(MODEL) $(FAULTS) $(LIFETIMES) $(KILL) $(INSTALL))
+	$(SLOW) $(addprefix --ignore=,$(MODEL) $(FUZZ) $(FAULTS) $(LIFETIMES) $(KILL) $(INSTALL))
 
 test-model: $(INSTALLED)
 	$(SLOW) $(MODEL)
+
+test-fuzz: $(INSTALLED)
+	$(SLOW) $(FUZZ)
 
 test-faults: $(INSTALLED)
 	$(SLOW) $(FAULTS)
