@@ -333,7 +333,7 @@ def test_a_finalizer_of_what_a_block_ended_in_asks_its_owner_to_stop():
             return error
 
     def left(blocks, task):
-        return blocks.pop().__aexit__(Cancelled, cancelled(task), None).send(None)
+        return blocks.pop().__aexit__(Cancelled, cancelled(task), None).__await__().send(None)
 
     async def owner():
         me = await bursar.current_task()

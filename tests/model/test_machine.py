@@ -180,7 +180,7 @@ class Player:
         end.close()
 
     async def do_select(self, cases) -> None:
-        await bursar.select(*cases)
+        await bursar.select(*(case() for case in cases))
 
     async def do_wait(self, event) -> None:
         await event.wait()
@@ -481,7 +481,7 @@ class Machine(RuleBasedStateMachine):
             lambda: bursar.sleep(0.5),
             lambda: self.channels[2][1].receive(),
         ]
-        self.tell(who, n, "select", [cases[i]() for i in which])
+        self.tell(who, n, "select", [cases[i] for i in which])
 
     @rule(who=pick, which=pick, n=steps)
     def locks_up(self, who, which, n) -> None:

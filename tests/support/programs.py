@@ -129,7 +129,9 @@ class Interpreter:
         self.cluster = profile == "cluster"
 
     async def main(self) -> int:
-        async with bursar.nursery(name="main", cancel_on_failure=len(self.program) % 4 == 0) as n:
+        async with bursar.nursery(
+            name="main", cancel_on_failure=len(self.program) % 4 == 0, sealed=len(self.program) % 2 == 0
+        ) as n:
             for i, body in enumerate(self.program):
                 self.tasks.append(n.spawn(self.child, body, n, name=f"first{i}"))
                 if i % 3 == 2:
@@ -292,7 +294,11 @@ class Interpreter:
         catch = (Exception,) if b % 2 else ()
         with suppress(*catch):
             async with bursar.nursery(
-                budget=self.budget_of(a), on_exhausted=hold, cancel_on_failure=bool(b % 3), name=f"n{a}"
+                budget=self.budget_of(a),
+                on_exhausted=hold,
+                cancel_on_failure=bool(b % 3),
+                sealed=a % 2 == 0,
+                name=f"n{a}",
             ) as inner:
                 await self.body(body, inner)
                 if hold == "hold":

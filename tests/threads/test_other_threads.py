@@ -92,6 +92,7 @@ async def changes(runtime, n, s):
         ("Listener", "close"): listener.close,
         ("Lock", "release"): lock.release,
         ("Nursery", "cancel"): n.cancel,
+        ("Nursery", "close"): n.close,
         ("Nursery", "recharge"): lambda: n.recharge(task, Budget(ops=1)),
         ("Nursery", "spawn"): lambda: n.spawn(nap),
         ("Portal", "close"): portal.close,

@@ -311,6 +311,7 @@ class Nursery:
 
     def close(self) -> None:
         """Take no more tasks. The living ones continue. A second call changes nothing."""
+        require_thread(self._kernel, "Nursery.close()")
         self._kernel.seal_nursery(self._record)
 
     def recharge(self, task: Task[Any], amount: Budget) -> None:

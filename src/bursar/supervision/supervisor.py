@@ -171,7 +171,7 @@ class Supervisor:
         self._on_exhausted: OnExhausted = on_exhausted
         self._recharge = recharge or UNSTATED
         self._budget = budget
-        self._outer = NurseryBlock(False, True, "supervisor", UNSTATED, None)
+        self._outer = NurseryBlock(False, True, "supervisor", UNSTATED, None, None)
         self._children: dict[Child, None] = {}  # in the order of their first start
         self._by_task: dict[int, Child] = {}  # by the id of the task that runs the child now
         self._restarted_ns: deque[int] = deque()

@@ -131,6 +131,7 @@ def ring_account(mark):
 RINGS = [ring for name, ring in sorted(globals().items()) if name.startswith("ring_")]
 
 
+@pytest.mark.filterwarnings("ignore:a request .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize("ring", RINGS, ids=lambda ring: ring.__name__)
 def test_the_collector_breaks_every_cycle(ring):
     gc.collect()
