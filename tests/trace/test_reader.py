@@ -121,7 +121,7 @@ async def fail():
 
 
 async def queue_up():
-    async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1)) as nursery:
+    async with bursar.nursery(admission=Authority(max_concurrent=1, max_queue=1), on_drop="record") as nursery:
         for _ in range(3):
             nursery.spawn(nap, 1)  # one is admitted, one waits, one is dropped
     async with bursar.nursery() as nursery:

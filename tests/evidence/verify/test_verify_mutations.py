@@ -206,6 +206,8 @@ EXCUSES = (
     *(Excuse(what, report, "", _always) for report in IDLE_REPORTS for what in ("delete", "duplicate")),
     # the money may as well have come out of the purse, which could have paid
     Excuse("delete", "minted", "", _always),
+    # no task spawned into the nursery afterwards: it may as well have stayed open
+    Excuse("delete", "nursery_sealed", "", _always),
     # it may as well have let `Cancelled` pass
     Excuse("delete", "cancel_swallowed", "", _always),
     Excuse("delete", "cancel_requested", "", _never_delivered),
